@@ -1,0 +1,111 @@
+# The only entry point: CI runs these targets and nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/.bin
+PROTO := $(CURDIR)/.cache/proto
+MODULES := gen deploy services/platform services/gateway services/webhook-egress services/notify services/edge
+PACKAGES := $(MODULES:%=./%/...)
+SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
+GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql)
+STORES := go run ./deploy/dev stores --
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Run
+
+.PHONY: run demo
+run: ## build and start everything; prints the URLs and three curl lines
+	@go run ./deploy/dev run
+
+demo: ## run the three main jobs against `make run` and show what came back
+	@go run ./deploy/dev demo
+
+##@ Tools, pinned. The protoc plugins are pinned in .ci/tools/go.mod, beside the libraries whose protos they read.
+
+BUF := $(BIN)/buf-v1.70.0
+SQLC := $(BIN)/sqlc-v1.30.0
+GOLANGCI := $(BIN)/golangci-lint-v2.15.0
+PLUGINS := $(BIN)/.plugins
+
+define install
+@mkdir -p $(BIN)/.install && echo "installing $(1)@$(2)"
+@GOBIN=$(BIN)/.install GOWORK=off CGO_ENABLED=0 go install $(1)@$(2) && mv $(BIN)/.install/$(notdir $(1)) $@
+endef
+
+$(BUF): ; $(call install,github.com/bufbuild/buf/cmd/buf,v1.70.0)
+$(SQLC): ; $(call install,github.com/sqlc-dev/sqlc/cmd/sqlc,v1.30.0)
+$(GOLANGCI): ; $(call install,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,v2.15.0)
+$(PLUGINS): .ci/tools/go.mod .ci/tools/go.sum
+	@mkdir -p $(BIN) && GOBIN=$(BIN) GOWORK=off go -C .ci/tools install tool && touch $@
+$(PROTO)/.stamp: .ci/tools/go.mod .ci/tools/go.sum .ci/tools/thirdparty/main.go
+	@rm -rf $(PROTO) && mkdir -p $(PROTO) && GOWORK=off go -C .ci/tools run ./thirdparty $(PROTO) && touch $@
+
+##@ Generate
+
+# One OpenAPI document per face. The plugin merges what it is given, so it is given one package at a time.
+openapi = $(BUF) generate --path proto/switchyard/$(1) --template '{"version":"v2","inputs":[{"directory":"proto"}],"plugins":[{"local":".bin/protoc-gen-openapiv2","out":"gen/openapi","strategy":"all","opt":["allow_merge=true","merge_file_name=$(1)","json_names_for_fields=false","disable_default_errors=true"]}]}'
+
+.PHONY: gen third-party contract-baseline
+third-party: $(PROTO)/.stamp
+
+gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them for breaks, generate all code
+	@$(BUF) lint
+	@$(BUF) breaking --against .ci/contract.binpb
+	@$(BUF) generate
+	@rm -rf gen/openapi && $(call openapi,gateway) && $(call openapi,webhooks) && $(call openapi,notify)
+	@GOWORK=off go -C .ci/tools run ./openapi $(CURDIR)/gen/openapi
+	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
+
+contract-baseline: $(BUF) $(PROTO)/.stamp ## accept the contracts as they are: what `gen` compares with from now on
+	@$(BUF) build --exclude-source-info -o .ci/contract.binpb
+
+##@ Verify. Each has a twin that mends: gen, tidy, fmt.
+
+.PHONY: verify-gen verify-mod tidy lint fmt
+verify-gen: ## generated code is what `make gen` makes, new and stale files included
+	@before=$$(mktemp -d); trap 'rm -rf $$before' EXIT; \
+	for path in $(GENERATED); do mkdir -p $$before/$$path; cp -r $$path/. $$before/$$path; done; \
+	$(MAKE) --no-print-directory gen; \
+	for path in $(GENERATED); do diff -r $$before/$$path $$path || { echo "verify-gen: $$path is not what 'make gen' makes; commit its output" >&2; exit 1; }; done; \
+	if [ -n "$$(git ls-files --others --exclude-standard -- $(GENERATED))" ]; then echo "verify-gen: generated files are not committed:" >&2; git ls-files --others --exclude-standard -- $(GENERATED) >&2; exit 1; fi
+
+mod_files = sha256sum go.work go.work.sum $(MODULES:%=%/go.mod) $(MODULES:%=%/go.sum)
+verify-mod: ## modules are tidy, level with the workspace and on one Go version
+	@before=$$($(mod_files)); go work sync; \
+	[ "$$before" = "$$($(mod_files))" ] || { echo "verify-mod: run 'make tidy' and commit" >&2; exit 1; }
+	@for module in $(MODULES); do GOWORK=off go -C $$module mod tidy -diff || { echo "verify-mod: $$module is not tidy; run 'make tidy'" >&2; exit 1; }; done
+	@[ "$$(grep -h '^go ' go.work $(MODULES:%=%/go.mod) .ci/tools/go.mod | sort -u | wc -l)" = 1 ] || { echo "verify-mod: the go lines differ" >&2; exit 1; }
+
+tidy: ## tidy every module and level the workspace
+	@for module in $(MODULES); do GOWORK=off go -C $$module mod tidy; done; go work sync; \
+	for module in $(MODULES); do GOWORK=off go -C $$module mod tidy; done
+
+lint: $(GOLANGCI) $(BUF) $(PROTO)/.stamp ## golangci-lint over all modules, buf lint and format
+	@$(GOLANGCI) run $(PACKAGES)
+	@$(BUF) lint
+	@$(BUF) format --diff --exit-code proto
+
+fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
+	@$(GOLANGCI) fmt $(PACKAGES)
+	@$(BUF) format -w proto
+
+##@ Test
+
+.PHONY: test isolate e2e bench ci
+test: ## every test with -race, on a Postgres and a Redis that it starts itself
+	@$(STORES) go test -race -timeout 10m work
+
+isolate: ## each module builds and vets by itself, as its image does
+	@for module in $(MODULES); do (cd $$module && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
+
+e2e: ## black-box tests over HTTP and gRPC against the built binaries
+	@go test -count=1 -tags e2e -timeout 10m ./deploy/e2e/...
+
+bench: ## every benchmark once, so that none rots
+	@$(STORES) go test -run '^$$' -bench . -benchtime 1x work
+
+ci: verify-gen verify-mod lint test isolate e2e bench ## all that must pass before a change lands

@@ -1,0 +1,86 @@
+// Package port chooses TCP ports on this machine for the local stack and tells
+// which of the wanted ones are taken.
+package port
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Loopback is the only address that the local stack binds by itself.
+const Loopback = "127.0.0.1"
+
+// Free ports are taken from below the range in which systems place outgoing
+// connections (32768 and up), where a port that was free a moment ago is soon
+// somebody's.
+const (
+	lowest  = 20000
+	highest = 32000
+)
+
+// searched bounds how many ports after a wanted one are tried.
+const searched = 100
+
+// Free returns n different ports of the loopback address on which nobody
+// listens. They aren't reserved: the caller binds them soon.
+func Free(ctx context.Context, n int) ([]int, error) {
+	first := lowest + rand.IntN(highest-lowest) //nolint:gosec // spreads parallel test runs, keeps no secret
+	ports := make([]int, 0, n)
+	for i := range highest - lowest {
+		if len(ports) == n {
+			break
+		}
+		candidate := lowest + (first-lowest+i)%(highest-lowest)
+		if Available(ctx, At(candidate)) {
+			ports = append(ports, candidate)
+		}
+	}
+	if len(ports) < n {
+		return nil, fmt.Errorf("found %d free ports between %d and %d, want %d", len(ports), lowest, highest, n)
+	}
+	return ports, nil
+}
+
+// From returns the wanted loopback port, or the next free one after it.
+func From(ctx context.Context, wanted int) (int, error) {
+	for candidate := wanted; candidate < wanted+searched; candidate++ {
+		if Available(ctx, At(candidate)) {
+			return candidate, nil
+		}
+	}
+	return 0, fmt.Errorf("none of the ports %d to %d is free", wanted, wanted+searched-1)
+}
+
+// Available reports whether an address (host:port) can be listened on now.
+func Available(ctx context.Context, address string) bool {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}
+
+// At is the loopback address of a port.
+func At(port int) string { return net.JoinHostPort(Loopback, strconv.Itoa(port)) }
+
+// Dialable is how a client on this machine reaches a listen address: a wildcard
+// host becomes the loopback address.
+func Dialable(listen string) (string, error) {
+	host, number, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("listen address %q: want host:port", listen)
+	}
+	if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("listen address %q: %w", listen, errNumber)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = Loopback
+	}
+	return net.JoinHostPort(host, number), nil
+}
+
+var errNumber = errors.New("want a port from 1 to 65535")

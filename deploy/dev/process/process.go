@@ -1,0 +1,294 @@
+// Package process runs the programs of the local stack: each in a process group
+// of its own, so that a terminal's Ctrl-C reaches only the stack itself, with
+// its output in a log file, and with an end that is bounded in time.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Spec says what to run.
+type Spec struct {
+	Name       string // what messages call it
+	Path       string // the program's file
+	Args       []string
+	Env        []string
+	Dir        string
+	Stdin      string              // what it reads from its standard input
+	Log        string              // the file to which its output is appended
+	Credential *syscall.Credential // another user to run as; nil for the own
+	End        syscall.Signal      // asks it to end; 0 is SIGTERM
+}
+
+// Process is a program that can be started again after it ended. It is safe for
+// concurrent use.
+type Process struct {
+	spec Spec
+
+	mu  sync.Mutex
+	now *life
+}
+
+// life is one run of a process.
+type life struct {
+	cmd    *exec.Cmd
+	from   int64 // size of the log when it began
+	ended  chan struct{}
+	result error // set before ended is closed
+}
+
+// Start runs a program.
+func Start(spec Spec) (*Process, error) {
+	p := &Process{spec: spec}
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Run runs a program to its end, or kills it when ctx ends first. An exit status
+// other than 0 is an error that holds the last lines of the log.
+func Run(ctx context.Context, spec Spec) error {
+	p, err := Start(spec)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Ended():
+	case <-ctx.Done():
+		p.Kill()
+		return fmt.Errorf("%s: %w", spec.Name, ctx.Err())
+	}
+	if result := p.Result(); result != nil {
+		return fmt.Errorf("%s failed (%w)%s", spec.Name, result, p.logged())
+	}
+	return nil
+}
+
+// Name is what messages call the process.
+func (p *Process) Name() string { return p.spec.Name }
+
+// Log is the file that its output goes to.
+func (p *Process) Log() string { return p.spec.Log }
+
+// Start runs the program again after it ended.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now != nil && !p.now.over() {
+		return fmt.Errorf("%s is running", p.spec.Name)
+	}
+	now, err := begin(p.spec)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.spec.Name, err)
+	}
+	p.now = now
+	return nil
+}
+
+func begin(spec Spec) (*life, error) {
+	output, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = output.Close() }() // the child has its own copy
+	from, err := output.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	// A context would kill the program: it is to be asked first.
+	cmd := exec.Command(spec.Path, spec.Args...) //nolint:gosec,noctx // the stack's own programs
+	cmd.Env, cmd.Dir = spec.Env, spec.Dir
+	cmd.Stdout, cmd.Stderr = output, output
+	if spec.Stdin != "" {
+		cmd.Stdin = strings.NewReader(spec.Stdin)
+	}
+	cmd.SysProcAttr = attributes(spec)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	l := &life{cmd: cmd, from: from, ended: make(chan struct{})}
+	go func() {
+		l.result = cmd.Wait()
+		close(l.ended)
+	}()
+	return l, nil
+}
+
+func (l *life) over() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *Process) life() *life {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// PID is the process id of the current or last run.
+func (p *Process) PID() int { return p.life().cmd.Process.Pid }
+
+// Ended is closed when the current run ends. A later start makes a new channel.
+func (p *Process) Ended() <-chan struct{} { return p.life().ended }
+
+// Running reports whether the program runs.
+func (p *Process) Running() bool { return !p.life().over() }
+
+// Result is how the last run ended: nil for exit status 0, and while it runs.
+func (p *Process) Result() error {
+	l := p.life()
+	if !l.over() {
+		return nil
+	}
+	return l.result
+}
+
+// Stop asks the program to end and waits for it; when ctx ends first, it is
+// killed. An exit status other than 0 is an error. Stopping one that had ended
+// before does nothing.
+func (p *Process) Stop(ctx context.Context) error {
+	l := p.life()
+	if l.over() {
+		return nil
+	}
+	end := p.spec.End
+	if end == 0 {
+		end = syscall.SIGTERM
+	}
+	// Only the leader is asked: Postgres ends its children itself, in order.
+	if err := l.cmd.Process.Signal(end); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.spec.Name, err)
+	}
+	select {
+	case <-l.ended:
+	case <-ctx.Done():
+		l.kill()
+		return fmt.Errorf("%s did not end in time and was killed", p.spec.Name)
+	}
+	if l.result != nil {
+		return fmt.Errorf("%s ended with %w", p.spec.Name, l.result)
+	}
+	return nil
+}
+
+// Kill ends the program and all its children at once (SIGKILL) and waits until
+// it is gone.
+func (p *Process) Kill() { p.life().kill() }
+
+func (l *life) kill() {
+	if !l.over() {
+		_ = syscall.Kill(-l.cmd.Process.Pid, syscall.SIGKILL)
+	}
+	<-l.ended
+}
+
+const pollInterval = 25 * time.Millisecond
+
+// Await calls ready until it returns nil. It fails when the program ends, or
+// when timeout or ctx runs out first, with the last lines of the log.
+func (p *Process) Await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	l := p.life()
+	last := errors.New("not tried yet")
+	for {
+		if l.over() {
+			return fmt.Errorf("%s ended before it was ready (%s)%s", p.spec.Name, Describe(l.result), p.logged())
+		}
+		err := ready(waiting)
+		if err == nil {
+			return nil
+		}
+		if waiting.Err() == nil {
+			last = err
+		}
+		select {
+		case <-poll.C:
+		case <-l.ended:
+		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("%s was not ready within %s (%w)%s", p.spec.Name, timeout, last, p.logged())
+		}
+	}
+}
+
+// Describe puts the way a program ended in words.
+func Describe(result error) string {
+	if result == nil {
+		return "exit status 0"
+	}
+	return result.Error()
+}
+
+const shownLines = 12
+
+func (p *Process) logged() string {
+	tail := p.Tail(shownLines)
+	if tail == "" {
+		return "; it wrote nothing to " + p.spec.Log
+	}
+	return "; the end of " + shorten(p.spec.Log) + ":\n" + tail
+}
+
+// Tail is the last lines, at most n, that the program wrote in its current or
+// last run.
+func (p *Process) Tail(n int) string {
+	text, err := readEnd(p.spec.Log, p.life().from)
+	if err != nil {
+		return ""
+	}
+	return lastLines(text, n)
+}
+
+const tailBytes = 16 << 10
+
+func readEnd(path string, from int64) (string, error) {
+	file, err := os.Open(path) //nolint:gosec // a log of the stack
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	from = max(from, info.Size()-tailBytes)
+	text, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
+	return string(text), err
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// shorten shows a path below the working directory without it.
+func shorten(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(short) {
+		return short
+	}
+	return path
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	embedded "github.com/fergusstrange/embedded-postgres"
+
+	"switchyard.dev/deploy/dev/port"
+)
+
+const fetchTimeout = 5 * time.Minute
+
+// fetchedMajor is the release that fetch brings.
+const fetchedMajor = 17
+
+// repositoryEnv names a Maven repository to fetch from, where the public one
+// can't be reached.
+const repositoryEnv = "SWITCHYARD_POSTGRES_REPOSITORY"
+
+// fetch downloads Postgres into dir, once. Archives stay in cache.
+func fetch(ctx context.Context, dir, cache string) (binaries, error) {
+	bin := filepath.Join(dir, "bin")
+	if b, err := inspect(ctx, bin); err == nil {
+		return b, nil
+	}
+	scratch, err := os.MkdirTemp("", "switchyard-fetch-")
+	if err != nil {
+		return binaries{}, err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	ports, err := port.Free(ctx, 1)
+	if err != nil {
+		return binaries{}, err
+	}
+	config := embedded.DefaultConfig().
+		Version(embedded.V17).
+		Port(uint32(ports[0])). //nolint:gosec // a port
+		CachePath(cache).
+		BinariesPath(dir).
+		RuntimePath(filepath.Join(scratch, "runtime")).
+		DataPath(filepath.Join(scratch, "data")).
+		Logger(io.Discard)
+	if repository := os.Getenv(repositoryEnv); repository != "" {
+		config = config.BinaryRepositoryURL(repository)
+	}
+
+	// The library fetches only as the first step of a start of its own. Only the
+	// binaries matter: whether that start goes on to work (as root it can't)
+	// is no concern. It can't be cancelled either, hence the goroutine.
+	done := make(chan error, 1)
+	go func() {
+		server := embedded.NewDatabase(config)
+		started := server.Start()
+		if started == nil {
+			started = server.Stop()
+		}
+		done <- started
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return binaries{}, ctx.Err()
+	case <-time.After(fetchTimeout):
+		err = fmt.Errorf("no answer within %s", fetchTimeout)
+	}
+	b, missing := inspect(ctx, bin)
+	if missing != nil {
+		return binaries{}, errors.Join(err, missing)
+	}
+	return b, nil
+}
+
+// oneLine shortens an error of several lines to its first.
+func oneLine(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
+}

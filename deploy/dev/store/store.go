@@ -1,0 +1,129 @@
+// Package store starts the two servers that the services keep their state in:
+// Postgres and Redis. Each is a server that somebody names, else one from
+// binaries on the machine, else one that needs nothing installed.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"switchyard.dev/deploy/dev/process"
+)
+
+// Options says where the servers are or how to start them.
+type Options struct {
+	Dir   string // their state: postgres and redis below it
+	Cache string // downloads, kept between runs
+
+	// Durable is what a person's data needs: every commit reaches the disk.
+	// Without it the servers are as fast as a test wants them and a crash of the
+	// machine loses them.
+	Durable bool
+
+	DatabaseURL string // a Postgres server to use instead of starting one
+	RedisURL    string // a Redis server to use instead of starting one
+
+	PostgresPort int // tried first, then those after it; 0 for any
+	RedisPort    int // likewise
+
+	Progress func(line string) // told what happens; nil for nobody
+}
+
+// Stores are the running servers.
+type Stores struct {
+	DatabaseURL string // an administrator's: may create roles and schemas
+	RedisURL    string
+
+	members []Member
+	close   []func() error
+}
+
+// Member is a server that was started as a process.
+type Member struct {
+	*process.Process
+
+	Ready func(context.Context) error // nil once it answers
+}
+
+// Names of the members.
+const (
+	Postgres = "postgres"
+	Redis    = "redis"
+)
+
+const startTimeout = 60 * time.Second
+
+// Start starts what Options doesn't name. On an error nothing is left running.
+func Start(ctx context.Context, o Options) (*Stores, error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	s := &Stores{}
+	for _, step := range []func(context.Context, Options) error{s.startPostgres, s.startRedis} {
+		if err := step(ctx, o); err != nil {
+			return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+		}
+	}
+	return s, nil
+}
+
+// Members are the servers that run as processes: neither those that were there
+// before nor an in-process Redis.
+func (s *Stores) Members() []Member { return s.members }
+
+// Stop ends what Start started, in reverse. What hasn't ended when ctx does is
+// killed.
+func (s *Stores) Stop(ctx context.Context) error {
+	var failed error
+	for i := len(s.members) - 1; i >= 0; i-- {
+		failed = errors.Join(failed, s.members[i].Stop(ctx))
+	}
+	for i := len(s.close) - 1; i >= 0; i-- {
+		failed = errors.Join(failed, s.close[i]())
+	}
+	s.members, s.close = nil, nil
+	return failed
+}
+
+// start runs a server and waits until it answers.
+func (s *Stores) start(ctx context.Context, spec process.Spec, ready func(context.Context) error) error {
+	p, err := process.Start(spec)
+	if err != nil {
+		return err
+	}
+	s.members = append(s.members, Member{p, ready})
+	return p.Await(ctx, startTimeout, ready)
+}
+
+// Temporary makes a folder for throwaway servers, which the caller removes. The
+// user that Postgres runs as can enter it.
+func Temporary() (string, error) {
+	runs, err := postgresAccount("")
+	if err != nil {
+		return "", err
+	}
+	parent := os.TempDir()
+	if runs != nil {
+		if parent, err = firstOpen(*runs, append([]string{parent}, fallbacks...)); err != nil {
+			return "", err
+		}
+	}
+	dir, err := os.MkdirTemp(parent, "switchyard-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for throwaway servers: %w", err)
+	}
+	return dir, os.Chmod(dir, 0o711) //nolint:gosec // to be entered by the user of Postgres, not listed
+}
+
+// folder makes a folder below the state.
+func folder(elements ...string) (string, error) {
+	dir, err := filepath.Abs(filepath.Join(elements...))
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755) //nolint:gosec // what is private below it is 0700
+}

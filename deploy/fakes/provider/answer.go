@@ -1,0 +1,213 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"switchyard.dev/deploy/fakes/fault"
+)
+
+// imageTokens is what one picture in a prompt counts.
+const imageTokens = 85
+
+// Answer is the answer field of a scripted action: what the assistant says
+// instead of its own words. Absent fields stay as they would be.
+type Answer struct {
+	Text      *string    `json:"text,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	// FinishReason is in OpenAI's terms: stop, length, tool_calls or
+	// content_filter. The Anthropic face translates it.
+	FinishReason string `json:"finish_reason,omitempty"`
+	Usage        *Usage `json:"usage,omitempty"`
+	// NoUsage leaves the token counts out, as some compatible servers do.
+	NoUsage bool `json:"no_usage,omitempty"`
+}
+
+// ToolCall is one call that the assistant asks for.
+type ToolCall struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// Usage counts tokens in disjoint buckets, but for Reasoning, which is a part
+// of Output.
+type Usage struct {
+	Input      int `json:"input"`
+	CacheRead  int `json:"cache_read"`
+	CacheWrite int `json:"cache_write"`
+	Output     int `json:"output"`
+	Reasoning  int `json:"reasoning"`
+}
+
+// Tokens is the fake's tokenizer: a quarter of the bytes, at least one for a
+// text that is not empty.
+func Tokens(text string) int {
+	if text == "" {
+		return 0
+	}
+	return max(len(text)/4, 1)
+}
+
+// tool is a tool on offer, with the JSON Schema of its arguments.
+type tool struct {
+	name   string
+	schema json.RawMessage
+}
+
+// prompt is what both faces make of a request.
+type prompt struct {
+	texts      []string
+	images     int
+	lastUser   string
+	toolResult *string // set when the newest turn gives a tool's result
+	tools      []tool
+	force      string // "", "none", "any", or with forceName set a tool's name
+	forceName  string
+	maxTokens  int // 0 = no limit
+}
+
+// reply is what both faces render.
+type reply struct {
+	text   string
+	calls  []ToolCall
+	finish string
+	usage  *Usage
+}
+
+// respond is the assistant: a pure function of the prompt and the script.
+func respond(p prompt, script Answer) reply {
+	r := reply{finish: "stop"}
+	switch {
+	case script.Text != nil || len(script.ToolCalls) > 0:
+		r.calls = withArguments(script.ToolCalls)
+		if script.Text != nil {
+			r.text = *script.Text
+		}
+	case p.toolResult != nil:
+		r.text = "Tool said: " + *p.toolResult
+	case p.wantsTool():
+		picked := p.pick()
+		r.calls = []ToolCall{{Name: picked.name, Arguments: fillSchema(picked.schema, p.lastUser)}}
+	default:
+		r.text = "You said: " + p.lastUser
+	}
+	if len(r.calls) > 0 {
+		r.finish = "tool_calls"
+	}
+	if p.maxTokens > 0 && Tokens(r.text) > p.maxTokens {
+		r.text, r.finish = cutText(r.text, p.maxTokens*4), "length"
+	}
+	if script.FinishReason != "" {
+		r.finish = script.FinishReason
+	}
+	r.usage = &Usage{Input: p.tokens(), Output: r.tokens()}
+	if script.Usage != nil {
+		r.usage = script.Usage
+	}
+	if script.NoUsage {
+		r.usage = nil
+	}
+	return r
+}
+
+// withArguments gives calls that have no arguments the empty object.
+func withArguments(calls []ToolCall) []ToolCall {
+	calls = slices.Clone(calls)
+	for i := range calls {
+		if len(calls[i].Arguments) == 0 {
+			calls[i].Arguments = json.RawMessage("{}")
+		}
+	}
+	return calls
+}
+
+func (p prompt) wantsTool() bool {
+	if len(p.tools) == 0 || p.force == "none" {
+		return false
+	}
+	return p.force == "any" || p.forceName != "" || strings.Contains(strings.ToLower(p.lastUser), "use tool")
+}
+
+func (p prompt) pick() tool {
+	for _, t := range p.tools {
+		if t.name == p.forceName {
+			return t
+		}
+	}
+	return p.tools[0]
+}
+
+func (p prompt) tokens() int {
+	return Tokens(strings.Join(p.texts, "")) + p.images*imageTokens
+}
+
+func (r reply) tokens() int {
+	all := r.text
+	for _, c := range r.calls {
+		all += c.Name + string(c.Arguments)
+	}
+	return Tokens(all)
+}
+
+// cutText shortens s to at most n bytes without splitting a character.
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// words splits a text into the pieces of a stream; joined they are the text.
+func words(text string) []string {
+	var out []string
+	for text != "" {
+		end := len(text)
+		// A piece is a word with the space before it, as tokenizers cut.
+		if i := strings.IndexByte(text[1:], ' '); i >= 0 {
+			end = i + 1
+		}
+		out = append(out, text[:end])
+		text = text[end:]
+	}
+	return out
+}
+
+// scripted returns the Answer that a script gave for the call.
+func scripted(action fault.Action) Answer {
+	answer, err := parseAnswer(action)
+	if err != nil {
+		// checkAnswer has refused such a script before.
+		return Answer{}
+	}
+	return answer
+}
+
+func checkAnswer(action fault.Action) error {
+	_, err := parseAnswer(action)
+	return err
+}
+
+func parseAnswer(action fault.Action) (Answer, error) {
+	var answer Answer
+	if len(action.Answer) == 0 {
+		return answer, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(action.Answer))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&answer); err != nil {
+		return Answer{}, fmt.Errorf("answer: %w", err)
+	}
+	switch answer.FinishReason {
+	case "", "stop", "length", "tool_calls", "content_filter":
+		return answer, nil
+	default:
+		return Answer{}, fmt.Errorf("answer: finish_reason %q is unknown", answer.FinishReason)
+	}
+}

@@ -1,0 +1,198 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"switchyard.dev/deploy/fakes/fault"
+)
+
+// messagesRequest is what the fake reads of a Messages request; the rest is
+// ignored.
+type messagesRequest struct {
+	Model     string          `json:"model"`
+	MaxTokens *int            `json:"max_tokens"`
+	System    json.RawMessage `json:"system"`
+	Messages  []chatMessage   `json:"messages"`
+	Stream    bool            `json:"stream"`
+	Tools     []struct {
+		Name        string          `json:"name"`
+		InputSchema json.RawMessage `json:"input_schema"`
+	} `json:"tools"`
+	ToolChoice struct {
+		Type string `json:"type"`
+		Name string `json:"name"`
+	} `json:"tool_choice"`
+}
+
+type message struct {
+	ID           string          `json:"id"`
+	Type         string          `json:"type"`
+	Role         string          `json:"role"`
+	Model        string          `json:"model"`
+	Content      []any           `json:"content"`
+	StopReason   *string         `json:"stop_reason"`
+	StopSequence *string         `json:"stop_sequence"`
+	Usage        *anthropicUsage `json:"usage,omitempty"`
+}
+
+type textBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type toolUseBlock struct {
+	Type  string          `json:"type"`
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+}
+
+// anthropicUsage keeps cached tokens out of InputTokens, as Anthropic does.
+type anthropicUsage struct {
+	InputTokens              int            `json:"input_tokens"`
+	CacheCreationInputTokens int            `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     int            `json:"cache_read_input_tokens"`
+	CacheCreation            *cacheCreation `json:"cache_creation,omitempty"`
+	OutputTokens             int            `json:"output_tokens"`
+	ServiceTier              string         `json:"service_tier,omitempty"`
+}
+
+type cacheCreation struct {
+	FiveMinutes int `json:"ephemeral_5m_input_tokens"`
+	OneHour     int `json:"ephemeral_1h_input_tokens"`
+}
+
+// messages answers POST /v1/messages.
+func messages(w http.ResponseWriter, r *http.Request) {
+	body, req, ok := readMessages(w, r)
+	if !ok {
+		return
+	}
+	p, err := req.prompt()
+	if err != nil {
+		fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer := respond(p, scripted(fault.FromContext(r.Context())))
+	base := message{
+		ID: id("msg_01", 22, body, "message"), Type: "message", Role: "assistant", Model: req.Model,
+		Content: []any{}, Usage: messagesUsage(answer.usage),
+	}
+	blocks := contentBlocks(answer, body)
+	if req.Stream {
+		streamMessages(startEvents(w), base, blocks, stopReason(answer.finish))
+		return
+	}
+	base.Content, base.StopReason = blocks, new(stopReason(answer.finish))
+	writeJSON(w, http.StatusOK, base)
+}
+
+// readMessages checks what must be there before the request is looked into. It
+// has answered when ok is false.
+func readMessages(w http.ResponseWriter, r *http.Request) (body []byte, req messagesRequest, ok bool) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		fail(w, r, http.StatusBadRequest, "The request body could not be read")
+		return nil, req, false
+	}
+	header := w.Header()
+	header.Set("Request-Id", id("req_01", 22, body, "request"))
+	header.Set("Anthropic-Organization-Id", "00000000-0000-0000-0000-000000000001")
+	header.Set("Anthropic-Ratelimit-Requests-Limit", "4000")
+	header.Set("Anthropic-Ratelimit-Requests-Remaining", "3999")
+	switch {
+	case r.Header.Get("X-Api-Key") == "" && r.Header.Get("Authorization") == "":
+		fail(w, r, http.StatusUnauthorized, "x-api-key header is required")
+	case r.Header.Get("Anthropic-Version") == "":
+		fail(w, r, http.StatusBadRequest, "anthropic-version: header is required")
+	case json.Unmarshal(body, &req) != nil:
+		fail(w, r, http.StatusBadRequest, "The request body is not valid JSON")
+	default:
+		return body, req, true
+	}
+	return nil, req, false
+}
+
+func (req messagesRequest) prompt() (prompt, error) {
+	switch {
+	case req.Model == "":
+		return prompt{}, errors.New("model: Field required")
+	case req.MaxTokens == nil:
+		return prompt{}, errors.New("max_tokens: Field required")
+	case *req.MaxTokens < 1:
+		return prompt{}, errors.New("max_tokens: Input should be greater than or equal to 1")
+	case len(req.Messages) == 0:
+		return prompt{}, errors.New("messages: at least one message is required")
+	}
+	system, err := readContent(req.System)
+	if err != nil {
+		return prompt{}, err
+	}
+	p := prompt{maxTokens: *req.MaxTokens, texts: []string{system.text}}
+	for i, m := range req.Messages {
+		c, err := readContent(m.Content)
+		if err != nil {
+			return prompt{}, err
+		}
+		if m.Role != "user" && m.Role != "assistant" {
+			return prompt{}, errors.New("messages." + strconv.Itoa(i) + ".role: Input should be 'user' or 'assistant'")
+		}
+		p.texts = append(p.texts, c.text)
+		p.images += c.images
+		p.toolResult = c.toolResult
+		if c.toolResult != nil {
+			p.texts = append(p.texts, *c.toolResult)
+		} else if m.Role == "user" {
+			p.lastUser = c.text
+		}
+	}
+	for _, t := range req.Tools {
+		p.tools = append(p.tools, tool{name: t.Name, schema: t.InputSchema})
+	}
+	p.force, p.forceName = req.ToolChoice.Type, req.ToolChoice.Name
+	return p, nil
+}
+
+func contentBlocks(answer reply, request []byte) []any {
+	var blocks []any
+	if answer.text != "" || len(answer.calls) == 0 {
+		blocks = append(blocks, textBlock{Type: "text", Text: answer.text})
+	}
+	for i, c := range answer.calls {
+		blocks = append(blocks, toolUseBlock{
+			Type: "tool_use", ID: id("toolu_01", 22, request, "tool"+strconv.Itoa(i)), Name: c.Name, Input: c.Arguments,
+		})
+	}
+	return blocks
+}
+
+func messagesUsage(u *Usage) *anthropicUsage {
+	if u == nil {
+		return nil
+	}
+	return &anthropicUsage{
+		InputTokens:              u.Input,
+		CacheCreationInputTokens: u.CacheWrite,
+		CacheReadInputTokens:     u.CacheRead,
+		CacheCreation:            &cacheCreation{FiveMinutes: u.CacheWrite},
+		OutputTokens:             u.Output,
+		ServiceTier:              "standard",
+	}
+}
+
+func stopReason(finish string) string {
+	switch finish {
+	case "length":
+		return "max_tokens"
+	case "tool_calls":
+		return "tool_use"
+	case "content_filter":
+		return "refusal"
+	default:
+		return "end_turn"
+	}
+}

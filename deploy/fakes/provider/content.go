@@ -1,0 +1,62 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// content is what the fake reads of a message's content in either dialect.
+type content struct {
+	text       string
+	images     int
+	toolResult *string
+}
+
+// block is a content part of OpenAI or a content block of Anthropic.
+type block struct {
+	Type    string          `json:"type"`
+	Text    string          `json:"text"`
+	Content json.RawMessage `json:"content"` // of a tool_result
+}
+
+// readContent reads a string, null, or a list of parts.
+func readContent(raw json.RawMessage) (content, error) {
+	var c content
+	if len(raw) == 0 || string(raw) == "null" {
+		return c, nil
+	}
+	if err := json.Unmarshal(raw, &c.text); err == nil {
+		return c, nil
+	}
+	var blocks []block
+	if err := json.Unmarshal(raw, &blocks); err != nil {
+		return content{}, errors.New("invalid content: expected a string or an array of objects")
+	}
+	var texts []string
+	for _, b := range blocks {
+		switch b.Type {
+		case "text":
+			texts = append(texts, b.Text)
+		case "image_url", "image":
+			c.images++
+		case "tool_result":
+			inner, err := readContent(b.Content)
+			if err != nil {
+				return content{}, err
+			}
+			c.toolResult = joinResult(c.toolResult, inner.text)
+			c.images += inner.images
+		}
+	}
+	c.text = strings.Join(texts, "")
+	return c, nil
+}
+
+// joinResult adds one more tool's result to those of the same turn.
+func joinResult(before *string, text string) *string {
+	if before == nil {
+		return &text
+	}
+	return new(*before + ", " + text)
+}

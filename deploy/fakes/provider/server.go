@@ -1,0 +1,88 @@
+// Package provider fakes an AI vendor: the OpenAI faces (chat, embeddings,
+// images, models) and the Anthropic Messages face, on one address. Answers follow
+// from the request alone, so that the same request gets the same bytes.
+//
+// The assistant repeats the last user text ("You said: ..."). It calls the first
+// tool offered when that text contains "use tool", and reads a tool's result back
+// ("Tool said: ..."). Texts are counted by Tokens.
+package provider
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"switchyard.dev/deploy/fakes/fault"
+)
+
+// maxBody is what Anthropic's edge accepts.
+const maxBody = 32 << 20
+
+// created is the fixed moment (Unix seconds) at which all answers were made.
+const created = 1767225600
+
+// Server is the fake vendor. Its embedded Injector scripts it; the answer field
+// of an action is an Answer.
+type Server struct {
+	*fault.Injector
+	handler http.Handler
+}
+
+// New returns a vendor that follows script. It panics on an invalid one.
+func New(script fault.Script) *Server {
+	s := &Server{}
+	s.Injector = fault.NewInjector(script, fault.Options{
+		MaxBody:     maxBody,
+		ErrorBody:   errorBody,
+		StreamError: streamError,
+		Check:       checkAnswer,
+	})
+	api := http.NewServeMux()
+	api.Handle("POST /v1/chat/completions", openAI(chat))
+	api.Handle("POST /v1/embeddings", openAI(embed))
+	api.Handle("POST /v1/images/generations", openAI(generate))
+	api.HandleFunc("GET /images/{name}", servePNG)
+	api.HandleFunc("POST /v1/messages", messages)
+	api.HandleFunc("GET /v1/models", models)
+	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") })
+	s.handler = s.Handler(http.NewServeMux(), api)
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.handler.ServeHTTP(w, r)
+}
+
+// openAI lets a handler see only calls that carry a credential and a JSON object.
+func openAI(next func(w http.ResponseWriter, r *http.Request, body []byte)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" && r.Header.Get("Api-Key") == "" {
+			fail(w, r, http.StatusUnauthorized, "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).")
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !json.Valid(body) {
+			fail(w, r, http.StatusBadRequest, "We could not parse the JSON body of your request.")
+			return
+		}
+		header := w.Header()
+		header.Set("X-Request-Id", requestID(body))
+		header.Set("Openai-Version", "2020-10-01")
+		header.Set("Openai-Processing-Ms", "1")
+		header.Set("X-Ratelimit-Limit-Requests", "10000")
+		header.Set("X-Ratelimit-Remaining-Requests", "9999")
+		header.Set("X-Ratelimit-Reset-Requests", "6ms")
+		header.Set("X-Ratelimit-Limit-Tokens", "2000000")
+		header.Set("X-Ratelimit-Remaining-Tokens", "1999990")
+		header.Set("X-Ratelimit-Reset-Tokens", "0s")
+		next(w, r, body)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// The only error left is a client that is gone.
+	_, _ = w.Write(encode(v))
+}

@@ -1,0 +1,163 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/deploy/fakes/fault"
+)
+
+func sign(secret, signed string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(signed))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func TestVerify(t *testing.T) {
+	// Computed with: printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac topsecret
+	const known = "6a939b0c71853d606167625a15168ee9188c6a511c773ef4f42d307f3849e50f"
+	const body = `{"a":1}`
+	tests := []struct {
+		name      string
+		secrets   []string
+		timestamp string
+		signature string
+		want      Verdict
+	}{
+		{"a known vector", []string{"topsecret"}, "1700000000", known, Valid},
+		{"timestamp and body", []string{"s"}, "17", sign("s", "17."+body), Valid},
+		{"an older secret of two", []string{"new", "old"}, "17", sign("old", "17."+body), Valid},
+		{"the body alone", []string{"s"}, "", "sha256=" + sign("s", body), Valid},
+		{"the body alone does not cover a timestamp", []string{"s"}, "17", sign("s", body), Invalid},
+		{"another timestamp", []string{"s"}, "18", sign("s", "17."+body), Invalid},
+		{"another secret", []string{"s"}, "17", sign("other", "17."+body), Invalid},
+		{"another body", []string{"s"}, "", "sha256=" + sign("s", body+" "), Invalid},
+		{"not hex", []string{"s"}, "17", "zz", Invalid},
+		{"no signature", []string{"s"}, "17", "", Missing},
+		{"no timestamp", []string{"s"}, "", sign("s", "."+body), Missing},
+		{"no secret", nil, "17", "anything", Unchecked},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			header := http.Header{}
+			header.Set("X-Webhook-Timestamp", tt.timestamp)
+			header.Set("X-Webhook-Signature", tt.signature)
+			if got := Verify(tt.secrets, header, []byte(body)); got != tt.want {
+				t.Errorf("Verify = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func send(t *testing.T, srv *Server, method, path, body string, header map[string]string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	for name, v := range header {
+		r.Header.Set(name, v)
+	}
+	rec := httptest.NewRecorder()
+	srv.ServeHTTP(rec, r)
+	return rec
+}
+
+func TestArrivals(t *testing.T) {
+	var log bytes.Buffer
+	srv := New(fault.Script{}, Options{Secrets: []string{"s"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := srv.Append(fault.Script{Rules: []fault.Rule{{Match: fault.Match{Path: "/b"}, Times: 1, Action: fault.Action{Status: 503}}}}); err != nil {
+		t.Fatal(err)
+	}
+	body := `{"n": 12345678901234567890, "e":"\u00e9 <&>"}`
+	signed := map[string]string{
+		"X-Webhook-Id": "d1", "X-Webhook-Event": "order.paid", "X-Webhook-Attempt": "2", "X-Webhook-Timestamp": "17",
+		"X-Webhook-Signature": sign("s", "17."+body), "Authorization": "Basic s3cret",
+	}
+	if got := send(t, srv, "POST", "/a//b/../c?x=1", body, signed); got.Code != 200 {
+		t.Errorf("status %d, want 200 on any path", got.Code)
+	}
+	if got := send(t, srv, "POST", "/b", "\xff\xfe", nil); got.Code != 503 {
+		t.Errorf("scripted status %d, want 503", got.Code)
+	}
+	if got := send(t, srv, "GET", "/b", "", nil); got.Code != 405 {
+		t.Errorf("GET: status %d, want 405", got.Code)
+	}
+
+	var page struct {
+		Arrivals []Arrival `json:"arrivals"`
+		Total    int       `json:"total"`
+	}
+	raw := send(t, srv, "GET", "/_arrivals", "", nil).Body.Bytes()
+	if err := json.Unmarshal(raw, &page); err != nil {
+		t.Fatal(err)
+	}
+	if page.Total != 3 || len(page.Arrivals) != 3 {
+		t.Fatalf("%d arrivals, total %d; want 3", len(page.Arrivals), page.Total)
+	}
+	first := page.Arrivals[0]
+	if first.Body != body {
+		t.Errorf("body %q, want the bytes sent: %q", first.Body, body)
+	}
+	if first.Path != "/a//b/../c" || first.Query != "x=1" || first.ID != "d1" || first.Signature != Valid || first.Fault != "" {
+		t.Errorf("first arrival: %+v", first)
+	}
+	if diff := cmp.Diff([]string{"2"}, first.Headers["X-Webhook-Attempt"]); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	if second := page.Arrivals[1]; second.Fault != "503" || second.Signature != Missing || string(second.BodyBase64) != "\xff\xfe" || second.Body != "" {
+		t.Errorf("an arrival that the script refused: %+v", second)
+	}
+	if bytes.Contains(raw, []byte("s3cret")) || strings.Contains(log.String(), "s3cret") {
+		t.Error("a credential shows")
+	}
+	if want := `id=d1 event=order.paid attempt=2 bytes=45 signature=valid fault=""`; !strings.Contains(log.String(), want) {
+		t.Errorf("log %q, want a line with %q", log.String(), want)
+	}
+}
+
+func TestArrivalsAreSelected(t *testing.T) {
+	srv := New(fault.Script{}, Options{})
+	for _, call := range [][2]string{{"/a", "1"}, {"/a", "2"}, {"/b", "1"}, {"/a", "1"}} {
+		send(t, srv, "POST", call[0], "", map[string]string{"X-Webhook-Id": call[1]})
+	}
+	tests := map[string]string{
+		"/_count":                 `{"count":4,"total":4}`,
+		"/_count?path=/a":         `{"count":3,"total":4}`,
+		"/_count?id=1":            `{"count":3,"total":4}`,
+		"/_count?path=/a&id=1":    `{"count":2,"total":4}`,
+		"/_count?path=/nothing":   `{"count":0,"total":4}`,
+		"/_arrivals?path=/none":   `{"arrivals":[],"total":4}`,
+		"/_arrivals?limit=0":      `{"error":"limit: want 1 to 100000"}`,
+		"/_arrivals?limit=100001": `{"error":"limit: want 1 to 100000"}`,
+	}
+	for path, want := range tests {
+		if got := strings.TrimSpace(send(t, srv, "GET", path, "", nil).Body.String()); got != want {
+			t.Errorf("%s = %s, want %s", path, got, want)
+		}
+	}
+	if got := srv.Arrivals("/a", "", 2); len(got) != 2 || got[0].ID != "2" || got[1].ID != "1" {
+		t.Errorf("the last two on /a: %+v", got)
+	}
+	send(t, srv, "DELETE", "/_arrivals", "", nil)
+	if got := srv.Arrivals("", "", 10); len(got) != 0 {
+		t.Errorf("after DELETE: %d", len(got))
+	}
+}
+
+func TestLargeBodiesAreKeptCut(t *testing.T) {
+	srv := New(fault.Script{}, Options{})
+	if got := send(t, srv, "POST", "/", strings.Repeat("x", maxBody+5), nil); got.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d, want 413", got.Code)
+	}
+	if a := srv.Arrivals("", "", 1)[0]; !a.Truncated || a.BodyBytes != maxBody || a.Fault != "413" {
+		t.Errorf("truncated %v, %d bytes, fault %s", a.Truncated, a.BodyBytes, a.Fault)
+	}
+}

@@ -1,0 +1,8 @@
+module switchyard.dev/services/gateway
+
+go 1.26.8
+
+replace (
+	switchyard.dev/gen => ../../gen
+	switchyard.dev/services/platform => ../platform
+)

@@ -1,0 +1,163 @@
+// Package provider defines what a vendor adapter is: the dialect-neutral
+// completion request and answer, the stream of events, disjoint usage buckets
+// and the typed error. Adapters live in its sub-packages, one per wire dialect;
+// package inference calls them. An adapter never retries and never fails over.
+package provider
+
+import (
+	"context"
+	"encoding/json"
+
+	"switchyard.dev/services/platform/secret"
+)
+
+// Provider is one configured vendor: a dialect, a base URL and its models.
+// Implementations are safe for concurrent use and pass the conformance suite
+// of package providertest.
+type Provider interface {
+	// Name as configuration gives it, for example "openai" or "my-vllm".
+	Name() string
+	// Chat asks for a whole answer.
+	Chat(ctx context.Context, credential Credential, chat *Chat) (*Answer, error)
+	// StreamChat returns once the vendor's response head has arrived. The caller
+	// closes the stream; cancelling ctx ends the call upstream at once.
+	StreamChat(ctx context.Context, credential Credential, chat *Chat) (Stream, error)
+}
+
+// Stream is the answer as it arrives. Next returns io.EOF after the last event;
+// any other error is an *Error. Not safe for concurrent use.
+type Stream interface {
+	Next() (Event, error)
+	Close() error
+}
+
+// Credential is what a call authenticates with. The zero Key means that the
+// provider needs none (a local server, the sandbox).
+type Credential struct {
+	Key secret.Value
+	// Source is "fleet" or "byok".
+	Source string
+	// Fingerprint is a keyed hash of the key, safe to store and to show.
+	Fingerprint string
+}
+
+// Role of a message.
+type Role string
+
+// The roles of the contract.
+const (
+	RoleSystem    Role = "system"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+)
+
+// Chat is a completion request, free of any vendor's wire form.
+type Chat struct {
+	// Model by the vendor's own name.
+	Model    string
+	Messages []Message
+	Tools    []Tool
+	// ToolChoice is nil for the vendor's default.
+	ToolChoice *ToolChoice
+	// ResponseFormat is the contract's JSON: {"type":"json_object"} or a JSON schema. Nil means text.
+	ResponseFormat json.RawMessage
+	// MaxTokens bounds the output; 0 leaves it to the model's own limit.
+	MaxTokens         int
+	Temperature, TopP *float64
+	Stop              []string
+	Seed              *int64
+}
+
+// Message is one turn of the conversation.
+type Message struct {
+	Role    Role
+	Content []Part
+	// ToolCalls that an assistant turn made.
+	ToolCalls []ToolCall
+	// ToolCallID names the call that a tool turn answers.
+	ToolCallID string
+	Name       string
+}
+
+// Text is the message's text parts put together.
+func (m Message) Text() string {
+	if len(m.Content) == 1 {
+		return m.Content[0].Text
+	}
+	var text string
+	for _, part := range m.Content {
+		text += part.Text
+	}
+	return text
+}
+
+// Part is a piece of a message: text, or an image when ImageURL is set.
+type Part struct {
+	Text string
+	// ImageURL is an https URL or a data: URI.
+	ImageURL string
+	// Detail is the vendor hint "low", "high" or "auto"; may be empty.
+	Detail string
+}
+
+// Tool is a function that the model may call.
+type Tool struct {
+	Name, Description string
+	// Parameters is a JSON schema, exactly as the caller gave it.
+	Parameters json.RawMessage
+	Strict     bool
+}
+
+// ToolChoice says which tools the model may or must use.
+type ToolChoice struct {
+	// Mode is "auto", "none", "required" or "tool".
+	Mode string
+	// Name of the tool for mode "tool".
+	Name string
+}
+
+// ToolCall is a call that the model made. In a stream it is a delta: Index is
+// scoped to the stream, ID and Name come with the first delta of a call and
+// Arguments are appended.
+type ToolCall struct {
+	Index     int
+	ID, Name  string
+	Arguments string
+	// Extra is opaque provider state that must come back with the call.
+	Extra json.RawMessage
+}
+
+// Event is one step of a stream. An event that carries text or tool calls is
+// content-bearing; the last events carry the finish reason and usage.
+type Event struct {
+	Text         string
+	ToolCalls    []ToolCall
+	FinishReason FinishReason
+	Usage        *Usage
+}
+
+// Content tells whether the event carries something that a reader would see.
+func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 }
+
+// FinishReason says why the model stopped.
+type FinishReason string
+
+// The finish reasons of the contract.
+const (
+	FinishStop          FinishReason = "stop"
+	FinishLength        FinishReason = "length"
+	FinishToolCalls     FinishReason = "tool_calls"
+	FinishContentFilter FinishReason = "content_filter"
+)
+
+// Answer is a whole completion.
+type Answer struct {
+	Text         string
+	ToolCalls    []ToolCall
+	FinishReason FinishReason
+	// Usage is nil when the vendor reported none.
+	Usage *Usage
+	// Model as the vendor names what it ran; may be empty.
+	Model string
+}

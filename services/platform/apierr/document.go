@@ -1,0 +1,56 @@
+package apierr
+
+import "net/http"
+
+// Document is the JSON error body of the gateway and of webhook-egress.
+type Document struct {
+	// Error is the reason code.
+	Error Reason `json:"error"`
+	// ErrorClass is for programs to branch on.
+	ErrorClass Class `json:"error_class"`
+	// Retryable tells whether the same request may succeed later.
+	Retryable bool `json:"retryable"`
+	// RetryAfter is in seconds, present when there is a hint.
+	RetryAfter int `json:"retry_after,omitempty"`
+	// Reason is for people.
+	Reason string `json:"reason"`
+	// RequestID finds the request in logs and traces.
+	RequestID string `json:"request_id"`
+}
+
+// NewDocument renders e as the error body.
+func NewDocument(e *Error, requestID string) any {
+	class := e.ErrorClass()
+	return Document{
+		Error: e.Reason, ErrorClass: class, Retryable: class.Retryable(),
+		RetryAfter: e.RetryAfterSeconds(), Reason: e.Text, RequestID: requestID,
+	}
+}
+
+// Problem is the RFC 9457 form of the same error, sent to callers that ask for
+// application/problem+json.
+type Problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Code      Reason `json:"code"`
+	Class     Class  `json:"error_class"`
+	Retryable bool   `json:"retryable"`
+	// RetryAfter is in seconds, present when there is a hint.
+	RetryAfter int    `json:"retry_after,omitempty"`
+	RequestID  string `json:"request_id"`
+}
+
+// NewProblem renders e as a problem document (RFC 9457, section 3).
+func NewProblem(e *Error, requestID string) Problem {
+	code, class := e.Kind.HTTPStatus(), e.ErrorClass()
+	title := http.StatusText(code)
+	if title == "" {
+		title = "Client Closed Request"
+	}
+	return Problem{
+		Type: "about:blank", Title: title, Status: code, Detail: e.Text,
+		Code: e.Reason, Class: class, Retryable: class.Retryable(), RetryAfter: e.RetryAfterSeconds(), RequestID: requestID,
+	}
+}

@@ -1,0 +1,326 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/secret"
+)
+
+const hidden = "hunter2"
+
+type listeners struct {
+	HTTP string `env:"HTTP_LISTEN" envDefault:":8101" doc:"address of the HTTP listener"`
+	GRPC string `env:"GRPC_LISTEN" envDefault:":9101" doc:"address of the gRPC listener"`
+}
+
+type service struct {
+	listeners
+
+	Database  secret.File      `env:"DATABASE_URL_FILE,required" doc:"file with the database's URL"`
+	LogLevel  slog.Level       `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	HTTPSOnly bool             `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse http:// endpoints"`
+	Attempts  int              `env:"MAX_ATTEMPTS" envDefault:"12" doc:"deliveries are given up after | that many"`
+	Schedule  config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s" doc:"waits between attempts"`
+	Allow     config.Targets   `env:"ALLOW_TARGETS" doc:"targets that may be private"`
+	Upstream  url.URL          `env:"UPSTREAM_URL" doc:"where calls go"`
+	Fallback  *url.URL         `env:"FALLBACK_URL" doc:"where they go next"`
+	Tags      []string         `env:"TAGS" doc:"free words"`
+	Drain     struct {
+		Delay time.Duration `env:"DELAY" envDefault:"5s" doc:"wait before the drain"`
+		Grace time.Duration `env:"GRACE" envDefault:"25s" doc:"time for the drain"`
+	} `envPrefix:"DRAIN_"`
+	Computed string `env:"-"`
+	untagged struct{ Text string }
+}
+
+func (s *service) Validate() error {
+	if s.Drain.Grace < s.Drain.Delay {
+		return errors.New("WEBHOOK_EGRESS_DRAIN_GRACE: must not be less than WEBHOOK_EGRESS_DRAIN_DELAY")
+	}
+	return nil
+}
+
+func load(environ ...string) (*service, error) {
+	var s service
+	err := config.Load("WEBHOOK_EGRESS", &s, environ)
+	return &s, err
+}
+
+func TestLoadDefaults(t *testing.T) {
+	got, err := load("WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_TAGS=", "WEBHOOKS=1", "PATH=/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &service{
+		listeners: listeners{HTTP: ":8101", GRPC: ":9101"},
+		Database:  "/run/db", HTTPSOnly: true, Attempts: 12,
+		Schedule: config.Durations{5 * time.Second, 30 * time.Second},
+	}
+	want.Drain.Delay, want.Drain.Grace = 5*time.Second, 25*time.Second
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(service{}, listeners{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadValues(t *testing.T) {
+	got, err := load(
+		"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_HTTP_LISTEN=127.0.0.1:1",
+		"WEBHOOK_EGRESS_LOG_LEVEL=debug", "WEBHOOK_EGRESS_REQUIRE_HTTPS=false", "WEBHOOK_EGRESS_MAX_ATTEMPTS=3",
+		"WEBHOOK_EGRESS_RETRY_SCHEDULE=1s, 1m30s", "WEBHOOK_EGRESS_ALLOW_TARGETS=Sink:9000",
+		"WEBHOOK_EGRESS_UPSTREAM_URL=http://gateway:8101/a=b", "WEBHOOK_EGRESS_FALLBACK_URL=http://b:1", "WEBHOOK_EGRESS_TAGS=a,b",
+		"WEBHOOK_EGRESS_DRAIN_DELAY=0s",
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &service{
+		listeners: listeners{HTTP: "127.0.0.1:1", GRPC: ":9101"},
+		Database:  "/run/db", LogLevel: slog.LevelDebug, Attempts: 3,
+		Schedule: config.Durations{time.Second, 90 * time.Second},
+		Allow:    config.Targets{"sink:9000"},
+		Upstream: url.URL{Scheme: "http", Host: "gateway:8101", Path: "/a=b"},
+		Fallback: &url.URL{Scheme: "http", Host: "b:1"},
+		Tags:     []string{"a", "b"},
+	}
+	want.Drain.Grace = 25 * time.Second
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(service{}, listeners{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadReportsEverythingAtOnce(t *testing.T) {
+	_, err := load(
+		"WEBHOOK_EGRESS_MAX_ATTEMPTS=many", "WEBHOOK_EGRESS_DRAIN_DELAY=soon", "WEBHOOK_EGRESS_LOG_LEVEL=loud",
+		"WEBHOOK_EGRESS_RETRY_SCHEDULE=1s,-1s", "WEBHOOK_EGRESS_ALLOW_TARGETS=sink",
+		"WEBHOOK_EGRESS_UPSTREAM_URL=gateway:8101",
+		"WEBHOOK_EGRESS_MAX_ATEMPTS=1", "WEBHOOK_EGRESS_DATABASE_URL=x", "WEBHOOK_EGRESS_COLOUR=red", "WEBHOOK_EGRESS_EMPTY=",
+	)
+	want := []string{
+		`WEBHOOK_EGRESS_DATABASE_URL_FILE: required, but not set`,
+		`WEBHOOK_EGRESS_LOG_LEVEL: slog: level string "loud": unknown name`,
+		`WEBHOOK_EGRESS_MAX_ATTEMPTS: strconv.ParseInt: parsing "many": invalid syntax`,
+		`WEBHOOK_EGRESS_RETRY_SCHEDULE: "-1s": want a duration of zero or more`,
+		`WEBHOOK_EGRESS_ALLOW_TARGETS: "sink": want host:port`,
+		`WEBHOOK_EGRESS_UPSTREAM_URL: want an absolute URL: scheme://host[:port][/path]`,
+		`WEBHOOK_EGRESS_DRAIN_DELAY: unable to parse duration: time: invalid duration "soon"`,
+		`WEBHOOK_EGRESS_COLOUR: unknown setting`,
+		`WEBHOOK_EGRESS_DATABASE_URL: unknown setting; did you mean WEBHOOK_EGRESS_DATABASE_URL_FILE?`,
+		`WEBHOOK_EGRESS_EMPTY: unknown setting`,
+		`WEBHOOK_EGRESS_MAX_ATEMPTS: unknown setting; did you mean WEBHOOK_EGRESS_MAX_ATTEMPTS?`,
+	}
+	if diff := cmp.Diff(want, strings.Split(fmt.Sprint(err), "\n")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadValidates(t *testing.T) {
+	tests := map[string]struct {
+		environ []string
+		want    string
+	}{
+		"once all is read": {
+			[]string{"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_DRAIN_GRACE=1s", "WEBHOOK_EGRESS_X=1"},
+			"WEBHOOK_EGRESS_DRAIN_GRACE: must not be less than WEBHOOK_EGRESS_DRAIN_DELAY\nWEBHOOK_EGRESS_X: unknown setting",
+		},
+		"not half-read values": {
+			[]string{"WEBHOOK_EGRESS_DRAIN_GRACE=1s"},
+			"WEBHOOK_EGRESS_DATABASE_URL_FILE: required, but not set",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := load(tt.environ...); fmt.Sprint(err) != tt.want {
+				t.Errorf("error = %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// What the platform under a service injects must not stop it from starting.
+func TestLoadIgnoresInjectedVariables(t *testing.T) {
+	_, err := load(
+		"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db",
+		"WEBHOOK_EGRESS_SERVICE_HOST=10.0.0.7", "WEBHOOK_EGRESS_SERVICE_PORT=8102", "WEBHOOK_EGRESS_SERVICE_PORT_GRPC=9102",
+		"WEBHOOK_EGRESS_PORT=tcp://10.0.0.7:8102", "WEBHOOK_EGRESS_PORT_8102_TCP=tcp://10.0.0.7:8102",
+		"WEBHOOK_EGRESS_PORT_8102_TCP_PROTO=tcp", "WEBHOOK_EGRESS_PORT_8102_TCP_PORT=8102", "WEBHOOK_EGRESS_PORT_8102_TCP_ADDR=10.0.0.7",
+		"WEBHOOK_EGRESS_METRICS_SERVICE_HOST=10.0.0.8", "WEBHOOK_EGRESS_SOCKET=/run/systemd/notify",
+	)
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := load("WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_PORT=8102"); err == nil {
+		t.Error("an operator's WEBHOOK_EGRESS_PORT passes for Kubernetes'")
+	}
+}
+
+// A secret under a wrong name, or in place of its file, is refused unseen.
+func TestLoadErrorsHideSecrets(t *testing.T) {
+	_, err := load(
+		"WEBHOOK_EGRESS_DATABASE_URL=postgres://u:"+hidden+"@db/x",
+		"WEBHOOK_EGRESS_DATABASE_URL_FILE=postgres://u:"+hidden+"@db/x",
+		"WEBHOOK_EGRESS_UPSTREAM_URL=http://u:"+hidden+"/@db:x",
+	)
+	if n := strings.Count(fmt.Sprint(err), "\n"); n != 2 {
+		t.Errorf("want 3 errors, got: %v", err)
+	}
+	if strings.Contains(fmt.Sprint(err), hidden) {
+		t.Errorf("the error shows a secret: %v", err)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	s, err := load(
+		"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db", "WEBHOOK_EGRESS_ALLOW_TARGETS=sink:9000,[::1]:25",
+		"WEBHOOK_EGRESS_UPSTREAM_URL=http://u:"+hidden+"@gateway:8101", "WEBHOOK_EGRESS_FALLBACK_URL=http://"+hidden+"@b:1",
+		"WEBHOOK_EGRESS_TAGS=a,amqp://u:"+hidden+"/,@@host,c",
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := config.Print(&b, "WEBHOOK_EGRESS", s); err != nil {
+		t.Fatal(err)
+	}
+	want := `WEBHOOK_EGRESS_HTTP_LISTEN=:8101
+WEBHOOK_EGRESS_GRPC_LISTEN=:9101
+WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db
+WEBHOOK_EGRESS_LOG_LEVEL=INFO
+WEBHOOK_EGRESS_REQUIRE_HTTPS=true
+WEBHOOK_EGRESS_MAX_ATTEMPTS=12
+WEBHOOK_EGRESS_RETRY_SCHEDULE=5s,30s
+WEBHOOK_EGRESS_ALLOW_TARGETS=sink:9000,[::1]:25
+WEBHOOK_EGRESS_UPSTREAM_URL=http://[redacted]@gateway:8101
+WEBHOOK_EGRESS_FALLBACK_URL=http://[redacted]@b:1
+WEBHOOK_EGRESS_TAGS=a,amqp://[redacted]@host,c
+WEBHOOK_EGRESS_DRAIN_DELAY=5s
+WEBHOOK_EGRESS_DRAIN_GRACE=25s
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A secret.Value is no setting, but one that was put there is not printed.
+func TestPrintRedactsValues(t *testing.T) {
+	cfg := struct {
+		Token secret.Value    `env:"TOKEN"`
+		Old   []secret.Value  `env:"OLD"`
+		None  *secret.Value   `env:"NONE"`
+		Level slog.Level      `env:"LEVEL"`
+		Sizes []time.Duration `env:"SIZES"`
+	}{Token: secret.New(hidden), Old: []secret.Value{secret.New(hidden)}, Sizes: []time.Duration{time.Second}}
+	var b strings.Builder
+	if err := config.Print(&b, "EDGE", cfg); err != nil {
+		t.Fatal(err)
+	}
+	want := "EDGE_TOKEN=[redacted]\nEDGE_OLD=[redacted]\nEDGE_NONE=\nEDGE_LEVEL=INFO\nEDGE_SIZES=1s\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	err := config.Load("EDGE", &cfg, []string{"EDGE_TOKEN=" + hidden})
+	if err == nil || strings.Contains(err.Error(), hidden) || !strings.HasPrefix(err.Error(), "EDGE_TOKEN: ") {
+		t.Errorf("a secret in a variable: %v", err)
+	}
+}
+
+func TestTable(t *testing.T) {
+	want := "| Setting | Default | Meaning |\n" +
+		"| --- | --- | --- |\n" +
+		"| `WEBHOOK_EGRESS_HTTP_LISTEN` | `:8101` | address of the HTTP listener |\n" +
+		"| `WEBHOOK_EGRESS_GRPC_LISTEN` | `:9101` | address of the gRPC listener |\n" +
+		"| `WEBHOOK_EGRESS_DATABASE_URL_FILE` | required | file with the database's URL |\n" +
+		"| `WEBHOOK_EGRESS_LOG_LEVEL` | `info` | debug, info, warn or error |\n" +
+		"| `WEBHOOK_EGRESS_REQUIRE_HTTPS` | `true` | refuse http:// endpoints |\n" +
+		"| `WEBHOOK_EGRESS_MAX_ATTEMPTS` | `12` | deliveries are given up after \\| that many |\n" +
+		"| `WEBHOOK_EGRESS_RETRY_SCHEDULE` | `5s,30s` | waits between attempts |\n" +
+		"| `WEBHOOK_EGRESS_ALLOW_TARGETS` |  | targets that may be private |\n" +
+		"| `WEBHOOK_EGRESS_UPSTREAM_URL` |  | where calls go |\n" +
+		"| `WEBHOOK_EGRESS_FALLBACK_URL` |  | where they go next |\n" +
+		"| `WEBHOOK_EGRESS_TAGS` |  | free words |\n" +
+		"| `WEBHOOK_EGRESS_DRAIN_DELAY` | `5s` | wait before the drain |\n" +
+		"| `WEBHOOK_EGRESS_DRAIN_GRACE` | `25s` | time for the drain |\n"
+	for name, cfg := range map[string]any{"a struct": service{}, "a pointer": &service{}} {
+		if diff := cmp.Diff(want, config.Table("WEBHOOK_EGRESS", cfg)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want config.Targets
+		err  string
+	}{
+		"one":          {"localhost:8080", config.Targets{"localhost:8080"}, ""},
+		"spaces, case": {" A.Example.com:443 , 10.0.0.1:1 ", config.Targets{"a.example.com:443", "10.0.0.1:1"}, ""},
+		"IPv6":         {"[FE80::1]:443", config.Targets{"[fe80::1]:443"}, ""},
+		"none":         {" ", nil, ""},
+		"no port":      {"a", nil, `"a": want host:port`},
+		"no host":      {":80", nil, `":80": want a host name or an IP address before the port`},
+		"a URL":        {"http://a:80", nil, `"http://a:80": want host:port`},
+		"a path":       {"a/b:80", nil, `"a/b:80": want a host name or an IP address before the port`},
+		"port zero":    {"a:0", nil, `"a:0": want a port from 1 to 65535`},
+		"port high":    {"a:65536", nil, `"a:65536": want a port from 1 to 65535`},
+		"trailing":     {"a:1,", nil, `"": want host:port`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got config.Targets
+			err := got.UnmarshalText([]byte(tt.text))
+			if diff := cmp.Diff(tt.want, got); diff != "" || (err == nil) != (tt.err == "") || (err != nil && err.Error() != tt.err) {
+				t.Errorf("error = %v, want %q; (-want +got):\n%s", err, tt.err, diff)
+			}
+		})
+	}
+}
+
+func FuzzTargets(f *testing.F) {
+	for _, seed := range []string{"a:1", "[::1]:65535,b_c.d:2", "a:1,,b", "a:01", "http://a:80", "[a]:1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var once config.Targets
+		if once.UnmarshalText([]byte(text)) == nil {
+			again(t, &once, &config.Targets{})
+		}
+	})
+}
+
+func FuzzDurations(f *testing.F) {
+	for _, seed := range []string{"5s,30s,2m", "1h2m3.5s", "-1s", "0", "1s,", "9223372036854775807ns"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var once config.Durations
+		if once.UnmarshalText([]byte(text)) == nil {
+			again(t, &once, &config.Durations{})
+		}
+	})
+}
+
+// again checks that a list that was taken is written as a text that is taken
+// for the same list.
+func again(t *testing.T, once interface{ MarshalText() ([]byte, error) }, twice interface{ UnmarshalText([]byte) error }) {
+	t.Helper()
+	written, err := once.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := twice.UnmarshalText(written); err != nil {
+		t.Fatalf("%q is not taken back: %v", written, err)
+	}
+	if diff := cmp.Diff(once, twice, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-once +twice):\n%s", diff)
+	}
+}

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// injected matches "NAME=value", without the prefix, of variables that no
+// operator sets: Kubernetes gives each pod the addresses of the Services of
+// its namespace (GATEWAY_SERVICE_HOST, GATEWAY_PORT_9101_TCP, ...), and
+// systemd gives NOTIFY_SOCKET, under names that look like ours.
+var injected = regexp.MustCompile(`(^|_)(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?)=` +
+	`|(^|_)PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://` +
+	`|(^|_)PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=` +
+	`|^SOCKET=[/@]`)
+
+// unknown reports the variables that are no setting, by name only: the value
+// may be a secret under a wrong name.
+func unknown(prefix string, known []setting, vars map[string]string) []error {
+	var names []string
+	for _, s := range known {
+		names = append(names, s.name)
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		rest := strings.TrimPrefix(name, prefix+"_")
+		if slices.Contains(names, name) || injected.MatchString(rest+"="+vars[name]) {
+			continue
+		}
+		if near := closest(name, names, max(2, len(rest)/3)); near != "" {
+			errs = append(errs, fmt.Errorf("%s: unknown setting; did you mean %s?", name, near))
+		} else {
+			errs = append(errs, fmt.Errorf("%s: unknown setting", name))
+		}
+	}
+	return errs
+}
+
+// closest is the first of names with the fewest edits from name, at most limit
+// of them, or one that name is the beginning of (a forgotten _FILE).
+func closest(name string, names []string, limit int) string {
+	best := ""
+	for _, n := range names {
+		d := distance(name, n)
+		if strings.HasPrefix(n, name+"_") {
+			d = 1
+		}
+		if d <= limit {
+			best, limit = n, d-1
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's: the least number of bytes to insert, delete or
+// replace to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

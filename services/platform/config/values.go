@@ -1,0 +1,94 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Targets is a comma-separated list of host:port. Hosts are lower case, IPv6
+// addresses in brackets.
+type Targets []string
+
+// UnmarshalText parses and checks the list; an empty text is an empty list.
+func (t *Targets) UnmarshalText(text []byte) error {
+	items, err := list(text, parseTarget)
+	if err == nil {
+		*t = items
+	}
+	return err
+}
+
+// MarshalText writes the list as UnmarshalText takes it.
+func (t Targets) MarshalText() ([]byte, error) {
+	return []byte(strings.Join(t, ",")), nil
+}
+
+// hostname takes what DNS and container networks use as names.
+var hostname = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?$`)
+
+func parseTarget(item string) (string, error) {
+	host, port, err := net.SplitHostPort(item)
+	if err != nil {
+		return "", fmt.Errorf("%q: want host:port", item)
+	}
+	host = strings.ToLower(host)
+	if !hostname.MatchString(host) && net.ParseIP(host) == nil {
+		return "", fmt.Errorf("%q: want a host name or an IP address before the port", item)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", fmt.Errorf("%q: want a port from 1 to 65535", item)
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
+}
+
+// Durations is a comma-separated list of durations of zero or more, such as
+// "5s,1m30s".
+type Durations []time.Duration
+
+// UnmarshalText parses the list; an empty text is an empty list.
+func (d *Durations) UnmarshalText(text []byte) error {
+	items, err := list(text, parseDuration)
+	if err == nil {
+		*d = items
+	}
+	return err
+}
+
+// MarshalText writes the list as UnmarshalText takes it.
+func (d Durations) MarshalText() ([]byte, error) {
+	items := make([]string, len(d))
+	for i, item := range d {
+		items[i] = item.String()
+	}
+	return []byte(strings.Join(items, ",")), nil
+}
+
+func parseDuration(item string) (time.Duration, error) {
+	d, err := time.ParseDuration(item)
+	if err == nil && d < 0 {
+		err = fmt.Errorf("%q: want a duration of zero or more", item)
+	}
+	return d, err
+}
+
+// list parses each item between commas, without the spaces around it, up to
+// the first that is wrong.
+func list[T any](text []byte, parse func(string) (T, error)) ([]T, error) {
+	if strings.TrimSpace(string(text)) == "" {
+		return nil, nil
+	}
+	var items []T
+	for item := range strings.SplitSeq(string(text), ",") {
+		value, err := parse(strings.TrimSpace(item))
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, value)
+	}
+	return items, nil
+}

@@ -1,0 +1,106 @@
+// Package lifecycle runs the parts of one service and stops them in a stated
+// order. Each service's app package registers its parts on a Runner, then
+// calls Run once:
+//
+//	ctx done, or a part fails
+//	-> readiness off, DrainDelay passes (load balancers look elsewhere)
+//	-> OnDrain steps, in order of registration, within Grace
+//	-> the contexts of the parts end, the parts return
+//	-> OnClose steps, in reverse order of registration
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// ErrDraining is the readiness of a service that is stopping.
+var ErrDraining = errors.New("draining")
+
+// Options are the times of the drain.
+type Options struct {
+	// DrainDelay passes between readiness going off and the first drain step.
+	DrainDelay time.Duration
+	// Grace bounds all drain steps together. A step that starts late still gets
+	// a second.
+	Grace time.Duration
+}
+
+// Runner holds the parts of a service. Register everything before Run, from
+// one goroutine; Ready may be called at any time by many.
+type Runner struct {
+	log      *slog.Logger
+	opts     Options
+	draining atomic.Bool
+	parts    []task
+	drains   []task
+	closes   []task
+	checks   []task
+}
+
+// task is a named function of whatever kind.
+type task struct {
+	name string
+	run  func(context.Context) error
+}
+
+// New returns a Runner without parts. It logs the phases of the drain.
+func New(log *slog.Logger, opts Options) *Runner {
+	r := &Runner{log: log, opts: opts}
+	r.Check("lifecycle", func(context.Context) error {
+		if r.draining.Load() {
+			return ErrDraining
+		}
+		return nil
+	})
+	return r
+}
+
+// Go registers a background part, which Run starts. Its context ends when the
+// drain steps are done; then it must return soon, and returning the context's
+// error or cause is no failure. A part that returns another error stops the
+// service; one that returns nil has done its work.
+func (r *Runner) Go(name string, run func(context.Context) error) {
+	r.parts = append(r.parts, task{name, run})
+}
+
+// OnDrain registers a step that stops taking work or finishes what is in hand.
+// A step that outlives its context is reported as an error, and is left behind
+// if it does not return within a second of that.
+func (r *Runner) OnDrain(name string, step func(context.Context) error) {
+	r.drains = append(r.drains, task{name, step})
+}
+
+// OnClose registers a step that frees what parts and drain steps use, such as
+// a pool. Like defers, what was registered first is closed last: register each
+// thing after those it needs. All close steps together have five seconds, with
+// the same rules as drain steps.
+func (r *Runner) OnClose(name string, step func(context.Context) error) {
+	r.closes = append(r.closes, task{name, step})
+}
+
+// Run starts the parts and blocks until ctx is done or a part fails, then
+// drains. The error joins those of all parts and steps; it is nil after an
+// orderly stop that ctx asked for.
+func (r *Runner) Run(ctx context.Context) error {
+	base := context.WithoutCancel(ctx)
+	running := r.start(base)
+	reason := running.wait(ctx)
+
+	r.draining.Store(true)
+	r.log.InfoContext(base, "draining", "reason", reason.Error(), "delay", r.opts.DrainDelay.String())
+	<-time.After(r.opts.DrainDelay)
+
+	deadline := time.Now().Add(r.opts.Grace)
+	drained := r.steps(base, "drain", r.drains, deadline)
+
+	stopped := running.stop(reason, deadline)
+
+	slices.Reverse(r.closes)
+	closed := r.steps(base, "close", r.closes, time.Now().Add(closeGrace))
+	return errors.Join(slices.Concat(stopped, drained, closed)...)
+}

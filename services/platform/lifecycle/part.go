@@ -1,0 +1,81 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// parts is the parts of a service while they run.
+type parts struct {
+	names  map[int]string // of those that have not returned
+	ended  chan ended
+	cancel context.CancelCauseFunc
+	errs   []error
+}
+
+type ended struct {
+	part int
+	err  error
+}
+
+func (r *Runner) start(ctx context.Context) *parts {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &parts{names: map[int]string{}, ended: make(chan ended, len(r.parts)), cancel: cancel}
+	for i, part := range r.parts {
+		p.names[i] = part.name
+		go func() { p.ended <- ended{i, failure(ctx, part)} }()
+	}
+	return p
+}
+
+// failure runs a part and gives its error, unless that only says that ctx ended.
+func failure(ctx context.Context, part task) error {
+	err := part.run(ctx)
+	if err == nil || ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
+		return nil
+	}
+	return fmt.Errorf("part %s: %w", part.name, err)
+}
+
+// wait blocks until ctx is done or a part fails, and says which.
+func (p *parts) wait(ctx context.Context) error {
+	for len(p.errs) == 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("asked to stop: %w", context.Cause(ctx))
+		case e := <-p.ended:
+			p.note(e)
+		}
+	}
+	return p.errs[0]
+}
+
+// stop ends the parts' context, whose cause is reason, and waits for them
+// until the deadline, a second at the least. It gives the errors of all parts.
+func (p *parts) stop(reason error, deadline time.Time) []error {
+	p.cancel(reason)
+	late := time.After(max(time.Until(deadline), minStep))
+	for len(p.names) > 0 {
+		select {
+		case e := <-p.ended:
+			p.note(e)
+		case <-late:
+			for _, i := range slices.Sorted(maps.Keys(p.names)) {
+				p.errs = append(p.errs, fmt.Errorf("part %s: still running when the grace ended", p.names[i]))
+			}
+			return p.errs
+		}
+	}
+	return p.errs
+}
+
+func (p *parts) note(e ended) {
+	delete(p.names, e.part)
+	if e.err != nil {
+		p.errs = append(p.errs, e.err)
+	}
+}

@@ -1,0 +1,65 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// minStep is what a step gets when those before it have used up the grace.
+	minStep = time.Second
+	// linger is how long a step may take to return once its context has ended,
+	// for example to force what it could not finish.
+	linger = time.Second
+	// closeGrace bounds all close steps together.
+	closeGrace = 5 * time.Second
+)
+
+// steps runs the tasks one after the other, each whatever became of the others.
+func (r *Runner) steps(ctx context.Context, phase string, tasks []task, deadline time.Time) []error {
+	var errs []error
+	for _, t := range tasks {
+		start := time.Now()
+		err := step(ctx, t, max(deadline.Sub(start), minStep))
+		r.log.InfoContext(ctx, phase+" step", "step", t.name, "took", time.Since(start).String(), "ok", err == nil)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", phase, t.name, err))
+		}
+	}
+	return errs
+}
+
+// step runs a task for at most d. Having gone on for longer is an error.
+func step(ctx context.Context, t task, d time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, d, overrun(d))
+	defer cancel()
+	err := bounded(ctx, t, linger)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// bounded runs a task until it returns, or does not within spare after ctx has
+// ended. Then the task is left behind, and the error is the cause of the end.
+func bounded(ctx context.Context, t task, spare time.Duration) error {
+	returned := make(chan error, 1)
+	go func() { returned <- t.run(ctx) }()
+	select {
+	case err := <-returned:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-returned:
+		return err
+	case <-time.After(spare):
+		return context.Cause(ctx)
+	}
+}
+
+// overrun is the cause of a context that ended after d.
+func overrun(d time.Duration) error {
+	return fmt.Errorf("not done in %v: %w", d, context.DeadlineExceeded)
+}

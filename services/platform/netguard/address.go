@@ -1,0 +1,71 @@
+package netguard
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"code.dny.dev/ssrf"
+)
+
+// wireServer is Azure's host service: a public address that every machine there
+// reaches without leaving its host.
+var wireServer = netip.MustParsePrefix("168.63.129.16/32")
+
+// guardian refuses the special-purpose networks of IANA's registries (for IPv6
+// all but 2000::/3), Azure's host service and the operator's prefixes.
+func guardian(deny []netip.Prefix) (*ssrf.Guardian, error) {
+	v4, v6 := []netip.Prefix{wireServer}, []netip.Prefix(nil)
+	for _, prefix := range deny {
+		switch addr := prefix.Addr(); {
+		case !prefix.IsValid(), addr.Is4In6():
+			return nil, fmt.Errorf("denied prefix %v: not an IPv4 or IPv6 prefix", prefix)
+		case addr.Is4():
+			v4 = append(v4, prefix)
+		default:
+			v6 = append(v6, prefix)
+		}
+	}
+	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(v4...), ssrf.WithDeniedV6Prefixes(v6...)), nil
+}
+
+// checkAddr refuses all that isn't a public unicast address.
+func (g *Guard) checkAddr(addr netip.Addr) error {
+	addr = addr.Unmap()
+	if !addr.IsValid() || addr.Zone() != "" || embedsInner(addr) || g.networks.SafeAddr(addr) != nil {
+		return &Refusal{Rule: RuleAddress, Text: "the host has an address that is not public", Addr: addr}
+	}
+	return nil
+}
+
+// innerNetworks are those that a translator could be made to reach. 0.0.0.0/8
+// is left out: the low half of an ordinary address such as 2001:db8::1 looks
+// like it.
+var innerNetworks = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"),
+	wireServer,
+}
+
+// embedsInner finds an IPv4 address in the last 32 bits of a public-looking IPv6
+// one: any in ISATAP form (RFC 5214 6.1), an inner one behind a network's own
+// NAT64 prefix of 96 bits (RFC 6052 2.2).
+func embedsInner(addr netip.Addr) bool {
+	if !addr.Is6() {
+		return false
+	}
+	b := addr.As16()
+	switch [4]byte(b[8:12]) {
+	case [4]byte{0x00, 0x00, 0x5e, 0xfe}, [4]byte{0x02, 0x00, 0x5e, 0xfe}:
+		return true
+	case [4]byte{}:
+		inner := netip.AddrFrom4([4]byte(b[12:]))
+		return slices.ContainsFunc(innerNetworks, func(p netip.Prefix) bool { return p.Contains(inner) })
+	default:
+		return false
+	}
+}

@@ -1,0 +1,150 @@
+package netguard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+func get(t *testing.T, c *http.Client, url string) (*http.Response, []byte, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, body, nil
+}
+
+// serveAllowed is a server on loopback with a client that may reach only it.
+func serveAllowed(t *testing.T, h http.HandlerFunc) (url string, c *http.Client) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	g := newGuard(t, Options{AllowTargets: []string{s.Listener.Addr().String()}})
+	c = g.Client(10*time.Second, TransportOptions{RootCAs: roots})
+	t.Cleanup(c.CloseIdleConnections)
+	return s.URL, c
+}
+
+func TestClientDoesNotFollowRedirects(t *testing.T) {
+	t.Parallel()
+	l, _ := canary(t)
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect} {
+		url, c := serveAllowed(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "http://"+l.Addr().String()+"/")
+			w.WriteHeader(status)
+		})
+		resp, _, err := get(t, c, url)
+		if err != nil || resp.StatusCode != status {
+			t.Errorf("%d: %v %v", status, resp, err)
+		}
+	}
+	assertUntouched(t, l)
+}
+
+func TestClientRefusesForbiddenTargets(t *testing.T) {
+	t.Parallel()
+	l, port := canary(t)
+	resolver, _ := newResolver(t, map[string][][]netip.Addr{"evil.example.com.": {{loopback}}})
+	c := newGuard(t, Options{Resolver: resolver}).Client(10*time.Second, TransportOptions{})
+	for host, rule := range map[string]string{
+		"127.0.0.1":        RuleAddress,
+		"127。0。0。1":        RuleAddress,
+		"[::1]":            RuleAddress,
+		"0.0.0.0":          RuleAddress,
+		"localhost":        RuleLocalName,
+		"evil.example.com": RuleAddress,
+	} {
+		_, _, err := get(t, c, "http://"+host+":"+port+"/")
+		if got := ruleOf(err); got != rule {
+			t.Errorf("%s: %s, want %s", host, got, rule)
+		}
+	}
+	assertUntouched(t, l)
+}
+
+func TestTransportIgnoresProxies(t *testing.T) {
+	t.Parallel()
+	if newGuard(t, Options{}).Transport(TransportOptions{}).Proxy != nil {
+		t.Error("the dial check would see only the proxy")
+	}
+}
+
+func TestClientSpeaksHTTP2(t *testing.T) {
+	t.Parallel()
+	url, c := serveAllowed(t, func(http.ResponseWriter, *http.Request) {})
+	resp, _, err := get(t, c, url)
+	if err != nil || resp.ProtoMajor != 2 {
+		t.Errorf("%v %v", resp, err)
+	}
+}
+
+func TestClientLimitsResponseHeaders(t *testing.T) {
+	t.Parallel()
+	for size, ok := range map[int]bool{32 << 10: true, 96 << 10: false} {
+		url, c := serveAllowed(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Filler", strings.Repeat("x", size))
+		})
+		if _, _, err := get(t, c, url); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+func TestClientDoesNotUnpack(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url, c := serveAllowed(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Accept-Encoding"); got != "" {
+			t.Errorf("asked for %s", got)
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed.Bytes())
+	})
+	_, body, err := get(t, c, url)
+	if err != nil || !bytes.Equal(body, packed.Bytes()) {
+		t.Errorf("%d bytes of body, %v", len(body), err)
+	}
+}
+
+func TestClientKeepsNoCookies(t *testing.T) {
+	t.Parallel()
+	url, c := serveAllowed(t, func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
+		if len(r.Cookies()) > 0 {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	})
+	for range 2 {
+		if resp, _, err := get(t, c, url); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%v %v", resp, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package netguard
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// nameserver answers each A query for a name with the next of its lists of
+// addresses, the last one for ever, and any other query with nothing.
+type nameserver struct {
+	mu      sync.Mutex
+	answers map[string][][]netip.Addr
+	asked   []string
+}
+
+// newResolver is Go's resolver with every query sent to the nameserver.
+func newResolver(t testing.TB, answers map[string][][]netip.Addr) (*net.Resolver, *nameserver) {
+	t.Helper()
+	ns := &nameserver{answers: answers}
+	var serving sync.WaitGroup
+	t.Cleanup(serving.Wait)
+	return &net.Resolver{
+		PreferGo: true,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			serving.Go(func() {
+				defer server.Close()
+				if err := ns.serve(server); err != nil {
+					t.Errorf("name server: %v", err)
+				}
+			})
+			return client, nil
+		},
+	}, ns
+}
+
+// serve answers one query in the framing of DNS over TCP (RFC 1035 4.2.2).
+func (ns *nameserver) serve(conn io.ReadWriter) error {
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return err
+	}
+	packet := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, packet); err != nil {
+		return err
+	}
+	var msg dnsmessage.Message
+	if err := msg.Unpack(packet); err != nil {
+		return err
+	}
+	msg.Response, msg.Additionals = true, nil
+	msg.Answers = ns.answer(msg.Questions[0])
+	packet, err := msg.AppendPack(size[:])
+	if err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint16(packet, uint16(len(packet)-len(size)))
+	_, err = conn.Write(packet)
+	return err
+}
+
+func (ns *nameserver) answer(q dnsmessage.Question) []dnsmessage.Resource {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if q.Type != dnsmessage.TypeA {
+		return nil
+	}
+	name := q.Name.String()
+	ns.asked = append(ns.asked, name)
+	lists := ns.answers[name]
+	if len(lists) == 0 {
+		return nil
+	}
+	if len(lists) > 1 {
+		ns.answers[name] = lists[1:]
+	}
+	var resources []dnsmessage.Resource
+	for _, addr := range lists[0] {
+		resources = append(resources, dnsmessage.Resource{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
+			Body:   &dnsmessage.AResource{A: addr.As4()},
+		})
+	}
+	return resources
+}

@@ -1,0 +1,139 @@
+package pgdb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+const (
+	migrationTable = "schema_migrations"
+	// Two migrators of one schema take turns: one try a second for five minutes.
+	lockPeriodSeconds = 1
+	lockTries         = 300
+)
+
+// Migrate applies what is missing of the numbered .sql files at the root of
+// fsys to the first schema of the URL's search_path, which must exist, and
+// returns the names of the files applied, also when a later one failed. Each
+// file is one transaction unless it says `-- +goose NO TRANSACTION`. It is safe
+// to run from several replicas at once.
+func Migrate(ctx context.Context, url string, fsys fs.FS, log *slog.Logger) (applied []string, err error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errURL
+	}
+	// A migration that queues for a table lock stops all traffic behind it, so
+	// it gives up early. It has no statement timeout: an index takes its time.
+	if err := configure(cfg, map[string]string{"application_name": "migrate", "lock_timeout": "10s"}); err != nil {
+		return nil, err
+	}
+	db := stdlib.OpenDB(*cfg)
+	defer func() { err = errors.Join(err, db.Close()) }()
+
+	schema, err := currentSchema(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := newProvider(db, schema, fsys)
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	results, err := provider.Up(ctx)
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		results = partial.Applied
+		err = fmt.Errorf("migration %s: %w", path.Base(partial.Failed.Source.Path), partial.Err)
+	}
+	for _, r := range results {
+		name := path.Base(r.Source.Path)
+		applied = append(applied, name)
+		log.InfoContext(ctx, "migration applied", "schema", schema, "name", name, "duration", r.Duration)
+	}
+	if err != nil {
+		return applied, fmt.Errorf("migrate schema %s: %w", schema, err)
+	}
+	return applied, nil
+}
+
+func currentSchema(ctx context.Context, db *sql.DB) (string, error) {
+	var schema sql.NullString
+	if err := db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
+		return "", fmt.Errorf("reach Postgres: %w", err)
+	}
+	if !schema.Valid {
+		return "", errors.New("no schema of the role's search_path exists")
+	}
+	return schema.String, nil
+}
+
+// newProvider locks per schema, so that services which share a database don't
+// wait for one another. The lock is polled: a session that blocks in
+// pg_advisory_lock holds a snapshot, for which CREATE INDEX CONCURRENTLY would
+// wait forever.
+func newProvider(db *sql.DB, schema string, fsys fs.FS) (*goose.Provider, error) {
+	id := fnv.New64a()
+	id.Write([]byte(migrationTable + " " + schema))
+	locker, err := lock.NewPostgresSessionLocker(
+		lock.WithLockID(int64(id.Sum64())), //nolint:gosec // any 64 bits do
+		lock.WithLockTimeout(lockPeriodSeconds, lockTries),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectPostgres, db, fsys,
+		goose.WithTableName(migrationTable),
+		goose.WithSessionLocker(locker),
+		goose.WithDisableGlobalRegistry(true),
+	)
+}
+
+// CheckSchema fails when the database lacks a migration of fsys, naming the
+// command that mends it. A database that is ahead is fine: a new release
+// migrates it while the one before still serves.
+func CheckSchema(ctx context.Context, pool *pgxpool.Pool, fsys fs.FS, service string) error {
+	names, err := fs.Glob(fsys, "*.sql")
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	applied, err := appliedVersions(ctx, pool)
+	if err != nil {
+		return fmt.Errorf("read applied migrations: %w", err)
+	}
+	var missing []string
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return fmt.Errorf("migration %s: %w", name, err)
+		}
+		if !slices.Contains(applied, version) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the database is older than this release, it lacks %s: run `%s migrate`",
+			strings.Join(missing, ", "), service)
+	}
+	return nil
+}
+
+func appliedVersions(ctx context.Context, pool *pgxpool.Pool) ([]int64, error) {
+	rows, _ := pool.Query(ctx, "SELECT version_id FROM "+migrationTable+" WHERE is_applied") // CollectRows has the error
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if isUndefinedTable(err) {
+		return nil, nil
+	}
+	return versions, err
+}

@@ -1,0 +1,115 @@
+// Package pgdb opens a service's Postgres pool, runs transactions, applies
+// migrations and reads driver errors. It knows no table but the one that lists
+// the applied migrations; each service's internal/postgres owns the rest.
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	connectTimeout  = 5 * time.Second
+	rollbackTimeout = 5 * time.Second
+	healthPeriod    = 30 * time.Second
+	maxConnIdle     = 5 * time.Minute
+	maxConnLifetime = 30 * time.Minute
+)
+
+// Options says which database to open and how much of it to use.
+type Options struct {
+	URL             string // postgres://user:password@host:port/database; a parameter in it wins over the defaults here
+	MaxConns        int32  // 0 leaves it to the URL's pool_max_conns or the driver
+	ApplicationName string // shown in pg_stat_activity
+}
+
+// errURL stands in for the driver's parse error, which quotes the URL and can
+// only try to mask the password in it.
+var errURL = errors.New("invalid Postgres URL, want postgres://user:password@host:port/database")
+
+// Open makes a pool and proves it with one round trip, so that a wrong setting
+// ends a start instead of the first request. No error holds the password.
+// Statements end after 30 s and a transaction left idle after 10 s.
+func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, errURL
+	}
+	err = configure(cfg.ConnConfig, map[string]string{
+		"application_name":                    o.ApplicationName,
+		"statement_timeout":                   "30s",
+		"idle_in_transaction_session_timeout": "10s",
+		"timezone":                            "UTC",
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxConns > 0 {
+		cfg.MaxConns = o.MaxConns
+	}
+	cfg.HealthCheckPeriod = healthPeriod
+	cfg.PingTimeout = connectTimeout
+	cfg.MaxConnIdleTime = maxConnIdle
+	cfg.MaxConnLifetime = maxConnLifetime
+	cfg.MaxConnLifetimeJitter = maxConnLifetime / 10
+
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open Postgres pool: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("reach Postgres: %w", err)
+	}
+	return pool, nil
+}
+
+// configure bounds the connect time and gives each session the settings that
+// the URL doesn't name itself. A password with a bare slash in it is read as part
+// of the database's name, which the driver's errors show: that fails here.
+func configure(cfg *pgx.ConnConfig, settings map[string]string) error {
+	if strings.Contains(cfg.Database, "@") {
+		return errURL
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectTimeout
+	}
+	for name, value := range settings {
+		if _, set := cfg.RuntimeParams[name]; !set && value != "" {
+			cfg.RuntimeParams[name] = value
+		}
+	}
+	return nil
+}
+
+// InTx runs fn in a transaction: committed when fn returns nil, rolled back
+// when it fails or panics. An error of fn comes back as it is.
+func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer rollback(ctx, tx)
+
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("commit transaction: %w", err)
+	}
+	return nil
+}
+
+// rollback does nothing after a commit. It outlives ctx: a caller who went away
+// must not cost the pool a connection.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = tx.Rollback(ctx) // on failure the pool drops the connection, and the server its transaction
+}

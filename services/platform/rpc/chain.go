@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// Face names which of a service's two faces a call came in by.
+type Face string
+
+// The faces.
+const (
+	FaceGRPC Face = "grpc"
+	FaceHTTP Face = "http"
+)
+
+// Call is what the steps of the chain know of a call.
+type Call struct {
+	// Method is the full gRPC method name.
+	Method string
+	Face   Face
+	// Header gives a header's or metadata key's first value.
+	Header func(name string) string
+	// Message is the request of a unary call, nil otherwise.
+	Message any
+	// Stream tells that the call may last.
+	Stream bool
+
+	attrs []slog.Attr
+}
+
+// step is one concern round every call: unary, streaming and plain HTTP alike.
+type step struct {
+	name string
+	do   func(ctx context.Context, call *Call, next func(context.Context) error) error
+}
+
+// chain is the order of the steps, outermost first. Unary and stream
+// interceptors and HTTP handlers are all made from this one list, so that no
+// face can skip a step.
+type chain []step
+
+func (c chain) run(ctx context.Context, call *Call, handle func(context.Context) error) error {
+	if len(c) == 0 {
+		return handle(ctx)
+	}
+	return c[0].do(ctx, call, func(ctx context.Context) error { return c[1:].run(ctx, call, handle) })
+}
+
+func (c chain) unary(face Face) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		var resp any
+		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ctx), Message: req}
+		err := c.run(ctx, call, func(ctx context.Context) (err error) {
+			resp, err = handle(ctx, req)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return resp, nil
+	}
+}
+
+func (c chain) stream(face Face) grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ss.Context()), Stream: true}
+		return c.run(ss.Context(), call, func(ctx context.Context) error {
+			return handle(srv, &checkedStream{ServerStream: ss, ctx: ctx})
+		})
+	}
+}
+
+// incoming reads call metadata like headers.
+func incoming(ctx context.Context) func(string) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return func(name string) string {
+		if values := md.Get(name); len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+}
+
+// checkedStream carries the chain's context and validates each message as it
+// is received, as the validate step does for a unary call.
+type checkedStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // grpc.ServerStream hands its context out by a method.
+}
+
+// Context is the stream's context with all that the chain added.
+func (s *checkedStream) Context() context.Context { return s.ctx }
+
+// RecvMsg receives one message and applies the contract's rules to it.
+func (s *checkedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err //nolint:wrapcheck // io.EOF must stay itself.
+	}
+	return Validate(m)
+}
+
+type callKey struct{}
+
+// Annotate adds attributes to the call's one log line: what the handler learned
+// that an operator will want to see beside status and duration.
+func Annotate(ctx context.Context, attrs ...slog.Attr) {
+	if call, ok := ctx.Value(callKey{}).(*Call); ok {
+		call.attrs = append(call.attrs, attrs...)
+	}
+}

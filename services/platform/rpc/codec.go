@@ -1,0 +1,207 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sync"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/tidwall/gjson"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// codec is the JSON of the transcoded face: snake_case names, every field
+// present, unknown fields refused, and bytes fields marked raw_json carried as
+// the exact JSON text that arrived.
+type codec struct {
+	rawJSON protoreflect.ExtensionType
+	raw     sync.Map // protoreflect.FullName to bool: does the message hold raw JSON?
+}
+
+func newCodec(rawJSON protoreflect.ExtensionType) *codec { return &codec{rawJSON: rawJSON} }
+
+// ContentType is that of every answer of the face.
+func (c *codec) ContentType(any) string { return "application/json" }
+
+// Marshal renders a message. The text is compact: protojson varies its spaces
+// between builds on purpose.
+func (c *codec) Marshal(v any) ([]byte, error) {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return json.Marshal(v) //nolint:wrapcheck // runtime.Marshaler's contract.
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("marshal %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, fmt.Errorf("compact: %w", err)
+	}
+	if desc := m.ProtoReflect().Descriptor(); c.holdsRaw(desc) {
+		return c.rewrite(nil, compact.Bytes(), desc, inline), nil
+	}
+	return compact.Bytes(), nil
+}
+
+// Unmarshal reads a message. Errors name the field or the byte.
+func (c *codec) Unmarshal(data []byte, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return json.Unmarshal(data, v) //nolint:wrapcheck // runtime.Marshaler's contract.
+	}
+	if err := checkObject(data); err != nil {
+		return err
+	}
+	if desc := m.ProtoReflect().Descriptor(); c.holdsRaw(desc) {
+		data = c.rewrite(nil, data, desc, enclose)
+	}
+	if err := (protojson.UnmarshalOptions{}).Unmarshal(data, m); err != nil {
+		return errors.New("body: " + protoPrefix.ReplaceAllString(err.Error(), ""))
+	}
+	return nil
+}
+
+// protoPrefix is what protojson puts before its texts, with a space or a
+// no-break space, plus a position that raw JSON may have moved.
+var protoPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):\s*)?`)
+
+func checkObject(data []byte) error {
+	if !json.Valid(data) {
+		var syntax *json.SyntaxError
+		if err := json.Unmarshal(data, new(any)); errors.As(err, &syntax) {
+			return fmt.Errorf("body: invalid JSON at byte %d: %s", syntax.Offset, syntax.Error())
+		}
+		return errors.New("body: invalid JSON")
+	}
+	if !gjson.ParseBytes(data).IsObject() {
+		return errors.New("body: must be a JSON object")
+	}
+	return nil
+}
+
+// NewDecoder reads one message from a body that the caller has bounded.
+func (c *codec) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return fmt.Errorf("read body: %w", err)
+		}
+		if len(bytes.TrimSpace(data)) == 0 {
+			return io.EOF
+		}
+		return c.Unmarshal(data, v)
+	})
+}
+
+// NewEncoder writes one message.
+func (c *codec) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		data, err := c.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err //nolint:wrapcheck // runtime.Encoder's contract.
+	})
+}
+
+// holdsRaw tells whether a message, or one inside it, has a raw_json field.
+func (c *codec) holdsRaw(desc protoreflect.MessageDescriptor) bool {
+	if known, ok := c.raw.Load(desc.FullName()); ok {
+		return known == true
+	}
+	c.raw.Store(desc.FullName(), false) // A recursive message asks again while it is being looked at.
+	found := false
+	for i := range desc.Fields().Len() {
+		field := desc.Fields().Get(i)
+		if c.isRaw(field) || (field.Message() != nil && !field.IsMap() && c.holdsRaw(field.Message())) {
+			found = true
+		}
+	}
+	c.raw.Store(desc.FullName(), found)
+	return found
+}
+
+func (c *codec) isRaw(field protoreflect.FieldDescriptor) bool {
+	return field.Kind() == protoreflect.BytesKind && proto.HasExtension(field.Options(), c.rawJSON)
+}
+
+// enclose turns JSON text into the base64 string that protojson reads into a
+// bytes field; null stays null.
+func enclose(dst []byte, value gjson.Result) []byte {
+	if value.Type == gjson.Null {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, []byte(value.Raw))
+	return append(dst, '"')
+}
+
+// inline turns the base64 string that protojson wrote into the JSON text it
+// holds; no text is null.
+func inline(dst []byte, value gjson.Result) []byte {
+	text, err := base64.StdEncoding.DecodeString(value.Str)
+	if err != nil || len(text) == 0 {
+		return append(dst, "null"...)
+	}
+	return append(dst, text...)
+}
+
+// rewrite copies a JSON object of a message's shape, with change applied to the
+// values of its raw_json fields, at any depth.
+func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor, change func([]byte, gjson.Result) []byte) []byte {
+	dst = append(dst, '{')
+	first := true
+	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(dst, key.Raw...), ':')
+		field := desc.Fields().ByTextName(key.Str)
+		if field == nil {
+			field = desc.Fields().ByJSONName(key.Str)
+		}
+		dst = c.rewriteField(dst, value, field, change)
+		return true
+	})
+	return append(dst, '}')
+}
+
+func (c *codec) rewriteField(dst []byte, value gjson.Result, field protoreflect.FieldDescriptor, change func([]byte, gjson.Result) []byte) []byte {
+	var element func(dst []byte, value gjson.Result) []byte
+	switch {
+	case field == nil || field.IsMap():
+	case c.isRaw(field):
+		element = change
+	case field.Message() != nil && c.holdsRaw(field.Message()):
+		element = func(dst []byte, value gjson.Result) []byte {
+			if !value.IsObject() {
+				return append(dst, value.Raw...)
+			}
+			return c.rewrite(dst, []byte(value.Raw), field.Message(), change)
+		}
+	}
+	if element == nil {
+		return append(dst, value.Raw...)
+	}
+	if !field.IsList() || !value.IsArray() {
+		return element(dst, value)
+	}
+	dst = append(dst, '[')
+	for i, item := range value.Array() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = element(dst, item)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,49 @@
+package rpc
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+)
+
+// problemType is the media type of RFC 9457.
+const problemType = "application/problem+json"
+
+// writeError renders an error on the JSON face: the service's own body, or a
+// problem document for a caller that asks for one.
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
+	WriteError(w, r, e, s.options.ErrorBody)
+}
+
+// WriteError renders e with the given body, with the headers that go with its
+// status. The edge, which has no gRPC face, uses it directly.
+func WriteError(w http.ResponseWriter, r *http.Request, e *apierr.Error, body func(*apierr.Error, string) any) {
+	requestID := w.Header().Get(caller.HeaderRequest)
+	contentType := "application/json"
+	var document any
+	if strings.Contains(r.Header.Get("Accept"), problemType) {
+		contentType, document = problemType, apierr.NewProblem(e, requestID)
+	} else {
+		document = body(e, requestID)
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		text = []byte(`{"error":"internal"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Del("Content-Length")
+	if seconds := e.RetryAfterSeconds(); seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	if e.Kind == apierr.KindUnauthenticated {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(e.Kind.HTTPStatus())
+	_, _ = w.Write(text)
+}

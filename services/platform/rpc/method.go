@@ -1,0 +1,122 @@
+package rpc
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"switchyard.dev/services/platform/caller"
+)
+
+// Route is one HTTP path of a contract.
+type Route struct {
+	// Verb and Path as in the contract's google.api.http rule.
+	Verb, Path string
+	// Method is the full gRPC method name, "/package.Service/Method".
+	Method string
+	// Role required to call it; empty when the contract gives none.
+	Role caller.Role
+}
+
+// Routes lists the HTTP rules and roles of a service's methods. A method
+// without an HTTP rule has an empty Verb and Path.
+func Routes(service protoreflect.ServiceDescriptor, role protoreflect.ExtensionType) []Route {
+	var routes []Route
+	for i := range service.Methods().Len() {
+		method := service.Methods().Get(i)
+		route := Route{
+			Method: fmt.Sprintf("/%s/%s", service.FullName(), method.Name()),
+			Role:   roleOf(method, role),
+		}
+		rule, ok := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+		if !ok || rule == nil {
+			routes = append(routes, route)
+			continue
+		}
+		for _, binding := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
+			route.Verb, route.Path = verbAndPath(binding)
+			routes = append(routes, route)
+		}
+	}
+	return routes
+}
+
+func verbAndPath(rule *annotations.HttpRule) (verb, path string) {
+	switch {
+	case rule.GetGet() != "":
+		return "GET", rule.GetGet()
+	case rule.GetPost() != "":
+		return "POST", rule.GetPost()
+	case rule.GetPut() != "":
+		return "PUT", rule.GetPut()
+	case rule.GetPatch() != "":
+		return "PATCH", rule.GetPatch()
+	case rule.GetDelete() != "":
+		return "DELETE", rule.GetDelete()
+	}
+	return rule.GetCustom().GetKind(), rule.GetCustom().GetPath()
+}
+
+// roleOf reads the role option: the enum value's name without its prefix, in
+// lower case, is the caller.Role.
+func roleOf(method protoreflect.MethodDescriptor, role protoreflect.ExtensionType) caller.Role {
+	value := role.TypeDescriptor().Enum()
+	message := method.Options().ProtoReflect()
+	if !message.Has(role.TypeDescriptor()) {
+		return ""
+	}
+	number := message.Get(role.TypeDescriptor()).Enum()
+	name := string(value.Values().ByNumber(number).Name())
+	if number == 0 {
+		return ""
+	}
+	return caller.Role(strings.ToLower(strings.TrimPrefix(name, "ROLE_")))
+}
+
+// methodTable finds the role of a call on either face.
+type methodTable struct {
+	extension protoreflect.ExtensionType
+	roles     map[string]caller.Role // by full method name
+	routes    map[string]string      // "VERB /path/{x}" to full method name
+}
+
+func newMethodTable(role protoreflect.ExtensionType) methodTable {
+	return methodTable{extension: role, roles: make(map[string]caller.Role), routes: make(map[string]string)}
+}
+
+func (t methodTable) add(desc *grpc.ServiceDesc) error {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(desc.ServiceName))
+	if err != nil {
+		return fmt.Errorf("rpc: service %s: %w", desc.ServiceName, err)
+	}
+	service, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return fmt.Errorf("rpc: %s is not a service", desc.ServiceName)
+	}
+	for _, route := range Routes(service, t.extension) {
+		if route.Role == "" {
+			return fmt.Errorf("rpc: method %s has no role", route.Method)
+		}
+		t.roles[route.Method] = route.Role
+		if route.Path != "" {
+			t.route(route.Verb, route.Path, route.Method)
+		}
+	}
+	return nil
+}
+
+func (t methodTable) route(verb, path, method string) {
+	t.routes[verb+" "+path] = method
+}
+
+// byPattern finds the method behind a matched grpc-gateway pattern, which
+// prints "{name}" as "{name=*}".
+func (t methodTable) byPattern(verb, pattern string) (string, bool) {
+	method, ok := t.routes[verb+" "+strings.ReplaceAll(pattern, "=*}", "}")]
+	return method, ok
+}

@@ -1,0 +1,184 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// bodyTime bounds how long a caller may take to send its body.
+const bodyTime = 30 * time.Second
+
+// statusKey carries a handler's success status to the JSON face.
+const statusKey = "x-http-status"
+
+// SetStatus makes a successful call answer with another HTTP status than 200
+// (201, 202, 204). It has no effect over gRPC.
+func SetStatus(ctx context.Context, status int) {
+	_ = grpc.SetHeader(ctx, metadata.Pairs(statusKey, strconv.Itoa(status)))
+}
+
+// SetHeader adds a response header on the JSON face, response metadata over gRPC.
+func SetHeader(ctx context.Context, name, value string) {
+	_ = grpc.SetHeader(ctx, metadata.Pairs(name, value))
+}
+
+// forwarded are the request headers that become call metadata, all that the
+// chain and the handlers read.
+var forwarded = []string{
+	"Authorization", "Traceparent", "Tracestate", caller.HeaderOrganization, caller.HeaderKey, caller.HeaderOwner,
+	caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency, "If-None-Match",
+}
+
+func (s *Server) newMux() *runtime.ServeMux {
+	return runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, s.codec),
+		runtime.WithMiddlewares(s.admit),
+		runtime.WithErrorHandler(s.onError),
+		runtime.WithRoutingErrorHandler(s.onRoutingError),
+		runtime.WithForwardResponseOption(writeStatus),
+		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) {
+			return name, slices.Contains(forwarded, name)
+		}),
+		runtime.WithOutgoingHeaderMatcher(func(name string) (string, bool) {
+			return name, name != statusKey && name != "content-type"
+		}),
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithWriteContentLength(),
+	)
+}
+
+// admit runs once the path is matched and before a body is read: it refuses
+// callers that may not call, then takes in the body, bounded in size and time.
+func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		pattern, _ := runtime.HTTPPattern(r.Context())
+		method, ok := s.methods.byPattern(r.Method, pattern.String())
+		if !ok {
+			s.refuse(w, r, apierr.NotFound("path"))
+			return
+		}
+		if _, err := s.authenticate(method, r.Header.Get); err != nil {
+			s.refuse(w, r, apierr.From(err))
+			return
+		}
+		if err := s.readBody(w, r); err != nil {
+			s.refuse(w, r, apierr.From(err))
+			return
+		}
+		next(w, r, params)
+	}
+}
+
+// readBody replaces the body by its bytes, so that what follows can't stall on
+// a slow sender and the server never answers before it has read.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.options.MaxBody)))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
+				fmt.Sprintf("body: larger than %d bytes", s.options.MaxBody))
+		}
+		return apierr.Invalid("body", "could not be read in whole").Wrap(err)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// onError renders an error of a transcoded call. One that the chain returned is
+// logged already; one that transcoding made (bad JSON, bad parameter) is not.
+func (s *Server) onError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		s.writeError(w, r, e)
+		return
+	}
+	s.refuse(w, r, apierr.From(err))
+}
+
+func (s *Server) onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
+	switch status {
+	case http.StatusNotFound:
+		s.refuse(w, r, apierr.NotFound("path "+r.URL.Path))
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", strings.Join(s.methods.verbs(r.URL.Path), ", "))
+		s.refuse(w, r, apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed,
+			r.Method+" is not allowed on "+r.URL.Path))
+	default:
+		s.refuse(w, r, apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, "the path is malformed"))
+	}
+}
+
+// refuse answers and logs a request that never reached the chain.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
+	ctx := telemetry.WithRequestID(r.Context(), w.Header().Get(caller.HeaderRequest))
+	s.options.Log.LogAttrs(ctx, slog.LevelInfo, "refused",
+		slog.String("verb", r.Method), slog.String("path", r.URL.Path), slog.Int("status", e.Kind.HTTPStatus()),
+		slog.String("reason", string(e.Reason)), slog.String("error", e.Error()))
+	s.writeError(w, r, e)
+}
+
+// writeStatus applies what SetStatus said.
+func writeStatus(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
+	md, ok := runtime.ServerMetadataFromContext(ctx)
+	if !ok {
+		return nil
+	}
+	values := md.HeaderMD.Get(statusKey)
+	if len(values) == 0 {
+		return nil
+	}
+	status, err := strconv.Atoi(values[0])
+	if err != nil {
+		return fmt.Errorf("success status: %w", err)
+	}
+	if status == http.StatusNoContent {
+		w.Header().Del("Content-Type")
+		w.Header().Del("Content-Length")
+	}
+	w.WriteHeader(status)
+	return nil
+}
+
+// verbs lists what a path answers to, for the Allow header (RFC 9110, 10.2.1).
+func (t methodTable) verbs(path string) []string {
+	var verbs []string
+	segments := strings.Split(path, "/")
+	for route := range t.routes {
+		verb, pattern, _ := strings.Cut(route, " ")
+		parts := strings.Split(pattern, "/")
+		match := len(parts) == len(segments) && !slices.Contains(verbs, verb)
+		for i := 0; match && i < len(parts); i++ {
+			match = strings.HasPrefix(parts[i], "{") || parts[i] == segments[i]
+		}
+		if match {
+			verbs = append(verbs, verb)
+		}
+	}
+	slices.Sort(verbs)
+	return verbs
+}

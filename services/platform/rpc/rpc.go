@@ -1,0 +1,154 @@
+// Package rpc is the front of a capability service: one set of gRPC handlers
+// reached over gRPC and, through grpc-gateway, over JSON, with one chain of
+// steps round every call of either face. Packages app wire it, packages api
+// only implement generated server interfaces.
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+)
+
+// Options of a Server. All are required but where said.
+type Options struct {
+	Log    *slog.Logger
+	Tracer trace.Tracer
+	Meter  metric.Meter
+	// Tokens that the face accepts; nil switches authentication off, which a
+	// service allows on loopback only.
+	Tokens *caller.Tokens
+	// Role and RawJSON are the contract's method and field options.
+	Role, RawJSON protoreflect.ExtensionType
+	// ErrorBody renders the service's JSON error document.
+	ErrorBody func(e *apierr.Error, requestID string) any
+	// MaxBody bounds a request in bytes, on both faces.
+	MaxBody int
+	// UnaryTimeout bounds a unary call; streams and HTTP handlers keep their own clocks.
+	UnaryTimeout time.Duration
+	// TLS is optional; with client CAs set it demands client certificates.
+	TLS *tls.Config
+}
+
+// Server holds both faces of a service.
+type Server struct {
+	options Options
+	methods methodTable
+	chain   chain
+	codec   *codec
+	grpc    *grpc.Server
+	local   *local
+	mux     *runtime.ServeMux
+	plain   *http.ServeMux
+	health  *health.Server
+	errs    []error
+}
+
+// New returns a server without services.
+func New(options Options) (*Server, error) {
+	s := &Server{
+		options: options,
+		methods: newMethodTable(options.Role),
+		codec:   newCodec(options.RawJSON),
+		plain:   http.NewServeMux(),
+		health:  health.NewServer(),
+	}
+	observe, err := newObserver(options.Log, options.Tracer, options.Meter)
+	if err != nil {
+		return nil, fmt.Errorf("rpc: instruments: %w", err)
+	}
+	s.chain = chain{
+		{"observe", observe.step},
+		{"recover", recoverPanic},
+		{"authorize", s.authorize},
+		{"bound", s.bound},
+		{"validate", validate},
+	}
+	serverOptions := []grpc.ServerOption{
+		grpc.UnaryInterceptor(s.chain.unary(FaceGRPC)),
+		grpc.StreamInterceptor(s.chain.stream(FaceGRPC)),
+		grpc.MaxRecvMsgSize(options.MaxBody),
+	}
+	if options.TLS != nil {
+		serverOptions = append(serverOptions, grpc.Creds(credentials.NewTLS(options.TLS)))
+	}
+	s.grpc = grpc.NewServer(serverOptions...)
+	s.local = newLocal(s.chain.unary(FaceHTTP))
+	s.mux = s.newMux()
+	reflection.Register(s.grpc)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	return s, nil
+}
+
+// RegisterService adds an implementation to both faces; it makes Server a
+// grpc.ServiceRegistrar for the generated Register functions.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	if err := s.methods.add(desc); err != nil {
+		s.errs = append(s.errs, err)
+	}
+	s.grpc.RegisterService(desc, impl)
+	s.local.register(desc, impl)
+}
+
+// Mux is where the generated gateway handlers of the services register, over Local.
+func (s *Server) Mux() *runtime.ServeMux { return s.mux }
+
+// Local reaches the registered services in process, through the chain.
+func (s *Server) Local() grpc.ClientConnInterface { return s.local }
+
+// Handle mounts an HTTP handler that transcoding can't serve (streams, hot
+// paths) for a method of a registered service, through the same chain: the
+// method's role, name and metrics are its own. It takes precedence over the
+// transcoded path. The handler returns an error only while it has not written.
+func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseWriter, *http.Request) error) {
+	if _, ok := s.methods.roles[method]; !ok {
+		s.errs = append(s.errs, fmt.Errorf("rpc: handler of %s %s: unknown method %s", verb, pattern, method))
+		return
+	}
+	s.methods.route(verb, pattern, method)
+	err := s.mux.HandlePath(verb, pattern, func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		for name, value := range params {
+			r.SetPathValue(name, value)
+		}
+		call := &Call{Method: method, Face: FaceHTTP, Header: r.Header.Get}
+		if err := s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(w, r.WithContext(ctx)) }); err != nil {
+			s.writeError(w, r, apierr.From(err))
+		}
+	})
+	if err != nil {
+		s.errs = append(s.errs, fmt.Errorf("rpc: handler of %s %s: %w", verb, pattern, err))
+	}
+}
+
+// HandleOpen mounts a plain handler outside the chain and without a caller:
+// probes, metrics. pattern is net/http's.
+func (s *Server) HandleOpen(pattern string, h http.Handler) { s.plain.Handle(pattern, h) }
+
+// Check tells what must not start: a method without a role, a chain step
+// without a name, a handler of an unknown method.
+func (s *Server) Check() error {
+	errs := s.errs
+	for _, step := range s.chain {
+		if step.name == "" || step.do == nil {
+			errs = append(errs, errors.New("rpc: the chain holds an unnamed step"))
+		}
+	}
+	return errors.Join(errs...)
+}

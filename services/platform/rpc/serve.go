@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/lifecycle"
+)
+
+// Handler is the whole HTTP face: open handlers first, then the contract's paths.
+func (s *Server) Handler() http.Handler {
+	s.plain.Handle("/", s.mux)
+	return WithRequestID(s.plain)
+}
+
+// GRPC is the gRPC face.
+func (s *Server) GRPC() *grpc.Server { return s.grpc }
+
+// WithRequestID gives every request an id, kept when the caller's is valid, and
+// every answer the same one.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := RequestID(r.Header.Get(caller.HeaderRequest))
+		r.Header.Set(caller.HeaderRequest, id)
+		w.Header().Set(caller.HeaderRequest, id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Serve listens on both addresses and hands the faces to the runner: gRPC
+// health follows readiness, and both drain together.
+func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, grpcAddr string) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", grpcAddr)
+	if err != nil {
+		return fmt.Errorf("gRPC face: %w", err)
+	}
+	if err := ServeHTTP(ctx, runner, "http", httpAddr, s.Handler(), s.options.TLS); err != nil {
+		_ = listener.Close()
+		return err
+	}
+	runner.Go("grpc", func(context.Context) error { return s.grpc.Serve(listener) })
+	runner.OnDrain("grpc", func(ctx context.Context) error {
+		s.health.Shutdown()
+		return stopGRPC(ctx, s.grpc)
+	})
+	return nil
+}
+
+// stopGRPC lets calls finish within ctx, then cuts those that are left.
+func stopGRPC(ctx context.Context, server *grpc.Server) error {
+	done := make(chan struct{})
+	go func() {
+		server.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		server.Stop()
+		<-done
+		return fmt.Errorf("calls cut: %w", context.Cause(ctx))
+	}
+}
+
+// Limits of every HTTP listener. There is no write limit: streams keep their own clocks.
+const (
+	headerTime  = 10 * time.Second
+	idleTime    = 2 * time.Minute
+	headerBytes = 64 << 10
+)
+
+// ServeHTTP listens on addr and hands an HTTP server to the runner.
+func ServeHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string, h http.Handler, secure *tls.Config) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("%s face: %w", name, err)
+	}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+	}
+	runner.Go(name, func(context.Context) error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("%s face: %w", name, err)
+		}
+		return nil
+	})
+	runner.OnDrain(name, func(ctx context.Context) error {
+		if err := server.Shutdown(ctx); err != nil {
+			return errors.Join(fmt.Errorf("%s face: requests cut: %w", name, err), server.Close())
+		}
+		return nil
+	})
+	return nil
+}
+
+// Live answers 200 as long as the process can answer at all.
+func Live() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+}
+
+// Ready answers 200 when every check passes and 503 otherwise, with each
+// check's state by name. The texts of the errors stay in the log.
+func Ready(runner *lifecycle.Runner) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, word := http.StatusOK, "ok"
+		checks := make(map[string]string)
+		for _, check := range runner.Ready(r.Context()) {
+			checks[check.Name] = "ok"
+			if check.Err != nil {
+				checks[check.Name] = "failing"
+				status, word = http.StatusServiceUnavailable, "unavailable"
+			}
+		}
+		writeJSON(w, status, map[string]any{"status": word, "checks": checks})
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// Loopback tells whether a listen address is reachable from this machine only.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}

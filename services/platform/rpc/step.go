@@ -1,0 +1,175 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// observer is the outermost step: request id, span, metrics and the one log
+// line of a call. It also turns whatever error comes out into one that may be shown.
+type observer struct {
+	log      *slog.Logger
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+}
+
+func newObserver(log *slog.Logger, tracer trace.Tracer, meter metric.Meter) (*observer, error) {
+	duration, err := meter.Float64Histogram("switchyard.rpc.duration",
+		metric.WithUnit("s"), metric.WithDescription("Duration of calls by method, face and HTTP status."))
+	if err != nil {
+		return nil, fmt.Errorf("duration histogram: %w", err)
+	}
+	return &observer{log: log, tracer: tracer, duration: duration}, nil
+}
+
+// headerCarrier lets the W3C propagator read a call's headers.
+type headerCarrier func(string) string
+
+func (c headerCarrier) Get(key string) string { return c(key) }
+func (c headerCarrier) Set(string, string)    {}
+func (c headerCarrier) Keys() []string        { return []string{"traceparent", "tracestate"} }
+
+func (o *observer) step(ctx context.Context, call *Call, next func(context.Context) error) error {
+	start := time.Now()
+	ctx = propagation.TraceContext{}.Extract(ctx, headerCarrier(call.Header))
+	ctx, span := o.tracer.Start(ctx, call.Method[1:], trace.WithSpanKind(trace.SpanKindServer))
+	defer span.End()
+
+	requestID := RequestID(call.Header(caller.HeaderRequest))
+	ctx = telemetry.WithRequestID(ctx, requestID)
+	ctx = context.WithValue(ctx, callKey{}, call)
+	if call.Face == FaceGRPC {
+		_ = grpc.SetHeader(ctx, metadata.Pairs(caller.HeaderRequest, requestID))
+	}
+
+	shown := apierr.From(next(ctx))
+	status := 200
+	if shown != nil {
+		status = shown.Kind.HTTPStatus()
+		span.SetStatus(codes.Error, string(shown.Reason))
+	}
+	elapsed := time.Since(start)
+	o.duration.Record(ctx, elapsed.Seconds(), metric.WithAttributes(
+		attribute.String("method", call.Method), attribute.String("face", string(call.Face)), attribute.Int("status", status)))
+	o.line(ctx, call, status, elapsed, shown)
+	if shown == nil {
+		return nil
+	}
+	return shown
+}
+
+func (o *observer) line(ctx context.Context, call *Call, status int, elapsed time.Duration, shown *apierr.Error) {
+	attrs := append([]slog.Attr{
+		slog.String("method", call.Method), slog.String("face", string(call.Face)), slog.Int("status", status),
+		slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),
+	}, call.attrs...)
+	level := slog.LevelInfo
+	if shown != nil {
+		attrs = append(attrs, slog.String("reason", string(shown.Reason)), slog.String("error", shown.Error()))
+		if status >= 500 && shown.Kind != apierr.KindNotImplemented {
+			level = slog.LevelError
+		}
+	}
+	o.log.LogAttrs(ctx, level, "call", attrs...)
+}
+
+// recoverPanic keeps a panic of one request from ending the others.
+func recoverPanic(ctx context.Context, _ *Call, next func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = apierr.Internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	return next(ctx)
+}
+
+// authorize finds the caller and checks the method's role.
+func (s *Server) authorize(ctx context.Context, call *Call, next func(context.Context) error) error {
+	c, err := s.authenticate(call.Method, call.Header)
+	if err != nil {
+		return err
+	}
+	call.attrs = append(call.attrs, slog.String("caller", c.Name))
+	if c.Organization != "" {
+		call.attrs = append(call.attrs, slog.String("organization", c.Organization))
+	}
+	return next(caller.With(ctx, c))
+}
+
+// authenticate is the decision of authorize: who calls, and may they.
+func (s *Server) authenticate(method string, header func(string) string) (caller.Caller, error) {
+	role, known := s.methods.roles[method]
+	c := caller.Caller{Name: "anonymous", Role: caller.RolePublic}
+	switch {
+	case !known && open(method):
+		return c, nil
+	case !known:
+		return c, apierr.New(apierr.KindNotImplemented, apierr.ReasonNotImplemented, "unknown method")
+	case s.options.Tokens == nil:
+		c = caller.Caller{Name: "loopback", Role: caller.RoleOperator}
+	case role != caller.RolePublic:
+		found, err := s.options.Tokens.Authenticate(header("Authorization"))
+		if err != nil {
+			return c, fmt.Errorf("authenticate: %w", err)
+		}
+		c = found
+	}
+	if !c.Role.May(role) {
+		return c, apierr.New(apierr.KindForbidden, apierr.ReasonForbidden,
+			fmt.Sprintf("this operation needs the role %s; the token's role is %s", role, c.Role))
+	}
+	if err := c.Read(header); err != nil {
+		return c, fmt.Errorf("read identity: %w", err)
+	}
+	return c, nil
+}
+
+// open lists the infrastructure methods that every gRPC server answers to anyone.
+func open(method string) bool {
+	switch method {
+	case "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/List",
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo":
+		return true
+	}
+	return false
+}
+
+var errUnaryTimeout = errors.New("unary call exceeded its time limit")
+
+// bound gives unary calls their time limit.
+func (s *Server) bound(ctx context.Context, call *Call, next func(context.Context) error) error {
+	if call.Message == nil {
+		return next(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.UnaryTimeout, errUnaryTimeout)
+	defer cancel()
+	return next(ctx)
+}
+
+// validate applies the contract's rules to a unary request; streams validate
+// each message, HTTP handlers call Validate on what they decode.
+func validate(ctx context.Context, call *Call, next func(context.Context) error) error {
+	if call.Message != nil {
+		if err := Validate(call.Message); err != nil {
+			return err
+		}
+	}
+	return next(ctx)
+}

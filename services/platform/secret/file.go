@@ -1,0 +1,75 @@
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+)
+
+// maxFileBytes bounds what is read of a secret file.
+const maxFileBytes = 1 << 20
+
+// File is the path of a file that holds a secret. The path may be shown.
+type File string
+
+// UnmarshalText takes a path. It refuses what looks like the secret itself (a
+// URL, or text with control characters), since paths are printed; the error
+// does not repeat it.
+func (f *File) UnmarshalText(text []byte) error {
+	path := string(text)
+	if strings.Contains(path, "://") || strings.ContainsFunc(path, unicode.IsControl) {
+		return errors.New("want the path of a file that holds the secret, not the secret")
+	}
+	*f = File(path)
+	return nil
+}
+
+// Read returns the file's content without its trailing newlines. A file that
+// is missing, blank or over 1 MiB is an error that names the path.
+func (f File) Read() (Value, error) {
+	text, err := f.read()
+	if err != nil {
+		return Value{}, err
+	}
+	return New(strings.TrimRight(text, "\r\n")), nil
+}
+
+// Lines returns each line that is not blank as a secret, in order: several
+// overlap while one is being replaced. Its errors are those of Read.
+func (f File) Lines() ([]Value, error) {
+	text, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	var values []Value
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" {
+			values = append(values, New(strings.TrimRight(line, "\r\n")))
+		}
+	}
+	return values, nil
+}
+
+func (f File) read() (string, error) {
+	if f == "" {
+		return "", errors.New("secret: no file is named")
+	}
+	file, err := os.Open(string(f))
+	if err != nil {
+		return "", fmt.Errorf("secret: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("secret: %w", err)
+	case len(content) > maxFileBytes:
+		return "", fmt.Errorf("secret: file %s is over %d bytes", f, maxFileBytes)
+	case strings.TrimSpace(string(content)) == "":
+		return "", fmt.Errorf("secret: file %s is empty", f)
+	}
+	return string(content), nil
+}

@@ -1,0 +1,46 @@
+package telemetry
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+// Bounds of the metrics endpoint, which anyone may ask.
+const (
+	scrapesInFlight = 8
+	scrapeTimeout   = 10 * time.Second
+)
+
+func (t *Telemetry) setupMetrics(res *resource.Resource) error {
+	t.Registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	exporter, err := otelprom.New(otelprom.WithRegisterer(t.Registry), otelprom.WithoutScopeInfo())
+	if err != nil {
+		return err
+	}
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(exporter))
+	t.MeterProvider = provider
+	t.closers = append(t.closers, provider.Shutdown)
+	return nil
+}
+
+// MetricsHandler answers with the metrics in the format that the scraper asks
+// for. A collector that fails is logged and left out.
+func (t *Telemetry) MetricsHandler() http.Handler {
+	return promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(t.Log.Handler(), slog.LevelError),
+		ErrorHandling:       promhttp.ContinueOnError,
+		MaxRequestsInFlight: scrapesInFlight,
+		Timeout:             scrapeTimeout,
+		EnableOpenMetrics:   true,
+	})
+}

@@ -1,0 +1,101 @@
+// Package telemetry owns what a service says about itself: structured logs,
+// traces and metrics. Each service's app package calls Setup first of all and
+// Shutdown last, and hands the providers to whoever needs them.
+//
+// Traces go out over OTLP/gRPC when the standard OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set; the SDK reads the other OTEL_*
+// variables itself. Metrics are pulled through MetricsHandler.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Options say who is speaking, and how loud.
+type Options struct {
+	// Service is the name of the service, for example "webhook-egress".
+	Service string
+	// Version is that of the build.
+	Version string
+	// LogLevel is the lowest level that is written; the zero value is info.
+	LogLevel slog.Level
+	// LogWriter takes one JSON object per line; nil means standard error.
+	LogWriter io.Writer
+}
+
+// Telemetry is the logger, the tracing and the metrics of one process.
+type Telemetry struct {
+	// Log writes JSON with the keys ts, level, msg, service and version, and
+	// request_id and trace_id where the context has them.
+	Log *slog.Logger
+	// TracerProvider makes spans. Without an OTLP endpoint it records nothing,
+	// and hands the caller's trace context on as it came.
+	TracerProvider trace.TracerProvider
+	// MeterProvider makes instruments that Registry exposes.
+	MeterProvider metric.MeterProvider
+	// Propagator reads and writes W3C traceparent, tracestate and baggage.
+	Propagator propagation.TextMapPropagator
+	// Registry holds every metric of the process. It is not the global one.
+	Registry *prometheus.Registry
+
+	closers []func(context.Context) error
+}
+
+// Setup builds the telemetry of a process and connects to nothing yet. It
+// fails when a standard OTEL_* variable is malformed.
+func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
+	res, err := resource.New(
+		ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(semconv.ServiceName(opts.Service), semconv.ServiceVersion(opts.Version)),
+		resource.WithFromEnv(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: resource: %w", err)
+	}
+	t := &Telemetry{
+		Log:        newLogger(opts),
+		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
+		Registry:   prometheus.NewRegistry(),
+	}
+	if err := t.setupMetrics(res); err != nil {
+		return nil, fmt.Errorf("telemetry: metrics: %w", err)
+	}
+	if err := t.setupTraces(ctx, res); err != nil {
+		return nil, fmt.Errorf("telemetry: traces: %w", err)
+	}
+	return t, nil
+}
+
+// Install makes t's providers and propagator the global ones of OpenTelemetry,
+// for libraries that cannot be given them. Nothing else here touches a global.
+func (t *Telemetry) Install() {
+	otel.SetTracerProvider(t.TracerProvider)
+	otel.SetMeterProvider(t.MeterProvider)
+	otel.SetTextMapPropagator(t.Propagator)
+}
+
+// Shutdown sends the spans that wait and stops the providers, until ctx ends.
+// Call it once, after everything that may still log, trace or count.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	var errs []error
+	for _, closer := range t.closers {
+		errs = append(errs, closer(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("telemetry: shutdown: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package telemetry
+
+import (
+	"context"
+	"os"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+func (t *Telemetry) setupTraces(ctx context.Context, res *resource.Resource) error {
+	// Not an SDK provider that never samples: it would clear the caller's
+	// sampled flag and so cut its trace off from the services after us.
+	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		t.TracerProvider = noop.NewTracerProvider()
+		return nil
+	}
+	exporter, err := otlptracegrpc.New(ctx)
+	if err != nil {
+		return err
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
+	t.TracerProvider = provider
+	// A provider that runs out of time leaves its exporter open and retrying.
+	t.closers = append(t.closers, provider.Shutdown, exporter.Shutdown)
+	return nil
+}

@@ -1,0 +1,191 @@
+// Package testkit gives tests a real Postgres schema, a real Redis prefix, a
+// logger that writes to the test and a search for leaked secrets. Only tests
+// import it.
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/redisdb"
+)
+
+// Where the servers of a test run are; `make test` starts both and sets these.
+const (
+	databaseEnv = "SWITCHYARD_TEST_DATABASE_URL" // a role that may create schemas
+	redisEnv    = "SWITCHYARD_TEST_REDIS_URL"
+)
+
+const cleanupTimeout = 10 * time.Second
+
+// Postgres is a pool on a schema of the test's own, with the migrations
+// applied (nil for none); both end with the test.
+func Postgres(t testing.TB, migrations fs.FS) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgdb.Open(t.Context(), pgdb.Options{
+		URL:             PostgresURL(t, migrations),
+		MaxConns:        8,
+		ApplicationName: t.Name(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// PostgresURL is the URL of the schema that [Postgres] uses, for a test which
+// opens pools itself. Those must be closed before the test ends.
+func PostgresURL(t testing.TB, migrations fs.FS) string {
+	t.Helper()
+	server := serverURL(t, databaseEnv)
+	schema := "t_" + strings.ToLower(rand.Text())
+	execute(t.Context(), t, server, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cleanupTimeout)
+		defer cancel()
+		execute(ctx, t, server, "DROP SCHEMA "+schema+" CASCADE")
+	})
+
+	own, err := withSearchPath(server, schema)
+	if err != nil {
+		t.Fatalf("%s is not a URL", databaseEnv)
+	}
+	if migrations != nil {
+		if _, err := pgdb.Migrate(t.Context(), own, migrations, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return own
+}
+
+func withSearchPath(server, schema string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", err
+	}
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+func execute(ctx context.Context, t testing.TB, server, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Redis is a client with a prefix of the test's own, whose keys go with the
+// test.
+func Redis(t testing.TB) *redisdb.Client {
+	t.Helper()
+	c, err := redisdb.Open(t.Context(), serverURL(t, redisEnv), "t_"+strings.ToLower(rand.Text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cleanupTimeout)
+		defer cancel()
+		keys := c.Scan(ctx, 0, c.Prefix+":*", 1000).Iterator()
+		for keys.Next(ctx) {
+			c.Del(ctx, keys.Val())
+		}
+		if err := keys.Err(); err != nil {
+			t.Errorf("delete the test's keys: %v", err)
+		}
+		_ = c.Close()
+	})
+	return c
+}
+
+// serverURL skips the test when nobody gave it a server, except in CI, where a
+// skipped test would pass for a green one.
+func serverURL(t testing.TB, env string) string {
+	t.Helper()
+	server := os.Getenv(env)
+	switch {
+	case server != "":
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%s is not set: `make test` starts the servers and sets it", env)
+	default:
+		t.Skipf("%s is not set: `make test` starts the servers and sets it", env)
+	}
+	return server
+}
+
+// Logger writes each record to the log of the test.
+func Logger(t testing.TB) *slog.Logger {
+	t.Helper()
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// minSecret keeps a canary long enough that it can't turn up by chance.
+const minSecret = 8
+
+// NoLeak fails the test when a text holds the secret as it is or in a form in
+// which logs, URLs, JSON and headers carry it.
+func NoLeak(t testing.TB, secret string, texts ...string) {
+	t.Helper()
+	if len(secret) < minSecret {
+		t.Fatalf("a canary of %d bytes proves nothing, want %d or more", len(secret), minSecret)
+	}
+	for i, text := range texts {
+		plain := strings.NewReplacer("-", "+", "_", "/").Replace(text) // the base64 of URLs
+		for _, form := range encodings(secret) {
+			if strings.Contains(text, form) || strings.Contains(plain, form) {
+				t.Errorf("text %d holds the secret as %s: %s", i, form, text)
+				break
+			}
+		}
+	}
+}
+
+func encodings(secret string) []string {
+	quoted, _ := json.Marshal(secret) // a string always marshals
+	inHex := hex.EncodeToString([]byte(secret))
+	return []string{
+		secret,
+		url.QueryEscape(secret),
+		url.PathEscape(secret),
+		string(bytes.Trim(quoted, `"`)),
+		inHex,
+		strings.ToUpper(inHex),
+		base64Inside(secret, 0),
+		base64Inside(secret, 1),
+		base64Inside(secret, 2),
+	}
+}
+
+// base64Inside is what a longer base64 text shows of the secret when it begins
+// at byte shift of a group of three: only the digits made of its own bits.
+func base64Inside(secret string, shift int) string {
+	digits := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), secret...))
+	first := (shift*8 + 5) / 6
+	last := (shift + len(secret)) * 8 / 6
+	return digits[first:last]
+}
