@@ -1,8 +1,8 @@
 // Command openapi finishes the OpenAPI documents that protoc-gen-openapiv2
-// wrote into a folder. In Switchyard's contracts every bytes field is free JSON
-// (a test holds them to it), which the plugin can only describe as a base64
-// string; here those properties become schemas that take any JSON value.
-// `make gen` calls it.
+// wrote into a folder. In Switchyard's contracts a bytes field is free JSON but
+// for those in binary (a test holds them to it); the plugin can only describe
+// it as a base64 string. Here such properties become schemas that take any JSON
+// value. `make gen` calls it.
 package main
 
 import (
@@ -12,6 +12,9 @@ import (
 	"os"
 	"path/filepath"
 )
+
+// binary names the properties that really are base64.
+var binary = map[string]bool{"ciphertext": true, "public_key": true}
 
 func main() {
 	if len(os.Args) != 2 {
@@ -60,8 +63,10 @@ func free(node any) {
 			delete(n, "type")
 			delete(n, "format")
 		}
-		for _, child := range n {
-			free(child)
+		for name, child := range n {
+			if !binary[name] {
+				free(child)
+			}
 		}
 	case []any:
 		for _, child := range n {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"syscall"
 )
 
 // Loopback is the only address that the local stack binds by itself.
@@ -56,13 +57,23 @@ func From(ctx context.Context, wanted int) (int, error) {
 }
 
 // Available reports whether an address (host:port) can be listened on now.
-func Available(ctx context.Context, address string) bool {
+func Available(ctx context.Context, address string) bool { return Check(ctx, address) == nil }
+
+// Check is nil when an address (host:port) can be listened on now, [ErrTaken]
+// when somebody else does, and what the system says when it never could.
+func Check(ctx context.Context, address string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return false
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return ErrTaken
 	}
-	return listener.Close() == nil
+	if err != nil {
+		return err
+	}
+	return listener.Close()
 }
+
+// ErrTaken is that of an address on which somebody listens.
+var ErrTaken = errors.New("taken")
 
 // At is the loopback address of a port.
 func At(port int) string { return net.JoinHostPort(Loopback, strconv.Itoa(port)) }

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -40,6 +41,12 @@ func TestFromSkipsATakenPort(t *testing.T) {
 	listen(t, At(wanted))
 	if Available(t.Context(), At(wanted)) {
 		t.Error("a port with a listener counts as available")
+	}
+	if err := Check(t.Context(), At(wanted)); !errors.Is(err, ErrTaken) {
+		t.Errorf("Check = %v, want %v", err, ErrTaken)
+	}
+	if err := Check(t.Context(), "192.0.2.1:80"); err == nil || errors.Is(err, ErrTaken) {
+		t.Errorf("Check of an address that isn't this machine's = %v", err)
 	}
 	got, err = From(t.Context(), wanted)
 	if err != nil || got <= wanted {

@@ -43,7 +43,7 @@ type Arrival struct {
 	// Truncated tells that the body was larger than 1 MiB; the rest is lost.
 	Truncated bool    `json:"truncated"`
 	Signature Verdict `json:"signature"`
-	// Fault is what the script did to the call, empty when it succeeded.
+	// Fault is what the script did to the call, empty when it let the call pass.
 	Fault string `json:"fault"`
 }
 

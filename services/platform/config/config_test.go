@@ -40,7 +40,10 @@ type service struct {
 		Grace time.Duration `env:"GRACE" envDefault:"25s" doc:"time for the drain"`
 	} `envPrefix:"DRAIN_"`
 	Computed string `env:"-"`
-	untagged struct{ Text string }
+	Untagged string
+	_        struct {
+		Text string `env:"UNREACHABLE"`
+	}
 }
 
 func (s *service) Validate() error {
@@ -100,7 +103,7 @@ func TestLoadValues(t *testing.T) {
 
 func TestLoadReportsEverythingAtOnce(t *testing.T) {
 	_, err := load(
-		"WEBHOOK_EGRESS_MAX_ATTEMPTS=many", "WEBHOOK_EGRESS_DRAIN_DELAY=soon", "WEBHOOK_EGRESS_LOG_LEVEL=loud",
+		"WEBHOOK_EGRESS_DATABASE_URL_FILE=", "WEBHOOK_EGRESS_MAX_ATTEMPTS=many", "WEBHOOK_EGRESS_DRAIN_DELAY=soon", "WEBHOOK_EGRESS_LOG_LEVEL=loud",
 		"WEBHOOK_EGRESS_RETRY_SCHEDULE=1s,-1s", "WEBHOOK_EGRESS_ALLOW_TARGETS=sink",
 		"WEBHOOK_EGRESS_UPSTREAM_URL=gateway:8101",
 		"WEBHOOK_EGRESS_MAX_ATEMPTS=1", "WEBHOOK_EGRESS_DATABASE_URL=x", "WEBHOOK_EGRESS_COLOUR=red", "WEBHOOK_EGRESS_EMPTY=",

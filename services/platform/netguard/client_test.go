@@ -13,7 +13,12 @@ import (
 	"time"
 )
 
-func get(t *testing.T, c *http.Client, url string) (*http.Response, []byte, error) {
+type answer struct {
+	status, major int
+	body          []byte
+}
+
+func get(t *testing.T, c *http.Client, url string) (answer, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -21,14 +26,14 @@ func get(t *testing.T, c *http.Client, url string) (*http.Response, []byte, erro
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, body, nil
+	return answer{resp.StatusCode, resp.ProtoMajor, body}, nil
 }
 
 // serveAllowed is a server on loopback with a client that may reach only it.
@@ -54,9 +59,9 @@ func TestClientDoesNotFollowRedirects(t *testing.T) {
 			w.Header().Set("Location", "http://"+l.Addr().String()+"/")
 			w.WriteHeader(status)
 		})
-		resp, _, err := get(t, c, url)
-		if err != nil || resp.StatusCode != status {
-			t.Errorf("%d: %v %v", status, resp, err)
+		got, err := get(t, c, url)
+		if err != nil || got.status != status {
+			t.Errorf("%d, want %d: %v", got.status, status, err)
 		}
 	}
 	assertUntouched(t, l)
@@ -75,7 +80,7 @@ func TestClientRefusesForbiddenTargets(t *testing.T) {
 		"localhost":        RuleLocalName,
 		"evil.example.com": RuleAddress,
 	} {
-		_, _, err := get(t, c, "http://"+host+":"+port+"/")
+		_, err := get(t, c, "http://"+host+":"+port+"/")
 		if got := ruleOf(err); got != rule {
 			t.Errorf("%s: %s, want %s", host, got, rule)
 		}
@@ -93,9 +98,9 @@ func TestTransportIgnoresProxies(t *testing.T) {
 func TestClientSpeaksHTTP2(t *testing.T) {
 	t.Parallel()
 	url, c := serveAllowed(t, func(http.ResponseWriter, *http.Request) {})
-	resp, _, err := get(t, c, url)
-	if err != nil || resp.ProtoMajor != 2 {
-		t.Errorf("%v %v", resp, err)
+	got, err := get(t, c, url)
+	if err != nil || got.major != 2 {
+		t.Errorf("HTTP/%d, %v", got.major, err)
 	}
 }
 
@@ -105,7 +110,7 @@ func TestClientLimitsResponseHeaders(t *testing.T) {
 		url, c := serveAllowed(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Filler", strings.Repeat("x", size))
 		})
-		if _, _, err := get(t, c, url); (err == nil) != ok {
+		if _, err := get(t, c, url); (err == nil) != ok {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
@@ -128,9 +133,9 @@ func TestClientDoesNotUnpack(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(packed.Bytes())
 	})
-	_, body, err := get(t, c, url)
-	if err != nil || !bytes.Equal(body, packed.Bytes()) {
-		t.Errorf("%d bytes of body, %v", len(body), err)
+	got, err := get(t, c, url)
+	if err != nil || !bytes.Equal(got.body, packed.Bytes()) {
+		t.Errorf("%d bytes of body, %v", len(got.body), err)
 	}
 }
 
@@ -143,8 +148,8 @@ func TestClientKeepsNoCookies(t *testing.T) {
 		}
 	})
 	for range 2 {
-		if resp, _, err := get(t, c, url); err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("%v %v", resp, err)
+		if got, err := get(t, c, url); err != nil || got.status != http.StatusOK {
+			t.Errorf("%d, %v", got.status, err)
 		}
 	}
 }

@@ -21,11 +21,11 @@ type nameserver struct {
 }
 
 // newResolver is Go's resolver with every query sent to the nameserver.
-func newResolver(t testing.TB, answers map[string][][]netip.Addr) (*net.Resolver, *nameserver) {
-	t.Helper()
+func newResolver(tb testing.TB, answers map[string][][]netip.Addr) (*net.Resolver, *nameserver) {
+	tb.Helper()
 	ns := &nameserver{answers: answers}
 	var serving sync.WaitGroup
-	t.Cleanup(serving.Wait)
+	tb.Cleanup(serving.Wait)
 	return &net.Resolver{
 		PreferGo: true,
 		Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -33,7 +33,7 @@ func newResolver(t testing.TB, answers map[string][][]netip.Addr) (*net.Resolver
 			serving.Go(func() {
 				defer server.Close()
 				if err := ns.serve(server); err != nil {
-					t.Errorf("name server: %v", err)
+					tb.Errorf("name server: %v", err)
 				}
 			})
 			return client, nil

@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-func newGuard(t testing.TB, o Options) *Guard {
-	t.Helper()
+func newGuard(tb testing.TB, o Options) *Guard {
+	tb.Helper()
 	g, err := New(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return g
 }
 
-func tableGuard(t testing.TB) *Guard {
-	t.Helper()
-	return newGuard(t, Options{
+func tableGuard(tb testing.TB) *Guard {
+	tb.Helper()
+	return newGuard(tb, Options{
 		AllowTargets: []string{"LOCALHOST:9090", "fake-chat:9000", "allowed.example.com:6379", "127.0.0.1:9091", "[::1]:9092"},
 		DenyPrefixes: []netip.Prefix{netip.MustParsePrefix("93.184.216.0/24"), netip.MustParsePrefix("2a00:dead::/32")},
 	})
@@ -32,11 +32,11 @@ type urlCase struct{ rule, raw, canonical string }
 
 // urlCases reads testdata/urls.txt. "+n" at the end of a URL stands for n times
 // the letter a.
-func urlCases(t testing.TB) []urlCase {
-	t.Helper()
+func urlCases(tb testing.TB) []urlCase {
+	tb.Helper()
 	f, err := os.Open("testdata/urls.txt")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer f.Close()
 
@@ -47,35 +47,35 @@ func urlCases(t testing.TB) []urlCase {
 		if !found || rule == "#" {
 			continue
 		}
-		raw, rest := unquote(t, rest)
+		raw, rest := unquote(tb, rest)
 		if head, n, repeat := strings.Cut(raw, "/+"); repeat {
 			count, err := strconv.Atoi(n)
 			if err != nil {
-				t.Fatalf("%q: %v", raw, err)
+				tb.Fatalf("%q: %v", raw, err)
 			}
 			raw = head + "/" + strings.Repeat("a", count)
 		}
 		c := urlCase{rule: rule, raw: raw, canonical: raw}
 		if rest != "" {
-			c.canonical, _ = unquote(t, strings.TrimSpace(rest))
+			c.canonical, _ = unquote(tb, strings.TrimSpace(rest))
 		}
 		cases = append(cases, c)
 	}
 	if err := lines.Err(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return cases
 }
 
-func unquote(t testing.TB, s string) (text, rest string) {
-	t.Helper()
+func unquote(tb testing.TB, s string) (text, rest string) {
+	tb.Helper()
 	prefix, err := strconv.QuotedPrefix(s)
 	if err != nil {
-		t.Fatalf("%s: %v", s, err)
+		tb.Fatalf("%s: %v", s, err)
 	}
 	text, err = strconv.Unquote(prefix)
 	if err != nil {
-		t.Fatalf("%s: %v", s, err)
+		tb.Fatalf("%s: %v", s, err)
 	}
 	return text, s[len(prefix):]
 }

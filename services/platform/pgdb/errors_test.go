@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -51,7 +53,7 @@ func TestIsUnavailable(t *testing.T) {
 	_, unknown := pgdb.Open(t.Context(), pgdb.Options{URL: withParam(t, dsn, "dbname", "nowhere")})
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, canceled := pgdb.Open(left, pgdb.Options{URL: dsn})
+	_, canceled := pgx.Connect(left, dsn)
 	code := func(code string) error { return fmt.Errorf("select: %w", &pgconn.PgError{Code: code}) }
 
 	for _, c := range []struct {
@@ -65,6 +67,7 @@ func TestIsUnavailable(t *testing.T) {
 		{"crash", code("57P02"), true},
 		{"starting", code("57P03"), true},
 		{"connection failure", code("08006"), true},
+		{"reset", fmt.Errorf("query: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), true},
 		{"closed", fmt.Errorf("query: %w", pgconn.ErrConnClosed), true},
 		{"no such database", unknown, false},
 		{"wrong password", code("28P01"), false},

@@ -87,7 +87,7 @@ func newProvider(db *sql.DB, schema string, fsys fs.FS) (*goose.Provider, error)
 	id := fnv.New64a()
 	id.Write([]byte(migrationTable + " " + schema))
 	locker, err := lock.NewPostgresSessionLocker(
-		lock.WithLockID(int64(id.Sum64())), //nolint:gosec // any 64 bits do
+		lock.WithLockID(int64(id.Sum64())),
 		lock.WithLockTimeout(lockPeriodSeconds, lockTries),
 	)
 	if err != nil {

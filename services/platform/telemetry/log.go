@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"go.opentelemetry.io/otel/trace"
 )
@@ -28,7 +29,8 @@ func newLogger(opts Options) *slog.Logger {
 		w = opts.LogWriter
 	}
 	out := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: opts.LogLevel, ReplaceAttr: rename})
-	return slog.New(&handler{Handler: out}).With("service", opts.Service, "version", opts.Version)
+	base := out.WithAttrs([]slog.Attr{slog.String("service", opts.Service), slog.String("version", opts.Version)})
+	return slog.New(&handler{Handler: base, base: base})
 }
 
 // rename calls the time of a line ts and writes it in UTC.
@@ -39,51 +41,42 @@ func rename(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// handler adds to each line the ids that its context carries, beside msg even
-// when the logger has open groups.
+// handler adds to each line the ids that its context carries. They go in before
+// what the logger was given, so that they stay beside msg when it has groups.
 type handler struct {
-	slog.Handler // all of the logger's attributes and groups
+	slog.Handler // base with all steps
 
-	// outer is the handler before the logger's first group; inside applies to
-	// it what came since. Both are nil without a group.
-	outer  slog.Handler
-	inside func(slog.Handler) slog.Handler
+	base  slog.Handler
+	steps []step
 }
+
+type step func(slog.Handler) slog.Handler
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	ids := contextIDs(ctx)
-	switch {
-	case len(ids) == 0:
-		return h.Handler.Handle(ctx, r)
-	case h.inside != nil:
-		return h.inside(h.outer.WithAttrs(ids)).Handle(ctx, r)
-	default:
-		r = r.Clone()
-		r.AddAttrs(ids...)
+	if len(ids) == 0 {
 		return h.Handler.Handle(ctx, r)
 	}
+	to := h.base.WithAttrs(ids)
+	for _, step := range h.steps {
+		to = step(to)
+	}
+	return to.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	next := &handler{Handler: h.Handler.WithAttrs(attrs)}
-	if h.inside != nil {
-		next.outer = h.outer
-		next.inside = func(to slog.Handler) slog.Handler { return h.inside(to).WithAttrs(attrs) }
-	}
-	return next
+	return h.with(func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
 }
 
 // WithGroup implements slog.Handler.
 func (h *handler) WithGroup(name string) slog.Handler {
-	next := &handler{Handler: h.Handler.WithGroup(name), outer: h.outer}
-	next.inside = func(to slog.Handler) slog.Handler { return h.inside(to).WithGroup(name) }
-	if h.inside == nil {
-		next.outer = h.Handler
-		next.inside = func(to slog.Handler) slog.Handler { return to.WithGroup(name) }
-	}
-	return next
+	return h.with(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
+}
+
+func (h *handler) with(s step) slog.Handler {
+	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s)}
 }
 
 func contextIDs(ctx context.Context) []slog.Attr {

@@ -91,7 +91,7 @@ func TestLog(t *testing.T) {
 // Loggers made from one logger must not see each other's attributes.
 func TestLogBranches(t *testing.T) {
 	var out bytes.Buffer
-	group := setup(t, &out).Log.WithGroup("g")
+	group := setup(t, &out).Log.WithGroup("g").With("x", 1).With("y", 2)
 	first, second := group.With("a", 1), group.With("b", 2)
 	first.InfoContext(inRequest(t.Context()), "first")
 	second.InfoContext(inRequest(t.Context()), "second")
@@ -103,15 +103,20 @@ func TestLogBranches(t *testing.T) {
 		}
 		got = append(got, slices.Sorted(maps.Keys(inner)))
 	}
-	if diff := cmp.Diff([][]string{{"a"}, {"b"}}, got); diff != "" {
+	if diff := cmp.Diff([][]string{{"a", "x", "y"}, {"b", "x", "y"}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestLogHandlerKeepsTheContract(t *testing.T) {
 	var out bytes.Buffer
-	newHandler := func(t *testing.T) slog.Handler { out.Reset(); return setup(t, &out).Log.Handler() }
+	newHandler := func(t *testing.T) slog.Handler {
+		t.Helper()
+		out.Reset()
+		return setup(t, &out).Log.Handler()
+	}
 	slogtest.Run(t, newHandler, func(t *testing.T) map[string]any {
+		t.Helper()
 		line := lines(t, &out)[0]
 		if ts, ok := line["ts"]; ok {
 			line[slog.TimeKey] = ts

@@ -35,40 +35,40 @@ const cleanupTimeout = 10 * time.Second
 
 // Postgres is a pool on a schema of the test's own, with the migrations
 // applied (nil for none); both end with the test.
-func Postgres(t testing.TB, migrations fs.FS) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgdb.Open(t.Context(), pgdb.Options{
-		URL:             PostgresURL(t, migrations),
+func Postgres(tb testing.TB, migrations fs.FS) *pgxpool.Pool {
+	tb.Helper()
+	pool, err := pgdb.Open(tb.Context(), pgdb.Options{
+		URL:             PostgresURL(tb, migrations),
 		MaxConns:        8,
-		ApplicationName: t.Name(),
+		ApplicationName: tb.Name(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(pool.Close)
+	tb.Cleanup(pool.Close)
 	return pool
 }
 
 // PostgresURL is the URL of the schema that [Postgres] uses, for a test which
 // opens pools itself. Those must be closed before the test ends.
-func PostgresURL(t testing.TB, migrations fs.FS) string {
-	t.Helper()
-	server := serverURL(t, databaseEnv)
+func PostgresURL(tb testing.TB, migrations fs.FS) string {
+	tb.Helper()
+	server := serverURL(tb, databaseEnv)
 	schema := "t_" + strings.ToLower(rand.Text())
-	execute(t.Context(), t, server, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cleanupTimeout)
+	execute(tb.Context(), tb, server, "CREATE SCHEMA "+schema)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), cleanupTimeout)
 		defer cancel()
-		execute(ctx, t, server, "DROP SCHEMA "+schema+" CASCADE")
+		execute(ctx, tb, server, "DROP SCHEMA "+schema+" CASCADE")
 	})
 
 	own, err := withSearchPath(server, schema)
 	if err != nil {
-		t.Fatalf("%s is not a URL", databaseEnv)
+		tb.Fatalf("%s is not a URL", databaseEnv)
 	}
 	if migrations != nil {
-		if _, err := pgdb.Migrate(t.Context(), own, migrations, slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
+		if _, err := pgdb.Migrate(tb.Context(), own, migrations, slog.New(slog.DiscardHandler)); err != nil {
+			tb.Fatal(err)
 		}
 	}
 	return own
@@ -85,38 +85,38 @@ func withSearchPath(server, schema string) (string, error) {
 	return u.String(), nil
 }
 
-func execute(ctx context.Context, t testing.TB, server, statement string) {
-	t.Helper()
+func execute(ctx context.Context, tb testing.TB, server, statement string) {
+	tb.Helper()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		tb.Fatalf("%s: %v", statement, err)
 	}
 }
 
 // Redis is a client with a prefix of the test's own, whose keys go with the
 // test.
-func Redis(t testing.TB) *redisdb.Client {
-	t.Helper()
-	c, err := redisdb.Open(t.Context(), serverURL(t, redisEnv), "t_"+strings.ToLower(rand.Text()))
+func Redis(tb testing.TB) *redisdb.Client {
+	tb.Helper()
+	c, err := redisdb.Open(tb.Context(), serverURL(tb, redisEnv), "t_"+strings.ToLower(rand.Text()))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := c.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
+	if err := c.Ping(tb.Context()).Err(); err != nil {
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), cleanupTimeout)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), cleanupTimeout)
 		defer cancel()
 		keys := c.Scan(ctx, 0, c.Prefix+":*", 1000).Iterator()
 		for keys.Next(ctx) {
 			c.Del(ctx, keys.Val())
 		}
 		if err := keys.Err(); err != nil {
-			t.Errorf("delete the test's keys: %v", err)
+			tb.Errorf("delete the test's keys: %v", err)
 		}
 		_ = c.Close()
 	})
@@ -125,23 +125,23 @@ func Redis(t testing.TB) *redisdb.Client {
 
 // serverURL skips the test when nobody gave it a server, except in CI, where a
 // skipped test would pass for a green one.
-func serverURL(t testing.TB, env string) string {
-	t.Helper()
+func serverURL(tb testing.TB, env string) string {
+	tb.Helper()
 	server := os.Getenv(env)
 	switch {
 	case server != "":
 	case os.Getenv("CI") == "true":
-		t.Fatalf("%s is not set: `make test` starts the servers and sets it", env)
+		tb.Fatalf("%s is not set: `make test` starts the servers and sets it", env)
 	default:
-		t.Skipf("%s is not set: `make test` starts the servers and sets it", env)
+		tb.Skipf("%s is not set: `make test` starts the servers and sets it", env)
 	}
 	return server
 }
 
 // Logger writes each record to the log of the test.
-func Logger(t testing.TB) *slog.Logger {
-	t.Helper()
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+func Logger(tb testing.TB) *slog.Logger {
+	tb.Helper()
+	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // minSecret keeps a canary long enough that it can't turn up by chance.
@@ -149,16 +149,16 @@ const minSecret = 8
 
 // NoLeak fails the test when a text holds the secret as it is or in a form in
 // which logs, URLs, JSON and headers carry it.
-func NoLeak(t testing.TB, secret string, texts ...string) {
-	t.Helper()
+func NoLeak(tb testing.TB, secret string, texts ...string) {
+	tb.Helper()
 	if len(secret) < minSecret {
-		t.Fatalf("a canary of %d bytes proves nothing, want %d or more", len(secret), minSecret)
+		tb.Fatalf("a canary of %d bytes proves nothing, want %d or more", len(secret), minSecret)
 	}
 	for i, text := range texts {
 		plain := strings.NewReplacer("-", "+", "_", "/").Replace(text) // the base64 of URLs
 		for _, form := range encodings(secret) {
 			if strings.Contains(text, form) || strings.Contains(plain, form) {
-				t.Errorf("text %d holds the secret as %s: %s", i, form, text)
+				tb.Errorf("text %d holds the secret as %s: %s", i, form, text)
 				break
 			}
 		}

@@ -107,8 +107,8 @@ func TestWithoutServers(t *testing.T) {
 		t.Setenv(databaseEnv, "")
 		t.Setenv(redisEnv, "")
 		for name, use := range map[string]func(testing.TB){
-			databaseEnv: func(t testing.TB) { t.Helper(); Postgres(t, nil) },
-			redisEnv:    func(t testing.TB) { t.Helper(); Redis(t) },
+			databaseEnv: func(tb testing.TB) { tb.Helper(); Postgres(tb, nil) },
+			redisEnv:    func(tb testing.TB) { tb.Helper(); Redis(tb) },
 		} {
 			r := record(t, use)
 			if r.failed != c.failed || r.skipped != c.skipped {
@@ -123,9 +123,9 @@ func TestWithoutServers(t *testing.T) {
 
 func TestLogger(t *testing.T) {
 	t.Parallel()
-	r := record(t, func(t testing.TB) {
-		t.Helper()
-		Logger(t).DebugContext(t.Context(), "sent", slog.Int("attempt", 2))
+	r := record(t, func(tb testing.TB) {
+		tb.Helper()
+		Logger(tb).DebugContext(tb.Context(), "sent", slog.Int("attempt", 2))
 	})
 	if got := r.output.String(); !strings.Contains(got, "msg=sent attempt=2") {
 		t.Errorf("got %q", got)
@@ -153,16 +153,16 @@ func TestNoLeak(t *testing.T) {
 		if name == "the second" {
 			second = secret
 		}
-		if r := record(t, func(t testing.TB) { t.Helper(); NoLeak(t, secret, text, second) }); !r.failed {
+		if r := record(t, func(tb testing.TB) { tb.Helper(); NoLeak(tb, secret, text, second) }); !r.failed {
 			t.Errorf("%s: not found in %s", name, text)
 		}
 	}
 	for _, text := range []string{"", "nothing here", secret[:8], strings.ToUpper(secret), base64.StdEncoding.EncodeToString([]byte("another text"))} {
-		if r := record(t, func(t testing.TB) { t.Helper(); NoLeak(t, secret, text) }); r.failed {
+		if r := record(t, func(tb testing.TB) { tb.Helper(); NoLeak(tb, secret, text) }); r.failed {
 			t.Errorf("found in %q: %s", text, r.said.String())
 		}
 	}
-	if r := record(t, func(t testing.TB) { t.Helper(); NoLeak(t, "short", "text") }); !r.failed {
+	if r := record(t, func(tb testing.TB) { tb.Helper(); NoLeak(tb, "short", "text") }); !r.failed {
 		t.Error("a short canary was accepted")
 	}
 }

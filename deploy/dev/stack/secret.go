@@ -1,0 +1,136 @@
+package stack
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// vault is the folder of the secrets that the stack makes once and keeps.
+type vault struct{ dir string }
+
+func openVault(dir string) (vault, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return vault{}, err
+	}
+	return vault{dir}, os.Chmod(dir, 0o700) //nolint:gosec // the owner enters it
+}
+
+func (v vault) path(name string) string { return filepath.Join(v.dir, name) }
+
+// once reads a secret, and makes it when there is none yet.
+func (v vault) once(name string, fresh func() string) (string, error) {
+	text, err := os.ReadFile(v.path(name))
+	switch {
+	case err == nil && strings.TrimSpace(string(text)) != "":
+		return strings.TrimSpace(string(text)), nil
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	secret := fresh()
+	return secret, v.write(name, secret)
+}
+
+// write replaces a secret at once: a reader sees the old or the new one.
+func (v vault) write(name, secret string) error {
+	path := v.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write secret: %w", err)
+	}
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, []byte(secret+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write secret: %w", err)
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("write secret: %w", err)
+	}
+	return nil
+}
+
+// Names of the secrets' files.
+const (
+	serviceToken   = "service-token"
+	operatorToken  = "operator-token"
+	supportToken   = "support-token"
+	edgeToken      = "edge-token"
+	tokensFile     = "tokens.yaml"
+	edgePepper     = "edge-key-pepper"
+	webhookSecrets = "webhook-organizations" // a folder: one file per organization
+	webhookDefault = "webhook-default"
+	redisURL       = "redis-url"
+)
+
+func databasePassword(s Service) string { return filepath.Join("database", s.schema()+".password") }
+func databaseURL(s Service) string      { return filepath.Join("database", s.schema()+".url") }
+
+// Secrets are those that a client of the stack needs. They are for tests and for
+// the settings file, not for printing.
+type Secrets struct {
+	Service  string // a service token of role service
+	Operator string // one of role operator
+	Support  string // one of role support
+	Webhook  string // signs the deliveries of the demo organization and of those without a secret of their own
+}
+
+// makeSecrets makes what is missing and returns what clients need.
+func makeSecrets(v vault) (Secrets, error) {
+	var s Secrets
+	var edge string
+	for _, secret := range []struct {
+		name  string
+		fresh func() string
+		into  *string
+	}{
+		{serviceToken, newToken, &s.Service},
+		{operatorToken, newToken, &s.Operator},
+		{supportToken, newToken, &s.Support},
+		{edgeToken, newToken, &edge},
+		{edgePepper, newToken, new(string)},
+		{webhookDefault, newSigningSecret, &s.Webhook},
+	} {
+		text, err := v.once(secret.name, secret.fresh)
+		if err != nil {
+			return Secrets{}, err
+		}
+		*secret.into = text
+	}
+	if err := v.write(filepath.Join(webhookSecrets, Organization), s.Webhook); err != nil {
+		return Secrets{}, err
+	}
+	return s, v.write(tokensFile, tokensYAML([]token{
+		{"local-service", "service", s.Service},
+		{"local-operator", "operator", s.Operator},
+		{"local-support", "support", s.Support},
+		{"edge", "service", edge},
+	}))
+}
+
+// newToken has 260 random bits in letters and digits.
+func newToken() string { return rand.Text() + rand.Text() }
+
+// newSigningSecret has the form that Standard Webhooks gives to secrets, so that
+// deliveries bear its signature too.
+func newSigningSecret() string {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails
+	return "whsec_" + base64.StdEncoding.EncodeToString(key[:])
+}
+
+type token struct{ name, role, text string }
+
+// tokensYAML is what the services know of the tokens: their SHA-256 only.
+func tokensYAML(tokens []token) string {
+	var text strings.Builder
+	text.WriteString("tokens:\n")
+	for _, t := range tokens {
+		sum := sha256.Sum256([]byte(t.text))
+		fmt.Fprintf(&text, "  - {name: %s, role: %s, sha256: %s}\n", t.name, t.role, hex.EncodeToString(sum[:]))
+	}
+	return strings.TrimSuffix(text.String(), "\n")
+}

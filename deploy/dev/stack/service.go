@@ -1,0 +1,110 @@
+package stack
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Service is one of the four services of the house.
+type Service string
+
+// The services.
+const (
+	Gateway       Service = "gateway"
+	WebhookEgress Service = "webhook-egress"
+	Notify        Service = "notify"
+	Edge          Service = "edge"
+)
+
+// Services are all of them. The edge is the one in front of the others.
+var Services = []Service{Gateway, WebhookEgress, Notify, Edge}
+
+// Other members of a stack, beside the services.
+const (
+	Fakes    = "fakes"
+	Postgres = "postgres"
+	Redis    = "redis"
+)
+
+// prefix begins the names of a service's settings.
+func (s Service) prefix() string {
+	return strings.ToUpper(strings.ReplaceAll(string(s), "-", "_")) + "_"
+}
+
+// schema is the service's own schema of the database and its role.
+func (s Service) schema() string {
+	if s == WebhookEgress {
+		return "webhook"
+	}
+	return string(s)
+}
+
+// program is the package to build; its last element names the binary.
+func (s Service) program() string {
+	return "./" + path.Join("services", string(s), "cmd", string(s))
+}
+
+// Fake is one of the third parties that deploy/fakes stands in for.
+type Fake string
+
+// The fakes.
+const (
+	FakeProvider Fake = "provider" // an AI provider
+	FakeWebhook  Fake = "webhook"  // a customer's webhook receiver
+	FakeSlack    Fake = "slack"
+	FakePush     Fake = "push" // a web push service
+	FakeSMTP     Fake = "smtp"
+)
+
+// AllFakes are all of them.
+var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP}
+
+// listener is an address that a member of the stack listens on.
+type listener struct {
+	member  string // as "gateway", or "gateway-2" for its second replica
+	face    face
+	setting string // the variable that moves it
+	port    int    // where a person finds it
+}
+
+type face string
+
+const (
+	faceHTTP face = "HTTP"
+	faceGRPC face = "gRPC"
+)
+
+// listeners are those of the services, then those of the fakes wanted.
+func listeners(replicas map[Service]int, fakes []Fake) []listener {
+	var all []listener
+	for i, service := range Services {
+		for n := range max(replicas[service], 1) {
+			name := member(service, n)
+			if service == Edge {
+				all = append(all, listener{name, faceHTTP, "EDGE_LISTEN", 8080})
+				continue
+			}
+			all = append(all,
+				listener{name, faceHTTP, service.prefix() + "HTTP_LISTEN", 8101 + i},
+				listener{name, faceGRPC, service.prefix() + "GRPC_LISTEN", 9101 + i})
+		}
+	}
+	for i, fake := range AllFakes {
+		if slices.Contains(fakes, fake) {
+			all = append(all, listener{fakeMember(fake), faceHTTP, "FAKES_" + strings.ToUpper(string(fake)) + "_LISTEN", 8190 + i})
+		}
+	}
+	return all
+}
+
+// fakeMember is what a listener of a fake is called: all fakes are one process.
+func fakeMember(fake Fake) string { return Fakes + " " + string(fake) }
+
+// member names a replica of a service: the first one bears the service's name.
+func member(service Service, replica int) string {
+	if replica == 0 {
+		return string(service)
+	}
+	return string(service) + "-" + string(rune('1'+replica))
+}

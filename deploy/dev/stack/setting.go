@@ -1,0 +1,130 @@
+package stack
+
+import (
+	"slices"
+	"strings"
+)
+
+// environ is a process environment: "NAME=value" each, later ones win.
+type environ []string
+
+func (e environ) lookup(name string) string {
+	for _, entry := range slices.Backward(e) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// notSettings begin with a service's prefix but are none of its settings: what
+// the stack itself writes to the settings file, which people source, and a
+// variable of systemd.
+var notSettings = []string{
+	"EDGE_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL",
+	"GATEWAY_GRPC", "WEBHOOK_EGRESS_GRPC", "NOTIFY_GRPC",
+	"NOTIFY_SOCKET",
+}
+
+// shared is the part of the user's environment that every program gets: nothing
+// under a service's prefix and nothing that is meant for the stack, as the
+// administrator's database URL.
+func (e environ) shared() environ {
+	private := []string{"SWITCHYARD_", "FAKES_"}
+	for _, s := range Services {
+		private = append(private, s.prefix())
+	}
+	return e.keep(func(name string) bool {
+		return !slices.ContainsFunc(private, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	})
+}
+
+// of is what the user set for a service.
+func (e environ) of(s Service) environ {
+	return e.keep(func(name string) bool {
+		return strings.HasPrefix(name, s.prefix()) && !slices.Contains(notSettings, name)
+	})
+}
+
+func (e environ) keep(wanted func(name string) bool) environ {
+	return slices.DeleteFunc(slices.Clone(e), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !wanted(name)
+	})
+}
+
+// settings is the environment of one replica: what it needs in this stack, then
+// what the user set, then what the caller of Start set. Where the user names
+// targets to let through, those of the stack stay.
+func (s *Stack) settings(service Service, name string, user environ) []string {
+	own := environ{
+		"DATABASE_URL_FILE=" + s.vault.path(databaseURL(service)),
+		"REDIS_URL_FILE=" + s.vault.path(redisURL),
+		"SERVICE_TOKENS_FILE=" + s.vault.path(tokensFile),
+		"DRAIN_DELAY=0s",
+	}
+	own = append(own, s.particular(service)...)
+	if targets := s.targets(service, user); targets != "" {
+		own = append(own, "ALLOW_TARGETS="+targets)
+	}
+	merged := service.prefix() + "ALLOW_TARGETS"
+	env := user.shared()
+	for _, setting := range own {
+		env = append(env, service.prefix()+setting)
+	}
+	env = append(env, user.of(service).keep(func(name string) bool { return name != merged })...)
+	for _, l := range listeners(s.options.Replicas, nil) {
+		if l.member == name {
+			env = append(env, l.setting+"="+s.addresses[name][l.face])
+		}
+	}
+	return append(env, s.options.Env[service]...)
+}
+
+// particular are the settings that only one service has, without its prefix.
+func (s *Stack) particular(service Service) []string {
+	switch service {
+	case WebhookEgress:
+		return []string{
+			"ORG_SECRETS_DIR=" + s.vault.path(webhookSecrets),
+			"DEFAULT_SECRET_FILE=" + s.vault.path(webhookDefault),
+			"REQUIRE_HTTPS=false",
+		}
+	case Edge:
+		return []string{
+			"GATEWAY_URL=" + s.URL(string(Gateway)),
+			"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
+			"NOTIFY_URL=" + s.URL(string(Notify)),
+			"SERVICE_TOKEN_FILE=" + s.vault.path(edgeToken),
+			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
+		}
+	case Gateway, Notify:
+	}
+	return nil
+}
+
+// targets lets a service through to the fakes that it calls, which listen on
+// loopback, and to those that the user named.
+func (s *Stack) targets(service Service, user environ) string {
+	var called []Fake
+	switch service {
+	case Gateway:
+		called = []Fake{FakeProvider}
+	case WebhookEgress:
+		called = []Fake{FakeWebhook}
+	case Notify:
+		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP}
+	case Edge:
+		return ""
+	}
+	var targets []string
+	for _, fake := range called {
+		if address := s.addresses.dial(fakeMember(fake), faceHTTP); address != "" {
+			targets = append(targets, address)
+		}
+	}
+	if more := user.lookup(service.prefix() + "ALLOW_TARGETS"); more != "" {
+		targets = append(targets, more)
+	}
+	return strings.Join(targets, ",")
+}

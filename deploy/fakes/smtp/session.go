@@ -1,0 +1,153 @@
+package smtp
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	gosmtp "github.com/emersion/go-smtp"
+
+	"switchyard.dev/deploy/fakes/fault"
+)
+
+// session is one client's dialogue, from one goroutine.
+type session struct {
+	server *Server
+	conn   *conn
+	tls    bool
+	user   string
+	from   string
+	to     []string
+}
+
+func (s *Server) newSession(c *gosmtp.Conn) (gosmtp.Session, error) {
+	raw := c.Conn()
+	secure, encrypted := raw.(*tls.Conn)
+	if encrypted {
+		raw = secure.NetConn()
+	}
+	below, ok := raw.(*conn)
+	if !ok {
+		return nil, errors.New("the connection is not one of ours")
+	}
+	return &session{server: s, conn: below, tls: encrypted}, nil
+}
+
+// errCut is why a command fails on a connection that the script has ended.
+var errCut = errors.New("the script ended the connection")
+
+// ask passes a command through the script. The error is the reply to give, or
+// errCut.
+func (c *conn) ask(call fault.Call) error {
+	action, matched := c.server.Next(call)
+	if !matched {
+		return nil
+	}
+	if action.DelayMS > 0 {
+		c.pause(action.DelayMS)
+	}
+	switch {
+	case action.AfterBytes != nil && call.Method == "DATA":
+		return &cutInside{after: int64(*action.AfterBytes), reset: action.Reset}
+	case action.Drop || action.Reset:
+		c.cut(action.Reset)
+		return errCut
+	case action.Status != 0:
+		c.hangUp = action.Status == 421
+		return &gosmtp.SMTPError{
+			Code: action.Status, EnhancedCode: gosmtp.EnhancedCode{action.Status / 100, 0, 0}, Message: replyText(action),
+		}
+	default:
+		return nil
+	}
+}
+
+// cutInside asks to end the connection after some bytes of the message.
+type cutInside struct {
+	after int64
+	reset bool
+}
+
+func (e *cutInside) Error() string { return errCut.Error() }
+
+func replyText(a fault.Action) string {
+	if a.Body != "" {
+		return strings.Join(strings.Fields(a.Body), " ")
+	}
+	switch a.Status {
+	case 421:
+		return "Service not available, closing transmission channel"
+	case 451:
+		return "Requested action aborted: local error in processing"
+	case 550:
+		return "Requested action not taken: mailbox unavailable"
+	case 535:
+		return "Authentication credentials invalid"
+	default:
+		return fmt.Sprintf("Scripted %d", a.Status)
+	}
+}
+
+// AuthMechanisms implements gosmtp.AuthSession.
+func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+// Auth implements gosmtp.AuthSession. Any user and password is good.
+func (s *session) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		header := http.Header{"Password": {password}}
+		if err := s.conn.ask(fault.Call{Method: "AUTH", Path: user, Header: header}); err != nil {
+			return err
+		}
+		s.user = user
+		return nil
+	}), nil
+}
+
+// Mail implements gosmtp.Session.
+func (s *session) Mail(from string, _ *gosmtp.MailOptions) error {
+	s.from = from
+	return s.conn.ask(fault.Call{Method: "MAIL", Path: from})
+}
+
+// Rcpt implements gosmtp.Session.
+func (s *session) Rcpt(to string, _ *gosmtp.RcptOptions) error {
+	if err := s.conn.ask(fault.Call{Method: "RCPT", Path: to}); err != nil {
+		return err
+	}
+	s.to = append(s.to, to)
+	return nil
+}
+
+// Data implements gosmtp.Session.
+func (s *session) Data(r io.Reader) error {
+	err := s.conn.ask(fault.Call{Method: "DATA", Path: s.from})
+	if cut, ok := errors.AsType[*cutInside](err); ok {
+		_, _ = io.CopyN(io.Discard, r, cut.after)
+		s.conn.cut(cut.reset)
+		return err
+	}
+	if err != nil {
+		// Reading on keeps the reply where SMTP has it: after the message.
+		_, _ = io.Copy(io.Discard, r)
+		return err
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	s.server.messages.Add(Message{
+		Time: time.Now().UTC(), From: s.from, To: s.to, TLS: s.tls, User: s.user, Data: string(data),
+	}, len(data))
+	return nil
+}
+
+// Reset implements gosmtp.Session.
+func (s *session) Reset() { s.from, s.to = "", nil }
+
+// Logout implements gosmtp.Session.
+func (s *session) Logout() error { return nil }

@@ -1,0 +1,41 @@
+package apikey
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// Verifier answers for each request which key it carries. Safe for concurrent
+// use; its Watcher keeps it true.
+type Verifier struct {
+	pepper *Pepper
+	cache  *cache
+}
+
+// NewVerifier remembers up to size known keys and as many unknown ones. While
+// the loader fails, a known key stays good for staleFor beyond its minute.
+func NewVerifier(pepper *Pepper, loader Loader, size int, staleFor time.Duration) *Verifier {
+	return &Verifier{pepper: pepper, cache: newCache(loader, size, staleFor)}
+}
+
+// Verify finds the live key of an Authorization header (RFC 6750, section 2.1).
+// The error is ErrInvalid for anything that is not one, and an unavailable
+// apierr when that can't be told. A cached key costs no I/O and no allocation.
+func (v *Verifier) Verify(ctx context.Context, authorization string) (*Key, error) {
+	scheme, text, found := strings.Cut(authorization, " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") || !WellFormed(text) {
+		return nil, ErrInvalid
+	}
+	key, err := v.cache.get(ctx, v.pepper.Digest(text))
+	if err != nil {
+		return nil, err
+	}
+	if key == nil || !key.Live(time.Now()) {
+		return nil, ErrInvalid
+	}
+	return key, nil
+}
+
+// Forget makes the next request with the key of this digest ask anew.
+func (v *Verifier) Forget(digest Digest) { v.cache.forget(digest) }

@@ -1,0 +1,128 @@
+package apikey
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// pollEvery and pollTime together keep a change known within a second.
+	pollEvery = 400 * time.Millisecond
+	pollTime  = 500 * time.Millisecond
+	// usesEvery is how often last uses are written down.
+	usesEvery = time.Minute
+	// page bounds what one poll reads.
+	page = 500
+)
+
+// Feed is the durable order of all changes of keys.
+type Feed interface {
+	// Position is the number of the last change.
+	Position(ctx context.Context) (int64, error)
+	// ChangedSince lists up to limit digests whose last change has a number above
+	// position, in order, and the number of the last one.
+	ChangedSince(ctx context.Context, position int64, limit int) ([]Digest, int64, error)
+	// Touch writes down last uses by key id.
+	Touch(ctx context.Context, uses map[string]time.Time) error
+}
+
+// Watcher follows the feed and makes a Verifier forget what changed: the truth
+// behind the announcements, which may get lost.
+type Watcher struct {
+	verifier *Verifier
+	feed     Feed
+	log      *slog.Logger
+	position int64
+	current  atomic.Int64 // Unix nanoseconds of the last poll that succeeded
+}
+
+// NewWatcher starts at the feed's present position: make it before the verifier
+// answers its first request.
+func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Logger) (*Watcher, error) {
+	position, err := feed.Position(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the position of the key feed: %w", err)
+	}
+	w := &Watcher{verifier: verifier, feed: feed, log: log, position: position}
+	w.current.Store(time.Now().UnixNano())
+	return w, nil
+}
+
+// Run polls until ctx ends. It outlives any failure of the feed and logs only
+// the first of a row.
+func (w *Watcher) Run(ctx context.Context) error {
+	poll, uses := time.NewTicker(pollEvery), time.NewTicker(usesEvery)
+	defer poll.Stop()
+	defer uses.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-uses.C:
+			w.Flush(ctx)
+			continue
+		case <-poll.C:
+		}
+		err := w.poll(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
+			w.log.WarnContext(ctx, "key feed lost", "error", err.Error())
+		case err == nil && failing:
+			w.log.InfoContext(ctx, "key feed is back")
+		}
+		failing = err != nil
+	}
+}
+
+// poll reads all changes since the last one seen.
+func (w *Watcher) poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	newest, err := w.feed.Position(ctx)
+	if err != nil {
+		return fmt.Errorf("read position: %w", err)
+	}
+	if newest < w.position { // the database went back in time: it was restored
+		w.verifier.cache.forgetAll()
+		w.position = newest
+	}
+	for w.position < newest {
+		changed, last, err := w.feed.ChangedSince(ctx, w.position, page)
+		if err != nil {
+			return fmt.Errorf("read changes: %w", err)
+		}
+		for _, digest := range changed {
+			w.verifier.Forget(digest)
+		}
+		w.position = max(last, w.position)
+		if len(changed) < page {
+			w.position = max(newest, w.position)
+		}
+	}
+	w.current.Store(time.Now().UnixNano())
+	return nil
+}
+
+// Behind is how long ago the watcher last knew of all changes.
+func (w *Watcher) Behind() time.Duration {
+	return time.Since(time.Unix(0, w.current.Load()))
+}
+
+// Flush writes down the last uses of keys. What it can't write is lost: it only
+// serves people who tidy up.
+func (w *Watcher) Flush(ctx context.Context) {
+	uses := w.verifier.cache.uses()
+	if len(uses) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	if err := w.feed.Touch(ctx, uses); err != nil {
+		w.log.WarnContext(ctx, "last uses of keys not written", "keys", len(uses), "error", err.Error())
+	}
+}

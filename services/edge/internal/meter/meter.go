@@ -1,0 +1,220 @@
+// Package meter counts successful calls for billing, each exactly once: through
+// kill -9, restarts, several replicas and a database that comes and goes.
+//
+// A call is counted before its answer is complete. Calls that end at about the
+// same time share one Batch, which carries the number that its writer (one per
+// start of a process) has reached; the database takes a batch only if that
+// number is new, so sending one again, not knowing whether it arrived, is safe.
+// While the database is away batches go to a file on disk (Spool), and from
+// there to the database in the same order.
+//
+// The api package calls Admit and Count, the app package runs the two loops.
+package meter
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Counter names one number: the successes of a key on a metric in a minute.
+type Counter struct {
+	Organization string    `json:"o"`
+	Key          string    `json:"k"`
+	Metric       string    `json:"m"`
+	Minute       time.Time `json:"t"`
+}
+
+// Count is how much a counter grows.
+type Count struct {
+	Counter
+	Count int64 `json:"n"`
+}
+
+// Batch is what a writer adds at once. Seq grows by one from batch to batch.
+type Batch struct {
+	Writer string  `json:"w"`
+	Seq    int64   `json:"s"`
+	Counts []Count `json:"c"`
+}
+
+// Store adds batches to the counters.
+type Store interface {
+	// Apply adds a batch, and does nothing if it or a later one of the same
+	// writer was added before.
+	Apply(ctx context.Context, batch Batch) error
+}
+
+// Query selects what Ledger sums up: minutes in [From, To), the pages after a total.
+type Query struct {
+	Organization, Metric string // empty for all
+	From, To             time.Time
+	After                Total
+	Limit                int
+}
+
+// Total is a sum over minutes.
+type Total struct {
+	Organization, Key, Metric string
+	Count                     int64
+}
+
+// Ledger reads the counters, in the order of organization, key and metric.
+type Ledger interface {
+	Sum(ctx context.Context, q Query) ([]Total, error)
+}
+
+const (
+	// queue bounds the calls that wait for the writer, beyond which they block.
+	queue = 1024
+	// largest is how many calls one batch takes.
+	largest = 1024
+	// applyTime is how long the database may take before a batch goes to disk.
+	applyTime = time.Second
+)
+
+// errStopped is what a call gets that outlived the writer.
+var errStopped = errors.New("the meter has stopped")
+
+// success is one call on its way into a batch.
+type success struct {
+	counter Counter
+	settled chan error // of capacity 1
+}
+
+// Meter counts. Safe for concurrent use.
+type Meter struct {
+	writer    string
+	store     Store
+	spool     *Spool
+	log       *slog.Logger
+	successes chan success
+	stopped   chan struct{}
+}
+
+// New returns a meter whose loops, Write and Replay, the caller has to run.
+func New(store Store, spool *Spool, log *slog.Logger) *Meter {
+	return &Meter{
+		writer: rand.Text(), store: store, spool: spool, log: log,
+		successes: make(chan success, queue), stopped: make(chan struct{}),
+	}
+}
+
+// Admit refuses new calls when their success could not be kept: the database is
+// away and the disk space for counts is used up.
+func (m *Meter) Admit() error {
+	if m.spool.Full() {
+		return apierr.Unavailable("usage can't be recorded right now", nil)
+	}
+	return nil
+}
+
+// Count records a success at a moment. The function it returns blocks until
+// the count will survive anything, or can't be kept, which is an error.
+func (m *Meter) Count(organization, key, metric string, at time.Time) (settled func() error) {
+	s := success{
+		counter: Counter{Organization: organization, Key: key, Metric: metric, Minute: at.UTC().Truncate(time.Minute)},
+		settled: make(chan error, 1),
+	}
+	select {
+	case m.successes <- s:
+	case <-m.stopped:
+		return func() error { return errStopped }
+	}
+	return func() error {
+		select {
+		case err := <-s.settled:
+			return err
+		case <-m.stopped:
+		}
+		select { // settled in the last moment
+		case err := <-s.settled:
+			return err
+		default:
+			return errStopped
+		}
+	}
+}
+
+// Write makes batches until ctx ends: whatever has come while the one before
+// was written is the next.
+func (m *Meter) Write(ctx context.Context) error {
+	defer close(m.stopped)
+	for seq := int64(1); ; seq++ {
+		var batch []success
+		select {
+		case <-ctx.Done():
+			return nil
+		case s := <-m.successes:
+			batch = append(batch, s)
+		}
+		for more := true; more && len(batch) < largest; {
+			select {
+			case s := <-m.successes:
+				batch = append(batch, s)
+			default:
+				more = false
+			}
+		}
+		err := m.put(context.WithoutCancel(ctx), Batch{Writer: m.writer, Seq: seq, Counts: sum(batch)})
+		if err != nil {
+			m.log.ErrorContext(ctx, "successes not counted, their callers were cut off",
+				"count", len(batch), "error", err.Error())
+		}
+		for _, s := range batch {
+			s.settled <- err
+		}
+	}
+}
+
+// put brings a batch to the database, or to disk: behind others that wait
+// there, when the database fails, and when it doesn't say in time whether it
+// has the batch.
+func (m *Meter) put(ctx context.Context, batch Batch) error {
+	if m.spool.Empty() {
+		err := m.apply(ctx, batch)
+		if err == nil {
+			return nil
+		}
+		m.log.WarnContext(ctx, "counters go to disk", "error", err.Error())
+	}
+	return m.spool.Append(batch)
+}
+
+func (m *Meter) apply(ctx context.Context, batch Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	if err := m.store.Apply(ctx, batch); err != nil {
+		return fmt.Errorf("apply batch: %w", err)
+	}
+	return nil
+}
+
+// sum adds up equal counters and sorts them, so that all replicas lock rows in
+// the same order.
+func sum(batch []success) []Count {
+	totals := make(map[Counter]int64, 8)
+	for _, s := range batch {
+		totals[s.counter]++
+	}
+	counts := make([]Count, 0, len(totals))
+	for _, counter := range slices.SortedFunc(maps.Keys(totals), compare) {
+		counts = append(counts, Count{Counter: counter, Count: totals[counter]})
+	}
+	return counts
+}
+
+func compare(a, b Counter) int {
+	return cmp.Or(
+		cmp.Compare(a.Organization, b.Organization), cmp.Compare(a.Key, b.Key),
+		cmp.Compare(a.Metric, b.Metric), a.Minute.Compare(b.Minute),
+	)
+}

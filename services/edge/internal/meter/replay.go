@@ -1,0 +1,84 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// replayEvery is how often the database is tried while batches wait on disk.
+	replayEvery = 250 * time.Millisecond
+	// adoptEvery is how often files of ended processes are looked for.
+	adoptEvery = time.Minute
+)
+
+// Replay brings what waits on disk to the database until ctx ends: this
+// process's own batches, and those that ended ones have left.
+func (m *Meter) Replay(ctx context.Context) error {
+	m.adopt(ctx)
+	replay, adopt := time.NewTicker(replayEvery), time.NewTicker(adoptEvery)
+	defer replay.Stop()
+	defer adopt.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-adopt.C:
+			m.adopt(ctx)
+			if !m.spool.Empty() {
+				m.log.WarnContext(ctx, "counters wait on disk")
+			}
+		case <-replay.C:
+			if m.spool.Empty() {
+				continue
+			}
+			if n, err := m.replay(ctx, m.spool); err == nil {
+				m.log.InfoContext(ctx, "counters are back from disk", "batches", n)
+			}
+		}
+	}
+}
+
+// replay applies the batches of a spool in order until none is left or one
+// fails, and tells how many it applied.
+func (m *Meter) replay(ctx context.Context, spool *Spool) (n int, err error) {
+	for ; ; n++ {
+		batch, done, err := spool.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return n, nil
+		case err != nil:
+			m.log.ErrorContext(ctx, "spool unreadable", "error", err.Error())
+			return n, err
+		}
+		if err := m.apply(ctx, batch); err != nil {
+			return n, err
+		}
+		if err := done(); err != nil {
+			return n, fmt.Errorf("mark batch: %w", err)
+		}
+	}
+}
+
+// adopt replays the files of ended processes. What fails stays for next time.
+func (m *Meter) adopt(ctx context.Context) {
+	orphans, err := m.spool.Orphans()
+	if err != nil {
+		m.log.ErrorContext(ctx, "spool folder unreadable", "error", err.Error())
+		return
+	}
+	for _, orphan := range orphans {
+		n, err := m.replay(ctx, orphan)
+		if err != nil {
+			m.log.WarnContext(ctx, "counts of an ended process wait for the database", "error", err.Error())
+		} else if n > 0 {
+			m.log.InfoContext(ctx, "counts of an ended process recovered", "batches", n)
+		}
+		if err := orphan.Close(); err != nil {
+			m.log.ErrorContext(ctx, "spool file not closed", "error", err.Error())
+		}
+	}
+}

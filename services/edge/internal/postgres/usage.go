@@ -1,0 +1,46 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/postgres/dbsql"
+)
+
+// Usage implements the stores of package meter.
+type Usage struct{ pool *pgxpool.Pool }
+
+// NewUsage keeps counters in the pool's database.
+func NewUsage(pool *pgxpool.Pool) *Usage { return &Usage{pool: pool} }
+
+// Apply implements meter.Store: one statement, so one transaction and one round trip.
+func (u *Usage) Apply(ctx context.Context, batch meter.Batch) error {
+	params := dbsql.ApplyUsageParams{Writer: batch.Writer, Seq: batch.Seq}
+	for _, c := range batch.Counts {
+		params.Organizations = append(params.Organizations, c.Organization)
+		params.Keys = append(params.Keys, c.Key)
+		params.Metrics = append(params.Metrics, c.Metric)
+		params.Minutes = append(params.Minutes, c.Minute)
+		params.Counts = append(params.Counts, c.Count)
+	}
+	return dbsql.New(u.pool).ApplyUsage(ctx, params)
+}
+
+// Sum implements meter.Ledger.
+func (u *Usage) Sum(ctx context.Context, q meter.Query) ([]meter.Total, error) {
+	rows, err := dbsql.New(u.pool).SumUsage(ctx, dbsql.SumUsageParams{
+		OrganizationID: q.Organization, Metric: q.Metric, Since: q.From, Before: q.To,
+		AfterOrganization: q.After.Organization, AfterKey: q.After.Key, AfterMetric: q.After.Metric,
+		Page: int32(q.Limit),
+	})
+	if err != nil {
+		return nil, err
+	}
+	totals := make([]meter.Total, len(rows))
+	for i, row := range rows {
+		totals[i] = meter.Total{Organization: row.OrganizationID, Key: row.KeyID, Metric: row.Metric, Count: row.Count}
+	}
+	return totals, nil
+}

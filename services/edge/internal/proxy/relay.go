@@ -1,0 +1,222 @@
+// Package proxy carries admitted calls to the services and their answers back,
+// as they are and as they come. The api package calls it.
+//
+// It is not httputil.ReverseProxy: the whole (bounded) request body is read
+// before the service is called, since a service that answers earlier would make
+// net/http cut the connection under the answer; headers pass by allow lists
+// only; and an answer is complete only once its success is counted.
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
+)
+
+// Reasons of calls that brought no answer.
+const (
+	ReasonUpstreamUnavailable apierr.Reason = "upstream_unavailable"
+	ReasonUpstreamTimeout     apierr.Reason = "upstream_timeout"
+)
+
+const (
+	// bodyTime bounds how long a customer may take to send a body, writeTime to
+	// take a piece of the answer.
+	bodyTime  = 30 * time.Second
+	writeTime = 30 * time.Second
+	// idle bounds the silence between two pieces of an answer. The services have
+	// shorter clocks of their own.
+	idle       = 5 * time.Minute
+	bufferSize = 32 << 10
+)
+
+// Call is an admitted request.
+type Call struct {
+	// Target is the whole URL at the service.
+	Target *url.URL
+	// Timeout bounds the wait for the head of the answer.
+	Timeout time.Duration
+	// Organization and Key are whose key it is.
+	Organization, Key string
+	// Inject adds the trace to the headers of the call; it may be nil.
+	Inject func(http.Header)
+	// Succeeded runs once when the service has answered with 2xx. The answer
+	// isn't completed before the function that it returns has returned nil.
+	Succeeded func() (settled func() error)
+}
+
+// Relay carries calls over one set of connections. Safe for concurrent use.
+type Relay struct {
+	transport http.RoundTripper
+	token     secret.Value
+	maxBody   int64
+	buffers   sync.Pool
+}
+
+// New returns a relay that presents the edge's service token and takes request
+// bodies of up to maxBody bytes.
+func New(transport http.RoundTripper, token secret.Value, maxBody int64) *Relay {
+	return &Relay{
+		transport: transport, token: token, maxBody: maxBody,
+		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
+	}
+}
+
+// Transport is made for few hosts and many calls. It follows no environment
+// proxy and leaves bodies as they are.
+func Transport() *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		MaxIdleConns:        1024,
+		MaxIdleConnsPerHost: 512,
+		IdleConnTimeout:     time.Minute, // below the services' own, so that they never close first
+		DisableCompression:  true,
+		ReadBufferSize:      bufferSize,
+	}
+}
+
+var errNoHead = errors.New("the answer did not begin in time")
+
+// Do makes one call, never two. It returns an error while nothing has been
+// written to the customer; later failures cut the connection, so that the
+// customer can't take half an answer for a whole one.
+func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
+	body, err := x.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	clock := time.AfterFunc(call.Timeout, func() { cancel(errNoHead) })
+	defer clock.Stop()
+
+	answer, err := x.send(ctx, r, body, call)
+	if err != nil {
+		return failure(ctx, r, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode == http.StatusUnauthorized { // the edge's token, not the customer's key
+		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").
+			Wrap(errors.New("the service refused the edge's token"))
+	}
+	settled := func() error { return nil }
+	if answer.StatusCode/100 == 2 {
+		settled = call.Succeeded()
+	}
+	if err := x.pass(w, answer, clock, settled); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// readBody takes in the whole body, bounded in size and time.
+func (x *Relay) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	tooLarge := apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
+		fmt.Sprintf("body: larger than %d bytes", x.maxBody))
+	if r.ContentLength > x.maxBody {
+		return nil, tooLarge
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not there in tests with a recorder
+	var body bytes.Buffer
+	if r.ContentLength > 0 { // a claim; memory follows what really comes
+		body.Grow(int(min(r.ContentLength, bufferSize)) + bytes.MinRead)
+	}
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, x.maxBody)); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, tooLarge
+		}
+		return nil, apierr.Invalid("body", "could not be read in whole").Wrap(err)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return body.Bytes(), nil
+}
+
+// send makes the call. Its body can't be sent again: the transport would repeat
+// a call with an Idempotency-Key by itself, and retries are not the edge's.
+func (x *Relay) send(ctx context.Context, r *http.Request, body []byte, call Call) (*http.Response, error) {
+	header := request(r.Header, x.token.Reveal(), call)
+	if call.Inject != nil {
+		call.Inject(header)
+	}
+	outbound := &http.Request{
+		Method: r.Method, URL: call.Target, Host: call.Target.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: http.NoBody, ContentLength: int64(len(body)),
+	}
+	if len(body) > 0 {
+		outbound.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return x.transport.RoundTrip(outbound.WithContext(ctx))
+}
+
+// failure says what became of a call without an answer.
+func failure(ctx context.Context, r *http.Request, err error) error {
+	switch {
+	case r.Context().Err() != nil:
+		return apierr.New(apierr.KindCanceled, apierr.ReasonCancelled, "the request was cancelled").Wrap(err)
+	case errors.Is(context.Cause(ctx), errNoHead):
+		return apierr.New(apierr.KindTimeout, ReasonUpstreamTimeout, "the service did not answer in time").Wrap(err)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" { // it never saw the call
+		e := apierr.New(apierr.KindUnavailable, ReasonUpstreamUnavailable, "the service can't be reached").Wrap(err)
+		e.RetryAfter = time.Second
+		return e
+	}
+	return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service broke off the call").Wrap(err)
+}
+
+// pass writes an answer as it comes. The last byte of one whose length is known,
+// and the end of one that streams, wait until the call is counted.
+func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.Timer, settled func() error) error {
+	clock.Reset(idle)
+	response(w.Header(), answer.Header)
+	left := answer.ContentLength
+	if left >= 0 {
+		w.Header().Set("Content-Length", strconv.FormatInt(left, 10))
+	}
+	if left == 0 {
+		if err := settled(); err != nil {
+			return err
+		}
+	}
+	w.WriteHeader(answer.StatusCode)
+	out := piecewise{w: w, control: http.NewResponseController(w), flush: left < 0}
+	if err := out.flushHead(); err != nil {
+		return err
+	}
+	buffer, _ := x.buffers.Get().(*[bufferSize]byte)
+	defer x.buffers.Put(buffer)
+	for {
+		n, err := answer.Body.Read(buffer[:])
+		clock.Reset(idle)
+		left -= int64(n)
+		if n > 0 && left == 0 {
+			if err := settled(); err != nil {
+				return err
+			}
+		}
+		if n > 0 {
+			if err := out.write(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return settled()
+		case err != nil:
+			return fmt.Errorf("read answer: %w", err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// Package route owns the table of customer-keyed routes, a versioned snapshot
+// that ships with the edge. The app package loads it, the api package serves it.
+package route
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/edge/internal/apikey"
+)
+
+//go:embed snapshot_v1.yaml
+var snapshot []byte
+
+// Route is one operation that customers may call.
+type Route struct {
+	Method     string            `yaml:"method"     json:"method"`
+	Path       string            `yaml:"path"       json:"path"`
+	Products   []string          `yaml:"products"   json:"products"`
+	Permission apikey.Permission `yaml:"permission" json:"permission"`
+	// Metric counts the route's successful calls.
+	Metric string `yaml:"metric" json:"metric"`
+	// Upstream names the service behind the route, Target the path there, Timeout
+	// how long its answer may take to begin.
+	Upstream string        `yaml:"upstream" json:"-"`
+	Target   string        `yaml:"target"   json:"-"`
+	Timeout  time.Duration `yaml:"timeout"  json:"-"`
+}
+
+// Table is a version of all routes. As JSON it is the catalog.
+type Table struct {
+	Version string  `yaml:"version" json:"version"`
+	Routes  []Route `yaml:"routes"  json:"routes"`
+}
+
+// Snapshot is the table that ships with this build.
+func Snapshot() (Table, error) { return parse(snapshot) }
+
+func parse(text []byte) (Table, error) {
+	var table Table
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&table); err != nil {
+		return Table{}, fmt.Errorf("route table: %w", err)
+	}
+	if table.Version == "" {
+		return Table{}, errors.New("route table: version is required")
+	}
+	seen := make(map[string]bool)
+	for i, r := range table.Routes {
+		if err := r.check(); err != nil {
+			return Table{}, fmt.Errorf("route table: routes[%d]: %w", i, err)
+		}
+		if id := r.Method + " " + r.Path; seen[id] {
+			return Table{}, fmt.Errorf("route table: %s comes twice", id)
+		} else {
+			seen[id] = true
+		}
+	}
+	return table, nil
+}
+
+// root is where customers' paths begin; below meta the edge answers itself.
+const (
+	root = "/product/v1/"
+	meta = root + "_meta/"
+)
+
+func (r Route) check() error {
+	switch {
+	case r.Method == "" || r.Metric == "" || r.Upstream == "" || len(r.Products) == 0:
+		return errors.New("method, metric, upstream and products are required")
+	case !strings.HasPrefix(r.Path, root) || strings.HasPrefix(r.Path, meta) || strings.ContainsAny(r.Path, "{} "):
+		return fmt.Errorf("path must be a plain path below %s, not below %s", root, meta)
+	case !strings.HasPrefix(r.Target, "/v1/"):
+		return errors.New("target must be below /v1/")
+	case r.Permission != apikey.Read && r.Permission != apikey.Write:
+		return errors.New("permission must be read or write")
+	case r.Timeout <= 0:
+		return errors.New("timeout must be above zero")
+	}
+	return nil
+}
+
+// Served is the table without the routes whose service is not among upstreams.
+func (t Table) Served(upstreams []string) Table {
+	absent := func(r Route) bool { return !slices.Contains(upstreams, r.Upstream) }
+	t.Routes = slices.DeleteFunc(slices.Clone(t.Routes), absent)
+	return t
+}
+
+// Products lists every product that opens a route, sorted.
+func (t Table) Products() []string {
+	var products []string
+	for _, r := range t.Routes {
+		products = append(products, r.Products...)
+	}
+	slices.Sort(products)
+	return slices.Compact(products)
+}

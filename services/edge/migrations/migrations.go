@@ -1,0 +1,9 @@
+// Package migrations holds the edge's database schema, in numbered steps.
+package migrations
+
+import "embed"
+
+// FS holds the files, applied in the order of their numbers.
+//
+//go:embed *.sql
+var FS embed.FS

@@ -1,0 +1,139 @@
+// Package wire is what the vendor dialects share of HTTP: one tuned client, a
+// JSON POST whose failures are typed, and the forms of Retry-After. It never
+// retries and never follows a redirect.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Bounds of a vendor's answer.
+const (
+	maxAnswer = 64 << 20
+	maxError  = 64 << 10
+	maxText   = 500
+)
+
+// NewClient returns the client for vendors. Their base URLs are the operator's
+// configuration, so any address may be dialled; what is bounded is connecting,
+// headers and idle connections. Reading an answer has no limit here: the clocks
+// of a call belong to package inference.
+func NewClient(connectTimeout time.Duration) *http.Client {
+	dialer := net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			TLSHandshakeTimeout:    connectTimeout,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConns:           1024,
+			MaxIdleConnsPerHost:    256,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: 256 << 10,
+			DisableCompression:     true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Classify names the class of a vendor's refusal from its status and body. It
+// may fill in Code, Text and RetryAfter; Status is set already.
+type Classify func(e *provider.Error, header http.Header, body []byte)
+
+// Caller posts to one vendor.
+type Caller struct {
+	Client   *http.Client
+	Classify Classify
+	// Now is the clock for dates in Retry-After.
+	Now func() time.Time
+}
+
+// Post sends body as JSON and returns the vendor's 2xx response. The caller
+// closes its body. Every error is a *provider.Error.
+func (c *Caller) Post(ctx context.Context, url string, header http.Header, body any) (*http.Response, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	request.Header = header
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.Client.Do(request)
+	if err != nil {
+		return nil, Interrupted(ctx, err)
+	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
+	}
+	defer response.Body.Close() //nolint:errcheck // The answer is an error already.
+	refusal, _ := io.ReadAll(io.LimitReader(response.Body, maxError))
+	return nil, c.refusal(response.StatusCode, response.Header, refusal)
+}
+
+// Refused types an error document that came in a 2xx answer or in a stream.
+func (c *Caller) Refused(status int, body []byte) *provider.Error {
+	return c.refusal(status, http.Header{}, body)
+}
+
+func (c *Caller) refusal(status int, header http.Header, body []byte) *provider.Error {
+	e := &provider.Error{Status: status, RetryAfter: RetryAfter(header, c.Now())}
+	c.Classify(e, header, body)
+	e.Text = Shorten(e.Text)
+	return e
+}
+
+// ReadJSON decodes a whole answer.
+func ReadJSON(ctx context.Context, response *http.Response, into any) error {
+	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return Interrupted(ctx, err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return Malformed("the answer is not the JSON expected", err)
+	}
+	return nil
+}
+
+// Interrupted types a failure of the connection. The error's own text names
+// addresses, so it stays in the cause; a cancelled call stays recognisable.
+func Interrupted(ctx context.Context, err error) *provider.Error {
+	text := "the connection to the provider failed"
+	if cause := context.Cause(ctx); cause != nil {
+		text, err = "the call was ended: "+cause.Error(), errors.Join(cause, err)
+	}
+	return &provider.Error{Class: apierr.ClassTransient, Text: text, Cause: err}
+}
+
+// Malformed types an answer that the dialect can't read.
+func Malformed(text string, cause error) *provider.Error {
+	return &provider.Error{Class: apierr.ClassServerError, Text: text, Cause: cause}
+}
+
+// Shorten bounds a vendor's text and takes line breaks and control characters out.
+func Shorten(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}

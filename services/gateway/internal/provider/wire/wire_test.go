@@ -1,0 +1,103 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/apierr"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestRetryAfter(t *testing.T) {
+	tests := map[string]struct {
+		header http.Header
+		want   time.Duration
+	}{
+		"none":                    {http.Header{}, 0},
+		"seconds":                 {http.Header{"Retry-After": {"7"}}, 7 * time.Second},
+		"fraction":                {http.Header{"Retry-After": {" 0.25 "}}, 250 * time.Millisecond},
+		"milliseconds win":        {http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {"120"}}, 120 * time.Millisecond},
+		"Azure's milliseconds":    {http.Header{"X-Ms-Retry-After-Ms": {"80"}}, 80 * time.Millisecond},
+		"date":                    {http.Header{"Retry-After": {"Sat, 21 Nov 2026 12:00:30 GMT"}}, 30 * time.Second},
+		"date, RFC 850":           {http.Header{"Retry-After": {"Saturday, 21-Nov-26 12:00:30 GMT"}}, 30 * time.Second},
+		"date passed":             {http.Header{"Retry-After": {"Sat, 21 Nov 2026 11:59:00 GMT"}}, 0},
+		"a day is capped":         {http.Header{"Retry-After": {"86400"}}, wire.MaxRetryAfter},
+		"beyond any int":          {http.Header{"Retry-After": {"1e300"}}, wire.MaxRetryAfter},
+		"negative":                {http.Header{"Retry-After": {"-1"}}, 0},
+		"not a number":            {http.Header{"Retry-After": {"NaN"}}, 0},
+		"garbage":                 {http.Header{"Retry-After": {"soon"}}, 0},
+		"Azure's zero is no hint": {http.Header{"Retry-After-Ms": {"0"}, "Retry-After": {"2"}}, 2 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := wire.RetryAfter(tt.header, noon); got != tt.want {
+				t.Errorf("RetryAfter = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{"1", "0.5", "-3", "Inf", "Sat, 21 Nov 2026 12:00:30 GMT", "1e999"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		if got := wire.RetryAfter(http.Header{"Retry-After": {value}}, noon); got < 0 || got > wire.MaxRetryAfter {
+			t.Errorf("%q: %v", value, got)
+		}
+	})
+}
+
+func caller(status int) *wire.Caller {
+	return &wire.Caller{
+		Client: wire.NewClient(time.Second), Now: func() time.Time { return noon },
+		Classify: func(e *provider.Error, _ http.Header, body []byte) {
+			e.Class, e.Text = apierr.ClassServerError, string(body)
+			if e.Status != status {
+				e.Text = "wrong status"
+			}
+		},
+	}
+}
+
+func TestPostTypesRefusals(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "3")
+		w.Header().Set("Location", "http://169.254.169.254/")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		_, _ = io.WriteString(w, "moved\r\n"+strings.Repeat("ü", 400))
+	}))
+	defer server.Close()
+	_, err := caller(307).Post(t.Context(), server.URL, http.Header{}, map[string]int{}) //nolint:bodyclose // It fails.
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok || e.Status != 307 || e.RetryAfter != 3*time.Second || !strings.HasPrefix(e.Text, "moved  ü") || len(e.Text) > 510 {
+		t.Errorf("err = %#v", err)
+	}
+}
+
+func TestPostTypesBrokenConnections(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	_, err := caller(0).Post(t.Context(), server.URL, http.Header{}, nil) //nolint:bodyclose // It fails.
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok || e.Class != apierr.ClassTransient || strings.Contains(e.Text, "127.0.0.1") {
+		t.Errorf("err = %#v", err)
+	}
+
+	left := errors.New("the client left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(left)
+	_, err = caller(0).Post(ctx, server.URL, http.Header{}, nil) //nolint:bodyclose // It fails.
+	if !errors.Is(err, left) {
+		t.Errorf("the cause is lost: %v", err)
+	}
+}

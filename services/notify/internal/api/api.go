@@ -1,0 +1,67 @@
+// Package api is the notify contract over the service's nouns: one file for each
+// of its gRPC services, which the JSON face reaches through the same handlers.
+// internal/app registers it.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
+	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/notify/internal/send"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// Sender accepts notifications.
+type Sender interface {
+	Accept(ctx context.Context, r send.Request) (send.Receipt, error)
+}
+
+// SendLogs reads what became of notifications.
+type SendLogs interface {
+	Log(ctx context.Context, q send.LogQuery) (send.Log, error)
+}
+
+// Inboxes reads and changes in-app records.
+type Inboxes interface {
+	List(ctx context.Context, q inbox.Query) (inbox.Page, error)
+	Unread(ctx context.Context, at inbox.Address) (int, error)
+	MarkRead(ctx context.Context, target inbox.Target) (record inbox.Record, unread int, err error)
+	MarkAllRead(ctx context.Context, at inbox.Address) (marked, unread int, err error)
+	Delete(ctx context.Context, target inbox.Target) error
+}
+
+// Services is what the handlers need.
+type Services struct {
+	Sender  Sender
+	Logs    SendLogs
+	Inboxes Inboxes
+	// WebPush tells whether the operator switched web push on.
+	WebPush bool
+}
+
+// Register puts the three services of the contract on both faces of server.
+func Register(ctx context.Context, server *rpc.Server, s Services) error {
+	mux, local := server.Mux(), server.Local()
+	notifyv1.RegisterNotifyServiceServer(server, &notifyServer{sender: s.Sender, logs: s.Logs})
+	notifyv1.RegisterInboxServiceServer(server, &inboxServer{inboxes: s.Inboxes})
+	err := errors.Join(
+		notifyv1.RegisterNotifyServiceHandlerClient(ctx, mux, notifyv1.NewNotifyServiceClient(local)),
+		notifyv1.RegisterInboxServiceHandlerClient(ctx, mux, notifyv1.NewInboxServiceClient(local)),
+		registerPush(ctx, server, s.WebPush),
+	)
+	if err != nil {
+		return fmt.Errorf("register services: %w", err)
+	}
+	return nil
+}
+
+// ErrorBody is the service's JSON error document (specification, Errors, rule 9).
+func ErrorBody(e *apierr.Error, _ string) any {
+	return struct {
+		Error string `json:"error"`
+	}{e.Text}
+}

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// cursor writes a place in one kind of list as text that means nothing to
+// callers. Its value names the kind, so that no other list takes the text.
+type cursor string
+
+const (
+	inboxCursor   cursor = "inbox:"
+	attemptCursor cursor = "attempt:"
+)
+
+// encode writes the place after which the next page begins.
+func (c cursor) encode(seq int64) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(string(c) + strconv.FormatInt(seq, 10)))
+}
+
+// decode reads the place; no text is zero, the list's beginning.
+func (c cursor) decode(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	digits, ours := strings.CutPrefix(string(plain), string(c))
+	seq, parseErr := strconv.ParseInt(digits, 10, 64)
+	if err != nil || !ours || parseErr != nil || seq <= 0 {
+		return 0, apierr.Invalid("cursor", "is not a next_cursor of this list")
+	}
+	return seq, nil
+}

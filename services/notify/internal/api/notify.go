@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"google.golang.org/protobuf/proto"
+
+	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/send"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// headerReplayed marks an answer that an earlier request with the same
+// idempotency key was given.
+const headerReplayed = "Idempotent-Replayed"
+
+type notifyServer struct {
+	notifyv1.UnimplementedNotifyServiceServer
+
+	sender Sender
+	logs   SendLogs
+}
+
+// Notify accepts a notification.
+func (s *notifyServer) Notify(ctx context.Context, in *notifyv1.NotifyRequest) (*notifyv1.NotifyAccepted, error) {
+	request, err := newRequest(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := s.sender.Accept(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	rpc.Annotate(ctx, slog.String("notification_id", receipt.ID.String()), slog.Bool("replayed", receipt.Replayed))
+	rpc.SetStatus(ctx, http.StatusAccepted)
+	if receipt.Replayed {
+		rpc.SetHeader(ctx, headerReplayed, "true")
+	}
+	return &notifyv1.NotifyAccepted{
+		NotificationId: receipt.ID.String(), AcceptedChannels: in.GetChannels(),
+	}, nil
+}
+
+// newRequest settles who is told: organization, user and key may come by header.
+func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, error) {
+	at, err := address(ctx, in.GetOrganizationId(), in.GetTarget().GetUserId())
+	if err != nil {
+		return send.Request{}, err
+	}
+	key, err := caller.From(ctx).IdempotencyKeyOf(in.GetIdempotencyKey())
+	if err == nil {
+		err = identifier("idempotency_key", key)
+	}
+	if err != nil {
+		return send.Request{}, err
+	}
+	r := send.Request{
+		Message: channel.Message{
+			Organization: at.Organization, Subject: in.GetSubject(), Text: in.GetMessage(),
+			Target: channel.Target{User: at.User, URL: in.GetTarget().GetUrl(), Data: in.GetTarget().GetData()},
+		},
+		IdempotencyKey: key,
+	}
+	for _, name := range in.GetChannels() {
+		r.Channels = append(r.Channels, channel.Name(name))
+	}
+	r.Fingerprint, err = fingerprint(in, at.Organization, at.User)
+	return r, err
+}
+
+// fingerprint is the digest of a request with the fields that headers may fill
+// filled in. It covers every field, also those that no channel named reads.
+func fingerprint(in *notifyv1.NotifyRequest, organization, user string) ([sha256.Size]byte, error) {
+	whole := proto.CloneOf(in)
+	whole.OrganizationId, whole.IdempotencyKey = organization, ""
+	if whole.Target == nil {
+		whole.Target = &notifyv1.NotifyTarget{}
+	}
+	whole.Target.UserId = user
+	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(whole)
+	if err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("fingerprint request: %w", err)
+	}
+	return sha256.Sum256(wire), nil
+}
+
+// GetSend reads the delivery log of a notification.
+func (s *notifyServer) GetSend(ctx context.Context, in *notifyv1.GetSendRequest) (*notifyv1.Send, error) {
+	organization, err := organization(ctx, in.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(in.GetNotificationId(), send.ErrNotFound)
+	if err != nil {
+		return nil, err
+	}
+	after, err := attemptCursor.decode(in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	log, err := s.logs.Log(ctx, send.LogQuery{ID: id, Organization: organization, After: after, Limit: pageSize(in.GetLimit())})
+	if err != nil {
+		return nil, err
+	}
+	return sendMessage(log), nil
+}

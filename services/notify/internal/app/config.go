@@ -1,0 +1,62 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
+)
+
+// prefix is that of every setting's name.
+const prefix = "NOTIFY"
+
+// Config is what an operator sets.
+type Config struct {
+	HTTPListen string `env:"HTTP_LISTEN" envDefault:":8103" doc:"address of the JSON face, health and metrics"`
+	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9103" doc:"address of the gRPC face"`
+
+	DatabaseURL secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the notify role"`
+	RedisURL    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for channels that share rates and breakers between replicas; in_app does not"`
+
+	ServiceTokens string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
+	AuthDisabled  bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
+
+	WebPushEnabled bool           `env:"WEB_PUSH_ENABLED" envDefault:"false" doc:"offer web push: /v1/push/* and the web_push channel"`
+	AllowTargets   config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development"`
+
+	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
+	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls in hand to end"`
+}
+
+// Load reads the configuration from environ.
+func Load(environ []string) (*Config, error) {
+	var cfg Config
+	if err := config.Load(prefix, &cfg, environ); err != nil {
+		return nil, err
+	}
+	return &cfg, nil
+}
+
+// Validate refuses what would leave the service open.
+func (c *Config) Validate() error {
+	var errs []error
+	switch {
+	case !c.AuthDisabled && c.ServiceTokens == "":
+		errs = append(errs, errors.New(prefix+"_SERVICE_TOKENS_FILE: required, but not set"))
+	case c.AuthDisabled && (!rpc.Loopback(c.HTTPListen) || !rpc.Loopback(c.GRPCListen)):
+		errs = append(errs, fmt.Errorf("%s_AUTH_DISABLED: only with %s_HTTP_LISTEN and %s_GRPC_LISTEN on loopback", prefix, prefix, prefix))
+	}
+	if c.DrainDelay < 0 || c.DrainGrace < 0 {
+		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))
+	}
+	return errors.Join(errs...)
+}
+
+// Print writes the effective configuration, secrets redacted.
+func Print(w io.Writer, cfg *Config) error { return config.Print(w, prefix, cfg) }

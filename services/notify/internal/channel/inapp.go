@@ -1,0 +1,75 @@
+package channel
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"switchyard.dev/services/notify/internal/inbox"
+)
+
+// maxData bounds target.data of a record, in bytes: a page holds up to 200 of them.
+const maxData = 16 << 10
+
+// InAppSender is the in_app channel. Its record is the delivery.
+type InAppSender struct{}
+
+// Channel is InApp.
+func (InAppSender) Channel() Name { return InApp }
+
+// Prepare drafts the record of a user, or the notice to the organization.
+func (InAppSender) Prepare(m Message) (Work, error) {
+	if rule := checkLink(m.Target.URL); rule != "" {
+		return Work{}, NotAccepted(InApp, "target.url", rule)
+	}
+	if rule := checkData(m.Target.Data); rule != "" {
+		return Work{}, NotAccepted(InApp, "target.data", rule)
+	}
+	return Work{Channel: InApp, Record: inbox.Draft{
+		Inbox:   inbox.Address{Organization: m.Organization, User: m.Target.User},
+		Subject: m.Subject, Message: m.Text, URL: m.Target.URL, Data: m.Target.Data,
+	}}, nil
+}
+
+// checkLink gives the rule that a link breaks, or "". The link is opened by a
+// click inside the caller's own pages, so javascript: and its kin would be
+// script of theirs; a path stays on the site that shows the record.
+func checkLink(link string) string {
+	const rule = "must be an http or https URL, or a path that begins with one slash"
+	if link == "" {
+		return ""
+	}
+	if strings.ContainsFunc(link, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '\\' }) {
+		return rule
+	}
+	u, err := url.Parse(link)
+	switch {
+	case err != nil:
+		return rule
+	case u.Scheme == "http" || u.Scheme == "https":
+		if u.Hostname() == "" || u.User != nil {
+			return rule
+		}
+		return ""
+	case u.Scheme == "" && u.Host == "" && strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "//"):
+		return ""
+	}
+	return rule
+}
+
+// checkData gives the rule that free JSON breaks, or "".
+func checkData(data []byte) string {
+	switch {
+	case len(data) == 0:
+		return ""
+	case len(data) > maxData:
+		return fmt.Sprintf("must not be larger than %d bytes", maxData)
+	case !utf8.Valid(data) || !json.Valid(data) || bytes.TrimLeft(data, " \t\r\n")[0] != '{':
+		return "must be a JSON object"
+	}
+	return ""
+}

@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/notify/internal/postgres/dbsql"
+	"switchyard.dev/services/notify/internal/send"
+)
+
+// Outbox stores accepted notifications and what became of them.
+type Outbox struct{ pool *pgxpool.Pool }
+
+// NewOutbox returns the outbox of a database.
+func NewOutbox(pool *pgxpool.Pool) *Outbox { return &Outbox{pool: pool} }
+
+// Accept commits a notification, its idempotency key and the work of its
+// channels in one transaction, in this order of locks: key, then inbox.
+func (s *Outbox) Accept(ctx context.Context, a send.Accepted) (receipt send.Receipt, err error) {
+	err = change(ctx, s.pool, "store notification", func(db *dbsql.Queries) error {
+		err := db.InsertNotification(ctx, dbsql.InsertNotificationParams{ID: a.ID, OrganizationID: a.Message.Organization})
+		if err != nil {
+			return fmt.Errorf("insert notification: %w", err)
+		}
+		claimed, err := claimKey(ctx, db, a)
+		if err != nil {
+			return err
+		}
+		if !claimed {
+			return errKeyTaken
+		}
+		for i, work := range a.Works {
+			if err := deliver(ctx, db, a.ID, i, work); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errKeyTaken) {
+		return s.replay(ctx, a)
+	}
+	return send.Receipt{ID: a.ID}, err
+}
+
+// errKeyTaken rolls back a notification whose key was used before.
+var errKeyTaken = errors.New("idempotency key taken")
+
+// claimKey takes the idempotency key, if there is one, and waits for another
+// transaction that is about to.
+func claimKey(ctx context.Context, db *dbsql.Queries, a send.Accepted) (bool, error) {
+	if a.IdempotencyKey == "" {
+		return true, nil
+	}
+	rows, err := db.ClaimIdempotencyKey(ctx, dbsql.ClaimIdempotencyKeyParams{
+		OrganizationID: a.Message.Organization, Key: a.IdempotencyKey,
+		Fingerprint: a.Fingerprint[:], NotificationID: a.ID,
+	})
+	if err != nil {
+		return false, fmt.Errorf("claim idempotency key: %w", err)
+	}
+	return rows > 0, nil
+}
+
+// replay answers as the request did that used the key first.
+func (s *Outbox) replay(ctx context.Context, a send.Accepted) (send.Receipt, error) {
+	first, err := dbsql.New(s.pool).IdempotencyKey(ctx, dbsql.IdempotencyKeyParams{
+		OrganizationID: a.Message.Organization, Key: a.IdempotencyKey,
+	})
+	switch {
+	case err != nil:
+		return send.Receipt{}, failure("read idempotency key", err)
+	case !bytes.Equal(first.Fingerprint, a.Fingerprint[:]):
+		return send.Receipt{}, send.ErrKeyReused
+	}
+	return send.Receipt{ID: first.NotificationID, Replayed: true}, nil
+}
+
+// deliver stores an in-app record, counts it, and logs the channel as delivered.
+func deliver(ctx context.Context, db *dbsql.Queries, notification uuid.UUID, position int, work channel.Work) error {
+	err := db.InsertDelivered(ctx, dbsql.InsertDeliveredParams{
+		NotificationID: notification, Channel: string(work.Channel), Position: int16(position),
+	})
+	if err != nil {
+		return fmt.Errorf("insert channel: %w", err)
+	}
+	at := work.Record.Inbox
+	seq, err := db.CountNew(ctx, dbsql.CountNewParams{OrganizationID: at.Organization, UserID: at.User})
+	if err != nil {
+		return fmt.Errorf("count record: %w", err)
+	}
+	return insertRecord(ctx, db, notification, seq, work.Record)
+}
+
+func insertRecord(ctx context.Context, db *dbsql.Queries, notification uuid.UUID, seq int64, draft inbox.Draft) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make id: %w", err)
+	}
+	params := dbsql.InsertRecordParams{
+		ID: id, OrganizationID: draft.Inbox.Organization, UserID: draft.Inbox.User, Seq: seq, NotificationID: notification,
+		Subject: draft.Subject, Message: draft.Message, Url: draft.URL,
+	}
+	if len(draft.Data) > 0 {
+		params.Data = new(string(draft.Data))
+	}
+	if err := db.InsertRecord(ctx, params); err != nil {
+		return fmt.Errorf("insert record: %w", err)
+	}
+	return nil
+}
+
+// Log reads what became of a notification. It returns send.ErrNotFound when the
+// organization has none of that id.
+func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err error) {
+	err = read(ctx, s.pool, "read send", func(db *dbsql.Queries) error {
+		row, err := db.Notification(ctx, dbsql.NotificationParams{ID: q.ID, OrganizationID: q.Organization})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return send.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		log = send.Log{ID: row.ID, Organization: row.OrganizationID, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt}
+		channels, err := db.ChannelSends(ctx, q.ID)
+		if err != nil {
+			return err
+		}
+		for _, c := range channels {
+			log.Channels = append(log.Channels, channelLog(c))
+		}
+		attempts, err := db.Attempts(ctx, dbsql.AttemptsParams{NotificationID: q.ID, After: q.After, Count: int32(q.Limit + 1)})
+		if err != nil {
+			return err
+		}
+		if log.More = len(attempts) > q.Limit; log.More {
+			attempts = attempts[:q.Limit]
+		}
+		for _, a := range attempts {
+			log.Attempts = append(log.Attempts, attempt(a))
+		}
+		return nil
+	})
+	return log, err
+}
+
+func channelLog(row dbsql.ChannelSendsRow) send.ChannelLog {
+	return send.ChannelLog{
+		Channel: channel.Name(row.Channel), State: send.State(row.Status), Outcome: row.Outcome,
+		Attempts: int(row.Attempts), LastError: row.LastError, DueAt: row.DueAt,
+		Targeted: int(row.TargetedCount), Delivered: int(row.DeliveredCount),
+		Failed: int(row.FailedCount), Removed: int(row.RemovedCount),
+		Truncated: row.Truncated, DeliveryID: row.DeliveryID, FinishedAt: row.FinishedAt,
+	}
+}
+
+func attempt(row dbsql.AttemptsRow) send.Attempt {
+	return send.Attempt{
+		Seq: row.ID, Channel: channel.Name(row.Channel), Subscription: row.SubID, Number: int(row.Number),
+		Outcome: row.Outcome, Code: row.ResponseCode, Error: row.Error, RetryAfter: row.RetryAfterSeconds,
+		StartedAt: row.StartedAt, Milliseconds: row.DurationMs,
+	}
+}

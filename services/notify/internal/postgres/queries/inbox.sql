@@ -1,0 +1,57 @@
+-- name: CountNew :one
+-- Takes the inbox's lock, makes the inbox if it is new, and counts one record in.
+INSERT INTO inbox_counter AS c (organization_id, user_id, unread, version)
+VALUES (@organization_id, @user_id, 1, 1)
+ON CONFLICT (organization_id, user_id) DO UPDATE SET unread = c.unread + 1, version = c.version + 1
+RETURNING version;
+
+-- name: InsertRecord :exec
+-- The clock is read after the lock was taken, so that times have the order of seq.
+INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
+VALUES (@id, @organization_id, @user_id, @seq, @notification_id, @subject, @message, @url, @data, clock_timestamp());
+
+-- name: Unread :one
+SELECT unread FROM inbox_counter WHERE organization_id = @organization_id AND user_id = @user_id;
+
+-- name: LockInbox :one
+SELECT unread FROM inbox_counter WHERE organization_id = @organization_id AND user_id = @user_id FOR UPDATE;
+
+-- name: LockInboxOf :one
+-- The inbox of a record never changes, so finding it before the lock is sound;
+-- whether the record is still there has to be asked after it.
+SELECT c.organization_id, c.user_id, c.unread FROM inbox_counter AS c
+JOIN inbox_record AS r ON r.organization_id = c.organization_id AND r.user_id = c.user_id
+WHERE r.id = @id AND r.organization_id = @organization_id AND (sqlc.narg('user_id')::text IS NULL OR r.user_id = sqlc.narg('user_id'))
+FOR UPDATE OF c;
+
+-- name: CountOut :one
+-- Takes records that are unread no more off the count of a locked inbox.
+UPDATE inbox_counter SET unread = unread - @fewer, version = version + 1
+WHERE organization_id = @organization_id AND user_id = @user_id
+RETURNING unread;
+
+-- name: MarkRead :execrows
+UPDATE inbox_record SET read_at = clock_timestamp() WHERE id = @id AND read_at IS NULL;
+
+-- name: MarkAllRead :execrows
+UPDATE inbox_record SET read_at = clock_timestamp()
+WHERE organization_id = @organization_id AND user_id = @user_id AND read_at IS NULL;
+
+-- name: DeleteRecord :one
+DELETE FROM inbox_record WHERE id = @id RETURNING read_at;
+
+-- name: Record :one
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+FROM inbox_record WHERE id = @id;
+
+-- name: Records :many
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+FROM inbox_record
+WHERE organization_id = @organization_id AND user_id = @user_id AND seq < @before
+ORDER BY seq DESC LIMIT @count;
+
+-- name: UnreadRecords :many
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+FROM inbox_record
+WHERE organization_id = @organization_id AND user_id = @user_id AND seq < @before AND read_at IS NULL
+ORDER BY seq DESC LIMIT @count;

@@ -1,0 +1,172 @@
+// Package delivery owns what a delivery is: what is accepted, its states and
+// the decision that follows each attempt. The API enqueues and reads through
+// [Service]; the dispatcher asks [Policy] what comes next; package postgres
+// keeps what is decided here.
+package delivery
+
+import (
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Reasons of refusals, beside those that all services share.
+const (
+	ReasonPayloadTooLarge  apierr.Reason = "payload_too_large"
+	ReasonHeaderNotAllowed apierr.Reason = "header_not_allowed"
+	ReasonTargetNotAllowed apierr.Reason = "target_not_allowed"
+	ReasonDeadlinePassed   apierr.Reason = "deadline_passed"
+)
+
+// Status is where a delivery stands.
+type Status string
+
+// The states. Queued, delivering and retrying are of a delivery that has not
+// ended. Delivering is read from a running lease and never stored.
+const (
+	StatusQueued     Status = "queued"
+	StatusDelivering Status = "delivering"
+	StatusRetrying   Status = "retrying"
+	StatusDelivered  Status = "delivered"
+	StatusFailed     Status = "failed"
+	StatusCancelled  Status = "cancelled"
+	StatusExpired    Status = "expired"
+)
+
+// Ended tells whether nothing more will happen by itself.
+func (s Status) Ended() bool {
+	switch s {
+	case StatusDelivered, StatusFailed, StatusCancelled, StatusExpired:
+		return true
+	case StatusQueued, StatusDelivering, StatusRetrying:
+		return false
+	}
+	return false
+}
+
+// Target is where a flow leads: one host and port as seen by one organization.
+type Target struct {
+	Organization, Scheme, Host string
+	Port                       int
+}
+
+// Flow is a target as the store knows it.
+type Flow struct {
+	ID           int64
+	Organization string
+	// Parked flows send nothing for now.
+	Parked bool
+}
+
+// Draft is a checked delivery that is about to be stored.
+type Draft struct {
+	ID           ID
+	Organization string
+	Owner        string
+	Target       Target
+	URL          string
+	EventType    string
+	// Body is sent and signed as it is.
+	Body []byte
+	// Headers are custom headers; Sealed those of them that carry a credential.
+	Headers map[string]string
+	Sealed  []byte
+	// Key deduplicates within the organization; empty for none. Fingerprint
+	// tells whether a repeat asks for the same thing.
+	Key         string
+	Fingerprint [32]byte
+	MaxAttempts int
+	// Deadline is zero for none.
+	Deadline    time.Time
+	Traceparent string
+}
+
+// Job is a leased delivery: all that an attempt needs.
+type Job struct {
+	ID           ID
+	FlowID       int64
+	LeaseSeq     int64
+	Organization string
+	URL          string
+	EventType    string
+	SigningMode  string
+	Body         []byte
+	Headers      map[string]string
+	Sealed       []byte
+	Traceparent  string
+	Generation   int
+	// Attempts were made before this one.
+	Attempts    int
+	MaxAttempts int
+	Deadline    time.Time
+}
+
+// Job makes the job of a draft that was stored with a lease.
+func (d *Draft) Job(flow, leaseSeq int64, signingMode string) Job {
+	return Job{
+		ID: d.ID, FlowID: flow, LeaseSeq: leaseSeq, Organization: d.Organization, URL: d.URL,
+		EventType: d.EventType, SigningMode: signingMode, Body: d.Body, Headers: d.Headers, Sealed: d.Sealed,
+		Traceparent: d.Traceparent, Generation: 1, MaxAttempts: d.MaxAttempts, Deadline: d.Deadline,
+	}
+}
+
+// Record is the state of a delivery as it is shown.
+type Record struct {
+	ID                ID
+	Organization      string
+	Owner             string
+	EndpointID        string
+	EventID           string
+	URL               string
+	EventType         string
+	SigningMode       string
+	Key               string
+	Status            Status
+	Generation        int
+	Attempts          int
+	MaxAttempts       int
+	LastResponseCode  int
+	LastError         string
+	NextAttempt       time.Time
+	Deadline          time.Time
+	Updated, Finished time.Time
+	// Body is there when it was asked for.
+	Body []byte
+}
+
+// Outcome of an attempt, as the audit has it.
+type Outcome string
+
+// The outcomes. Late is an answer that came after the attempt had been given
+// up: it changed nothing.
+const (
+	OutcomeDelivered Outcome = "delivered"
+	OutcomeRetry     Outcome = "retry"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeGone      Outcome = "gone"
+	OutcomeLate      Outcome = "late"
+)
+
+// Attempt is the audit of one request to a target.
+type Attempt struct {
+	Generation, Number int
+	Outcome            Outcome
+	URL                string
+	RemoteIP           string
+	ResponseCode       int
+	ResponseBody       string
+	Truncated          bool
+	Error              Fault
+	// RetryAfter is the header as it came.
+	RetryAfter string
+	Started    time.Time
+	Timing     Timing
+	// Next is when another attempt became due; zero when none did.
+	Next time.Time
+}
+
+// Timing says where the time of an attempt went; zero for what did not happen.
+// FirstByte and Total count from the start.
+type Timing struct {
+	DNS, Connect, TLS, FirstByte, Total time.Duration
+}

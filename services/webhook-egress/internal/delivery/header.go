@@ -1,0 +1,90 @@
+package delivery
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Caps of custom headers; their number and the length of each value are in the contract.
+const maxHeaderBytes = 16 << 10
+
+// reservedHeaders belong to HTTP, to proxies on the way, or to the service
+// itself. A customer who could set them could smuggle requests, claim another
+// origin or ask a cloud's metadata service.
+var reservedHeaders = []string{
+	"Age", "Cache-Control", "Clear-Site-Data", "Connection", "Content-Encoding", "Content-Language",
+	"Content-Length", "Content-Location", "Content-Type", "Expect", "Expires", "Forwarded", "Host", "Keep-Alive",
+	"Metadata", "Metadata-Flavor", "Pragma", "Te", "Traceparent", "Tracestate", "Trailer", "Trailers",
+	"Transfer-Encoding", "Upgrade", "User-Agent", "Warning", "X-Real-Ip",
+}
+
+var reservedPrefixes = []string{
+	"Proxy-", "Webhook-", "X-Amz-", "X-Amzn-", "X-Aws-Ec2-Metadata-Token", "X-Azure-", "X-Fd-", "X-Forwarded-",
+	"X-Gfe", "X-Goog-", "X-Google", "X-Webhook-",
+}
+
+// credentialNames and credentialParts tell headers whose values are secrets.
+var (
+	credentialNames = []string{"Authorization", "Cookie", "Set-Cookie"}
+	credentialParts = []string{"token", "secret", "api-key", "apikey", "password", "auth"}
+)
+
+// splitHeaders checks custom headers and gives them in canonical form, those
+// that carry a credential apart. Errors name the header, never a value.
+func splitHeaders(custom map[string]string) (plain, secret map[string]string, err error) {
+	total := 0
+	seen := make(map[string]bool, len(custom))
+	for name, value := range custom {
+		canonical := http.CanonicalHeaderKey(name)
+		total += len(name) + len(value)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return nil, nil, refuseHeader("a name", "is not a valid header name")
+		case reserved(canonical):
+			return nil, nil, refuseHeader(canonical, "is reserved")
+		case !httpguts.ValidHeaderFieldValue(value) || !printable(value):
+			return nil, nil, refuseHeader(canonical, "has a value with control or non-ASCII characters")
+		case seen[canonical]:
+			return nil, nil, refuseHeader(canonical, "is given twice")
+		case total > maxHeaderBytes:
+			return nil, nil, refuseHeader("all", fmt.Sprintf("together are over %d bytes", maxHeaderBytes))
+		}
+		seen[canonical] = true
+		into := &plain
+		if credential(canonical) {
+			into = &secret
+		}
+		if *into == nil {
+			*into = make(map[string]string)
+		}
+		(*into)[canonical] = value
+	}
+	return plain, secret, nil
+}
+
+func refuseHeader(name, rule string) error {
+	return apierr.New(apierr.KindInvalid, ReasonHeaderNotAllowed, "custom_headers: "+name+" "+rule)
+}
+
+func reserved(canonical string) bool {
+	return slices.Contains(reservedHeaders, canonical) ||
+		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(canonical, prefix) })
+}
+
+func credential(canonical string) bool {
+	lower := strings.ToLower(canonical)
+	return slices.Contains(credentialNames, canonical) ||
+		slices.ContainsFunc(credentialParts, func(part string) bool { return strings.Contains(lower, part) })
+}
+
+// printable is what header values are in practice; bytes beyond ASCII are read
+// differently by different receivers.
+func printable(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' })
+}

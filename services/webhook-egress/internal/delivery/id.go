@@ -1,0 +1,65 @@
+package delivery
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+// ID names a delivery. It is a UUID of version 7 (RFC 9562, 5.7): its first 48
+// bits are the milliseconds at which the delivery was accepted, so that storage
+// finds the day from the id alone.
+type ID [16]byte
+
+// NewID makes an id for a delivery accepted at now.
+func NewID(now time.Time) ID {
+	var id ID
+	_, _ = rand.Read(id[6:]) // never fails
+	ms := uint64(now.UnixMilli())
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+var errID = errors.New("not a delivery id")
+
+// ParseID reads the text form that String writes.
+func ParseID(text string) (ID, error) {
+	var id ID
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return ID{}, errID
+	}
+	digits := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
+	if _, err := hex.Decode(id[:], []byte(digits)); err != nil || id[6]>>4 != 7 || id[8]>>6 != 2 {
+		return ID{}, errID
+	}
+	return id, nil
+}
+
+// Time is when the delivery was accepted, to the millisecond, in UTC.
+func (id ID) Time() time.Time {
+	var ms int64
+	for _, b := range id[:6] {
+		ms = ms<<8 | int64(b)
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// String is the canonical text of the UUID.
+func (id ID) String() string {
+	var text [36]byte
+	at := 0
+	for i, b := range id {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			text[at] = '-'
+			at++
+		}
+		hex.Encode(text[at:at+2], []byte{b})
+		at += 2
+	}
+	return string(text[:])
+}

@@ -1,0 +1,85 @@
+-- name: LockFlows :many
+-- The lock keeps a flow from being put to sleep while rows are added to it. It
+-- conflicts with nothing else: claims and other enqueues go on.
+SELECT f.flow_id, f.organization_id, f.scheme, f.host, f.port, (f.parked_until > now())::boolean AS parked
+FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[]) AS scheme,
+             unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port) AS wanted
+JOIN flow f USING (organization_id, scheme, host, port)
+ORDER BY f.flow_id
+FOR KEY SHARE OF f;
+
+-- name: AddFlows :exec
+-- Sorted, so that two batches which add the same flows don't wait for each other in a circle.
+INSERT INTO flow (organization_id, scheme, host, port)
+SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[]) AS scheme,
+       unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port
+ORDER BY organization_id, host, port, scheme
+ON CONFLICT DO NOTHING;
+
+-- name: ClaimKeys :many
+-- Returns the keys that are now ours. One that is held by another transaction
+-- is waited for; one that has expired is taken over.
+INSERT INTO idempotency (organization_id, key_hash, fingerprint, delivery_id, expires_at)
+SELECT organization_id, key_hash, fingerprint, delivery_id, now() + @lifetime::interval
+FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@key_hashes::bytea[]) AS key_hash,
+             unnest(@fingerprints::bytea[]) AS fingerprint, unnest(@delivery_ids::uuid[]) AS delivery_id) AS wanted
+ORDER BY organization_id, key_hash
+ON CONFLICT (organization_id, key_hash) DO UPDATE
+    SET fingerprint = excluded.fingerprint, delivery_id = excluded.delivery_id, expires_at = excluded.expires_at
+    WHERE idempotency.expires_at <= now()
+RETURNING delivery_id;
+
+-- name: ReadKeys :many
+-- The first deliveries of keys that were used before.
+SELECT i.organization_id, i.key_hash, i.fingerprint, i.delivery_id
+FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@key_hashes::bytea[]) AS key_hash) AS wanted
+JOIN idempotency i USING (organization_id, key_hash);
+
+-- name: ReadStatuses :many
+SELECT d.id, d.status, (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
+CROSS JOIN LATERAL (SELECT id, status FROM deliveries
+                    WHERE id = wanted.id AND created_at = wanted.created_at LIMIT 1) AS d
+LEFT JOIN delivery_queue q ON q.delivery_id = d.id;
+
+-- name: AddDeliveries :exec
+-- One statement for the three rows of each delivery. A row with a lease is
+-- sent by this replica from memory; the others are due at once.
+WITH draft AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
+           unnest(@organizations::text[]) AS organization_id, unnest(@owners::text[]) AS owner_id,
+           unnest(@flow_ids::bigint[]) AS flow_id, unnest(@urls::text[]) AS url,
+           unnest(@event_types::text[]) AS event_type, unnest(@headers::text[]) AS headers,
+           unnest(@sealed_headers::bytea[]) AS sealed_headers, unnest(@keys::text[]) AS idempotency_key,
+           unnest(@traceparents::text[]) AS traceparent, unnest(@max_attempts::integer[]) AS max_attempts,
+           NULLIF(unnest(@deadlines::timestamptz[]), 'epoch') AS deadline_at, unnest(@bodies::bytea[]) AS body,
+           unnest(@leased::boolean[]) AS leased
+), delivery AS (
+    INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
+                            headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
+                            deadline_at, updated_at)
+    SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, 'org_timestamp',
+           NULLIF(headers, '')::jsonb, sealed_headers, NULLIF(idempotency_key, ''), NULLIF(traceparent, ''),
+           'queued', max_attempts, deadline_at, created_at
+    FROM draft
+), body AS (
+    INSERT INTO delivery_body (delivery_id, created_at, body)
+    SELECT id, created_at, body FROM draft
+)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at)
+SELECT id, created_at, flow_id,
+       CASE WHEN leased THEN now() + @lease::interval ELSE now() END,
+       CASE WHEN leased THEN 1 ELSE 0 END,
+       CASE WHEN leased THEN @replica_id::bigint END,
+       deadline_at
+FROM draft;
+
+-- name: AdvanceFlows :exec
+-- Flows whose rows now become due earlier than the flow would be looked at.
+-- A flow that stays parked stays so.
+UPDATE flow f
+SET ready_at = greatest(earlier.due_at, f.parked_until)
+FROM (SELECT flow_id, min(due_at) AS due_at
+      FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, now() + unnest(@delays::interval[]) AS due_at) AS each_row
+      GROUP BY flow_id ORDER BY flow_id) AS earlier
+WHERE f.flow_id = earlier.flow_id AND f.ready_at > greatest(earlier.due_at, f.parked_until);
