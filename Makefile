@@ -54,14 +54,14 @@ third-party: $(PROTO)/.stamp
 
 gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them for breaks, generate all code
 	@$(BUF) lint
-	@$(BUF) breaking --against .ci/contract.binpb
+	@$(BUF) breaking proto --against .ci/contract.binpb
 	@$(BUF) generate
 	@rm -rf gen/openapi && $(call openapi,gateway) && $(call openapi,webhooks) && $(call openapi,notify)
 	@GOWORK=off go -C .ci/tools run ./openapi $(CURDIR)/gen/openapi
 	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
 
 contract-baseline: $(BUF) $(PROTO)/.stamp ## accept the contracts as they are: what `gen` compares with from now on
-	@$(BUF) build --exclude-source-info -o .ci/contract.binpb
+	@$(BUF) build proto --exclude-source-info -o .ci/contract.binpb
 
 ##@ Verify. Each has a twin that mends: gen, tidy, fmt.
 

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -106,5 +107,5 @@ func member(service Service, replica int) string {
 	if replica == 0 {
 		return string(service)
 	}
-	return string(service) + "-" + string(rune('1'+replica))
+	return fmt.Sprintf("%s-%d", service, replica+1)
 }

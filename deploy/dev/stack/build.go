@@ -1,0 +1,178 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/deploy/dev/process"
+	"switchyard.dev/deploy/dev/store"
+)
+
+// Where a person finds the stores, unless something else is there.
+const (
+	postgresPort = 15432
+	redisPort    = 16379
+)
+
+func (s *Stack) startStores(ctx context.Context) error {
+	o := store.Options{
+		Dir:         s.options.State,
+		Cache:       filepath.Join(s.options.Root, ".local", "cache"),
+		Durable:     s.options.Durable,
+		DatabaseURL: s.options.DatabaseURL,
+		RedisURL:    s.options.RedisURL,
+		Progress:    s.options.Progress,
+	}
+	if s.options.Fixed {
+		o.PostgresPort, o.RedisPort = postgresPort, redisPort
+	}
+	stores, err := store.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	s.stores = stores
+	for _, m := range stores.Members() {
+		s.watch(&memberProcess{Process: m.Process, ready: m.Ready})
+	}
+	return nil
+}
+
+// build builds what the stack runs from the working tree.
+func (s *Stack) build(ctx context.Context) error {
+	if s.options.Bin != "" {
+		return nil
+	}
+	program, err := exec.LookPath("go")
+	if err != nil {
+		return errors.New("the go command is not on PATH: install Go from https://go.dev/dl/")
+	}
+	begun := time.Now()
+	s.progress("Building the services (a minute or so the first time)")
+	args := append([]string{"build"}, s.options.BuildFlags...)
+	args = append(args, "-o", s.bin+string(filepath.Separator))
+	for _, service := range Services {
+		args = append(args, service.program())
+	}
+	if len(s.options.Fakes) > 0 {
+		args = append(args, "./deploy/fakes")
+	}
+	err = process.Run(ctx, process.Spec{
+		Name: "go build",
+		Path: program,
+		Args: args,
+		Env:  s.options.Environ,
+		Dir:  s.options.Root,
+		Log:  s.logFile("build"),
+	})
+	if err != nil {
+		return err
+	}
+	s.progress("Built in %.1f s", time.Since(begun).Seconds())
+	return nil
+}
+
+// provision gives each service its role, schema and URLs.
+func (s *Stack) provision(ctx context.Context) error {
+	passwords := map[string]string{}
+	for _, service := range Services {
+		password, err := s.vault.once(databasePassword(service), newToken)
+		if err != nil {
+			return err
+		}
+		passwords[service.schema()] = password
+	}
+	urls, err := provision(ctx, s.stores.DatabaseURL, passwords)
+	if err != nil {
+		return err
+	}
+	for _, service := range Services {
+		if err := s.vault.write(databaseURL(service), urls[service.schema()]); err != nil {
+			return err
+		}
+	}
+	return s.vault.write(redisURL, s.stores.RedisURL)
+}
+
+// migrate brings every schema to what the binaries need.
+func (s *Stack) migrate(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, service := range Services {
+		group.Go(func() error {
+			spec := s.spec(service, string(service), "migrate")
+			spec.Name += " migrate"
+			return process.Run(ctx, spec)
+		})
+	}
+	return group.Wait()
+}
+
+// spec is how to run a service's binary as one of its replicas.
+func (s *Stack) spec(service Service, name string, args ...string) process.Spec {
+	return process.Spec{
+		Name: name,
+		Path: filepath.Join(s.bin, string(service)),
+		Args: args,
+		Env:  s.settings(service, name, s.options.Environ),
+		Dir:  s.options.Root,
+		Log:  s.logFile(name),
+	}
+}
+
+// Command is a service's own binary with its settings, as for `edge keys list`.
+func (s *Stack) Command(ctx context.Context, service Service, args ...string) *exec.Cmd {
+	spec := s.spec(service, string(service), args...)
+	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...) //nolint:gosec // a binary of the stack
+	cmd.Env, cmd.Dir = spec.Env, spec.Dir
+	return cmd
+}
+
+func (s *Stack) startFakes(ctx context.Context) error {
+	if len(s.options.Fakes) == 0 {
+		return nil
+	}
+	args := []string{"--webhook-secret", s.secrets.Webhook}
+	for _, fake := range s.options.Fakes {
+		args = append(args, "--"+string(fake), s.addresses[fakeMember(fake)][faceHTTP])
+	}
+	m, err := s.start(process.Spec{
+		Name: Fakes,
+		Path: filepath.Join(s.bin, Fakes),
+		Args: args,
+		Env:  environ(s.options.Environ).shared(),
+		Dir:  s.options.Root,
+		Log:  s.logFile(Fakes),
+	}, "", s.fakesListen)
+	if err != nil {
+		return err
+	}
+	return m.await(ctx)
+}
+
+// startServices starts all replicas at once and waits for all of them.
+func (s *Stack) startServices(ctx context.Context) error {
+	var started []*memberProcess
+	for _, service := range Services {
+		for n := range max(s.options.Replicas[service], 1) {
+			name := member(service, n)
+			m, err := s.start(s.spec(service, name, "serve"), service, healthy(s.URL(name)))
+			if err != nil {
+				return err
+			}
+			started = append(started, m)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, m := range started {
+		group.Go(func() error { return m.await(ctx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/deploy/dev/process"
+)
+
+const (
+	readyTimeout = 60 * time.Second
+	probeTimeout = 5 * time.Second
+	maxExits     = 64
+)
+
+// memberProcess is a process of the stack.
+type memberProcess struct {
+	*process.Process
+
+	service    Service // "" for the stores and the fakes
+	ready      func(context.Context) error
+	deliberate atomic.Bool // whoever ends it now means to
+}
+
+func (m *memberProcess) await(ctx context.Context) error {
+	return m.Await(ctx, readyTimeout, m.ready)
+}
+
+// Exit is a member that ended without being told to.
+type Exit struct {
+	Name   string
+	Result error  // as of os/exec; nil is exit status 0
+	Log    string // its log file
+	Tail   string // the last lines of it
+}
+
+// Exits tells of members that end by themselves. The others keep running.
+func (s *Stack) Exits() <-chan Exit { return s.exits }
+
+func (s *Stack) start(spec process.Spec, service Service, ready func(context.Context) error) (*memberProcess, error) {
+	p, err := process.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	m := &memberProcess{Process: p, service: service, ready: ready}
+	s.watch(m)
+	return m, nil
+}
+
+const tailLines = 12
+
+// watch makes a running process a member. Its goroutine ends with the process.
+func (s *Stack) watch(m *memberProcess) {
+	s.members = append(s.members, m)
+	s.observe(m)
+}
+
+func (s *Stack) observe(m *memberProcess) {
+	ended := m.Ended()
+	go func() {
+		<-ended
+		if m.deliberate.Load() {
+			return
+		}
+		select {
+		case s.exits <- Exit{m.Name(), m.Result(), m.Log(), m.Tail(tailLines)}:
+		default: // nobody reads them
+		}
+	}()
+}
+
+func (s *Stack) find(name string) (*memberProcess, error) {
+	for _, m := range s.members {
+		if m.Name() == name {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("the stack has no process %q", name)
+}
+
+// Kill ends a member at once (SIGKILL) and returns when it is gone. Members are
+// the services, their further replicas ("gateway-2"), Fakes, and Postgres and
+// Redis where the stack runs them as processes.
+func (s *Stack) Kill(name string) error {
+	m, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	m.deliberate.Store(true)
+	m.Kill()
+	return nil
+}
+
+// Terminate asks a member to end (SIGTERM), as an orchestrator would, and waits
+// for it. An exit status other than 0 is an error.
+func (s *Stack) Terminate(ctx context.Context, name string) error {
+	m, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	m.deliberate.Store(true)
+	return m.Stop(ctx)
+}
+
+// Restart starts a member again, stopping it first when it runs, and returns
+// when it is ready.
+func (s *Stack) Restart(ctx context.Context, name string) error {
+	m, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	m.deliberate.Store(true)
+	if err := m.Stop(ctx); err != nil {
+		return err
+	}
+	if err := m.Start(); err != nil {
+		return err
+	}
+	m.deliberate.Store(false)
+	s.observe(m)
+	return m.await(ctx)
+}
+
+func (s *Stack) stopMembers(ctx context.Context, which func(*memberProcess) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, stepGrace)
+	defer cancel()
+	failed := make([]error, len(s.members))
+	var group errgroup.Group
+	for i, m := range s.members {
+		if which(m) {
+			group.Go(func() error {
+				failed[i] = m.Stop(ctx)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // each error is in failed: one must not hide another
+	return errors.Join(failed...)
+}
+
+// healthy is nil once a service says that it is ready for requests.
+func healthy(url string) func(context.Context) error {
+	client := &http.Client{Timeout: probeTimeout}
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/health/ready", http.NoBody)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = answer.Body.Close() }()
+		if answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s/health/ready answered %s", url, answer.Status)
+		}
+		return nil
+	}
+}
+
+// fakesListen is nil once every fake accepts connections.
+func (s *Stack) fakesListen(ctx context.Context) error {
+	var dialer net.Dialer
+	for member, faces := range s.addresses {
+		if !strings.HasPrefix(member, Fakes+" ") {
+			continue
+		}
+		conn, err := dialer.DialContext(ctx, "tcp", faces[faceHTTP])
+		if err != nil {
+			return err
+		}
+		_ = conn.Close()
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+// Package stack runs the whole house on one machine without containers: the two
+// stores, the four services and the fakes, each as a process. `make run` uses it
+// for people, the end-to-end tests for themselves.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"switchyard.dev/deploy/dev/store"
+)
+
+// Organization is the tenant that the stack is prepared for.
+const Organization = "org_demo"
+
+// Options fit a stack. The zero value is one for tests: free ports, throwaway
+// data, no fakes.
+type Options struct {
+	Root  string // the repository; "" looks for it from the working directory upwards
+	State string // the folder of all state; "" is .local in the repository
+
+	// Fixed puts every member where its setting or the documentation says, and
+	// fails when a port is taken. Otherwise all listen on free ones.
+	Fixed bool
+	// Durable makes commits reach the disk and keeps the data over Stop.
+	Durable bool
+
+	DatabaseURL string // a Postgres server to use instead of starting one: an administrator's URL
+	RedisURL    string // a Redis server to use instead of starting one
+
+	Environ  []string             // the user's environment; nil is the process's own
+	Env      map[Service][]string // further settings of a service, "NAME=value"; they win
+	Replicas map[Service]int      // processes of a service; fewer than 1 is 1
+	Fakes    []Fake               // the third parties to stand in for
+
+	Bin        string   // a folder with all binaries; "" builds them
+	BuildFlags []string // as -race
+
+	Progress func(line string) // told what happens; nil for nobody
+}
+
+// Stack is a running stack. Its methods are safe for concurrent use.
+type Stack struct {
+	options   Options
+	bin       string
+	vault     vault
+	secrets   Secrets
+	addresses addresses
+	stores    *store.Stores
+	members   []*memberProcess
+	exits     chan Exit
+	unlock    func()
+}
+
+// Start starts everything and returns when every member is ready. On an error
+// nothing is left running. What ends ctx later has no effect: see [Stack.Stop].
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	s, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{
+		s.startStores, s.build, s.provision, s.migrate, s.startFakes, s.startServices,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+		}
+	}
+	return s, nil
+}
+
+// prepare makes the folders and the plan; nothing runs yet.
+func prepare(ctx context.Context, o Options) (*Stack, error) {
+	if err := complete(&o); err != nil {
+		return nil, err
+	}
+	s := &Stack{options: o, bin: o.Bin, exits: make(chan Exit, maxExits)}
+	if s.bin == "" {
+		s.bin = filepath.Join(o.State, "bin")
+	}
+	for _, dir := range []string{o.State, filepath.Join(o.State, "log"), s.bin} {
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // what is private inside is 0700
+			return nil, fmt.Errorf("make the state folder: %w", err)
+		}
+	}
+	// Whatever the umask: the user of Postgres must get through.
+	if err := os.Chmod(o.State, 0o755); err != nil { //nolint:gosec // likewise
+		return nil, fmt.Errorf("open the state folder: %w", err)
+	}
+	unlock, err := lock(filepath.Join(o.State, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	s.unlock = unlock
+	if err := s.plan(ctx); err != nil {
+		unlock()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Stack) plan(ctx context.Context) (err error) {
+	all := listeners(s.options.Replicas, s.options.Fakes)
+	if s.options.Fixed {
+		s.addresses, err = fixed(ctx, all, environ(s.options.Environ).lookup)
+	} else {
+		s.addresses, err = free(ctx, all)
+	}
+	if err != nil {
+		return err
+	}
+	if s.vault, err = openVault(filepath.Join(s.options.State, "secrets")); err != nil {
+		return fmt.Errorf("make the folder of the secrets: %w", err)
+	}
+	s.secrets, err = makeSecrets(s.vault)
+	return err
+}
+
+func complete(o *Options) error {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	if o.Root == "" {
+		root, err := FindRoot()
+		if err != nil {
+			return err
+		}
+		o.Root = root
+	}
+	if o.State == "" {
+		o.State = filepath.Join(o.Root, ".local")
+	}
+	state, err := filepath.Abs(o.State)
+	o.State = state
+	return err
+}
+
+// FindRoot is the repository that holds the working directory.
+func FindRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.work above the working directory: start from within the repository")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// URL is the HTTP face of a service, one of its replicas ("gateway-2") or, for
+// [Fake] f, "fakes f"; "" when the stack has none such.
+func (s *Stack) URL(member string) string { return s.addresses.url(member) }
+
+// FakeURL is where a fake listens, "" when it was not asked for. SMTP's is
+// host:port.
+func (s *Stack) FakeURL(fake Fake) string {
+	if fake == FakeSMTP {
+		return s.addresses.dial(fakeMember(fake), faceHTTP)
+	}
+	return s.URL(fakeMember(fake))
+}
+
+// GRPC is the gRPC face of a service or one of its replicas as host:port.
+func (s *Stack) GRPC(member string) string { return s.addresses.dial(member, faceGRPC) }
+
+// Secrets are those that clients need.
+func (s *Stack) Secrets() Secrets { return s.secrets }
+
+// State is the folder of all state.
+func (s *Stack) State() string { return s.options.State }
+
+// DatabaseURL is the administrator's.
+func (s *Stack) DatabaseURL() string { return s.stores.DatabaseURL }
+
+// RedisURL is that of the services.
+func (s *Stack) RedisURL() string { return s.stores.RedisURL }
+
+func (s *Stack) logFile(name string) string {
+	return filepath.Join(s.options.State, "log", name+".log")
+}
+
+func (s *Stack) progress(format string, args ...any) {
+	s.options.Progress(fmt.Sprintf(format, args...))
+}
+
+// stepGrace is more than a service's own drain takes (P_DRAIN_GRACE, 25 s).
+const stepGrace = 30 * time.Second
+
+// Stop drains and stops everything: the edge first, then the services behind it,
+// then the fakes that they call, the stores last. What hasn't ended in time, or
+// when ctx ends, is killed, which is an error.
+func (s *Stack) Stop(ctx context.Context) error {
+	for _, m := range s.members {
+		m.deliberate.Store(true)
+	}
+	failed := errors.Join(
+		s.stopMembers(ctx, func(m *memberProcess) bool { return m.service == Edge }),
+		s.stopMembers(ctx, func(m *memberProcess) bool { return m.service != "" && m.service != Edge }),
+		s.stopMembers(ctx, func(m *memberProcess) bool { return m.Name() == Fakes }),
+	)
+	if s.stores != nil {
+		stopping, cancel := context.WithTimeout(ctx, stepGrace)
+		defer cancel()
+		failed = errors.Join(failed, s.stores.Stop(stopping))
+	}
+	s.unlock()
+	return failed
+}
