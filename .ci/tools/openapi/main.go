@@ -2,7 +2,7 @@
 // wrote into a folder. In Switchyard's contracts a bytes field is free JSON but
 // for those in binary (a test holds them to it); the plugin can only describe
 // it as a base64 string. Here such properties become schemas that take any JSON
-// value. `make gen` calls it.
+// value, and the document gets its name. `make gen` calls it.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // binary names the properties that really are base64.
@@ -45,6 +46,10 @@ func finish(file string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	free(document)
+	if top, ok := document.(map[string]any); ok {
+		name := strings.TrimSuffix(filepath.Base(file), ".swagger.json")
+		top["info"] = map[string]string{"title": "Switchyard " + name, "version": "v1"}
+	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

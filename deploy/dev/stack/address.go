@@ -64,16 +64,17 @@ func fixed(ctx context.Context, all []listener, lookup func(string) string) (add
 }
 
 // free is the plan for a test: every member on a port that nobody uses.
-func free(ctx context.Context, all []listener) (addresses, error) {
-	ports, err := port.Free(ctx, len(all))
+func free(ctx context.Context, all []listener) (addresses, storePorts, error) {
+	const stores = 2
+	ports, err := port.Free(ctx, stores+len(all))
 	if err != nil {
-		return nil, err
+		return nil, storePorts{}, err
 	}
 	plan := addresses{}
 	for i, l := range all {
-		plan.set(l, port.At(ports[i]))
+		plan.set(l, port.At(ports[stores+i]))
 	}
-	return plan, nil
+	return plan, storePorts{ports[0], ports[1]}, nil
 }
 
 func (a addresses) setFree(ctx context.Context, l listener) error {

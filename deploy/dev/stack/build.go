@@ -3,7 +3,6 @@ package stack
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -14,12 +13,6 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// Where a person finds the stores, unless something else is there.
-const (
-	postgresPort = 15432
-	redisPort    = 16379
-)
-
 func (s *Stack) startStores(ctx context.Context) error {
 	o := store.Options{
 		Dir:         s.options.State,
@@ -28,9 +21,9 @@ func (s *Stack) startStores(ctx context.Context) error {
 		DatabaseURL: s.options.DatabaseURL,
 		RedisURL:    s.options.RedisURL,
 		Progress:    s.options.Progress,
-	}
-	if s.options.Fixed {
-		o.PostgresPort, o.RedisPort = postgresPort, redisPort
+
+		PostgresPort: s.storePorts.postgres,
+		RedisPort:    s.storePorts.redis,
 	}
 	stores, err := store.Start(ctx, o)
 	if err != nil {
@@ -171,8 +164,5 @@ func (s *Stack) startServices(ctx context.Context) error {
 	for _, m := range started {
 		group.Go(func() error { return m.await(ctx) })
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return nil
+	return group.Wait()
 }

@@ -25,10 +25,16 @@ const (
 type memberProcess struct {
 	*process.Process
 
-	service    Service // "" for the stores and the fakes
-	ready      func(context.Context) error
-	deliberate atomic.Bool // whoever ends it now means to
+	service Service // "" for the stores and the fakes
+	ready   func(context.Context) error
+
+	// Of the current run: whether somebody means to end it. Each run has its own,
+	// so that the next one doesn't make this one's end look like an accident.
+	deliberate atomic.Pointer[atomic.Bool]
 }
+
+// expectEnd keeps the coming end of the current run out of [Stack.Exits].
+func (m *memberProcess) expectEnd() { m.deliberate.Load().Store(true) }
 
 func (m *memberProcess) await(ctx context.Context) error {
 	return m.Await(ctx, readyTimeout, m.ready)
@@ -57,17 +63,19 @@ func (s *Stack) start(spec process.Spec, service Service, ready func(context.Con
 
 const tailLines = 12
 
-// watch makes a running process a member. Its goroutine ends with the process.
+// watch makes a running process a member.
 func (s *Stack) watch(m *memberProcess) {
 	s.members = append(s.members, m)
 	s.observe(m)
 }
 
+// observe tells of the end of a run. Its goroutine ends with the run.
 func (s *Stack) observe(m *memberProcess) {
-	ended := m.Ended()
+	ended, deliberate := m.Ended(), &atomic.Bool{}
+	m.deliberate.Store(deliberate)
 	go func() {
 		<-ended
-		if m.deliberate.Load() {
+		if deliberate.Load() {
 			return
 		}
 		select {
@@ -94,7 +102,7 @@ func (s *Stack) Kill(name string) error {
 	if err != nil {
 		return err
 	}
-	m.deliberate.Store(true)
+	m.expectEnd()
 	m.Kill()
 	return nil
 }
@@ -106,7 +114,7 @@ func (s *Stack) Terminate(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	m.deliberate.Store(true)
+	m.expectEnd()
 	return m.Stop(ctx)
 }
 
@@ -117,14 +125,13 @@ func (s *Stack) Restart(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	m.deliberate.Store(true)
+	m.expectEnd()
 	if err := m.Stop(ctx); err != nil {
 		return err
 	}
 	if err := m.Start(); err != nil {
 		return err
 	}
-	m.deliberate.Store(false)
 	s.observe(m)
 	return m.await(ctx)
 }
@@ -148,7 +155,10 @@ func (s *Stack) stopMembers(ctx context.Context, which func(*memberProcess) bool
 
 // healthy is nil once a service says that it is ready for requests.
 func healthy(url string) func(context.Context) error {
-	client := &http.Client{Timeout: probeTimeout}
+	client := &http.Client{
+		Timeout:   probeTimeout,
+		Transport: &http.Transport{DisableKeepAlives: true}, // no idle connection stays behind
+	}
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/health/ready", http.NoBody)
 		if err != nil {

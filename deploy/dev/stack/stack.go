@@ -50,11 +50,18 @@ type Stack struct {
 	vault     vault
 	secrets   Secrets
 	addresses addresses
-	stores    *store.Stores
 	members   []*memberProcess
 	exits     chan Exit
 	unlock    func()
+
+	stores     *store.Stores
+	storePorts storePorts
 }
+
+type storePorts struct{ postgres, redis int }
+
+// usualPorts are where a person finds the stores, unless something else is there.
+var usualPorts = storePorts{postgres: 15432, redis: 16379}
 
 // Start starts everything and returns when every member is ready. On an error
 // nothing is left running. What ends ctx later has no effect: see [Stack.Stop].
@@ -106,9 +113,10 @@ func prepare(ctx context.Context, o Options) (*Stack, error) {
 func (s *Stack) plan(ctx context.Context) (err error) {
 	all := listeners(s.options.Replicas, s.options.Fakes)
 	if s.options.Fixed {
+		s.storePorts = usualPorts
 		s.addresses, err = fixed(ctx, all, environ(s.options.Environ).lookup)
 	} else {
-		s.addresses, err = free(ctx, all)
+		s.addresses, s.storePorts, err = free(ctx, all)
 	}
 	if err != nil {
 		return err
@@ -203,7 +211,7 @@ const stepGrace = 30 * time.Second
 // when ctx ends, is killed, which is an error.
 func (s *Stack) Stop(ctx context.Context) error {
 	for _, m := range s.members {
-		m.deliberate.Store(true)
+		m.expectEnd()
 	}
 	failed := errors.Join(
 		s.stopMembers(ctx, func(m *memberProcess) bool { return m.service == Edge }),
