@@ -88,9 +88,13 @@ func Transport() *http.Transport {
 
 var errNoHead = errors.New("the answer did not begin in time")
 
-// Do makes one call, never two. It returns an error while nothing has been
-// written to the customer; later failures cut the connection, so that the
-// customer can't take half an answer for a whole one.
+// ErrCut says that an answer ended early. Whoever serves the customer must cut
+// the connection (http.ErrAbortHandler), so that nobody takes half an answer for
+// a whole one.
+var ErrCut = errors.New("the answer was cut")
+
+// Do makes one call, never two. Unless its error is ErrCut, nothing has been
+// written to the customer.
 func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	body, err := x.readBody(w, r)
 	if err != nil {
@@ -112,10 +116,10 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	}
 	settled := func() error { return nil }
 	if answer.StatusCode/100 == 2 {
-		settled = call.Succeeded()
+		settled = sync.OnceValue(call.Succeeded())
 	}
 	if err := x.pass(w, answer, clock, settled); err != nil {
-		panic(http.ErrAbortHandler)
+		return fmt.Errorf("%w: %w", ErrCut, err)
 	}
 	return nil
 }

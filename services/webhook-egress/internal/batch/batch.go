@@ -6,6 +6,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"sync"
 )
 
 // ErrStopped is the answer of a group whose flushers have all ended.
@@ -67,16 +68,11 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (R, error) {
 // Run flushes until ctx ends, with n flushers side by side. A flush under way
 // is finished. Call it once.
 func (g *Group[T, R]) Run(ctx context.Context, n int) error {
-	done := make(chan struct{})
+	var flushers sync.WaitGroup
 	for range n {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			g.work(ctx)
-		}()
+		flushers.Go(func() { g.work(ctx) })
 	}
-	for range n {
-		<-done
-	}
+	flushers.Wait()
 	close(g.stopped)
 	return nil
 }

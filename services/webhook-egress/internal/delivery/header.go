@@ -32,7 +32,7 @@ var reservedPrefixes = []string{
 // credentialNames and credentialParts tell headers whose values are secrets.
 var (
 	credentialNames = []string{"Authorization", "Cookie", "Set-Cookie"}
-	credentialParts = []string{"token", "secret", "api-key", "apikey", "password", "auth"}
+	credentialParts = []string{"token", "secret", "api-key", "apikey", "password"}
 )
 
 // splitHeaders checks custom headers and gives them in canonical form, those
@@ -79,7 +79,7 @@ func reserved(canonical string) bool {
 
 func credential(canonical string) bool {
 	lower := strings.ToLower(canonical)
-	return slices.Contains(credentialNames, canonical) ||
+	return slices.Contains(credentialNames, canonical) || slices.Contains(strings.Split(lower, "-"), "auth") ||
 		slices.ContainsFunc(credentialParts, func(part string) bool { return strings.Contains(lower, part) })
 }
 

@@ -1,0 +1,118 @@
+package stack
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func openTestVault(t *testing.T) vault {
+	t.Helper()
+	v, err := openVault(filepath.Join(t.TempDir(), "secrets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func TestSecretsAreMadeOnce(t *testing.T) {
+	v := openTestVault(t)
+	first, err := makeSecrets(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := makeSecrets(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first != second {
+		t.Error("a second start made other secrets")
+	}
+	all := []string{first.Service, first.Operator, first.Support, first.Webhook, read(t, v.path(edgeToken)), read(t, v.path(edgePepper))}
+	seen := map[string]bool{}
+	for _, secret := range all {
+		if len(secret) < 40 || seen[secret] {
+			t.Errorf("a secret of %d characters, seen before: %t", len(secret), seen[secret])
+		}
+		seen[secret] = true
+	}
+	if got := read(t, v.path(filepath.Join(webhookSecrets, Organization))); got != first.Webhook {
+		t.Error("the demo organization signs with another secret than its clients know")
+	}
+	key, ok := strings.CutPrefix(first.Webhook, "whsec_")
+	if raw, err := base64.StdEncoding.DecodeString(key); !ok || err != nil || len(raw) != 32 {
+		t.Error("the signing secret hasn't the form of Standard Webhooks")
+	}
+}
+
+func TestOnlyTheOwnerReadsSecrets(t *testing.T) {
+	v := openTestVault(t)
+	if _, err := makeSecrets(v); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(v.dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTokensAreKnownByTheirHashOnly(t *testing.T) {
+	v := openTestVault(t)
+	s, err := makeSecrets(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, v.path(tokensFile))
+	for role, token := range map[string]string{"service": s.Service, "operator": s.Operator, "support": s.Support} {
+		sum := sha256.Sum256([]byte(token))
+		line := "role: " + role + ", sha256: " + hex.EncodeToString(sum[:]) + "}"
+		if !strings.Contains(text, line) {
+			t.Errorf("no line with %q in:\n%s", line, text)
+		}
+		if strings.Contains(text, token) {
+			t.Errorf("the file holds the %s token itself", role)
+		}
+	}
+}
+
+func TestAnEmptySecretIsMadeAgain(t *testing.T) {
+	v := openTestVault(t)
+	if err := v.write("x", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := v.once("x", func() string { return "fresh" }); got != "fresh" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestASecretThatCannotBeReadIsAnError(t *testing.T) {
+	v := openTestVault(t)
+	if err := os.Mkdir(v.path("x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.once("x", func() string { return "fresh" }); err == nil {
+		t.Error("replaced something that is no file")
+	}
+}

@@ -1,0 +1,284 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain lets the test's own binary stand in for all that a stack runs: it is
+// linked under their names.
+func TestMain(m *testing.M) {
+	name := filepath.Base(os.Args[0])
+	switch {
+	case slices.Contains(Services, Service(name)):
+		os.Exit(serviceMain(Service(name), os.Args[1:]))
+	case name == Fakes:
+		os.Exit(fakesMain(os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serviceMain behaves as a service does towards the stack. It fails as the
+// setting <P>BREAK says.
+func serviceMain(s Service, args []string) int {
+	set := func(name string) string { return os.Getenv(s.prefix() + name) }
+	say := func(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
+	for _, name := range []string{"DATABASE_URL_FILE", "REDIS_URL_FILE", "SERVICE_TOKENS_FILE"} {
+		if text, err := os.ReadFile(set(name)); err != nil || len(text) == 0 {
+			say("no file for " + name)
+			return 2
+		}
+	}
+	if len(args) != 1 {
+		say("usage")
+		return 2
+	}
+	if set("BREAK") == args[0] {
+		say("broken on purpose")
+		return 3
+	}
+	if args[0] == "serve" {
+		return listenUntilTold(set("LISTEN")+set("HTTP_LISTEN"), say)
+	}
+	say("done: " + args[0])
+	return 0
+}
+
+func fakesMain(args []string) int {
+	say := func(string) {}
+	i := slices.Index(args, "--webhook")
+	return listenUntilTold(args[i+1], say)
+}
+
+func listenUntilTold(address string, say func(string)) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /die", func(http.ResponseWriter, *http.Request) {
+		say("dying")
+		os.Exit(4)
+	})
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Second}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		say(err.Error())
+		return 1
+	}
+	say("drained")
+	return 0
+}
+
+// binaries is a folder in which all programs are this test.
+func binaries(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, service := range Services {
+		link(t, self, filepath.Join(dir, string(service)))
+	}
+	link(t, self, filepath.Join(dir, Fakes))
+	return dir
+}
+
+func link(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Symlink(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func options(t *testing.T) Options {
+	t.Helper()
+	state, err := os.MkdirTemp("/tmp", "switchyard-stack-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
+	return Options{
+		State:    state,
+		Bin:      binaries(t),
+		Fakes:    []Fake{FakeWebhook},
+		Environ:  os.Environ(),
+		Progress: func(line string) { t.Log(line) },
+	}
+}
+
+func startStack(t *testing.T, o Options) *Stack {
+	t.Helper()
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stopStack(t, s) })
+	return s
+}
+
+func stopStack(t *testing.T, s *Stack) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func ready(t *testing.T, s *Stack, member string) bool {
+	t.Helper()
+	return healthy(s.URL(member))(t.Context()) == nil
+}
+
+func TestAStackFromStartToStop(t *testing.T) {
+	o := options(t)
+	o.Replicas = map[Service]int{WebhookEgress: 2}
+	s := startStack(t, o)
+
+	for _, name := range []string{"gateway", "webhook-egress", "webhook-egress-2", "notify", "edge"} {
+		if !ready(t, s, name) {
+			t.Errorf("%s is not ready at %s", name, s.URL(name))
+		}
+		if name != "edge" && s.GRPC(name) == "" {
+			t.Errorf("%s has no gRPC address", name)
+		}
+	}
+	if s.FakeURL(FakeWebhook) == "" || s.FakeURL(FakeSlack) != "" {
+		t.Errorf("fakes at %q and %q", s.FakeURL(FakeWebhook), s.FakeURL(FakeSlack))
+	}
+
+	t.Run("a killed member comes back", func(t *testing.T) {
+		for _, name := range []string{"webhook-egress-2", Fakes, Postgres} {
+			if err := s.Kill(name); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Restart(t.Context(), name); err != nil {
+				t.Errorf("restart %s: %v", name, err)
+			}
+		}
+		if !ready(t, s, "webhook-egress-2") {
+			t.Error("not ready after the restart")
+		}
+		if err := s.Kill("nobody"); err == nil {
+			t.Error("killed nobody")
+		}
+	})
+	t.Run("a terminated member drains", func(t *testing.T) {
+		if err := s.Terminate(t.Context(), "notify"); err != nil {
+			t.Fatal(err)
+		}
+		if text := read(t, s.logFile("notify")); !strings.HasSuffix(text, "drained") {
+			t.Errorf("its log ends with %q", text)
+		}
+	})
+	t.Run("only an accident is told", func(t *testing.T) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL("gateway")+"/die", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := http.DefaultTransport.RoundTrip(request); err == nil {
+			_, _ = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+		}
+		select {
+		case exit := <-s.Exits():
+			if exit.Name != "gateway" || exit.Result == nil || !strings.Contains(exit.Tail, "dying") {
+				t.Errorf("told %+v", exit)
+			}
+		case <-time.After(patience):
+			t.Fatal("nothing was told")
+		}
+		select {
+		case exit := <-s.Exits():
+			t.Errorf("told of %s too", exit.Name)
+		default:
+		}
+	})
+
+	stopStack(t, s)
+	for _, name := range []string{"webhook-egress", "edge"} {
+		if ready(t, s, name) {
+			t.Errorf("%s answers after the stop", name)
+		}
+	}
+}
+
+func TestAServiceThatFailsStopsTheStart(t *testing.T) {
+	for _, broken := range []string{"migrate", "serve"} {
+		t.Run(broken, func(t *testing.T) {
+			o := options(t)
+			o.Env = map[Service][]string{Notify: {"NOTIFY_BREAK=" + broken}}
+			s, err := Start(t.Context(), o)
+			if err == nil {
+				stopStack(t, s)
+				t.Fatal("started")
+			}
+			for _, want := range []string{"notify", "exit status 3", "broken on purpose"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q lacks %q", err, want)
+				}
+			}
+			// The lock is free again, so nothing runs that used this folder.
+			o.Env = nil
+			startStack(t, o)
+		})
+	}
+}
+
+func TestTwoStacksDoNotShareAFolder(t *testing.T) {
+	o := options(t)
+	startStack(t, o)
+	_, err := Start(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "already running") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v, want one line that says a stack is already running", err)
+	}
+}
+
+func TestATakenPortStopsTheStartBeforeAnythingRuns(t *testing.T) {
+	o := options(t)
+	o.Fixed = true
+	lookup := moved(t, nil)
+	for _, l := range listeners(nil, o.Fakes) {
+		o.Environ = append(o.Environ, l.setting+"="+lookup(l.setting))
+	}
+	occupy(t, lookup("NOTIFY_HTTP_LISTEN"))
+	said := 0
+	o.Progress = func(string) { said++ }
+	_, err := Start(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "NOTIFY_HTTP_LISTEN=") {
+		t.Errorf("got %v", err)
+	}
+	if said != 0 {
+		t.Errorf("%d things happened before", said)
+	}
+}
+
+func TestFindRoot(t *testing.T) {
+	root, err := FindRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "deploy", "dev", "stack")); err != nil {
+		t.Error(err)
+	}
+	t.Chdir("/")
+	if root, err := FindRoot(); err == nil {
+		t.Errorf("found %s above /", root)
+	}
+}

@@ -1,0 +1,165 @@
+// Package api is the edge's HTTP face: the customers' routes, their catalog and
+// the operators' keys and usage. The app package mounts it.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// Verifier finds the key of an Authorization header.
+type Verifier interface {
+	Verify(ctx context.Context, authorization string) (*apikey.Key, error)
+}
+
+// Counter counts successes, see meter.Meter.
+type Counter interface {
+	Admit() error
+	Count(organization, key, metric string, at time.Time) (settled func() error)
+}
+
+// Relay carries a call, see proxy.Relay.
+type Relay interface {
+	Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error
+}
+
+// Options are what the face is made of. All are required but where said.
+type Options struct {
+	Log    *slog.Logger
+	Tracer trace.Tracer
+	Meter  metric.Meter
+	// Table is what is served, Upstreams the base URLs of its services by name.
+	Table     route.Table
+	Upstreams map[string]*url.URL
+	Verifier  Verifier
+	Counter   Counter
+	Relay     Relay
+	Book      *apikey.Book
+	Ledger    meter.Ledger
+	// Tokens are the operators'; nil switches their authentication off, which is
+	// allowed on loopback only.
+	Tokens *caller.Tokens
+	// Open are handlers outside of all that, by path: probes and metrics.
+	Open map[string]http.Handler
+}
+
+// API serves requests. It is made once, by New.
+type API struct {
+	options  Options
+	duration metric.Float64Histogram
+	mux      *http.ServeMux
+}
+
+// New builds the face.
+func New(options Options) (http.Handler, error) {
+	duration, err := options.Meter.Float64Histogram("switchyard.edge.duration",
+		metric.WithUnit("s"), metric.WithDescription("Duration of requests by route and HTTP status."))
+	if err != nil {
+		return nil, fmt.Errorf("duration histogram: %w", err)
+	}
+	a := &API{options: options, duration: duration, mux: http.NewServeMux()}
+	if err := a.mountRoutes(); err != nil {
+		return nil, err
+	}
+	a.mount("/admin/v1/keys", map[string]handler{http.MethodGet: a.operator(a.listKeys), http.MethodPost: a.operator(a.createKey)})
+	a.mount("/admin/v1/keys/{id}", map[string]handler{http.MethodDelete: a.operator(a.revokeKey)})
+	a.mount("/admin/v1/usage", map[string]handler{http.MethodGet: a.operator(a.usage)})
+	for path, h := range options.Open {
+		a.mux.Handle(path, h)
+	}
+	a.mux.Handle("/", a.observe("none", func(http.ResponseWriter, *http.Request, *line) error {
+		return apierr.NotFound("path")
+	}))
+	return rpc.WithRequestID(a.mux), nil
+}
+
+// mountRoutes mounts what customers call.
+func (a *API) mountRoutes() error {
+	paths := make(map[string]map[string]handler)
+	for _, r := range a.options.Table.Routes {
+		base, ok := a.options.Upstreams[r.Upstream]
+		if !ok {
+			return fmt.Errorf("route %s: no URL of %s", r.Path, r.Upstream)
+		}
+		if paths[r.Path] == nil {
+			paths[r.Path] = make(map[string]handler)
+		}
+		paths[r.Path][r.Method] = a.product(r, base.JoinPath(r.Target))
+	}
+	catalog, err := newCatalog(a.options.Table)
+	if err != nil {
+		return err
+	}
+	paths["/product/v1/_meta/catalog"] = map[string]handler{http.MethodGet: catalog.serve, http.MethodHead: catalog.serve}
+	for path, methods := range paths {
+		a.mount(path, methods)
+	}
+	return nil
+}
+
+// product serves one of the customers' routes: key, product, permission, then
+// the call.
+func (a *API) product(r route.Route, target *url.URL) handler {
+	return func(w http.ResponseWriter, req *http.Request, l *line) error {
+		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
+		if err != nil {
+			return err
+		}
+		l.organization, l.key = key.Organization, key.ID
+		if err := key.May(r.Products, r.Permission); err != nil {
+			return err
+		}
+		if err := a.options.Counter.Admit(); err != nil {
+			return err
+		}
+		return a.options.Relay.Do(w, req, proxy.Call{
+			Target: target, Timeout: r.Timeout, Organization: key.Organization, Key: key.ID,
+			Inject: func(h http.Header) { inject(req.Context(), h) },
+			Succeeded: func() func() error {
+				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
+			},
+		})
+	}
+}
+
+// operator lets only operators through. It decides before a body is read.
+func (a *API) operator(next handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, l *line) error {
+		if a.options.Tokens == nil {
+			return next(w, r, l)
+		}
+		found, err := a.options.Tokens.Authenticate(r.Header.Get("Authorization"))
+		if err != nil {
+			return err
+		}
+		l.caller = found.Name
+		if !found.Role.May(caller.RoleOperator) {
+			return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, "this operation needs the role operator")
+		}
+		return next(w, r, l)
+	}
+}
+
+// refuse answers with an error, unless the answer has begun: then it cuts it.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, proxy.ErrCut) {
+		panic(http.ErrAbortHandler)
+	}
+	rpc.WriteError(w, r, apierr.From(err), apierr.NewDocument)
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// maxBody bounds an operator's request body in bytes.
+const maxBody = 64 << 10
+
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+)
+
+// read decodes a JSON body; a field that is unknown or of the wrong type is
+// refused by name.
+func read(w http.ResponseWriter, r *http.Request, into any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			return apierr.Invalid("body", "must hold one JSON object")
+		}
+		return nil
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", maxBody))
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return apierr.Invalid(wrong.Field, "has the wrong type").Wrap(err)
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return apierr.Invalid(strings.Trim(name, `"`), "is not a field of this request").Wrap(err)
+	}
+	return apierr.Invalid("body", "is not the JSON that this request takes").Wrap(err)
+}
+
+func write(w http.ResponseWriter, status int, answer any) error {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // to a client that has left
+	return nil
+}
+
+// page is where a list goes on, and how far.
+type page[T any] struct {
+	value T
+	limit int
+}
+
+// readPage reads limit and cursor from the query, which may hold nothing else
+// but the named parameters.
+func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T], err error) {
+	q, err = url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, p, apierr.Invalid("query", "is malformed")
+	}
+	for name := range q {
+		if name != "limit" && name != "cursor" && !slices.Contains(names, name) {
+			return nil, p, apierr.Invalid(name, "is not a parameter of this request")
+		}
+	}
+	p.limit = defaultLimit
+	if text := q.Get("limit"); text != "" {
+		p.limit, err = strconv.Atoi(text)
+		if err != nil || p.limit < 1 || p.limit > maxLimit {
+			return nil, p, apierr.Invalid("limit", "must be a number from 1 to 200")
+		}
+	}
+	if text := q.Get("cursor"); text != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil || json.Unmarshal(raw, &p.value) != nil {
+			return nil, p, apierr.Invalid("cursor", "is not one that this operation gave out")
+		}
+	}
+	return q, p, nil
+}
+
+// cursor is the place behind a value, opaque to callers.
+func cursor(value any) string {
+	raw, _ := json.Marshal(value) // strings and numbers always marshal
+	return base64.RawURLEncoding.EncodeToString(raw)
+}

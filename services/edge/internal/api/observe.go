@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// handler serves a request, or returns an error before it has written anything.
+// What it learns for the log goes into the line.
+type handler func(w http.ResponseWriter, r *http.Request, l *line) error
+
+// line is the one log line of a request.
+type line struct{ organization, key, caller string }
+
+// mount serves the methods of a path; others are refused with 405.
+func (a *API) mount(path string, methods map[string]handler) {
+	for method, h := range methods {
+		a.mux.Handle(method+" "+path, a.observe(method+" "+path, h))
+	}
+	allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+	a.mux.Handle(path, a.observe(path, func(w http.ResponseWriter, r *http.Request, _ *line) error {
+		w.Header().Set("Allow", allow) // RFC 9110, section 10.2.1
+		return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, r.Method+" is not allowed here")
+	}))
+}
+
+// observe wraps a handler with its span, metrics, log line and error answer.
+func (a *API) observe(name string, h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx = telemetry.WithRequestID(ctx, r.Header.Get(caller.HeaderRequest))
+		ctx, span := a.options.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		r = r.WithContext(ctx)
+
+		var l line
+		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		err := guarded(h, seen, r, &l)
+		status := seen.status
+		if err != nil && !errors.Is(err, proxy.ErrCut) {
+			status = apierr.From(err).Kind.HTTPStatus()
+		}
+		if status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, http.StatusText(status))
+		}
+		elapsed := time.Since(start)
+		a.duration.Record(ctx, elapsed.Seconds(), metric.WithAttributes(
+			attribute.String("route", name), attribute.Int("status", status)))
+		a.log(ctx, name, status, elapsed, l, err)
+		if err != nil {
+			refuse(w, r, err)
+		}
+	})
+}
+
+// guarded keeps a panic of one request from ending its connection unexplained.
+func guarded(h handler, w http.ResponseWriter, r *http.Request, l *line) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = apierr.Internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	return h(w, r, l)
+}
+
+func (a *API) log(ctx context.Context, name string, status int, elapsed time.Duration, l line, err error) {
+	attrs := []slog.Attr{
+		slog.String("route", name), slog.Int("status", status),
+		slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),
+	}
+	for _, known := range []slog.Attr{
+		slog.String("organization", l.organization), slog.String("key", l.key), slog.String("caller", l.caller),
+	} {
+		if known.Value.String() != "" {
+			attrs = append(attrs, known)
+		}
+	}
+	level := slog.LevelInfo
+	if err != nil {
+		shown := apierr.From(err)
+		attrs = append(attrs, slog.String("error", err.Error()), slog.Bool("cut", errors.Is(err, proxy.ErrCut)))
+		if shown.Kind.HTTPStatus() >= http.StatusInternalServerError && ctx.Err() == nil {
+			level = slog.LevelError
+		}
+	}
+	a.options.Log.LogAttrs(ctx, level, "call", attrs...)
+}
+
+// inject puts the span of a request into the headers of the call to a service.
+func inject(ctx context.Context, h http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+}
+
+// statusWriter remembers the status. Controllers reach what is below by Unwrap.
+type statusWriter struct {
+	http.ResponseWriter
+
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is what http.ResponseController looks for.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

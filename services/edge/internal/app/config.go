@@ -1,0 +1,103 @@
+// Package app makes an edge of its parts: settings, wiring, the order of start
+// and drain, and the commands beside serve. It alone knows all other packages.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
+)
+
+const (
+	service = "edge"
+	prefix  = "EDGE"
+)
+
+// Config holds the settings of the edge.
+type Config struct {
+	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"address of the HTTP face"`
+	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
+	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it a revocation reaches the other replicas by polling alone"`
+	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"YAML file of the tokens that may use the operator API"`
+	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"open the operator API to everyone; only on a loopback listener. Product keys are always checked"`
+	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"file with the token that the edge shows to the services; serve needs it"`
+	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret of 32 bytes or more under which product keys are stored; serve and keys need it, and all replicas the same"`
+	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"known keys, and as many unknown ones, that are remembered"`
+	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"how long a known key stays good while Postgres is away"`
+	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it its routes are not served"`
+	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"base URL of webhook-egress; without it its routes are not served"`
+	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"base URL of notify; without it its routes are not served"`
+	MaxBody         int64         `env:"MAX_BODY" envDefault:"8388608" doc:"largest request body in bytes"`
+	SpoolDir        string        `env:"SPOOL_DIR" doc:"folder in which counts wait while Postgres is away; it must outlive a restart. Default: the system's temporary folder"`
+	SpoolLimit      int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts from which on calls are refused with 503"`
+	LogLevel        slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	DrainDelay      time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the start of the drain"`
+	DrainGrace      time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
+}
+
+// Load reads the settings from the environment.
+func Load(environ []string) (Config, error) {
+	var cfg Config
+	if err := config.Load(prefix, &cfg, environ); err != nil {
+		return Config{}, fmt.Errorf("settings:\n%w", err)
+	}
+	return cfg, nil
+}
+
+// Validate checks what the settings say of one another.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.AuthDisabled && !rpc.Loopback(c.Listen) {
+		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN on a loopback address"))
+	}
+	for name, value := range map[string]int64{
+		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize),
+	} {
+		if value < 1 {
+			errs = append(errs, fmt.Errorf("%s: must be above zero", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// servable checks what only serve needs.
+func (c *Config) servable() error {
+	var errs []error
+	for name, file := range map[string]secret.File{
+		"EDGE_SERVICE_TOKEN_FILE": c.ServiceToken, "EDGE_KEY_PEPPER_FILE": c.KeyPepperFile,
+	} {
+		if file == "" {
+			errs = append(errs, fmt.Errorf("%s: required, but not set", name))
+		}
+	}
+	if c.ServiceTokens == "" && !c.AuthDisabled {
+		errs = append(errs, errors.New("EDGE_SERVICE_TOKENS_FILE: required, but not set"))
+	}
+	if len(c.upstreams()) == 0 {
+		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: at least one is required"))
+	}
+	return errors.Join(errs...)
+}
+
+// upstreams are the services behind the edge, by the name the route table uses.
+func (c *Config) upstreams() map[string]*url.URL {
+	found := make(map[string]*url.URL)
+	for name, base := range map[string]*url.URL{
+		"gateway": &c.GatewayURL, "webhook-egress": &c.WebhookURL, "notify": &c.NotifyURL,
+	} {
+		if base.Host != "" {
+			found[name] = base
+		}
+	}
+	return found
+}
+
+// Print writes the effective settings, without secrets.
+func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"switchyard.dev/services/edge/internal/api"
+	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/postgres"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/secret"
+)
+
+var errKeysUsage = errors.New(`use
+  edge keys create --org O --product P --permission read,write [--env live] [--name N] [--expires-in 720h] [--json]
+  edge keys list [--org O] [--json]
+  edge keys revoke ID`)
+
+// Keys is the command `edge keys`: the operator API's operations without a
+// running edge.
+func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errKeysUsage
+	}
+	command, ok := map[string]func(context.Context, *apikey.Book, []string, io.Writer) error{
+		"create": createKey, "list": listKeys, "revoke": revokeKey,
+	}[args[0]]
+	if !ok {
+		return errKeysUsage
+	}
+	book, done, err := openBook(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return command(ctx, book, args[1:], out)
+}
+
+// openBook connects to what the book needs; done frees it.
+func openBook(ctx context.Context, cfg Config) (book *apikey.Book, done func(), err error) {
+	table, err := route.Snapshot()
+	if err != nil {
+		return nil, nil, err
+	}
+	pepper, err := pepper(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := open(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := redis(ctx, cfg)
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	done = pool.Close
+	var announce apikey.Announcer
+	if client != nil {
+		announce = newBus(client)
+		done = func() {
+			_ = client.Close()
+			pool.Close()
+		}
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return apikey.NewBook(pepper, postgres.NewKeys(pool), announce, table.Products(), log), done, nil
+}
+
+func createKey(ctx context.Context, book *apikey.Book, args []string, out io.Writer) error {
+	var r apikey.Request
+	flags := flagSet("create")
+	flags.StringVar(&r.Organization, "org", "", "organization")
+	flags.StringVar(&r.Product, "product", "", "product")
+	permissions := flags.String("permission", "", "read, write or read,write")
+	flags.StringVar(&r.Environment, "env", "", "environment in the key's prefix")
+	flags.StringVar(&r.Name, "name", "", "name for people")
+	lifetime := flags.Duration("expires-in", 0, "lifetime; 0 is without end")
+	asJSON := flags.Bool("json", false, "print JSON")
+	if err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	for p := range strings.SplitSeq(*permissions, ",") {
+		r.Permissions = append(r.Permissions, apikey.Permission(strings.TrimSpace(p)))
+	}
+	if *lifetime != 0 {
+		r.ExpiresAt = new(time.Now().UTC().Add(*lifetime))
+	}
+	key, text, err := book.Create(ctx, r)
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		return json.NewEncoder(out).Encode(api.NewKey(key, text))
+	}
+	_, err = fmt.Fprintf(out, "%s\n%s\nThis is the only time the key is shown.\n", key.ID, text.Reveal())
+	return err
+}
+
+// listPage is how many keys are read at a time.
+const listPage = 200
+
+func listKeys(ctx context.Context, book *apikey.Book, args []string, out io.Writer) error {
+	flags := flagSet("list")
+	organization := flags.String("org", "", "organization; all when empty")
+	asJSON := flags.Bool("json", false, "print one JSON object per line")
+	if err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if !*asJSON {
+		_, _ = fmt.Fprintln(table, "ID\tORGANIZATION\tPRODUCT\tPERMISSIONS\tENV\tSTATE\tNAME")
+	}
+	for after := ""; ; {
+		keys, err := book.List(ctx, *organization, after, listPage)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := printKey(out, table, key, *asJSON); err != nil {
+				return err
+			}
+		}
+		if len(keys) < listPage {
+			return table.Flush()
+		}
+		after = keys[len(keys)-1].ID
+	}
+}
+
+func printKey(out, table io.Writer, key apikey.Key, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(api.NewKey(key, secret.Value{}))
+	}
+	state := "live"
+	switch {
+	case key.RevokedAt != nil:
+		state = "revoked"
+	case !key.Live(time.Now()):
+		state = "expired"
+	}
+	_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+		key.ID, key.Organization, key.Product, strings.Trim(fmt.Sprint(key.Permissions), "[]"), key.Environment, state, key.Name)
+	return err
+}
+
+func revokeKey(ctx context.Context, book *apikey.Book, args []string, out io.Writer) error {
+	flags := flagSet("revoke")
+	if err := parse(flags, args, 1); err != nil {
+		return err
+	}
+	if err := book.Revoke(ctx, flags.Arg(0)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "revoked", flags.Arg(0))
+	return err
+}
+
+func flagSet(name string) *flag.FlagSet {
+	flags := flag.NewFlagSet("edge keys "+name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return flags
+}
+
+// parse wants exactly n arguments behind the flags.
+func parse(flags *flag.FlagSet, args []string, n int) error {
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("%s: %w\n%w", flags.Name(), err, errKeysUsage)
+	}
+	if flags.NArg() != n {
+		return errKeysUsage
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package api
+
+import "testing"
+
+func TestCursor(t *testing.T) {
+	text := inboxCursor.encode(42)
+	if seq, err := inboxCursor.decode(text); err != nil || seq != 42 {
+		t.Errorf("decode(%q) = %d, %v, want 42", text, seq, err)
+	}
+	if seq, err := inboxCursor.decode(""); err != nil || seq != 0 {
+		t.Errorf("decode of nothing = %d, %v, want 0", seq, err)
+	}
+	refused := map[string]string{
+		"another list's": attemptCursor.encode(42),
+		"not base64":     "!",
+		"zero":           inboxCursor.encode(0),
+		"negative":       inboxCursor.encode(-1),
+		"not a number":   "aW5ib3g6eA",
+		"padded":         text + "=",
+	}
+	for name, text := range refused {
+		t.Run(name, func(t *testing.T) {
+			if seq, err := inboxCursor.decode(text); err == nil || seq != 0 {
+				t.Errorf("decode(%q) = %d, %v, want an error", text, seq, err)
+			}
+		})
+	}
+}
+
+// Whatever is accepted names a place, and that place reads back the same.
+func FuzzCursor(f *testing.F) {
+	f.Add(inboxCursor.encode(1))
+	f.Add("aW5ib3g6KzE")
+	f.Fuzz(func(t *testing.T, text string) {
+		seq, err := inboxCursor.decode(text)
+		if err != nil || text == "" {
+			return
+		}
+		if again, err := inboxCursor.decode(inboxCursor.encode(seq)); seq <= 0 || err != nil || again != seq {
+			t.Errorf("decode(%q) = %d, which reads back as %d, %v", text, seq, again, err)
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package api_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/notify/internal/api"
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/postgres"
+	"switchyard.dev/services/notify/internal/send"
+	"switchyard.dev/services/notify/migrations"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is the service on a database of its own, with both faces listening.
+type bench struct {
+	pool   *pgxpool.Pool
+	server *rpc.Server
+	http   *httptest.Server
+	conn   *grpc.ClientConn
+	log    *lockedBuffer
+}
+
+type option func(*api.Services)
+
+func withWebPush(s *api.Services) {
+	s.WebPush = true
+}
+
+func setup(t *testing.T, options ...option) *bench {
+	t.Helper()
+	b := &bench{pool: testkit.Postgres(t, migrations.FS), log: &lockedBuffer{}}
+	outbox := postgres.NewOutbox(b.pool)
+	services := api.Services{Logs: outbox, Inboxes: postgres.NewInboxes(b.pool)}
+	for _, o := range options {
+		o(&services)
+	}
+	services.Sender = send.NewService(channel.NewRegistry(services.WebPush, channel.InAppSender{}), outbox)
+
+	var err error
+	b.server, err = rpc.New(rpc.Options{
+		Log:    slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Tokens: tokens(t), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
+		ErrorBody: api.ErrorBody, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Register(t.Context(), b.server, services); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.server.Check(); err != nil {
+		t.Fatal(err)
+	}
+	b.http = httptest.NewServer(b.server.Handler())
+	t.Cleanup(b.http.Close)
+	b.dial(t)
+	return b
+}
+
+func (b *bench) dial(t *testing.T) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.server.GRPC().Serve(listener) })
+	b.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = b.conn.Close()
+		b.server.GRPC().Stop()
+		wg.Wait()
+	})
+}
+
+// tokens accepts "svc" as a service and "sup" as support.
+func tokens(t *testing.T) *caller.Tokens {
+	t.Helper()
+	sum := func(s string) string { d := sha256.Sum256([]byte(s)); return hex.EncodeToString(d[:]) }
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	text := "tokens:\n- {name: edge, role: service, sha256: " + sum("svc") + "}\n- {name: desk, role: support, sha256: " + sum("sup") + "}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := caller.LoadTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+// answer is what came back on the JSON face.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+}
+
+// do calls the JSON face as the edge, for the organization acme unless a header
+// (name, value, ...) says otherwise; an empty value leaves the header out.
+func (b *bench) do(t *testing.T, verb, path, body string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), verb, b.http.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer svc")
+	r.Header.Set("X-Organization-Id", "acme")
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
+			r.Header.Del(headers[i])
+		}
+	}
+	resp, err := b.http.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, string(text), resp.Header}
+}
+
+// into reads the answer's JSON, which must have come with the status.
+func (a answer) into(t *testing.T, status int, v any) {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+}
+
+// refused checks a refusal: status, the error document's one field, its text.
+func (a answer) refused(t *testing.T, status int, text string) {
+	t.Helper()
+	var document map[string]string
+	a.into(t, status, &document)
+	if len(document) != 1 || !strings.Contains(document["error"], text) {
+		t.Errorf("error %s, want the one field with %q", a.body, text)
+	}
+}
+
+type accepted struct {
+	NotificationID   string   `json:"notification_id"`
+	AcceptedChannels []string `json:"accepted_channels"`
+}
+
+type record struct {
+	ID     string          `json:"id"`
+	UserID *string         `json:"user_id"`
+	Text   string          `json:"message"`
+	Data   json.RawMessage `json:"data"`
+	Read   bool            `json:"read"`
+	ReadAt *time.Time      `json:"read_at"`
+}
+
+type list struct {
+	Records []record `json:"notifications"`
+	Next    string   `json:"next_cursor"`
+	Unread  int      `json:"unread_count"`
+}
+
+// tell stores an in-app record and gives the send's id.
+func (b *bench) tell(t *testing.T, user, message string, headers ...string) string {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{
+		"channels": []string{"in_app"}, "message": message, "target": map[string]string{"user_id": user},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got accepted
+	b.do(t, "POST", "/v1/notify", string(body), headers...).into(t, http.StatusAccepted, &got)
+	return got.NotificationID
+}
+
+func (b *bench) list(t *testing.T, query string, headers ...string) list {
+	t.Helper()
+	var got list
+	b.do(t, "GET", "/v1/notifications"+query, "", headers...).into(t, http.StatusOK, &got)
+	return got
+}
+
+func (b *bench) count(t *testing.T, query string, args ...any) int {
+	t.Helper()
+	var n int
+	if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// lockedBuffer collects log lines of concurrent calls.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,219 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/webhook-egress/internal/batch"
+)
+
+// Bounds of the enqueue path.
+const (
+	// flushRows is how many concurrent enqueues share a transaction, at most.
+	flushRows = 64
+	// flushers overlap: one batch fills and is sent while another is committed.
+	flushers = 3
+	// flushTimeout bounds the transaction.
+	flushTimeout = 10 * time.Second
+)
+
+// ErrRejected says that the store can't hold a draft as it is. In a batch it
+// concerns some draft of it.
+var ErrRejected = errors.New("delivery: rejected by the store")
+
+// Lease is how a store leases a new delivery to the replica that accepted it.
+type Lease struct {
+	Replica  int64
+	Duration time.Duration
+	// Reserve tells whether this replica will send a delivery of the flow at
+	// once. It is asked once per draft, within the transaction.
+	Reserve func(Flow) bool
+}
+
+// Stored is what became of a draft.
+type Stored struct {
+	// ID is the first delivery's where the key was used before.
+	ID           ID
+	Status       Status
+	Deduplicated bool
+	// Mismatch tells that the first use of the key asked for something else.
+	Mismatch bool
+	Flow     Flow
+	// LeaseSeq is not zero when the delivery is leased to this replica.
+	LeaseSeq int64
+	// Err refuses this draft alone.
+	Err error
+}
+
+// Store keeps deliveries.
+type Store interface {
+	// Enqueue commits all drafts that are new, or none.
+	Enqueue(ctx context.Context, drafts []*Draft, lease Lease) ([]Stored, error)
+	// Get reads a delivery of the organization and, unless owner is empty, of
+	// the owner. It fails with an apierr of kind not found.
+	Get(ctx context.Context, organization, owner string, id ID, withBody bool) (Record, error)
+	// Attempts lists attempts in order, after a position; next is zero on the last page.
+	Attempts(ctx context.Context, id ID, after int64, limit int) (page []Attempt, next int64, err error)
+}
+
+// Dispatcher sends what was accepted.
+type Dispatcher interface {
+	// Lease for a batch of drafts.
+	Lease() Lease
+	// Send takes a leased job for which Reserve said yes. It does not block.
+	Send(job Job)
+	// Return gives back what was reserved for a job that was not stored.
+	Return(flow Flow)
+	// Waiting tells that a delivery of the flow waits in the store.
+	Waiting(flow Flow)
+}
+
+// Guard checks targets, as netguard.Guard does.
+type Guard interface {
+	CheckURL(raw string) (*url.URL, error)
+	CheckHost(ctx context.Context, u *url.URL) error
+}
+
+// Sealer encrypts what may not be stored in the clear.
+type Sealer interface {
+	Seal(text []byte, owner string) []byte
+}
+
+// Options of a Service. Sealer may be nil: then headers that carry a
+// credential are refused.
+type Options struct {
+	Store       Store
+	Dispatcher  Dispatcher
+	Guard       Guard
+	Sealer      Sealer
+	MaxAttempts int
+	SigningMode string
+	Now         func() time.Time
+}
+
+// Service accepts deliveries and reads them. Its Run has to be running.
+type Service struct {
+	o       Options
+	targets *targets
+	enqueue *batch.Group[*Draft, Stored]
+}
+
+// NewService returns a service that accepts nothing until it runs.
+func NewService(o Options) *Service {
+	s := &Service{o: o, targets: newTargets(o.Guard, o.Now)}
+	s.enqueue = batch.New(flushRows, s.flush)
+	return s
+}
+
+// Run commits what Enqueue takes in, until ctx ends.
+func (s *Service) Run(ctx context.Context) error { return s.enqueue.Run(ctx, flushers) }
+
+// Accepted says under which id a delivery was accepted.
+type Accepted struct {
+	Stored
+
+	Organization string
+	Key          string
+}
+
+// Enqueue checks a request and returns when the delivery is committed.
+// Concurrent calls share a transaction. Errors are apierr's.
+func (s *Service) Enqueue(ctx context.Context, r Request) (Accepted, error) {
+	draft, err := s.accept(ctx, r)
+	if err != nil {
+		return Accepted{}, err
+	}
+	stored, err := s.enqueue.Do(ctx, draft)
+	switch {
+	case errors.Is(err, batch.ErrStopped):
+		return Accepted{}, apierr.Unavailable("the service is stopping", err)
+	case err != nil:
+		return Accepted{}, fmt.Errorf("enqueue: %w", err)
+	case stored.Err != nil:
+		return Accepted{}, fmt.Errorf("enqueue: %w", stored.Err)
+	}
+	return Accepted{Stored: stored, Organization: draft.Organization, Key: draft.Key}, nil
+}
+
+// flush stores a batch. A draft that the store can't hold fails alone.
+func (s *Service) flush(ctx context.Context, drafts []*Draft) ([]Stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	stored, err := s.store(ctx, drafts)
+	if !errors.Is(err, ErrRejected) || len(drafts) == 1 {
+		return stored, err
+	}
+	stored = make([]Stored, len(drafts))
+	for i := range drafts {
+		one, err := s.store(ctx, drafts[i:i+1])
+		if err != nil {
+			stored[i].Err = err
+			continue
+		}
+		stored[i] = one[0]
+	}
+	return stored, nil
+}
+
+// store commits drafts, then hands over those that are leased. What was
+// reserved in vain is given back.
+func (s *Service) store(ctx context.Context, drafts []*Draft) ([]Stored, error) {
+	lease := s.o.Dispatcher.Lease()
+	var reserved []Flow
+	reserve := lease.Reserve
+	lease.Reserve = func(flow Flow) bool {
+		ok := reserve(flow)
+		if ok {
+			reserved = append(reserved, flow)
+		}
+		return ok
+	}
+	stored, err := s.o.Store.Enqueue(ctx, drafts, lease)
+	if err != nil {
+		for _, flow := range reserved {
+			s.o.Dispatcher.Return(flow)
+		}
+		return nil, err
+	}
+	for i, one := range stored {
+		switch {
+		case one.Deduplicated:
+		case one.LeaseSeq > 0:
+			s.o.Dispatcher.Send(drafts[i].Job(one.Flow.ID, one.LeaseSeq, s.o.SigningMode))
+		default:
+			s.o.Dispatcher.Waiting(one.Flow)
+		}
+	}
+	return stored, nil
+}
+
+// Get reads a delivery. Another organization's is not found, neither is
+// another owner's where an owner is named.
+func (s *Service) Get(ctx context.Context, organization, owner, id string, withBody bool) (Record, error) {
+	parsed, err := ParseID(id)
+	if err != nil {
+		return Record{}, apierr.NotFound("delivery").Wrap(err)
+	}
+	record, err := s.o.Store.Get(ctx, organization, owner, parsed, withBody)
+	if err != nil {
+		return Record{}, fmt.Errorf("get delivery: %w", err)
+	}
+	return record, nil
+}
+
+// Attempts lists the attempts of a delivery that Get would find.
+func (s *Service) Attempts(ctx context.Context, organization, owner, id string, after int64, limit int) ([]Attempt, int64, error) {
+	record, err := s.Get(ctx, organization, owner, id, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	page, next, err := s.o.Store.Attempts(ctx, record.ID, after, limit)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list attempts: %w", err)
+	}
+	return page, next, nil
+}

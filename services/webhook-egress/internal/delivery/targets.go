@@ -1,0 +1,75 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
+)
+
+const (
+	// lookupTime is how long an enqueue waits for a name. Slower names are
+	// accepted; the check that counts is made when the address is dialled.
+	lookupTime = 250 * time.Millisecond
+	// verdictTime is how long a host that passed is not looked up again.
+	verdictTime = 30 * time.Second
+	// maxVerdicts bounds the memory of them.
+	maxVerdicts = 10_000
+)
+
+// targets checks URLs and remembers which hosts have passed of late.
+type targets struct {
+	guard Guard
+	now   func() time.Time
+	mu    sync.Mutex
+	seen  map[string]time.Time // when the verdict on a host ends
+}
+
+func newTargets(guard Guard, now func() time.Time) *targets {
+	return &targets{guard: guard, now: now, seen: make(map[string]time.Time)}
+}
+
+// check gives the canonical form of an allowed URL. A refusal names the rule.
+func (t *targets) check(ctx context.Context, raw string) (*url.URL, error) {
+	u, err := t.guard.CheckURL(raw)
+	if err != nil {
+		return nil, refuseTarget(err)
+	}
+	if t.known(u.Host) {
+		return u, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	if err := t.guard.CheckHost(ctx, u); err != nil {
+		return nil, refuseTarget(err)
+	}
+	t.remember(u.Host)
+	return u, nil
+}
+
+func (t *targets) known(host string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now().Before(t.seen[host])
+}
+
+func (t *targets) remember(host string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.seen) >= maxVerdicts {
+		clear(t.seen)
+	}
+	t.seen[host] = t.now().Add(verdictTime)
+}
+
+func refuseTarget(err error) error {
+	refusal, ok := errors.AsType[*netguard.Refusal](err)
+	if !ok {
+		return apierr.Invalid("url", "cannot be checked").Wrap(err)
+	}
+	return apierr.New(apierr.KindInvalid, ReasonTargetNotAllowed, "url: "+refusal.Text+" (rule: "+refusal.Rule+")").Wrap(err)
+}
