@@ -188,11 +188,13 @@ func TestRunReportsPartsThatFailInTheDrain(t *testing.T) {
 
 // A part that is cancelled by something of its own has failed.
 func TestRunTakesAnEarlyCancelForAFailure(t *testing.T) {
-	r := newRunner(lifecycle.Options{})
-	r.Go("worker", func(context.Context) error { return context.Canceled })
-	if err := r.Run(t.Context()); fmt.Sprint(err) != "part worker: context canceled" {
-		t.Errorf("Run = %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(lifecycle.Options{})
+		r.Go("worker", func(context.Context) error { return context.Canceled })
+		if err := r.Run(t.Context()); fmt.Sprint(err) != "part worker: context canceled" {
+			t.Errorf("Run = %v", err)
+		}
+	})
 }
 
 func TestRunBoundsTheDrain(t *testing.T) {

@@ -38,7 +38,7 @@ func TestListGolden(t *testing.T) {
 	}
 	golden := filepath.Join("testdata", "list.golden.json")
 	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

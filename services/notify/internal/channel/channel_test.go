@@ -1,0 +1,124 @@
+package channel_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/platform/apierr"
+)
+
+func TestInAppDraft(t *testing.T) {
+	m := channel.Message{
+		Organization: "acme", Subject: "Order", Text: "Shipped",
+		Target: channel.Target{User: "ann", URL: "/orders/7?a=b#c", Data: []byte(" {\"a\":1}")},
+	}
+	work, err := channel.InAppSender{}.Prepare(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := channel.Work{Channel: channel.InApp, Record: inbox.Draft{
+		Inbox:   inbox.Address{Organization: "acme", User: "ann"},
+		Subject: "Order", Message: "Shipped", URL: "/orders/7?a=b#c", Data: []byte(" {\"a\":1}"),
+	}}
+	if diff := cmp.Diff(want, work); diff != "" {
+		t.Errorf("work (-want +got):\n%s", diff)
+	}
+}
+
+func TestInAppTarget(t *testing.T) {
+	tests := map[string]struct {
+		target channel.Target
+		field  string // refused, or "" for accepted
+	}{
+		"nothing":             {channel.Target{}, ""},
+		"https":               {channel.Target{URL: "https://shop.example/7?a=b#c"}, ""},
+		"http with a port":    {channel.Target{URL: "http://localhost:8080"}, ""},
+		"path":                {channel.Target{URL: "/orders/7"}, ""},
+		"script":              {channel.Target{URL: "javascript:alert(1)"}, "target.url"},
+		"script, spelt oddly": {channel.Target{URL: "JaVaScRiPt:alert(1)"}, "target.url"},
+		"script, with a tab":  {channel.Target{URL: "java\tscript:alert(1)"}, "target.url"},
+		"script after space":  {channel.Target{URL: " javascript:alert(1)"}, "target.url"},
+		"data":                {channel.Target{URL: "data:text/html,x"}, "target.url"},
+		"another site":        {channel.Target{URL: "//evil.example/x"}, "target.url"},
+		"backslashes":         {channel.Target{URL: `/\evil.example`}, "target.url"},
+		"no host":             {channel.Target{URL: "https:///x"}, "target.url"},
+		"only a port":         {channel.Target{URL: "https://:80/x"}, "target.url"},
+		"user in the URL":     {channel.Target{URL: "https://shop.example@evil.example"}, "target.url"},
+		"relative":            {channel.Target{URL: "orders/7"}, "target.url"},
+		"NUL":                 {channel.Target{URL: "/a\x00"}, "target.url"},
+		"not a URL":           {channel.Target{URL: "https://[::1"}, "target.url"},
+		"object":              {channel.Target{Data: []byte("\n{}")}, ""},
+		"largest object":      {channel.Target{Data: object(16 << 10)}, ""},
+		"too large":           {channel.Target{Data: object(16<<10 + 1)}, "target.data"},
+		"array":               {channel.Target{Data: []byte("[{}]")}, "target.data"},
+		"null":                {channel.Target{Data: []byte("null")}, "target.data"},
+		"blank":               {channel.Target{Data: []byte(" ")}, "target.data"},
+		"broken":              {channel.Target{Data: []byte("{")}, "target.data"},
+		"two":                 {channel.Target{Data: []byte("{}{}")}, "target.data"},
+		"not UTF-8":           {channel.Target{Data: []byte("{\"a\":\"\xff\"}")}, "target.data"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := channel.InAppSender{}.Prepare(channel.Message{Target: tt.target})
+			if tt.field == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			e, ok := errors.AsType[*apierr.Error](err)
+			if !ok || e.Reason != channel.ReasonNotAccepted || !strings.HasPrefix(e.Text, "channel in_app: "+tt.field+": ") {
+				t.Errorf("error = %v, want a refusal of %s", err, tt.field)
+			}
+		})
+	}
+}
+
+func object(size int) []byte {
+	return []byte(`{"a":"` + strings.Repeat("x", size-8) + `"}`)
+}
+
+func TestRegistryRefusesTheWhole(t *testing.T) {
+	all := []channel.Name{channel.Slack, channel.Email, channel.Webhook, channel.WebPush}
+	for _, webPush := range []bool{false, true} {
+		registry := channel.NewRegistry(webPush, channel.InAppSender{})
+		for _, name := range all {
+			works, err := registry.Prepare([]channel.Name{channel.InApp, name}, channel.Message{})
+			want := channel.ReasonNotConfigured
+			if name == channel.WebPush && !webPush {
+				want = channel.ReasonWebPushDisabled
+			}
+			e, ok := errors.AsType[*apierr.Error](err)
+			if !ok || e.Kind != apierr.KindInvalid || e.Reason != want || !strings.HasPrefix(e.Text, "channel "+string(name)+": "+string(want)) || works != nil {
+				t.Errorf("web push %v, %s: %v, %v, want %s and no work", webPush, name, works, err, want)
+			}
+		}
+		works, err := registry.Prepare([]channel.Name{channel.InApp}, channel.Message{})
+		if err != nil || len(works) != 1 {
+			t.Errorf("in_app: %v, %v", works, err)
+		}
+	}
+}
+
+// Whatever link is taken can't run script: a browser drops control characters
+// and leading spaces before it reads the scheme.
+func FuzzLink(f *testing.F) {
+	for _, seed := range []string{"/a", "https://a.example/b", "javascript:x", "//a", "\x01javascript:x", "java\nscript:x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, link string) {
+		if _, err := (channel.InAppSender{}).Prepare(channel.Message{Target: channel.Target{URL: link}}); err != nil || link == "" {
+			return
+		}
+		lower := strings.ToLower(link)
+		path := strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "//") && !strings.HasPrefix(link, `/\`)
+		if !path && !strings.HasPrefix(lower, "http://") && !strings.HasPrefix(lower, "https://") {
+			t.Errorf("accepted %q", link)
+		}
+	})
+}

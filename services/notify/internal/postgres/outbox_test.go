@@ -1,0 +1,167 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/notify/internal/postgres"
+	"switchyard.dev/services/notify/internal/send"
+	"switchyard.dev/services/notify/migrations"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// channelRow and attemptRow insert rows as a dispatcher leaves them.
+const (
+	channelRow = `INSERT INTO channel_send (notification_id, channel, position, status, work, due_at, attempts, outcome, last_error,
+		targeted_count, delivered_count, failed_count, removed_count, truncated, delivery_id, finished_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+	attemptRow = `INSERT INTO attempt (notification_id, channel, sub_id, number, outcome, response_code, error, retry_after_seconds, started_at, duration_ms)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+)
+
+func TestLogOfEveryState(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	outbox := postgres.NewOutbox(pool)
+	a := accepted(t, inbox.Address{Organization: "acme"})
+	if _, err := outbox.Accept(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	sub := uuid.New()
+	work := []byte("{}")
+	execute(t, pool, channelRow, a.ID, "slack", 1, "retrying", work, at, 1, "retry_after", "rate_limited", 1, 0, 0, 0, true, nil, nil)
+	execute(t, pool, channelRow, a.ID, "web_push", 2, "sending", work, at, 3, "gone", "gone", 5, 1, 2, 1, false, nil, nil)
+	execute(t, pool, channelRow, a.ID, "webhook", 3, "failed", nil, nil, 2, "permanent", "http_400", 1, 0, 1, 0, false, "dlv", at)
+	execute(t, pool, channelRow, a.ID, "email", 4, "queued", work, at, 0, nil, nil, 1, 0, 0, 0, false, nil, nil)
+	execute(t, pool, attemptRow, a.ID, "slack", nil, 1, "retry_after", 429, "rate_limited", 30.5, at, 12.5)
+	execute(t, pool, attemptRow, a.ID, "web_push", sub, 1, "gone", 410, "gone", nil, at, 3.0)
+
+	log, err := outbox.Log(t.Context(), send.LogQuery{ID: a.ID, Organization: "acme", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []send.ChannelLog{
+		{Channel: channel.Slack, State: send.StateRetrying, Outcome: new("retry_after"), Attempts: 1, LastError: new("rate_limited"), DueAt: &at, Targeted: 1, Truncated: true},
+		{Channel: channel.WebPush, State: send.StateSending, Outcome: new("gone"), Attempts: 3, LastError: new("gone"), DueAt: &at, Targeted: 5, Delivered: 1, Failed: 2, Removed: 1},
+		{Channel: channel.Webhook, State: send.StateFailed, Outcome: new("permanent"), Attempts: 2, LastError: new("http_400"), Targeted: 1, Failed: 1, DeliveryID: new("dlv"), FinishedAt: &at},
+		{Channel: channel.Email, State: send.StateQueued, DueAt: &at, Targeted: 1},
+	}
+	if diff := cmp.Diff(want, log.Channels[1:]); diff != "" {
+		t.Errorf("channels (-want +got):\n%s", diff)
+	}
+	if sending, retrying := log.Channels[2], log.Channels[1]; sending.NextAttemptAt() != nil || retrying.NextAttemptAt() == nil {
+		t.Errorf("next attempt: sending %v, retrying %v, want only the latter", sending.NextAttemptAt(), retrying.NextAttemptAt())
+	}
+	attempts := []send.Attempt{
+		{Channel: channel.Slack, Number: 1, Outcome: "retry_after", Code: new(int32(429)), Error: new("rate_limited"), RetryAfter: new(30.5), StartedAt: at, Milliseconds: 12.5},
+		{Channel: channel.WebPush, Subscription: &sub, Number: 1, Outcome: "gone", Code: new(int32(410)), Error: new("gone"), StartedAt: at, Milliseconds: 3},
+	}
+	ignore := cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Seq" }, cmp.Ignore())
+	if diff := cmp.Diff(attempts, log.Attempts[1:], ignore); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+}
+
+func TestLogPages(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	outbox := postgres.NewOutbox(pool)
+	a := accepted(t, inbox.Address{Organization: "acme"})
+	if _, err := outbox.Accept(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	for number := 2; number <= 5; number++ {
+		execute(t, pool, attemptRow, a.ID, "in_app", nil, number, "ok", nil, nil, nil, time.Now(), 0.0)
+	}
+	var numbers []int
+	query := send.LogQuery{ID: a.ID, Organization: "acme", Limit: 2}
+	for more := true; more; {
+		log, err := outbox.Log(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, attempt := range log.Attempts {
+			numbers = append(numbers, attempt.Number)
+			query.After = attempt.Seq
+		}
+		more = log.More
+	}
+	if diff := cmp.Diff([]int{1, 2, 3, 4, 5}, numbers); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	query.Organization = "other"
+	if _, err := outbox.Log(t.Context(), query); !errors.Is(err, send.ErrNotFound) {
+		t.Errorf("another organization's send: %v", err)
+	}
+}
+
+// The schema itself refuses states that no code may leave.
+func TestSchemaGuardsStates(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	a := accepted(t, inbox.Address{Organization: "acme"})
+	if _, err := postgres.NewOutbox(pool).Accept(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	statements := map[string]string{
+		"queued and not due":         "UPDATE channel_send SET status = 'queued', attempts = 0, outcome = NULL, work = '', finished_at = NULL",
+		"delivered and due":          "UPDATE channel_send SET due_at = now()",
+		"delivered, not finished":    "UPDATE channel_send SET finished_at = NULL",
+		"delivered to nobody":        "UPDATE channel_send SET delivered_count = 0",
+		"delivered and keeping work": "UPDATE channel_send SET work = 'secret'",
+		"more ends than recipients":  "UPDATE channel_send SET failed_count = 1",
+		"a count below zero":         "UPDATE inbox_counter SET unread = -1",
+		"an unknown outcome":         "UPDATE attempt SET outcome = 'maybe'",
+		"an error of a success":      "UPDATE attempt SET error = 'x'",
+		"a record without an inbox":  "DELETE FROM inbox_counter",
+	}
+	for name, statement := range statements {
+		t.Run(name, func(t *testing.T) {
+			if _, err := pool.Exec(t.Context(), statement); err == nil {
+				t.Error("the schema took it")
+			}
+		})
+	}
+}
+
+// A database that is away is the caller's to retry, and its text stays inside.
+func TestDatabaseAway(t *testing.T) {
+	pool, err := pgdb.Open(t.Context(), pgdb.Options{URL: testkit.PostgresURL(t, migrations.FS), MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	outbox, inboxes := postgres.NewOutbox(pool), postgres.NewInboxes(pool)
+	at := inbox.Address{Organization: "acme"}
+	calls := map[string]func() error{
+		"accept": func() error { _, err := outbox.Accept(t.Context(), accepted(t, at)); return err },
+		"list":   func() error { _, err := inboxes.List(t.Context(), inbox.Query{Inbox: at, Limit: 1}); return err },
+		"unread": func() error { _, err := inboxes.Unread(t.Context(), at); return err },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			var pid int
+			if err := pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+				t.Fatal(err)
+			}
+			execute(t, testkit.Postgres(t, nil), "SELECT pg_terminate_backend($1, 5000)", pid)
+			if e := apierr.From(call()); e == nil || e.Kind != apierr.KindUnavailable || e.RetryAfter == 0 {
+				t.Errorf("error = %v, want unavailable with a time to wait", e)
+			}
+		})
+	}
+}
+
+func execute(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,123 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// Pace of the claim loop.
+const (
+	// minPoll is between two claims while there is work.
+	minPoll = 5 * time.Millisecond
+	// maxPoll is between two looks while there is none. Wake-ups only shorten
+	// it: polling is what work is never missed by.
+	maxPoll = time.Second
+	// claimFlows and quantum bound a claim: so many flows, so many rows of each.
+	claimFlows = 64
+	quantum    = 32
+	// claimTimeout bounds its transaction.
+	claimTimeout = 5 * time.Second
+)
+
+// claimLoop looks for due rows: often while there are any, seldom while not.
+func (e *Engine) claimLoop(ctx context.Context) {
+	pause := minPoll
+	for {
+		claimed, err := e.claim(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return
+		case err != nil:
+			e.o.Log.WarnContext(ctx, "claim failed", slog.String("error", err.Error()))
+			pause = maxPoll
+		case claimed.Flows > 0:
+			pause = minPoll
+		default:
+			pause = min(2*pause, maxPoll)
+		}
+		if !e.rest(ctx, until(pause, claimed.Next, err)) {
+			return
+		}
+	}
+}
+
+// until is how long to wait: the pause, or less when a flow gets ready before.
+func until(pause, next time.Duration, err error) time.Duration {
+	if err != nil || next < 0 {
+		return pause
+	}
+	return max(minPoll, min(pause, next))
+}
+
+// rest waits, at least minPoll, for the time to pass or a wake-up. It tells
+// whether to go on.
+func (e *Engine) rest(ctx context.Context, d time.Duration) bool {
+	least, most := time.NewTimer(minPoll), time.NewTimer(d)
+	defer least.Stop()
+	defer most.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-least.C:
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-e.wake:
+	case <-most.C:
+	}
+	return true
+}
+
+// claim leases rows for the free slots and hands them to the workers.
+func (e *Engine) claim(ctx context.Context) (Claimed, error) {
+	none := Claimed{Next: -1}
+	flows, organizations, free := e.room.full()
+	if free == 0 {
+		return none, nil // Whoever frees a slot wakes the loop.
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	granted := make(map[delivery.Flow]int)
+	claimed, err := e.o.Store.Claim(ctx, Claim{
+		Replica: e.o.Replica.ID(), Lease: e.o.Lease, Flows: claimFlows,
+		FullFlows: flows, FullOrganizations: organizations,
+		Grant: func(flow delivery.Flow, probe bool) int {
+			want := quantum
+			if probe {
+				want = 1
+			}
+			granted[flow] = e.room.takeUpTo(flow, want)
+			return granted[flow]
+		},
+	})
+	if err == nil {
+		for _, job := range claimed.Jobs {
+			granted[delivery.Flow{ID: job.FlowID, Organization: job.Organization}]--
+			e.jobs <- job
+		}
+		e.note(granted, claimed.Drained)
+	}
+	for flow, unused := range granted {
+		if unused > 0 {
+			e.room.give(flow, unused)
+		}
+	}
+	if err != nil {
+		return none, err
+	}
+	return claimed, nil
+}
+
+// note remembers which of the flows looked at have rows left.
+func (e *Engine) note(granted map[delivery.Flow]int, drained []int64) {
+	for flow := range granted {
+		e.room.waiting(flow.ID)
+	}
+	for _, id := range drained {
+		e.room.drained(id)
+	}
+}

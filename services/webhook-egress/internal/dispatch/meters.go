@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// meters count what happens. Nothing is ever counted in the database.
+type meters struct {
+	deliveries metric.Int64Counter
+	attempts   metric.Float64Histogram
+	lost       metric.Int64Counter
+	held       metric.Int64Counter
+}
+
+func newMeters(meter metric.Meter, r *room) (*meters, error) {
+	m := &meters{}
+	var err error
+	if m.deliveries, err = meter.Int64Counter("switchyard.webhook.deliveries",
+		metric.WithDescription("Settled attempts and ends of deliveries, by outcome and fault.")); err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
+	if m.attempts, err = meter.Float64Histogram("switchyard.webhook.attempt.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of requests to targets, by outcome.")); err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
+	if m.lost, err = meter.Int64Counter("switchyard.webhook.leases.lost",
+		metric.WithDescription("Results that came after their lease had been given to another.")); err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
+	if m.held, err = meter.Int64Counter("switchyard.webhook.held",
+		metric.WithDescription("Deliveries put back because something of ours is missing, by what.")); err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
+	_, err = meter.Int64ObservableGauge("switchyard.webhook.in_flight",
+		metric.WithDescription("Deliveries that this replica is sending or settling."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(r.inFlight()))
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
+	_, err = meter.Int64ObservableGauge("switchyard.webhook.backlogged_flows",
+		metric.WithDescription("Flows known to this replica to have due deliveries waiting in the store."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(r.backlogged()))
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
+	return m, nil
+}
+
+// settled counts a result that was committed.
+func (m *meters) settled(ctx context.Context, r Result, held bool) {
+	if !held {
+		m.lost.Add(ctx, 1)
+	}
+	if r.Step.Held {
+		m.held.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", string(r.Step.Fault))))
+		return
+	}
+	outcome := string(r.Step.Outcome)
+	switch {
+	case !held:
+		outcome = string(delivery.OutcomeLate)
+	case r.Attempt == nil:
+		outcome = string(r.Step.Status)
+	}
+	m.deliveries.Add(ctx, 1, metric.WithAttributes(
+		attribute.String("outcome", outcome), attribute.String("fault", string(r.Step.Fault))))
+	if r.Attempt != nil {
+		m.attempts.Record(ctx, r.Attempt.Timing.Total.Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
+	}
+}

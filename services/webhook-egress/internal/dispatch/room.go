@@ -1,0 +1,172 @@
+package dispatch
+
+import (
+	"sync"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// maxBacklogged bounds the memory of which flows have rows waiting. Beyond it
+// nothing new is sent from memory until some have been worked off.
+const maxBacklogged = 50_000
+
+// Limits of what one replica has in flight.
+type Limits struct {
+	// Total deliveries; each holds its payload in memory.
+	Total int
+	// Organization and Flow bound the share of one of them, so that slow targets
+	// leave room for others.
+	Organization, Flow int
+	// Fresh bounds how much of Total goes to new deliveries, so that retries get
+	// a turn under any load.
+	Fresh int
+}
+
+// LimitsOf derives the shares from a total.
+func LimitsOf(total int) Limits {
+	return Limits{
+		Total: total, Organization: max(1, total/2), Flow: max(1, total/4), Fresh: max(1, total*3/4),
+	}
+}
+
+// room counts what is in flight. Every slot that is taken is given back once.
+type room struct {
+	limits Limits
+
+	mu            sync.Mutex
+	total         int
+	flows         map[int64]int
+	organizations map[string]int
+	// backlog holds flows with due rows in the store: their new deliveries queue
+	// up behind those instead of overtaking them.
+	backlog map[int64]struct{}
+	closed  bool
+	empty   chan struct{} // closed when the room is closed and nobody is left
+}
+
+func newRoom(limits Limits) *room {
+	return &room{
+		limits: limits, flows: make(map[int64]int), organizations: make(map[string]int),
+		backlog: make(map[int64]struct{}), empty: make(chan struct{}),
+	}
+}
+
+// takeFresh takes a slot for a new delivery.
+func (r *room) takeFresh(flow delivery.Flow) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, waits := r.backlog[flow.ID]
+	if flow.Parked || waits || len(r.backlog) >= maxBacklogged || r.total >= r.limits.Fresh {
+		return false
+	}
+	return r.take(flow, 1) == 1
+}
+
+// takeUpTo takes as many slots for waiting deliveries as there are, at most want.
+func (r *room) takeUpTo(flow delivery.Flow, want int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.take(flow, want)
+}
+
+func (r *room) take(flow delivery.Flow, want int) int {
+	if r.closed {
+		return 0
+	}
+	got := max(0, min(
+		want,
+		r.limits.Total-r.total,
+		r.limits.Flow-r.flows[flow.ID],
+		r.limits.Organization-r.organizations[flow.Organization],
+	))
+	if got > 0 {
+		r.total += got
+		r.flows[flow.ID] += got
+		r.organizations[flow.Organization] += got
+	}
+	return got
+}
+
+// give returns slots. It tells whether somebody may be waiting for them.
+func (r *room) give(flow delivery.Flow, n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total -= n
+	if r.flows[flow.ID] -= n; r.flows[flow.ID] == 0 {
+		delete(r.flows, flow.ID)
+	}
+	if r.organizations[flow.Organization] -= n; r.organizations[flow.Organization] == 0 {
+		delete(r.organizations, flow.Organization)
+	}
+	r.signal()
+	return len(r.backlog) > 0
+}
+
+// waiting notes that the flow has due rows in the store, drained that it has none.
+func (r *room) waiting(flow int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backlog[flow] = struct{}{}
+}
+
+func (r *room) drained(flow int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.backlog, flow)
+}
+
+// full lists the flows and organizations that have used up their share, and
+// tells how many slots are free.
+func (r *room) full() (flows []int64, organizations []string, free int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	flows, organizations = []int64{}, []string{}
+	for id, n := range r.flows {
+		if n >= r.limits.Flow {
+			flows = append(flows, id)
+		}
+	}
+	for id, n := range r.organizations {
+		if n >= r.limits.Organization {
+			organizations = append(organizations, id)
+		}
+	}
+	if r.closed {
+		return flows, organizations, 0
+	}
+	return flows, organizations, r.limits.Total - r.total
+}
+
+func (r *room) inFlight() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.total
+}
+
+// close lets nothing in any more. The channel is closed once all have left.
+func (r *room) close() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.closed = true
+		r.signal()
+	}
+	return r.empty
+}
+
+func (r *room) signal() {
+	if !r.closed || r.total > 0 {
+		return
+	}
+	select {
+	case <-r.empty:
+	default:
+		close(r.empty)
+	}
+}
+
+func (r *room) backlogged() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.backlog)
+}

@@ -1,0 +1,98 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+const (
+	// maxResponse is what is read of an answer's body, in bytes; a connection
+	// with more in it is not used again.
+	maxResponse = 64 << 10
+	// connectTimeout bounds lookup and TCP, and again the TLS handshake.
+	connectTimeout = 5 * time.Second
+)
+
+// Reply is what a request brought.
+type Reply struct {
+	// Status is zero when there was no answer; then Fault says why.
+	Status     int
+	Fault      delivery.Fault
+	RetryAfter string
+	Body       []byte
+	Truncated  bool
+	RemoteIP   string
+	Timing     delivery.Timing
+	// Err is the failure itself, for the operator's log only.
+	Err error
+}
+
+// HTTP sends over guarded connections. It is safe for concurrent use.
+type HTTP struct {
+	client    *http.Client
+	transport *http.Transport
+	timeout   time.Duration
+}
+
+// NewHTTP makes a sender whose requests take at most timeout, from the lookup
+// to the last byte. perHost is how many idle connections are kept to a host.
+func NewHTTP(guard *netguard.Guard, timeout time.Duration, perHost int) *HTTP {
+	transport := guard.Transport(netguard.TransportOptions{
+		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: timeout, MaxIdlePerHost: perHost,
+	})
+	return &HTTP{
+		transport: transport, timeout: timeout,
+		client: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Close lets idle connections go.
+func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
+
+// Send posts body to url and reads the start of the answer. Once a status is
+// there it is what counts, also when the rest of the answer fails to come.
+func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, body []byte) Reply {
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	watch := newStopwatch()
+	request, err := http.NewRequestWithContext(watch.attach(ctx), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return Reply{Fault: delivery.FaultTarget, Err: err}
+	}
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	response, err := h.client.Do(request)
+	if err != nil {
+		reply := Reply{Fault: watch.fault(err), Err: err}
+		reply.Timing, reply.RemoteIP = watch.result()
+		return reply
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
+	reply := Reply{
+		Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After"),
+		Body: text[:min(len(text), maxResponse)], Truncated: len(text) > maxResponse || err != nil, Err: err,
+	}
+	reply.Timing, reply.RemoteIP = watch.result()
+	return reply
+}
+
+// addressOf is the IP of a connection's other end.
+func addressOf(conn net.Conn) string {
+	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		return ""
+	}
+	return host
+}
