@@ -22,7 +22,7 @@ func (r *Runner) steps(ctx context.Context, phase string, tasks []task, deadline
 	for _, t := range tasks {
 		start := time.Now()
 		err := step(ctx, t, max(deadline.Sub(start), minStep))
-		r.log.InfoContext(ctx, phase+" step", "step", t.name, "took", time.Since(start).String(), "ok", err == nil)
+		r.log.InfoContext(ctx, "stopping", "phase", phase, "step", t.name, "took", time.Since(start).String(), "ok", err == nil)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", phase, t.name, err))
 		}

@@ -98,7 +98,7 @@ func (s *checkedStream) Context() context.Context { return s.ctx }
 // RecvMsg receives one message and applies the contract's rules to it.
 func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err //nolint:wrapcheck // io.EOF must stay itself.
+		return err
 	}
 	return Validate(m)
 }

@@ -35,7 +35,7 @@ func (c *codec) ContentType(any) string { return "application/json" }
 func (c *codec) Marshal(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return json.Marshal(v) //nolint:wrapcheck // runtime.Marshaler's contract.
+		return json.Marshal(v)
 	}
 	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *codec) Marshal(v any) ([]byte, error) {
 func (c *codec) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return json.Unmarshal(data, v) //nolint:wrapcheck // runtime.Marshaler's contract.
+		return json.Unmarshal(data, v)
 	}
 	if err := checkObject(data); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (c *codec) NewEncoder(w io.Writer) runtime.Encoder {
 			return err
 		}
 		_, err = w.Write(data)
-		return err //nolint:wrapcheck // runtime.Encoder's contract.
+		return err
 	})
 }
 

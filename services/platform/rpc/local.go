@@ -68,7 +68,7 @@ func (l *local) Invoke(ctx context.Context, name string, args, reply any, opts .
 		}
 	}
 	if err != nil {
-		return err //nolint:wrapcheck // The chain's own error, rendered as it is.
+		return err
 	}
 	if message, ok := resp.(proto.Message); ok {
 		proto.Merge(answer, message)

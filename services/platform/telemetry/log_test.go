@@ -34,7 +34,7 @@ func TestLog(t *testing.T) {
 		want map[string]any
 	}{
 		"outside a request": {
-			func(_ context.Context, log *slog.Logger) { log.Info("started", "port", 8101) },
+			func(ctx context.Context, log *slog.Logger) { log.InfoContext(ctx, "started", "port", 8101) },
 			map[string]any{"level": "INFO", "msg": "started", "port": 8101.0},
 		},
 		"in a request": {
@@ -51,13 +51,13 @@ func TestLog(t *testing.T) {
 			},
 		},
 		"a secret": {
-			func(_ context.Context, log *slog.Logger) {
-				log.Info("config", "token", secret.New("hunter2"), "cfg", struct{ Token secret.Value }{secret.New("hunter2")})
+			func(ctx context.Context, log *slog.Logger) {
+				log.InfoContext(ctx, "config", "token", secret.New("hunter2"), "cfg", struct{ Token secret.Value }{secret.New("hunter2")})
 			},
 			map[string]any{"level": "INFO", "msg": "config", "token": "[redacted]", "cfg": map[string]any{"Token": "[redacted]"}},
 		},
 		"below the level": {
-			func(_ context.Context, log *slog.Logger) { log.Debug("detail") },
+			func(ctx context.Context, log *slog.Logger) { log.DebugContext(ctx, "detail") },
 			nil,
 		},
 	}

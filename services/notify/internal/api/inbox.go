@@ -95,12 +95,15 @@ func (s *inboxServer) DeleteNotification(ctx context.Context, in *notifyv1.Delet
 	return &emptypb.Empty{}, nil
 }
 
-// recordTarget reads which record a request names, and for whom.
-func recordTarget(ctx context.Context, in interface {
+// recordRequest is a request about one record.
+type recordRequest interface {
 	GetId() string
 	GetOrganizationId() string
 	GetUserId() string
-}) (inbox.Target, error) {
+}
+
+// recordTarget reads which record a request names, and for whom.
+func recordTarget(ctx context.Context, in recordRequest) (inbox.Target, error) {
 	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
 	if err != nil {
 		return inbox.Target{}, err

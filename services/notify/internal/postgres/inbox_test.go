@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // accepted is a send of one in-app record.
-func accepted(t testing.TB, at inbox.Address) send.Accepted {
+func accepted(t *testing.T, at inbox.Address) send.Accepted {
 	t.Helper()
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -82,6 +82,7 @@ type walker struct {
 }
 
 func (w *walker) step(ctx context.Context, t *testing.T, random *rand.Rand, at inbox.Address) error {
+	t.Helper()
 	switch n := random.IntN(100); {
 	case n < 40:
 		w.stored.Add(1)

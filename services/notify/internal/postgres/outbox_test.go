@@ -14,8 +14,6 @@ import (
 	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/notify/migrations"
-	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -126,34 +124,6 @@ func TestSchemaGuardsStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if _, err := pool.Exec(t.Context(), statement); err == nil {
 				t.Error("the schema took it")
-			}
-		})
-	}
-}
-
-// A database that is away is the caller's to retry, and its text stays inside.
-func TestDatabaseAway(t *testing.T) {
-	pool, err := pgdb.Open(t.Context(), pgdb.Options{URL: testkit.PostgresURL(t, migrations.FS), MaxConns: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	outbox, inboxes := postgres.NewOutbox(pool), postgres.NewInboxes(pool)
-	at := inbox.Address{Organization: "acme"}
-	calls := map[string]func() error{
-		"accept": func() error { _, err := outbox.Accept(t.Context(), accepted(t, at)); return err },
-		"list":   func() error { _, err := inboxes.List(t.Context(), inbox.Query{Inbox: at, Limit: 1}); return err },
-		"unread": func() error { _, err := inboxes.Unread(t.Context(), at); return err },
-	}
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) {
-			var pid int
-			if err := pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-				t.Fatal(err)
-			}
-			execute(t, testkit.Postgres(t, nil), "SELECT pg_terminate_backend($1, 5000)", pid)
-			if e := apierr.From(call()); e == nil || e.Kind != apierr.KindUnavailable || e.RetryAfter == 0 {
-				t.Errorf("error = %v, want unavailable with a time to wait", e)
 			}
 		})
 	}

@@ -1,0 +1,275 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/platform/testkit"
+)
+
+// fakeStore applies batches as the database does: a batch counts only if its
+// writer moves forward.
+type fakeStore struct {
+	mu     sync.Mutex
+	seqs   map[string]int64
+	totals map[string]int64 // by key
+	// fate decides what becomes of the next batch: whether it is applied, and
+	// what the caller hears.
+	fate func() (applied bool, err error)
+}
+
+func newStore() *fakeStore {
+	return &fakeStore{seqs: map[string]int64{}, totals: map[string]int64{}, fate: func() (bool, error) { return true, nil }}
+}
+
+func (s *fakeStore) Apply(_ context.Context, batch Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	applied, err := s.fate()
+	if applied && batch.Seq > s.seqs[batch.Writer] {
+		s.seqs[batch.Writer] = batch.Seq
+		for _, c := range batch.Counts {
+			s.totals[c.Key] += c.Count
+		}
+	}
+	return err
+}
+
+func (s *fakeStore) behave(fate func() (bool, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fate = fate
+}
+
+func (s *fakeStore) total() (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.totals {
+		n += t
+	}
+	return n
+}
+
+var errAway = errors.New("connection lost")
+
+func away() (bool, error) { return false, errAway }
+
+// now fails, or not.
+func now(well bool) (bool, error) {
+	if well {
+		return true, nil
+	}
+	return away()
+}
+
+// start runs a meter until stop is called, which also closes its spool.
+func start(t *testing.T, store Store, dir string) (m *Meter, stop func()) {
+	t.Helper()
+	spool, err := OpenSpool(dir, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = New(store, spool, testkit.Logger(t))
+	ctx, cancel := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = m.Write(ctx) })
+	loops.Go(func() { _ = m.Replay(ctx) })
+	return m, sync.OnceFunc(func() {
+		cancel()
+		loops.Wait()
+		if err := spool.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// call counts n successes from several goroutines.
+func call(t *testing.T, m *Meter, n int) {
+	t.Helper()
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for j := range n / 8 {
+				key := "key_" + string(rune('a'+(i+j)%5))
+				if err := m.Count("org-1", key, "llm_requests", time.Now())(); err != nil {
+					t.Errorf("not counted: %v", err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// drained waits until the spool has nothing left; the test's own limit ends it.
+func drained(m *Meter) {
+	for !m.spool.Empty() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestCountsExactly(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	fates := map[string]func() (bool, error){
+		"well":                func() (bool, error) { return true, nil },
+		"away":                away,
+		"committed, unheard":  func() (bool, error) { return true, errAway },
+		"fails now and then":  func() (bool, error) { return now(rand.N(4) > 0) },
+		"unheard now or then": func() (bool, error) { return true, []error{nil, errAway}[rand.N(2)] },
+	}
+	for name, fate := range fates {
+		t.Run(name, func(t *testing.T) {
+			store := newStore()
+			store.behave(fate)
+			m, stop := start(t, store, t.TempDir()+"/spool")
+			defer stop()
+			call(t, m, 800)
+			store.behave(func() (bool, error) { return true, nil })
+			drained(m)
+			call(t, m, 80)
+			if got := store.total(); got != 880 {
+				t.Errorf("counted %d, want 880", got)
+			}
+		})
+	}
+}
+
+// A process that ends while the database is away leaves its counts to the next,
+// also when its last line was cut off in the middle.
+func TestNextProcessTakesOver(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	store := newStore()
+	m, stop := start(t, store, dir)
+	call(t, m, 80)
+	store.behave(func() (bool, error) { return true, errAway }) // one batch counted, and on disk as well
+	call(t, m, 8)
+	store.behave(away)
+	call(t, m, 72)
+	stop()
+
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if len(files) != 1 {
+		t.Fatalf("left behind: %v", files)
+	}
+	file, err := os.OpenFile(files[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(`deadbeef {"w":"x","s":9,"c":[{"o":"`); err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+
+	// Two processes start at once; each batch is still counted once.
+	store.behave(func() (bool, error) { return true, nil })
+	_, stopA := start(t, store, dir)
+	_, stopB := start(t, store, dir)
+	for store.total() < 160 {
+		time.Sleep(time.Millisecond)
+	}
+	stopA()
+	stopB()
+	if got := store.total(); got != 160 {
+		t.Errorf("counted %d, want 160", got)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 0 {
+		t.Errorf("left behind: %v", files)
+	}
+}
+
+func TestFullSpoolRefuses(t *testing.T) {
+	spool, err := OpenSpool(t.TempDir()+"/spool", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := New(newStore(), spool, testkit.Logger(t))
+	if err := m.Admit(); err != nil {
+		t.Errorf("refused with an empty spool: %v", err)
+	}
+	batch := Batch{Writer: "w", Seq: 1, Counts: []Count{{Counter{"org-1", "key_1", "deliveries", time.Unix(0, 0).UTC()}, 3}}}
+	if err := spool.Append(batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Admit(); err == nil {
+		t.Error("let in with a full spool")
+	}
+	batch.Seq = 2 // calls under way are still kept
+	if err := spool.Append(batch); err != nil {
+		t.Error(err)
+	}
+	for want := int64(1); want <= 2; want++ {
+		got, done, err := spool.Next()
+		if err != nil || done() != nil {
+			t.Fatal(err)
+		}
+		batch.Seq = want
+		if diff := cmp.Diff(batch, got); diff != "" {
+			t.Errorf("batch %d (-want +got):\n%s", want, diff)
+		}
+	}
+	if err := m.Admit(); err != nil {
+		t.Errorf("refused with the spool empty again: %v", err)
+	}
+}
+
+func TestSpoolFolderOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSpool(dir, 1); err == nil {
+		t.Error("took a folder that anyone may write to")
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSpool(link, 1); err == nil {
+		t.Error("followed a link")
+	}
+}
+
+// A call that outlives the meter is told, and doesn't hang.
+func TestCountAfterStop(t *testing.T) {
+	m, stop := start(t, newStore(), t.TempDir()+"/spool")
+	stop()
+	if err := m.Count("o", "k", "m", time.Now())(); err == nil {
+		t.Error("counted by a meter that has stopped")
+	}
+}
+
+func FuzzSpoolLine(f *testing.F) {
+	line, err := encode(Batch{Writer: "w", Seq: 1, Counts: []Count{{Counter{"o", "k", "m", time.Unix(60, 0).UTC()}, 2}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(line))
+	f.Add(string(line[:len(line)-1]))
+	f.Add("00000000 \n")
+	f.Add("\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		batch, length, err := decodeAt(strings.NewReader(text), 0)
+		if err != nil {
+			return
+		}
+		if length < 10 || length > len(text) || text[length-1] != '\n' {
+			t.Errorf("length %d of %q", length, text)
+		}
+		again, err := encode(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, _, err := decodeAt(strings.NewReader(string(again)), 0); err != nil || cmp.Diff(batch, back) != "" {
+			t.Errorf("%q doesn't survive a round trip: %v", text, err)
+		}
+	})
+}

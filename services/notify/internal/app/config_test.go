@@ -1,0 +1,76 @@
+package app
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/platform/config"
+)
+
+const (
+	database = "NOTIFY_DATABASE_URL_FILE=/run/db"
+	tokens   = "NOTIFY_SERVICE_TOKENS_FILE=/run/tokens"
+)
+
+func TestLoad(t *testing.T) {
+	tests := map[string]struct {
+		environ []string
+		err     string // part of the error, or "" for none
+	}{
+		"least":                   {[]string{database, tokens}, ""},
+		"no database":             {[]string{tokens}, "NOTIFY_DATABASE_URL_FILE: required"},
+		"no tokens":               {[]string{database}, "NOTIFY_SERVICE_TOKENS_FILE: required"},
+		"auth off on loopback":    {[]string{database, "NOTIFY_AUTH_DISABLED=true", "NOTIFY_HTTP_LISTEN=127.0.0.1:1", "NOTIFY_GRPC_LISTEN=[::1]:2"}, ""},
+		"auth off to the world":   {[]string{database, "NOTIFY_AUTH_DISABLED=true"}, "NOTIFY_AUTH_DISABLED: only with"},
+		"auth off, half loopback": {[]string{database, "NOTIFY_AUTH_DISABLED=true", "NOTIFY_HTTP_LISTEN=127.0.0.1:1"}, "NOTIFY_AUTH_DISABLED: only with"},
+		"negative grace":          {[]string{database, tokens, "NOTIFY_DRAIN_GRACE=-1s"}, "must not be negative"},
+		"misspelt":                {[]string{database, tokens, "NOTIFY_WEB_PUSH_ENABELD=true"}, "did you mean NOTIFY_WEB_PUSH_ENABLED?"},
+		"bad targets":             {[]string{database, tokens, "NOTIFY_ALLOW_TARGETS=x"}, "NOTIFY_ALLOW_TARGETS"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := Load(tt.environ)
+			switch {
+			case tt.err == "" && err != nil:
+				t.Error(err)
+			case tt.err != "" && (err == nil || cfg != nil || !strings.Contains(err.Error(), tt.err)):
+				t.Errorf("error = %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+func TestPrint(t *testing.T) {
+	cfg, err := Load([]string{database, tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Print(&b, cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"NOTIFY_DATABASE_URL_FILE=/run/db\n", "NOTIFY_WEB_PUSH_ENABLED=false\n"} {
+		if !strings.Contains(b.String(), line) {
+			t.Errorf("configuration lacks %q:\n%s", line, b.String())
+		}
+	}
+}
+
+func TestReadmeListsTheSettings(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const marker = "<!-- settings -->\n"
+	parts := strings.Split(string(readme), marker)
+	if len(parts) != 3 {
+		t.Fatalf("README.md has %d settings markers, want 2", len(parts)-1)
+	}
+	if diff := cmp.Diff(config.Table(prefix, Config{}), strings.TrimSpace(parts[1])+"\n"); diff != "" {
+		t.Errorf("settings in README.md (-want +got):\n%s", diff)
+	}
+}
