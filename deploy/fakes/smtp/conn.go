@@ -16,6 +16,7 @@ import (
 type listener struct {
 	net.Listener
 	server *Server
+	ctx    context.Context //nolint:containedctx // the life of the server, which Accept has no argument for
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -23,7 +24,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, leave := context.WithCancel(context.Background())
+	ctx, leave := context.WithCancel(l.ctx)
+	context.AfterFunc(ctx, func() { _ = raw.Close() })
 	return &conn{Conn: raw, server: l.server, ctx: ctx, leave: leave}, nil
 }
 

@@ -8,6 +8,7 @@
 package smtp
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -82,17 +83,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// Serve takes mail until Close. It returns nil after Close.
-func (s *Server) Serve(ln net.Listener) error {
-	if err := s.smtp.Serve(&listener{Listener: ln, server: s}); err != nil {
+// Serve takes mail until ctx ends, then closes the listener and all connections
+// and returns nil. A server serves once.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	stop := context.AfterFunc(ctx, func() {
+		// In this order: the library takes a closed listener for a failure
+		// unless it was told first.
+		_ = s.smtp.Close()
+		_ = ln.Close()
+	})
+	defer stop()
+	if err := s.smtp.Serve(&listener{Listener: ln, server: s, ctx: ctx}); err != nil {
 		return fmt.Errorf("smtp: %w", err)
 	}
 	return nil
-}
-
-// Close ends the listener and all connections.
-func (s *Server) Close() error {
-	return s.smtp.Close()
 }
 
 // Messages returns the newest accepted mails, at most limit, oldest first.

@@ -40,12 +40,11 @@ func start(t *testing.T, rules ...fault.Rule) (srv *Server, address string, pool
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(ln) }()
+	go func() { done <- srv.Serve(ctx, ln) }()
 	t.Cleanup(func() {
-		if err := srv.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		stop()
 		if err := <-done; err != nil {
 			t.Errorf("Serve: %v", err)
 		}
@@ -193,7 +192,7 @@ func TestAfter421TheConnectionIsClosed(t *testing.T) {
 	}
 }
 
-func TestDelayEndsWhenTheServerCloses(t *testing.T) {
+func TestADelayHoldsTheReplyUntilTheServerStops(t *testing.T) {
 	srv, address, _ := start(t, fault.Rule{Match: fault.Match{Method: "MAIL"}, Action: fault.Action{DelayMS: 600_000}})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

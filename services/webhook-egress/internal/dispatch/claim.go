@@ -109,6 +109,9 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	if err != nil {
 		return none, err
 	}
+	if len(flows)+len(organizations) > 0 {
+		claimed.Next = -1 // It may be that of a flow that was passed over.
+	}
 	return claimed, nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -124,7 +123,6 @@ type Engine struct {
 	settle  *batch.Group[Result, bool]
 	wake    chan struct{}
 	abandon chan struct{}
-	leaving atomic.Bool
 	once    sync.Once
 	meters  *meters
 }
@@ -207,7 +205,6 @@ const drainReserve = 2 * time.Second
 // to end, the rest is abandoned without costing an attempt. All leases are
 // given back, so that another replica goes on at once.
 func (e *Engine) Drain(ctx context.Context) error {
-	e.leaving.Store(true)
 	empty := e.room.close()
 	patience := ctx
 	if deadline, ok := ctx.Deadline(); ok {

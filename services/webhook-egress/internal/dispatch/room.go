@@ -40,6 +40,8 @@ type room struct {
 	// backlog holds flows with due rows in the store: their new deliveries queue
 	// up behind those instead of overtaking them.
 	backlog map[int64]struct{}
+	// starved: a claim found no free slot.
+	starved bool
 	closed  bool
 	empty   chan struct{} // closed when the room is closed and nobody is left
 }
@@ -99,7 +101,9 @@ func (r *room) give(flow delivery.Flow, n int) bool {
 		delete(r.organizations, flow.Organization)
 	}
 	r.signal()
-	return len(r.backlog) > 0
+	wanted := r.starved || len(r.backlog) > 0
+	r.starved = false
+	return wanted
 }
 
 // waiting notes that the flow has due rows in the store, drained that it has none.
@@ -134,6 +138,7 @@ func (r *room) full() (flows []int64, organizations []string, free int) {
 	if r.closed {
 		return flows, organizations, 0
 	}
+	r.starved = r.total >= r.limits.Total
 	return flows, organizations, r.limits.Total - r.total
 }
 

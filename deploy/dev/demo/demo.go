@@ -1,0 +1,94 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// show is one run of the demo.
+type show struct {
+	*Screen
+
+	env      Env
+	receiver string // base URL of the webhook receiver
+	http     *http.Client
+	expected map[string]int64 // calls made, by the metric that counts them
+}
+
+// job is one thing that the house does. It prints as it goes and fails when
+// something isn't as it must be.
+type job struct {
+	title, route string
+	run          func(*show, context.Context) error
+}
+
+var jobs = []job{
+	{"A question to a model", "POST /product/v1/ai/chat", (*show).chat},
+	{"The answer as a stream", "POST /product/v1/ai/chat, stream", (*show).stream},
+	{"A signed webhook", "POST /product/v1/webhooks/deliveries", (*show).deliver},
+	{"An in-app notification", "POST /product/v1/notifications/send", (*show).notify},
+}
+
+var errNotRight = errors.New("not everything came back right")
+
+// Run does the main jobs against the running stack whose state is in a folder.
+// Its error is nil only when everything came back right.
+func Run(ctx context.Context, screen *Screen, state string) error {
+	env, err := ReadEnv(EnvFile(state))
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("there is no stack to show: start one with `make run` in another terminal")
+	}
+	if err != nil {
+		return err
+	}
+	receiver, err := os.ReadFile(ReceiverFile(state))
+	if err != nil {
+		return fmt.Errorf("find the webhook receiver: %w", err)
+	}
+	transport := &http.Transport{} // its own, and no proxy: the stack is on this machine
+	defer transport.CloseIdleConnections()
+	s := &show{
+		Screen:   screen,
+		env:      env,
+		receiver: strings.TrimSpace(string(receiver)),
+		http:     &http.Client{Transport: transport},
+		expected: map[string]int64{},
+	}
+	return s.all(ctx)
+}
+
+func (s *show) all(ctx context.Context) error {
+	begun := time.Now()
+	before, err := s.usage(ctx)
+	if err != nil {
+		return fmt.Errorf("read the counters at %s: %w", s.env.EdgeURL, err)
+	}
+	s.Line("%s  organization %s, edge %s", s.Strong("Switchyard"), s.env.OrganizationID, s.env.EdgeURL)
+	wrong := 0
+	for i, j := range jobs {
+		s.Head(fmt.Sprintf("%d. %s", i+1, j.title), j.route)
+		wrong += s.verdict(j.run(s, ctx))
+	}
+	s.Head(fmt.Sprintf("%d. What is billed", len(jobs)+1), "GET /admin/v1/usage")
+	wrong += s.verdict(s.bill(ctx, before))
+
+	s.Line("")
+	if wrong > 0 {
+		return fmt.Errorf("%w: %d of %d", errNotRight, wrong, len(jobs)+1)
+	}
+	s.Good("everything came back right, in %s", span(time.Since(begun)))
+	return nil
+}
+
+func (s *show) verdict(err error) (wrong int) {
+	if err == nil {
+		return 0
+	}
+	s.Bad("%v", err)
+	return 1
+}

@@ -1,0 +1,148 @@
+// Package demo shows a newcomer what the house does: it writes the settings
+// that a running stack can be reached with, the lines to paste, and it runs the
+// main jobs against the stack and tells what came back.
+package demo
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Env is how a running stack is reached: the settings file that `make run`
+// writes for people, tests and shells.
+type Env struct {
+	EdgeURL          string
+	GatewayURL       string
+	WebhookEgressURL string
+	NotifyURL        string
+
+	GatewayGRPC       string // host:port
+	WebhookEgressGRPC string
+	NotifyGRPC        string
+
+	AIKey            string // product keys of the edge
+	WebhooksKey      string
+	NotificationsKey string
+
+	ServiceToken  string // tokens of the capability face
+	OperatorToken string
+	SupportToken  string
+
+	OrganizationID string
+	WebhookSecret  string // signs the organization's deliveries
+}
+
+type variable struct {
+	name  string
+	value *string
+}
+
+// variables are the names of the file, in its order.
+func (e *Env) variables() []variable {
+	return []variable{
+		{"EDGE_URL", &e.EdgeURL},
+		{"GATEWAY_URL", &e.GatewayURL},
+		{"WEBHOOK_EGRESS_URL", &e.WebhookEgressURL},
+		{"NOTIFY_URL", &e.NotifyURL},
+		{"GATEWAY_GRPC", &e.GatewayGRPC},
+		{"WEBHOOK_EGRESS_GRPC", &e.WebhookEgressGRPC},
+		{"NOTIFY_GRPC", &e.NotifyGRPC},
+		{"AI_KEY", &e.AIKey},
+		{"WEBHOOKS_KEY", &e.WebhooksKey},
+		{"NOTIFICATIONS_KEY", &e.NotificationsKey},
+		{"SERVICE_TOKEN", &e.ServiceToken},
+		{"OPERATOR_TOKEN", &e.OperatorToken},
+		{"SUPPORT_TOKEN", &e.SupportToken},
+		{"ORGANIZATION_ID", &e.OrganizationID},
+		{"WEBHOOK_SECRET", &e.WebhookSecret},
+	}
+}
+
+// ReadEnv reads the settings file. All of its names must be there.
+func ReadEnv(path string) (Env, error) {
+	file, err := os.Open(path) //nolint:gosec // the stack's own file
+	if err != nil {
+		return Env{}, err
+	}
+	defer func() { _ = file.Close() }()
+	e, err := parseEnv(file)
+	if err != nil {
+		return Env{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return e, nil
+}
+
+func parseEnv(text io.Reader) (Env, error) {
+	values := map[string]string{}
+	lines := bufio.NewScanner(text)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return Env{}, fmt.Errorf("not NAME=value: a line of %d characters", len(line)) // it may be a secret
+		}
+		values[name] = value
+	}
+	if err := lines.Err(); err != nil {
+		return Env{}, err
+	}
+	var e Env
+	for _, v := range e.variables() {
+		value, ok := values[v.name]
+		if !ok {
+			return Env{}, fmt.Errorf("%s is missing", v.name)
+		}
+		*v.value = value
+	}
+	return e, nil
+}
+
+// Write replaces the settings file at once; only its owner can read it.
+func (e *Env) Write(path string) error {
+	text, err := e.render()
+	if err != nil {
+		return err
+	}
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+func (e *Env) render() (string, error) {
+	var text strings.Builder
+	for _, v := range e.variables() {
+		if !plain(*v.value) {
+			return "", fmt.Errorf("%s: %w", v.name, errNotPlain)
+		}
+		fmt.Fprintf(&text, "%s=%s\n", v.name, *v.value)
+	}
+	return text.String(), nil
+}
+
+var errNotPlain = errors.New("a shell would not read the value as it is")
+
+// plain tells whether a shell takes a value as it is, without quotes.
+func plain(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !slices.Contains([]rune("_-./:=+@%[]"), r)
+	})
+}
+
+// ReceiverFile holds the base URL of the webhook receiver that stands in for a
+// customer's, beside the settings file.
+func ReceiverFile(state string) string { return filepath.Join(state, "receiver.url") }
+
+// EnvFile is the settings file of a stack.
+func EnvFile(state string) string { return filepath.Join(state, "demo.env") }

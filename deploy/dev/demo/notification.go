@@ -1,0 +1,98 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const metricNotification = "notifications_sent"
+
+const (
+	reader        = "ann" // whose inbox the demo fills
+	inboxPatience = 10 * time.Second
+)
+
+type record struct {
+	NotificationID string    `json:"notification_id"`
+	Subject        string    `json:"subject"`
+	Message        string    `json:"message"`
+	Read           bool      `json:"read"`
+	CreatedAt      time.Time `json:"created_at"`
+}
+
+type inbox struct {
+	Notifications []record `json:"notifications"`
+	Unread        int      `json:"unread_count"`
+}
+
+func (s *show) notify(ctx context.Context) error {
+	const subject, message = "Your order is paid", "It leaves the warehouse tomorrow."
+	body, _ := json.Marshal(map[string]any{ // strings: it can't fail
+		"channels": []string{"in_app"}, "subject": subject, "message": message,
+		"target": map[string]string{"user_id": reader},
+	})
+	before, err := s.inbox(ctx)
+	if err != nil {
+		return err
+	}
+	s.sent("in_app to %s: %q", reader, subject)
+	a, err := s.do(ctx, call{
+		method: http.MethodPost, url: s.env.EdgeURL + "/product/v1/notifications/send", bearer: s.env.NotificationsKey, body: string(body),
+	})
+	if err != nil {
+		return err
+	}
+	var accepted struct {
+		ID       string   `json:"notification_id"`
+		Channels []string `json:"accepted_channels"`
+	}
+	if err := a.decode(http.StatusAccepted, &accepted); err != nil {
+		return err
+	}
+	s.expected[metricNotification]++
+	s.got(a.took, "%d accepted for %s, notification %s", a.status, strings.Join(accepted.Channels, ", "), accepted.ID)
+
+	got, after, err := s.arrived(ctx, accepted.ID)
+	if err != nil {
+		return err
+	}
+	s.fact("inbox", "%s: %s %s", s.Strong(got.Subject), got.Message, s.Faint(got.CreatedAt.Local().Format(time.TimeOnly)))
+	s.fact("unread", "%d, before it was %d", after.Unread, before.Unread)
+	switch {
+	case got.Subject != subject || got.Message != message:
+		return errors.New("the record isn't what was sent")
+	case got.Read:
+		return errors.New("nobody read it, yet it counts as read")
+	case after.Unread <= before.Unread: // others may be writing to her too
+		return fmt.Errorf("the unread count is %d, before it was %d", after.Unread, before.Unread)
+	}
+	return nil
+}
+
+func (s *show) inbox(ctx context.Context) (inbox, error) {
+	var box inbox
+	err := s.get(ctx, s.env.NotifyURL+"/v1/notifications?user_id="+reader, &box)
+	return box, err
+}
+
+// arrived waits for a notification in the inbox.
+func (s *show) arrived(ctx context.Context, id string) (got record, box inbox, err error) {
+	err = until(ctx, inboxPatience, "the notification in the inbox", func(ctx context.Context) (bool, error) {
+		var err error
+		if box, err = s.inbox(ctx); err != nil {
+			return false, err
+		}
+		i := slices.IndexFunc(box.Notifications, func(r record) bool { return r.NotificationID == id })
+		if i >= 0 {
+			got = box.Notifications[i]
+		}
+		return i >= 0, nil
+	})
+	return got, box, err
+}

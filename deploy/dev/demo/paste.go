@@ -1,0 +1,56 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Paste is something to try by hand: commands that work as they are.
+type Paste struct {
+	Title string
+	Do    string // a shell command
+	See   string // one that shows what came of it; "" where the answer does
+}
+
+// Pastes are the three main jobs through the edge. envFile is read by the one
+// that needs a token, so that no token is shown.
+func Pastes(e Env, receiver, envFile string) []Paste {
+	return []Paste{
+		{
+			Title: "A chat completion, streamed",
+			Do: curl(e.EdgeURL+"/product/v1/ai/chat", e.AIKey, "-N ",
+				`{"model":"sandbox","messages":[{"role":"user","content":"Hello, who are you?"}],"stream":true}`),
+		},
+		{
+			Title: "A signed webhook, and what arrived at the receiver",
+			Do: curl(e.EdgeURL+"/product/v1/webhooks/deliveries", e.WebhooksKey, "",
+				`{"url":"`+receiver+`/hooks/demo","event_type":"order.paid","payload":{"order":"A-1001","total_cents":4200}}`),
+			See: "curl " + quote(receiver+"/_arrivals?limit=1"),
+		},
+		{
+			Title: "An in-app notification, and the inbox of its user",
+			Do: curl(e.EdgeURL+"/product/v1/notifications/send", e.NotificationsKey, "",
+				`{"channels":["in_app"],"subject":"Your order","message":"It is on its way.","target":{"user_id":"ann"}}`),
+			See: fmt.Sprintf("(. %s; curl -H \"Authorization: Bearer $SERVICE_TOKEN\" -H \"X-Organization-Id: $ORGANIZATION_ID\" \"$NOTIFY_URL/v1/notifications?user_id=ann\")",
+				quote(envFile)),
+		},
+	}
+}
+
+func curl(url, key, flags, body string) string {
+	return strings.Join([]string{
+		"curl " + flags + quote(url),
+		"-H " + quote("Authorization: Bearer "+key),
+		"-H " + quote("Content-Type: application/json"),
+		"-d " + quote(body),
+	}, " \\\n  ")
+}
+
+// quote makes one word of a text for a POSIX shell; what is a word already
+// stays as it is.
+func quote(text string) string {
+	if text != "" && plain(text) && !strings.ContainsAny(text, "[]") {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

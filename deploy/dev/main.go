@@ -1,0 +1,50 @@
+// Command dev runs Switchyard on this machine: the whole of it for people, or
+// just the stores for tests.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+const help = `use
+  dev run               start everything and keep it running until Ctrl-C
+  dev demo              run the main jobs against what "dev run" started
+  dev stores -- CMD …   run CMD with a throwaway Postgres and Redis
+                        (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)`
+
+var errHelp = errors.New(help)
+
+func main() {
+	err := run(os.Args[1:])
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		os.Exit(max(exit.ExitCode(), 1)) // of the command, which said itself what went wrong
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(args) == 0 {
+		return errHelp
+	}
+	switch command, rest := args[0], args[1:]; {
+	case command == "run" && len(rest) == 0:
+		// A second Ctrl-C doesn't wait for the drain.
+		return runStack(ctx, stop)
+	case command == "demo" && len(rest) == 0:
+		return runDemo(ctx)
+	case command == "stores" && len(rest) > 1 && rest[0] == "--":
+		return runStores(ctx, rest[1:])
+	}
+	return errHelp
+}

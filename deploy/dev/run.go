@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"switchyard.dev/deploy/dev/demo"
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// stopTimeout is more than the longest drain there is: the edge's, then that of
+// the services behind it.
+const stopTimeout = 75 * time.Second
+
+func screen() *demo.Screen { return demo.NewScreen(os.Stdout, os.Getenv) }
+
+func runDemo(ctx context.Context) error {
+	root, err := stack.FindRoot()
+	if err != nil {
+		return err
+	}
+	return demo.Run(ctx, screen(), filepath.Join(root, ".local"))
+}
+
+// runStack runs everything until ctx ends. Afterwards release gives signals
+// their usual meaning again: one more Ctrl-C ends this process, and the kernel
+// then asks what it started to end too.
+func runStack(ctx context.Context, release func()) error {
+	out := screen()
+	started := time.Now()
+	s, err := stack.Start(ctx, stack.Options{
+		Fixed:       true,
+		Durable:     true,
+		DatabaseURL: os.Getenv("SWITCHYARD_DATABASE_URL"),
+		RedisURL:    os.Getenv("SWITCHYARD_REDIS_URL"),
+		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook},
+		Progress:    func(line string) { out.Line("%s", line) },
+	})
+	if err != nil {
+		return err
+	}
+	env, err := prepare(ctx, s)
+	if err == nil {
+		welcome(out, s, env, time.Since(started))
+		wait(ctx, out, s)
+	}
+	release()
+	out.Line("\nStopping: requests in flight finish first (Ctrl-C again to stop at once)")
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	err = errors.Join(err, s.Stop(stopping))
+	if err == nil {
+		out.Line("Stopped")
+	}
+	return err
+}
+
+// prepare makes the demo keys and writes the settings file.
+func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
+	path := demo.EnvFile(s.State())
+	before, err := demo.ReadEnv(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		before = demo.Env{} // not to be read: it is written anew
+	}
+	env := demo.Env{
+		EdgeURL:          s.URL(string(stack.Edge)),
+		GatewayURL:       s.URL(string(stack.Gateway)),
+		WebhookEgressURL: s.URL(string(stack.WebhookEgress)),
+		NotifyURL:        s.URL(string(stack.Notify)),
+
+		GatewayGRPC:       s.GRPC(string(stack.Gateway)),
+		WebhookEgressGRPC: s.GRPC(string(stack.WebhookEgress)),
+		NotifyGRPC:        s.GRPC(string(stack.Notify)),
+
+		ServiceToken:  s.Secrets().Service,
+		OperatorToken: s.Secrets().Operator,
+		SupportToken:  s.Secrets().Support,
+
+		OrganizationID: stack.Organization,
+		WebhookSecret:  s.Secrets().Webhook,
+	}
+	for _, key := range []struct {
+		known, into *string
+		request     stack.Key
+		path        string // of a route of its product
+	}{
+		{&before.AIKey, &env.AIKey, stack.Key{Product: "ai", Permission: "read", Name: "demo-ai"}, "/product/v1/ai/chat"},
+		{&before.WebhooksKey, &env.WebhooksKey, stack.Key{Product: "webhooks", Permission: "write", Name: "demo-webhooks"}, "/product/v1/webhooks/deliveries"},
+		{&before.NotificationsKey, &env.NotificationsKey, stack.Key{Product: "notifications", Permission: "write", Name: "demo-notifications"}, "/product/v1/notifications/send"},
+	} {
+		key.request.Organization = stack.Organization
+		if *key.into, err = s.EnsureKey(ctx, *key.known, key.path, key.request); err != nil {
+			return env, err
+		}
+	}
+	if err := os.WriteFile(demo.ReceiverFile(s.State()), []byte(s.FakeURL(stack.FakeWebhook)+"\n"), 0o600); err != nil {
+		return env, err
+	}
+	return env, env.Write(path)
+}
+
+// welcome says where everything is and what to try.
+func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration) {
+	out.Line("\n%s runs, after %.1f s. Ctrl-C drains and stops it.\n", out.Strong("Switchyard"), took.Seconds())
+	for _, service := range []stack.Service{stack.Edge, stack.Gateway, stack.WebhookEgress, stack.Notify} {
+		grpc := ""
+		if address := s.GRPC(string(service)); address != "" {
+			grpc = "   gRPC " + address
+		}
+		out.Line("  %-17s %s%s", service, s.URL(string(service)), grpc)
+	}
+	receiver := s.FakeURL(stack.FakeWebhook)
+	out.Line("  %-17s %s   what arrived: %s/_arrivals", "webhook receiver", receiver, receiver)
+	out.Line("  %-17s %s   an OpenAI- and Anthropic-like server to point the gateway at", "fake provider", s.FakeURL(stack.FakeProvider))
+	envFile := demo.EnvFile(s.State())
+	out.Line("\n  logs      %s", filepath.Join(s.State(), "log"))
+	out.Line("  settings  %s (URLs, keys and tokens, for a shell to source)", envFile)
+
+	out.Line("\nThree things to try from another terminal, or `make demo` for all of them:")
+	for i, p := range demo.Pastes(env, receiver, envFile) {
+		out.Head(fmt.Sprintf("%d. %s", i+1, p.Title), "")
+		out.Line("%s", p.Do)
+		if p.See != "" {
+			out.Line("%s", p.See)
+		}
+	}
+}
+
+// wait returns when ctx ends. Meanwhile it tells of members that end by
+// themselves.
+func wait(ctx context.Context, out *demo.Screen, s *stack.Stack) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case exit := <-s.Exits():
+			out.Line("")
+			out.Bad("%s ended by itself (%s); everything else keeps running. The end of %s:", exit.Name, exit.How(), exit.Log)
+			for line := range strings.Lines(exit.Tail) {
+				out.Line("    %s", strings.TrimRight(line, "\n"))
+			}
+		}
+	}
+}

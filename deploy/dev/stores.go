@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
+)
+
+const storesTimeout = 20 * time.Second
+
+// runStores runs a command with a Postgres and a Redis that nobody else uses and
+// whose data is gone afterwards.
+func runStores(ctx context.Context, command []string) (err error) {
+	dir, err := store.Temporary()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	stores, err := store.Start(ctx, store.Options{
+		Dir:      dir,
+		Cache:    cache(dir),
+		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), storesTimeout)
+		defer cancel()
+		err = errors.Join(err, stores.Stop(stopping))
+	}()
+	return execute(ctx, command, append(os.Environ(),
+		"SWITCHYARD_TEST_DATABASE_URL="+stores.DatabaseURL,
+		"SWITCHYARD_TEST_REDIS_URL="+stores.RedisURL,
+	))
+}
+
+// cache is the repository's, or one that ends with the servers outside of it.
+func cache(dir string) string {
+	root, err := stack.FindRoot()
+	if err != nil {
+		return filepath.Join(dir, "cache")
+	}
+	return filepath.Join(root, ".local", "cache")
+}
+
+// execute runs the command in the foreground. A Ctrl-C reaches it by itself,
+// other ends are passed on; the servers stay until it is gone.
+func execute(ctx context.Context, command, env []string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // what the user asked for
+	cmd.Env = env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = storesTimeout
+	return cmd.Run()
+}

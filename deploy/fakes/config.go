@@ -1,0 +1,84 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// config is what the flags say. An empty address leaves that fake out.
+type config struct {
+	provider, webhook, slack, push, smtp, smtpControl, tarpit string
+
+	webhookSecrets []string
+	verbose        bool
+	// tls names the HTTP fakes that are served over TLS.
+	tls      []string
+	tlsHosts []string
+	caFile   string
+}
+
+// httpFakes can be named in --tls.
+var httpFakes = []string{"provider", "webhook", "slack", "push"}
+
+func parseConfig(args []string, help io.Writer) (config, error) {
+	var cfg config
+	var secret, secretFile, overTLS, hosts string
+	flags := flag.NewFlagSet("fakes", flag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.StringVar(&cfg.provider, "provider", "127.0.0.1:8190", "`address` of the AI provider; empty leaves it out, as for the others")
+	flags.StringVar(&cfg.webhook, "webhook", "127.0.0.1:8191", "`address` of the webhook receiver")
+	flags.StringVar(&cfg.slack, "slack", "127.0.0.1:8192", "`address` of Slack")
+	flags.StringVar(&cfg.push, "push", "127.0.0.1:8193", "`address` of the web push service")
+	flags.StringVar(&cfg.smtp, "smtp", "127.0.0.1:8194", "`address` of the mail server")
+	flags.StringVar(&cfg.smtpControl, "smtp-control", "127.0.0.1:8195", "HTTP `address` of the mail server's script and messages")
+	flags.StringVar(&cfg.tarpit, "tarpit", "", "`address` that takes connections and never answers (default none)")
+	flags.StringVar(&secret, "webhook-secret", "", "`secret` that webhook signatures are checked with")
+	flags.StringVar(&secretFile, "webhook-secret-file", "", "`file` with such secrets, one a line")
+	flags.BoolVar(&cfg.verbose, "verbose", false, "log a line for each webhook arrival")
+	flags.StringVar(&overTLS, "tls", "", "comma `list` of the fakes to serve over TLS: "+strings.Join(httpFakes, ", "))
+	flags.StringVar(&hosts, "tls-hosts", "", "comma `list` of further host names for the certificate")
+	flags.StringVar(&cfg.caFile, "ca-file", "", "`file` to write the certificate to, for clients to trust")
+	if err := flags.Parse(args); err != nil {
+		return config{}, err
+	}
+	if flags.NArg() > 0 {
+		return config{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	cfg.tls, cfg.tlsHosts = split(overTLS), split(hosts)
+	for _, name := range cfg.tls {
+		if !slices.Contains(httpFakes, name) {
+			return config{}, fmt.Errorf("--tls: %q is not one of %s", name, strings.Join(httpFakes, ", "))
+		}
+	}
+	var err error
+	cfg.webhookSecrets, err = readSecrets(secret, secretFile)
+	return cfg, err
+}
+
+func readSecrets(secret, file string) ([]string, error) {
+	var secrets []string
+	if secret != "" {
+		secrets = append(secrets, secret)
+	}
+	if file == "" {
+		return secrets, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-secret-file: %w", err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if line = strings.TrimSpace(line); line != "" {
+			secrets = append(secrets, line)
+		}
+	}
+	return secrets, nil
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}

@@ -1,0 +1,410 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+const token = "service-token-that-stays-inside"
+
+// edge serves a relay in front of a service, as package api does.
+type edge struct {
+	URL     string
+	client  *http.Client
+	counted atomic.Int64
+	// settle is what a success has to wait for.
+	settle func() error
+	errs   chan error
+}
+
+func serve(t *testing.T, service http.Handler, change ...func(*proxy.Call)) *edge {
+	t.Helper()
+	upstream := httptest.NewServer(service)
+	t.Cleanup(upstream.Close)
+	return relayTo(t, upstream.URL, change...)
+}
+
+func relayTo(t testing.TB, upstream string, change ...func(*proxy.Call)) *edge {
+	t.Helper()
+	target, err := url.Parse(upstream + "/v1/llm/chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := proxy.Transport()
+	relay := proxy.New(transport, secret.New(token), 1<<20)
+	e := &edge{settle: func() error { return nil }, errs: make(chan error, 64)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := proxy.Call{
+			Target: target, Timeout: time.Minute, Organization: "org-1", Key: "key_1",
+			Inject:    func(h http.Header) { h.Set("Traceparent", "of-the-edge") },
+			Succeeded: func() func() error { e.counted.Add(1); return e.settle },
+		}
+		for _, c := range change {
+			c(&call)
+		}
+		err := relay.Do(w, r, call)
+		select {
+		case e.errs <- err:
+		default:
+		}
+		if errors.Is(err, proxy.ErrCut) {
+			panic(http.ErrAbortHandler)
+		}
+		if err != nil {
+			w.WriteHeader(apierr.From(err).Kind.HTTPStatus())
+			_, _ = io.WriteString(w, string(apierr.From(err).Reason))
+		}
+	}))
+	e.URL, e.client = server.URL, server.Client()
+	t.Cleanup(func() { server.Close(); transport.CloseIdleConnections() })
+	return e
+}
+
+func (e *edge) post(t *testing.T, body io.Reader, header http.Header) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.URL+"/product/v1/ai/chat?secret=1", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	answer, err := e.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer
+}
+
+func text(t *testing.T, r io.Reader) string {
+	t.Helper()
+	all, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
+}
+
+func TestHeadersIn(t *testing.T) {
+	var got http.Header
+	var line string
+	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, line = r.Header, r.Method+" "+r.RequestURI+" "+fmt.Sprint(r.ContentLength, r.TransferEncoding)
+	}))
+	e.post(t, strings.NewReader(`{"a":1}`), http.Header{
+		"Authorization": {"Bearer swy_test_customer"}, "X-Organization-Id": {"org-of-somebody"}, "X-Key-Id": {"key_of_somebody"},
+		"X-Owner-Id": {"ann", "bob"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"},
+		"Accept": {"text/event-stream"}, "Content-Type": {"application/json"}, "Traceparent": {"of-the-customer"}, "Tracestate": {"t"},
+		"X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1"}, "Cookie": {"c"}, "X-Principal": {"root"}, "Connection": {"X-Owner-Id"},
+		"X-Api-Key": {"k"}, "Proxy-Authorization": {"p"}, "Te": {"trailers"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"curl"},
+		"Grpc-Metadata-X-Organization-Id": {"org-of-somebody"}, "X-Http-Method-Override": {"DELETE"},
+	})
+	want := http.Header{
+		"Authorization": {"Bearer " + token}, "X-Organization-Id": {"org-1"}, "X-Key-Id": {"key_1"},
+		"X-Owner-Id": {"ann"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"},
+		"Accept": {"text/event-stream"}, "Content-Type": {"application/json"}, "Traceparent": {"of-the-edge"},
+		"User-Agent": {"switchyard-edge"}, "Content-Length": {"7"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("headers at the service (-want +got):\n%s", diff)
+	}
+	if line != "POST /v1/llm/chat 7 []" {
+		t.Errorf("request at the service: %s", line)
+	}
+}
+
+func TestHeadersOut(t *testing.T) {
+	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Retry-After": "7", "Idempotent-Replayed": "true", "X-Switchyard-Model": "m",
+			"Etag": `"e"`, "Cache-Control": "no-store", "X-Request-Id": "req_of_the_service", "Server": "internal", "Set-Cookie": "s",
+			"X-Organization-Id": "org-1", "X-Key-Id": "key_1", "Authorization": "Bearer " + token, "Via": "10.0.0.1", "Location": "http://10.0.0.1/",
+			"Grpc-Metadata-X": "x", "Www-Authenticate": "Bearer", "Traceparent": "t", "Trailer": "X-T",
+		} {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"error":"rate_limited"}`)
+	}))
+	answer := e.post(t, strings.NewReader("{}"), nil)
+	answer.Header.Del("Date")
+	want := http.Header{
+		"Content-Type": {"application/json"}, "Retry-After": {"7"}, "Idempotent-Replayed": {"true"}, "X-Switchyard-Model": {"m"},
+		"Etag": {`"e"`}, "Cache-Control": {"no-store"},
+	}
+	if answer.ContentLength >= 0 {
+		want["Content-Length"] = []string{"24"}
+	}
+	if diff := cmp.Diff(want, answer.Header); diff != "" {
+		t.Errorf("headers at the customer (-want +got):\n%s", diff)
+	}
+	if body := text(t, answer.Body); answer.StatusCode != 429 || body != `{"error":"rate_limited"}` || e.counted.Load() != 0 {
+		t.Errorf("answer %d %s, counted %d", answer.StatusCode, body, e.counted.Load())
+	}
+}
+
+// The service sends each event only once the customer has the one before, and
+// the head before any: anything held back on the way stops the test for good.
+func TestStreamIsNotHeldBack(t *testing.T) {
+	received := make(chan struct{})
+	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		control := http.NewResponseController(w)
+		_ = control.Flush()
+		for i := range 5 {
+			select {
+			case <-received:
+			case <-r.Context().Done():
+				return
+			}
+			_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
+			_ = control.Flush()
+		}
+	}))
+	answer := e.post(t, strings.NewReader("{}"), nil)
+	lines := bufio.NewReader(answer.Body)
+	for i := range 5 {
+		received <- struct{}{}
+		line, err := lines.ReadString('\n')
+		if want := fmt.Sprintf("data: %d\n", i); err != nil || line != want {
+			t.Fatalf("line %q, %v; want %q", line, err, want)
+		}
+		_, _ = lines.ReadString('\n')
+	}
+	if e.counted.Load() != 1 {
+		t.Errorf("counted %d, want 1", e.counted.Load())
+	}
+}
+
+// The end of an answer waits for its count, whatever its form; if it can't be
+// counted, the customer doesn't get it whole.
+func TestAnswerWaitsForItsCount(t *testing.T) {
+	forms := map[string]http.HandlerFunc{
+		"known length": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "all of it") },
+		"empty":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"stream": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "all of it")
+			_ = http.NewResponseController(w).Flush()
+		},
+		"large": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000000")
+			_, _ = io.WriteString(w, strings.Repeat("x", 1e6))
+		},
+	}
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, form)
+			counted := make(chan struct{})
+			e.settle = func() error { <-counted; return nil }
+			whole := make(chan error, 1)
+			go func() {
+				answer, err := e.client.Post(e.URL, "application/json", strings.NewReader("{}"))
+				if err == nil {
+					_, err = io.ReadAll(answer.Body)
+					_ = answer.Body.Close()
+				}
+				whole <- err
+			}()
+			for e.counted.Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			select {
+			case err := <-whole:
+				t.Fatalf("complete before it was counted: %v", err)
+			case <-time.After(20 * time.Millisecond): // can only miss a failure, not make one up
+			}
+			close(counted)
+			if err := <-whole; err != nil {
+				t.Errorf("answer: %v", err)
+			}
+
+			e.settle = func() error { return errors.New("disk full") }
+			answer, err := e.client.Post(e.URL, "application/json", strings.NewReader("{}"))
+			if err == nil {
+				_, err = io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+			}
+			if err == nil {
+				t.Error("the customer got a whole answer that was never counted")
+			}
+		})
+	}
+}
+
+// A service that answers before it has read the request must not cost the
+// customer the answer.
+func TestEarlyAnswer(t *testing.T) {
+	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "suspended")
+	}))
+	body := strings.Repeat("x", 1<<20)
+	for range 200 {
+		answer := e.post(t, strings.NewReader(body), nil)
+		if got := text(t, answer.Body); answer.StatusCode != http.StatusForbidden || got != "suspended" {
+			t.Fatalf("answer %d %q", answer.StatusCode, got)
+		}
+	}
+}
+
+func TestBodies(t *testing.T) {
+	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	large := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB, the bound
+	for name, body := range map[string]io.Reader{"with length": strings.NewReader(large), "chunked": io.MultiReader(strings.NewReader(large))} {
+		if got := text(t, e.post(t, body, nil).Body); got != large {
+			t.Errorf("%s: %d bytes came back changed", name, len(got))
+		}
+	}
+	if got := text(t, e.post(t, http.NoBody, nil).Body); got != "" {
+		t.Errorf("empty: %q", got)
+	}
+	for name, body := range map[string]io.Reader{"with length": strings.NewReader(large + "x"), "chunked": io.MultiReader(strings.NewReader(large + "x"))} {
+		answer := e.post(t, body, nil)
+		if got := text(t, answer.Body); answer.StatusCode != http.StatusRequestEntityTooLarge || got != "too_large" {
+			t.Errorf("%s, too large: %d %s", name, answer.StatusCode, got)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	breaks := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	distrusts := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "token "+token, http.StatusUnauthorized) })
+	for name, tt := range map[string]struct {
+		edge   *edge
+		status int
+		reason string
+	}{
+		"nobody listens":     {relayTo(t, closed.URL), 503, "upstream_unavailable"},
+		"breaks off":         {serve(t, breaks), 502, "upstream_unavailable"},
+		"refuses our token":  {serve(t, distrusts), 502, "upstream_unavailable"},
+		"too slow to answer": {serve(t, hangs, func(c *proxy.Call) { c.Timeout = time.Millisecond }), 504, "upstream_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := tt.edge.post(t, strings.NewReader("{}"), nil)
+			if got := text(t, answer.Body); answer.StatusCode != tt.status || got != tt.reason || tt.edge.counted.Load() != 0 {
+				t.Errorf("answer %d %s, counted %d; want %d %s", answer.StatusCode, got, tt.edge.counted.Load(), tt.status, tt.reason)
+			}
+			err := <-tt.edge.errs
+			testkit.NoLeak(t, token, err.Error())
+			class := apierr.From(err).ErrorClass()
+			if !class.Retryable() {
+				t.Errorf("class %s is not retryable", class)
+			}
+		})
+	}
+}
+
+// The transport would send a call with an Idempotency-Key again by itself.
+func TestCallsOnlyOnce(t *testing.T) {
+	var calls atomic.Int64
+	e := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if calls.Add(1) > 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	header := http.Header{"Idempotency-Key": {"i"}}
+	_ = text(t, e.post(t, strings.NewReader("{}"), header).Body) // the second goes over the same connection
+	if answer := e.post(t, strings.NewReader("{}"), header); answer.StatusCode != http.StatusBadGateway {
+		t.Errorf("status %d, want 502", answer.StatusCode)
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("the service was called %d times, want 2", n)
+	}
+}
+
+func TestCustomerLeaves(t *testing.T) {
+	started, ended := make(chan struct{}, 2), make(chan struct{}, 2)
+	for name, head := range map[string]bool{"before the head": false, "in a stream": true} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if head {
+					_, _ = io.WriteString(w, "data: 1\n\n")
+					_ = http.NewResponseController(w).Flush()
+				}
+				started <- struct{}{}
+				<-r.Context().Done()
+				ended <- struct{}{}
+			}))
+			ctx, leave := context.WithCancel(t.Context())
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, strings.NewReader("{}"))
+			go func() {
+				<-started
+				leave()
+			}()
+			if answer, err := e.client.Do(r); err == nil {
+				_, _ = io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+			}
+			<-ended
+			if err := <-e.errs; err == nil {
+				t.Error("nobody noticed")
+			}
+		})
+	}
+}
+
+// An answer that ends early must look like it to the customer.
+func TestServiceDiesInAnAnswer(t *testing.T) {
+	for name, length := range map[string]string{"stream": "", "known length": "100"} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if length != "" {
+					w.Header().Set("Content-Length", length)
+				}
+				_, _ = io.WriteString(w, "data: half\n\n")
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}))
+			answer, err := e.client.Post(e.URL, "application/json", strings.NewReader("{}"))
+			if err == nil {
+				_, err = io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+			}
+			if err == nil {
+				t.Error("half an answer looks like a whole one")
+			}
+			if err := <-e.errs; !errors.Is(err, proxy.ErrCut) {
+				t.Errorf("error = %v, want ErrCut", err)
+			}
+		})
+	}
+}
+
+// A customer who announces a body and sends none holds no memory for it.
+func TestBodyThatNeverComes(t *testing.T) {
+	e := serve(t, http.NotFoundHandler())
+	conn, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+	_ = conn.Close()
+	if err := <-e.errs; apierr.From(err).Kind != apierr.KindInvalid {
+		t.Errorf("error = %v, want an invalid body", err)
+	}
+	t.Cleanup(func() { e.client.CloseIdleConnections() })
+}

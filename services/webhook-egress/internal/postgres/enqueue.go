@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
+)
+
+var _ delivery.Store = (*Store)(nil)
+
+// Enqueue implements delivery.Store.
+func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease delivery.Lease) ([]delivery.Stored, error) {
+	var stored []delivery.Stored
+	err := s.inTx(ctx, "enqueue", func(q *dbsql.Queries) error {
+		flows, err := lockFlows(ctx, q, drafts)
+		if err != nil {
+			return err
+		}
+		if stored, err = s.claimKeys(ctx, q, drafts); err != nil {
+			return err
+		}
+		return addDeliveries(ctx, q, drafts, flows, lease, stored)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
+}
+
+// lockFlows finds or makes the flows of the drafts and keeps them from being
+// put to sleep until the rows of the drafts can be seen.
+func lockFlows(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) (map[delivery.Target]delivery.Flow, error) {
+	wanted := make(map[delivery.Target]bool, len(drafts))
+	for _, d := range drafts {
+		wanted[d.Target] = true
+	}
+	found := make(map[delivery.Target]delivery.Flow, len(wanted))
+	for range 2 {
+		var p dbsql.LockFlowsParams
+		for t := range wanted {
+			p.Organizations, p.Schemes = append(p.Organizations, t.Organization), append(p.Schemes, t.Scheme)
+			p.Hosts, p.Ports = append(p.Hosts, t.Host), append(p.Ports, int32(t.Port))
+		}
+		rows, err := q.LockFlows(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("lock flows: %w", err)
+		}
+		for _, r := range rows {
+			t := delivery.Target{Organization: r.OrganizationID, Scheme: r.Scheme, Host: r.Host, Port: int(r.Port)}
+			found[t] = delivery.Flow{ID: r.FlowID, Organization: r.OrganizationID, Parked: r.Parked}
+		}
+		if len(found) == len(wanted) {
+			return found, nil
+		}
+		// Locks are in the order of ids, so new flows, whose ids are the highest, come last.
+		maps.DeleteFunc(wanted, func(t delivery.Target, _ bool) bool { _, ok := found[t]; return ok })
+		missing := slices.Collect(maps.Keys(wanted))
+		if err := addFlows(ctx, q, missing); err != nil {
+			return nil, err
+		}
+		for t := range found {
+			wanted[t] = true
+		}
+	}
+	return nil, errors.New("lock flows: some are missing after they were added")
+}
+
+func addFlows(ctx context.Context, q *dbsql.Queries, targets []delivery.Target) error {
+	var p dbsql.AddFlowsParams
+	for _, t := range targets {
+		p.Organizations, p.Schemes = append(p.Organizations, t.Organization), append(p.Schemes, t.Scheme)
+		p.Hosts, p.Ports = append(p.Hosts, t.Host), append(p.Ports, int32(t.Port))
+	}
+	if err := q.AddFlows(ctx, p); err != nil {
+		return fmt.Errorf("add flows: %w", err)
+	}
+	return nil
+}
+
+// key is an idempotency key as it is stored: hashed, since it may be long and
+// is the caller's own business.
+type key struct {
+	organization string
+	hash         [32]byte
+}
+
+func keyOf(d *delivery.Draft) key { return key{d.Organization, sha256.Sum256([]byte(d.Key))} }
+
+// claimKeys decides which drafts are new. The others get the id of the first
+// delivery with their key, be it of this very batch.
+func (s *Store) claimKeys(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) ([]delivery.Stored, error) {
+	stored := make([]delivery.Stored, len(drafts))
+	firsts := make(map[key]*delivery.Draft)
+	for i, d := range drafts {
+		stored[i] = delivery.Stored{ID: d.ID, Status: delivery.StatusQueued}
+		if d.Key != "" && firsts[keyOf(d)] == nil {
+			firsts[keyOf(d)] = d
+		}
+	}
+	if len(firsts) == 0 {
+		return stored, nil
+	}
+	holders, err := s.holders(ctx, q, firsts)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range drafts {
+		if d.Key == "" {
+			continue
+		}
+		holder := holders[keyOf(d)]
+		if holder.id != d.ID {
+			stored[i] = delivery.Stored{
+				ID: holder.id, Status: holder.status, Deduplicated: true, Mismatch: holder.fingerprint != d.Fingerprint,
+			}
+		}
+	}
+	return stored, nil
+}
+
+// holder is the first delivery with a key.
+type holder struct {
+	id          delivery.ID
+	fingerprint [32]byte
+	status      delivery.Status
+}
+
+func (s *Store) holders(ctx context.Context, q *dbsql.Queries, firsts map[key]*delivery.Draft) (map[key]holder, error) {
+	p := dbsql.ClaimKeysParams{Lifetime: s.keyLifetime}
+	byID := make(map[delivery.ID]key, len(firsts))
+	for k, d := range firsts {
+		byID[d.ID] = k
+		p.Organizations, p.KeyHashes = append(p.Organizations, k.organization), append(p.KeyHashes, k.hash[:])
+		p.Fingerprints, p.DeliveryIds = append(p.Fingerprints, d.Fingerprint[:]), append(p.DeliveryIds, uuidOf(d.ID))
+	}
+	won, err := q.ClaimKeys(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("claim keys: %w", err)
+	}
+	holders := make(map[key]holder, len(firsts))
+	for _, id := range won {
+		k := byID[id.Bytes]
+		holders[k] = holder{id.Bytes, firsts[k].Fingerprint, delivery.StatusQueued}
+	}
+	if len(holders) == len(firsts) {
+		return holders, nil
+	}
+	return holders, readHolders(ctx, q, firsts, holders)
+}
+
+// readHolders adds the deliveries of keys that were used before.
+func readHolders(ctx context.Context, q *dbsql.Queries, firsts map[key]*delivery.Draft, holders map[key]holder) error {
+	var p dbsql.ReadKeysParams
+	for k := range firsts {
+		if _, won := holders[k]; !won {
+			p.Organizations, p.KeyHashes = append(p.Organizations, k.organization), append(p.KeyHashes, k.hash[:])
+		}
+	}
+	rows, err := q.ReadKeys(ctx, p)
+	if err != nil {
+		return fmt.Errorf("read keys: %w", err)
+	}
+	if len(rows) != len(p.KeyHashes) {
+		return errors.New("read keys: a key went away between two statements")
+	}
+	var ids dbsql.ReadStatusesParams
+	for _, r := range rows {
+		ids.Ids = append(ids.Ids, r.DeliveryID)
+		ids.CreatedAts = append(ids.CreatedAts, delivery.ID(r.DeliveryID.Bytes).Time())
+	}
+	statuses, err := q.ReadStatuses(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read statuses: %w", err)
+	}
+	byID := make(map[pgtype.UUID]delivery.Status, len(statuses))
+	for _, r := range statuses {
+		byID[r.ID] = statusOf(r.Status, r.Leased)
+	}
+	for _, r := range rows {
+		k := key{r.OrganizationID, [32]byte(r.KeyHash)}
+		holders[k] = holder{r.DeliveryID.Bytes, [32]byte(r.Fingerprint), byID[r.DeliveryID]}
+	}
+	return nil
+}
+
+// statusOf is the status as it is shown: a leased delivery is being delivered.
+func statusOf(stored string, leased bool) delivery.Status {
+	if leased {
+		return delivery.StatusDelivering
+	}
+	return delivery.Status(stored)
+}
+
+// addDeliveries inserts the drafts that are new and notes their flow and lease.
+func addDeliveries(
+	ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft, flows map[delivery.Target]delivery.Flow,
+	lease delivery.Lease, stored []delivery.Stored,
+) error {
+	p := dbsql.AddDeliveriesParams{Lease: lease.Duration, ReplicaID: lease.Replica}
+	var advance dbsql.AdvanceFlowsParams
+	for i, d := range drafts {
+		if stored[i].Deduplicated {
+			continue
+		}
+		headers, err := headerText(d.Headers)
+		if err != nil {
+			return err
+		}
+		flow := flows[d.Target]
+		leased, due := lease.Reserve(flow), time.Duration(0)
+		stored[i].Flow = flow
+		if leased {
+			stored[i].LeaseSeq, due = 1, lease.Duration
+		}
+		p.Ids, p.CreatedAts = append(p.Ids, uuidOf(d.ID)), append(p.CreatedAts, d.ID.Time())
+		p.Organizations, p.Owners = append(p.Organizations, d.Organization), append(p.Owners, d.Owner)
+		p.FlowIds, p.Urls = append(p.FlowIds, flow.ID), append(p.Urls, d.URL)
+		p.EventTypes, p.Headers = append(p.EventTypes, d.EventType), append(p.Headers, headers)
+		p.SealedHeaders, p.Keys = append(p.SealedHeaders, d.Sealed), append(p.Keys, d.Key)
+		p.Traceparents = append(p.Traceparents, d.Traceparent)
+		p.MaxAttempts = append(p.MaxAttempts, int32(d.MaxAttempts))
+		p.Deadlines, p.Bodies = append(p.Deadlines, orEpoch(d.Deadline)), append(p.Bodies, d.Body)
+		p.Leased = append(p.Leased, leased)
+		advance.FlowIds, advance.Delays = append(advance.FlowIds, flow.ID), append(advance.Delays, due)
+	}
+	if len(p.Ids) == 0 {
+		return nil
+	}
+	if err := q.AddDeliveries(ctx, p); err != nil {
+		return fmt.Errorf("add deliveries: %w", err)
+	}
+	if err := q.AdvanceFlows(ctx, advance); err != nil {
+		return fmt.Errorf("advance flows: %w", err)
+	}
+	return nil
+}
+
+func headerText(headers map[string]string) (string, error) {
+	if len(headers) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(headers)
+	if err != nil {
+		return "", fmt.Errorf("marshal headers: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,214 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/dispatch"
+	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
+)
+
+// Settle implements dispatch.Store. Settling the same results again changes
+// nothing: the fences have moved on, and the attempts are there.
+func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, error) {
+	held := make([]bool, len(results))
+	err := s.inTx(ctx, "settle", func(q *dbsql.Queries) error {
+		w := newSettlement(results)
+		if len(w.awake) > 0 {
+			if err := q.KeepFlowsAwake(ctx, w.awake); err != nil {
+				return fmt.Errorf("lock flows: %w", err)
+			}
+		}
+		locked, err := q.LockLeases(ctx, w.leases)
+		if err != nil {
+			return fmt.Errorf("lock leases: %w", err)
+		}
+		ours := make(map[delivery.ID]bool, len(locked))
+		for _, id := range locked {
+			ours[id.Bytes] = true
+		}
+		for i := range results {
+			held[i] = ours[results[i].Job.ID]
+			w.add(&results[i], held[i])
+		}
+		return w.write(ctx, q)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// settlement collects what results change, one array per column.
+type settlement struct {
+	leases   dbsql.LockLeasesParams
+	awake    []int64 // flows that rows go back to
+	attempts dbsql.AddAttemptsParams
+	updates  dbsql.UpdateDeliveriesParams
+	removed  dbsql.RemoveRowsParams
+	returned dbsql.ReturnRowsParams
+	advance  dbsql.AdvanceFlowsParams
+	parked   map[int64]delivery.Step
+	open     []int64
+	health   map[int64]*health
+}
+
+type health struct{ delivered, failed int64 }
+
+func newSettlement(results []dispatch.Result) *settlement {
+	w := &settlement{parked: make(map[int64]delivery.Step), health: make(map[int64]*health)}
+	for i := range results {
+		job := &results[i].Job
+		w.leases.Ids = append(w.leases.Ids, uuidOf(job.ID))
+		w.leases.LeaseSeqs = append(w.leases.LeaseSeqs, job.LeaseSeq)
+		if !results[i].Step.Status.Ended() && !slices.Contains(w.awake, job.FlowID) {
+			w.awake = append(w.awake, job.FlowID)
+		}
+	}
+	return w
+}
+
+// add notes what a result changes; with its lease lost, only the attempt is kept.
+func (w *settlement) add(r *dispatch.Result, held bool) {
+	if r.Attempt != nil {
+		w.addAttempt(r, held)
+	}
+	if !held {
+		return
+	}
+	job, step := &r.Job, r.Step
+	switch {
+	case step.Status.Ended():
+		w.removed = append(w.removed, uuidOf(job.ID))
+	case step.Held:
+		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
+		w.returned.Delays, w.returned.Retries = append(w.returned.Delays, 0), append(w.returned.Retries, false)
+		w.parked[job.FlowID] = step
+	default:
+		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
+		w.returned.Delays, w.returned.Retries = append(w.returned.Delays, step.Delay), append(w.returned.Retries, true)
+		w.advance.FlowIds, w.advance.Delays = append(w.advance.FlowIds, job.FlowID), append(w.advance.Delays, step.Delay)
+	}
+	if step.Held {
+		return // The flow says what is waited for; the delivery has not changed.
+	}
+	w.update(r)
+	if r.Attempt != nil {
+		w.count(job.FlowID, step)
+	}
+}
+
+func (w *settlement) update(r *dispatch.Result) {
+	u, created := &w.updates, r.Job.ID.Time()
+	if len(u.Ids) == 0 || created.Before(u.Oldest) {
+		u.Oldest = created
+	}
+	if created.After(u.Newest) {
+		u.Newest = created
+	}
+	code := 0
+	if r.Attempt != nil {
+		code = r.Attempt.ResponseCode
+	}
+	u.Ids, u.CreatedAts = append(u.Ids, uuidOf(r.Job.ID)), append(u.CreatedAts, created)
+	u.Statuses, u.Attempts = append(u.Statuses, string(r.Step.Status)), append(u.Attempts, int32(r.Step.Attempts))
+	u.ResponseCodes, u.Errors = append(u.ResponseCodes, int32(code)), append(u.Errors, string(r.Step.Fault))
+	u.Ended = append(u.Ended, r.Step.Status.Ended())
+}
+
+func (w *settlement) count(flow int64, step delivery.Step) {
+	h := w.health[flow]
+	if h == nil {
+		h = &health{}
+		w.health[flow] = h
+	}
+	if step.Outcome == delivery.OutcomeDelivered {
+		h.delivered++
+	} else {
+		h.failed++
+	}
+	if !slices.Contains(w.open, flow) {
+		w.open = append(w.open, flow)
+	}
+}
+
+func (w *settlement) addAttempt(r *dispatch.Result, held bool) {
+	a, p := r.Attempt, &w.attempts
+	outcome := a.Outcome
+	if !held {
+		outcome = delivery.OutcomeLate
+	}
+	p.DeliveryIds, p.CreatedAts = append(p.DeliveryIds, uuidOf(r.Job.ID)), append(p.CreatedAts, r.Job.ID.Time())
+	p.LeaseSeqs, p.Generations = append(p.LeaseSeqs, r.Job.LeaseSeq), append(p.Generations, int32(a.Generation))
+	p.Numbers, p.Outcomes = append(p.Numbers, int32(a.Number)), append(p.Outcomes, string(outcome))
+	p.Urls, p.RemoteIps = append(p.Urls, a.URL), append(p.RemoteIps, a.RemoteIP)
+	p.ResponseCodes = append(p.ResponseCodes, int32(a.ResponseCode))
+	p.ResponseBodies, p.Truncated = append(p.ResponseBodies, a.ResponseBody), append(p.Truncated, a.Truncated)
+	p.Errors, p.RetryAfters = append(p.Errors, string(a.Error)), append(p.RetryAfters, a.RetryAfter)
+	p.StartedAts, p.Delays = append(p.StartedAts, a.Started), append(p.Delays, r.Step.Delay)
+	p.Dns, p.Connect = append(p.Dns, ms(a.Timing.DNS)), append(p.Connect, ms(a.Timing.Connect))
+	p.Tls, p.FirstByte = append(p.Tls, ms(a.Timing.TLS)), append(p.FirstByte, ms(a.Timing.FirstByte))
+	p.Total = append(p.Total, ms(a.Timing.Total))
+}
+
+func ms(d time.Duration) float32 { return float32(d.Microseconds()) / 1000 }
+
+// write does what was collected; statements without rows are left out.
+func (w *settlement) write(ctx context.Context, q *dbsql.Queries) error {
+	slices.Sort(w.open)
+	park, counts := w.parkParams(), w.healthParams()
+	w.open = slices.DeleteFunc(w.open, func(flow int64) bool { _, parked := w.parked[flow]; return parked })
+	for _, step := range []struct {
+		name string
+		rows int
+		do   func() error
+	}{
+		{"add attempts", len(w.attempts.DeliveryIds), func() error { return q.AddAttempts(ctx, w.attempts) }},
+		{"update deliveries", len(w.updates.Ids), func() error { return q.UpdateDeliveries(ctx, w.updates) }},
+		{"remove rows", len(w.removed), func() error { return q.RemoveRows(ctx, w.removed) }},
+		{"return rows", len(w.returned.Ids), func() error { return q.ReturnRows(ctx, w.returned) }},
+		{"count health", len(counts.FlowIds), func() error { return q.CountHealth(ctx, counts) }},
+		{"open flows", len(w.open), func() error { return q.OpenFlows(ctx, w.open) }},
+		{"park flows", len(park.FlowIds), func() error { return q.ParkFlows(ctx, park) }},
+		{"advance flows", len(w.advance.FlowIds), func() error { return q.AdvanceFlows(ctx, w.advance) }},
+	} {
+		if step.rows == 0 {
+			continue
+		}
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+func (w *settlement) parkParams() dbsql.ParkFlowsParams {
+	var p dbsql.ParkFlowsParams
+	for _, flow := range sortedKeys(w.parked) {
+		p.FlowIds, p.Reasons = append(p.FlowIds, flow), append(p.Reasons, string(w.parked[flow].Fault))
+		p.Delays = append(p.Delays, w.parked[flow].Delay)
+	}
+	return p
+}
+
+func (w *settlement) healthParams() dbsql.CountHealthParams {
+	var p dbsql.CountHealthParams
+	for _, flow := range sortedKeys(w.health) {
+		p.FlowIds = append(p.FlowIds, flow)
+		p.Delivered, p.Failed = append(p.Delivered, w.health[flow].delivered), append(p.Failed, w.health[flow].failed)
+	}
+	return p
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

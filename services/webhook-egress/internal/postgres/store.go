@@ -1,0 +1,93 @@
+// Package postgres keeps deliveries. It implements the stores that packages
+// delivery, dispatch, replica and upkeep declare; all SQL is in queries/ and
+// typed by sqlc.
+//
+// Order of locks, the same in every transaction: flows by id, idempotency keys
+// by key, queue rows by id. Claims skip what is locked and wait for nothing.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
+)
+
+// Store keeps deliveries in one schema of Postgres.
+type Store struct {
+	pool *pgxpool.Pool
+	sql  *dbsql.Queries
+	// keyLifetime is how long an idempotency key is remembered.
+	keyLifetime time.Duration
+}
+
+// New returns a store on a pool whose search_path is the service's schema.
+func New(pool *pgxpool.Pool, keyLifetime time.Duration) *Store {
+	return &Store{pool: pool, sql: dbsql.New(pool), keyLifetime: keyLifetime}
+}
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("ping: %w", err)
+	}
+	return nil
+}
+
+// inTx runs fn in a transaction and explains its error.
+func (s *Store) inTx(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error {
+	err := pgdb.InTx(ctx, s.pool, func(tx pgx.Tx) error { return fn(s.sql.WithTx(tx)) })
+	return explain(operation, err)
+}
+
+// explain turns a driver's error into one that the domain understands.
+func explain(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if pgdb.IsUnavailable(err) {
+		return apierr.Unavailable("the database is away", fmt.Errorf("%s: %w", operation, err))
+	}
+	// Class 22: data that a column can't hold; class 23: a constraint.
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code[:2] == "22" || pg.Code[:2] == "23") {
+		return fmt.Errorf("%s: %w: %w", operation, delivery.ErrRejected, err)
+	}
+	return fmt.Errorf("%s: %w", operation, err)
+}
+
+func uuidOf(id delivery.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+func optional(id pgtype.UUID) string {
+	if !id.Valid {
+		return ""
+	}
+	return delivery.ID(id.Bytes).String()
+}
+
+// orZero is what a nullable column holds, or the zero value.
+func orZero[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
+}
+
+// epoch stands for no time where SQL takes an array of them.
+var epoch = time.Unix(0, 0)
+
+func orEpoch(t time.Time) time.Time {
+	if t.IsZero() {
+		return epoch
+	}
+	return t
+}
