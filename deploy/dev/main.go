@@ -32,19 +32,23 @@ func main() {
 }
 
 func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background())
 	defer stop()
 	if len(args) == 0 {
 		return errHelp
 	}
 	switch command, rest := args[0], args[1:]; {
 	case command == "run" && len(rest) == 0:
-		// A second Ctrl-C doesn't wait for the drain.
-		return runStack(ctx, stop)
+		return runStack(ctx)
 	case command == "demo" && len(rest) == 0:
 		return runDemo(ctx)
 	case command == "stores" && len(rest) > 1 && rest[0] == "--":
 		return runStores(ctx, rest[1:])
 	}
 	return errHelp
+}
+
+// untilSignal ends with the next Ctrl-C or SIGTERM.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }

@@ -27,10 +27,8 @@ func runDemo(ctx context.Context) error {
 	return demo.Run(ctx, screen(), filepath.Join(root, ".local"))
 }
 
-// runStack runs everything until ctx ends. Afterwards release gives signals
-// their usual meaning again: one more Ctrl-C ends this process, and the kernel
-// then asks what it started to end too.
-func runStack(ctx context.Context, release func()) error {
+// runStack runs everything until ctx ends.
+func runStack(ctx context.Context) error {
 	out := screen()
 	started := time.Now()
 	s, err := stack.Start(ctx, stack.Options{
@@ -39,8 +37,12 @@ func runStack(ctx context.Context, release func()) error {
 		DatabaseURL: os.Getenv("SWITCHYARD_DATABASE_URL"),
 		RedisURL:    os.Getenv("SWITCHYARD_REDIS_URL"),
 		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook},
+		FakeArgs:    []string{"--verbose"},
 		Progress:    func(line string) { out.Line("%s", line) },
 	})
+	if err != nil && ctx.Err() != nil {
+		return errors.New("stopped before everything was up")
+	}
 	if err != nil {
 		return err
 	}
@@ -49,15 +51,21 @@ func runStack(ctx context.Context, release func()) error {
 		welcome(out, s, env, time.Since(started))
 		wait(ctx, out, s)
 	}
-	release()
-	out.Line("\nStopping: requests in flight finish first (Ctrl-C again to stop at once)")
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	return errors.Join(err, drain(ctx, out, s))
+}
+
+// drain stops everything in order; the next Ctrl-C kills what is left.
+func drain(ctx context.Context, out *demo.Screen, s *stack.Stack) error {
+	out.Line("\nStopping: requests in flight finish first (Ctrl-C again stops at once)")
+	stopping, cancel := untilSignal(context.WithoutCancel(ctx))
 	defer cancel()
-	err = errors.Join(err, s.Stop(stopping))
-	if err == nil {
-		out.Line("Stopped")
+	stopping, cancel = context.WithTimeout(stopping, stopTimeout)
+	defer cancel()
+	if err := s.Stop(stopping); err != nil {
+		return err
 	}
-	return err
+	out.Line("Stopped")
+	return nil
 }
 
 // prepare makes the demo keys and writes the settings file.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"switchyard.dev/deploy/dev/stack"
@@ -52,13 +51,13 @@ func cache(dir string) string {
 	return filepath.Join(root, ".local", "cache")
 }
 
-// execute runs the command in the foreground. A Ctrl-C reaches it by itself,
-// other ends are passed on; the servers stay until it is gone.
+// execute runs the command in the foreground. It is interrupted when this program
+// is; the servers stay until it is gone.
 func execute(ctx context.Context, command, env []string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // what the user asked for
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = storesTimeout
 	return cmd.Run()
 }

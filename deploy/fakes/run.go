@@ -34,8 +34,8 @@ type service struct {
 	listener              net.Listener
 }
 
-// run serves all fakes until ctx ends. It prints one line "name url" for each
-// once it listens, and "ready" when all do.
+// run serves all fakes until ctx ends. Once all listen, it prints one line
+// "name url" for each, and "ready".
 func run(ctx context.Context, cfg config, out io.Writer) error {
 	certificate, text, err := cert.New(time.Now(), cfg.tlsHosts...)
 	if err != nil {
@@ -51,11 +51,15 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	var addresses []byte
 	for _, s := range running {
 		group.Go(func() error { return s.serve(ctx, s.listener) })
-		fmt.Fprintf(out, "%-13s %s://%s\n", s.name, s.scheme, s.listener.Addr())
+		addresses = fmt.Appendf(addresses, "%-13s %s://%s\n", s.name, s.scheme, s.listener.Addr())
 	}
-	fmt.Fprintln(out, "ready")
+	group.Go(func() error {
+		_, err := out.Write(append(addresses, "ready\n"...))
+		return err
+	})
 	return group.Wait()
 }
 

@@ -129,10 +129,11 @@ func (s *Stack) startFakes(ctx context.Context) error {
 	if len(s.options.Fakes) == 0 {
 		return nil
 	}
-	args := []string{"--webhook-secret", s.secrets.Webhook}
-	for _, fake := range s.options.Fakes {
-		args = append(args, "--"+string(fake), s.addresses[fakeMember(fake)][faceHTTP])
+	args := []string{"--webhook-secret-file=" + s.vault.path(webhookDefault)}
+	for _, fake := range AllFakes {
+		args = append(args, "--"+string(fake)+"="+s.addresses[fakeMember(fake)][faceHTTP]) // "" leaves it out
 	}
+	args = append(args, s.options.FakeArgs...)
 	m, err := s.start(process.Spec{
 		Name: Fakes,
 		Path: filepath.Join(s.bin, Fakes),

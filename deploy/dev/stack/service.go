@@ -29,8 +29,11 @@ const (
 )
 
 // prefix begins the names of a service's settings.
-func (s Service) prefix() string {
-	return strings.ToUpper(strings.ReplaceAll(string(s), "-", "_")) + "_"
+func (s Service) prefix() string { return variable(string(s)) + "_" }
+
+// variable writes a name as environment variables are written.
+func variable(name string) string {
+	return strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
 // schema is the service's own schema of the database and its role.
@@ -56,10 +59,12 @@ const (
 	FakeSlack    Fake = "slack"
 	FakePush     Fake = "push" // a web push service
 	FakeSMTP     Fake = "smtp"
+	FakeMailbox  Fake = "smtp-control" // HTTP: what the SMTP server got, and its script
+	FakeTarpit   Fake = "tarpit"       // accepts connections and says nothing
 )
 
 // AllFakes are all of them.
-var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP}
+var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit}
 
 // listener is an address that a member of the stack listens on.
 type listener struct {
@@ -93,7 +98,7 @@ func listeners(replicas map[Service]int, fakes []Fake) []listener {
 	}
 	for i, fake := range AllFakes {
 		if slices.Contains(fakes, fake) {
-			all = append(all, listener{fakeMember(fake), faceHTTP, "FAKES_" + strings.ToUpper(string(fake)) + "_LISTEN", 8190 + i})
+			all = append(all, listener{fakeMember(fake), faceHTTP, "FAKES_" + variable(string(fake)) + "_LISTEN", 8190 + i})
 		}
 	}
 	return all

@@ -111,7 +111,7 @@ func (s *Stack) targets(service Service, user environ) string {
 	case Gateway:
 		called = []Fake{FakeProvider}
 	case WebhookEgress:
-		called = []Fake{FakeWebhook}
+		called = []Fake{FakeWebhook, FakeTarpit}
 	case Notify:
 		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP}
 	case Edge:

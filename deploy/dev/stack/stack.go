@@ -36,6 +36,7 @@ type Options struct {
 	Env      map[Service][]string // further settings of a service, "NAME=value"; they win
 	Replicas map[Service]int      // processes of a service; fewer than 1 is 1
 	Fakes    []Fake               // the third parties to stand in for
+	FakeArgs []string             // further flags of deploy/fakes
 
 	Bin        string   // a folder with all binaries; "" builds them
 	BuildFlags []string // as -race
@@ -167,18 +168,15 @@ func FindRoot() (string, error) {
 	}
 }
 
-// URL is the HTTP face of a service, one of its replicas ("gateway-2") or, for
-// [Fake] f, "fakes f"; "" when the stack has none such.
+// URL is the HTTP face of a service or one of its replicas ("gateway-2"), "" when
+// the stack has none such.
 func (s *Stack) URL(member string) string { return s.addresses.url(member) }
 
-// FakeURL is where a fake listens, "" when it was not asked for. SMTP's is
-// host:port.
-func (s *Stack) FakeURL(fake Fake) string {
-	if fake == FakeSMTP {
-		return s.addresses.dial(fakeMember(fake), faceHTTP)
-	}
-	return s.URL(fakeMember(fake))
-}
+// FakeURL is where a fake listens, "" when it was not asked for.
+func (s *Stack) FakeURL(fake Fake) string { return s.URL(fakeMember(fake)) }
+
+// FakeAddress is the same as host:port, for fakes that don't speak HTTP.
+func (s *Stack) FakeAddress(fake Fake) string { return s.addresses.dial(fakeMember(fake), faceHTTP) }
 
 // GRPC is the gRPC face of a service or one of its replicas as host:port.
 func (s *Stack) GRPC(member string) string { return s.addresses.dial(member, faceGRPC) }

@@ -58,8 +58,12 @@ func serviceMain(s Service, args []string) int {
 
 func fakesMain(args []string) int {
 	say := func(string) {}
-	i := slices.Index(args, "--webhook")
-	return listenUntilTold(args[i+1], say)
+	const flag = "--webhook="
+	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
+	if i < 0 || !slices.Contains(args, "--slack=") {
+		return 2 // the fakes not asked for must be left out
+	}
+	return listenUntilTold(strings.TrimPrefix(args[i], flag), say)
 }
 
 func listenUntilTold(address string, say func(string)) int {

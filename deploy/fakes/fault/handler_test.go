@@ -39,8 +39,15 @@ func serve(t *testing.T, opts Options, rules ...Rule) (*Injector, string) {
 	return in, srv.URL
 }
 
-// call makes one request on a fresh connection. body holds what arrived before err.
-func call(t *testing.T, ctx context.Context, method, url, payload string) (resp *http.Response, body string, err error) {
+// answer is what came back before an error, if there was one.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call makes one request on a fresh connection.
+func call(ctx context.Context, t *testing.T, method, url, payload string) (answer, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(payload))
 	if err != nil {
@@ -51,13 +58,13 @@ func call(t *testing.T, ctx context.Context, method, url, payload string) (resp 
 		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	resp, err = client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
-		return nil, "", err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	return resp, string(raw), err
+	return answer{resp.StatusCode, resp.Header, string(raw)}, err
 }
 
 func TestAnswers(t *testing.T) {
@@ -102,16 +109,16 @@ func TestAnswers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, url := serve(t, tt.opts, Rule{Action: tt.action})
-			resp, body, err := call(t, t.Context(), http.MethodPost, url+tt.path, "x")
+			got, err := call(t.Context(), t, http.MethodPost, url+tt.path, "x")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if resp.StatusCode != tt.status || body != tt.body {
-				t.Errorf("got %d %q, want %d %q", resp.StatusCode, body, tt.status, tt.body)
+			if got.status != tt.status || got.body != tt.body {
+				t.Errorf("got %d %q, want %d %q", got.status, got.body, tt.status, tt.body)
 			}
 			for name := range tt.header {
-				if got, want := resp.Header.Get(name), tt.header.Get(name); got != want {
-					t.Errorf("%s = %q, want %q", name, got, want)
+				if v, want := got.header.Get(name), tt.header.Get(name); v != want {
+					t.Errorf("%s = %q, want %q", name, v, want)
 				}
 			}
 		})
@@ -136,12 +143,12 @@ func TestCuts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, url := serve(t, Options{}, Rule{Action: tt.action})
-			_, body, err := call(t, t.Context(), http.MethodPost, url+tt.path, "x")
+			got, err := call(t.Context(), t, http.MethodPost, url+tt.path, "x")
 			if !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
-			if body != tt.body {
-				t.Errorf("body %q, want %q", body, tt.body)
+			if got.body != tt.body {
+				t.Errorf("body %q, want %q", got.body, tt.body)
 			}
 		})
 	}
@@ -149,10 +156,10 @@ func TestCuts(t *testing.T) {
 
 func TestResetAfterBytes(t *testing.T) {
 	_, url := serve(t, Options{}, Rule{Action: Action{AfterBytes: new(2), Reset: true}})
-	_, body, err := call(t, t.Context(), http.MethodPost, url, "x")
+	got, err := call(t.Context(), t, http.MethodPost, url, "x")
 	// An RST may overtake the bytes before it, so only the error is certain.
 	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("got %q, error %v, want a reset", body, err)
+		t.Errorf("got %q, error %v, want a reset", got.body, err)
 	}
 }
 
@@ -185,7 +192,7 @@ func TestStallHoldsUntilTheClientLeaves(t *testing.T) {
 
 func TestEndlessHeadersAreRefusedByABoundedClient(t *testing.T) {
 	_, url := serve(t, Options{}, Rule{Action: Action{EndlessHeaders: true}})
-	_, _, err := call(t, t.Context(), http.MethodGet, url, "")
+	_, err := call(t.Context(), t, http.MethodGet, url, "")
 	if err == nil || !strings.Contains(err.Error(), "exceeded") {
 		t.Errorf("error %v, want a header limit", err)
 	}
@@ -197,16 +204,16 @@ func TestInformationalAnswersComeFirst(t *testing.T) {
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil },
 	})
-	if _, _, err := call(t, ctx, http.MethodGet, url, ""); err != nil || hints != 3 {
+	if _, err := call(ctx, t, http.MethodGet, url, ""); err != nil || hints != 3 {
 		t.Errorf("%d hints, error %v; want 3", hints, err)
 	}
 }
 
 func TestGzipBomb(t *testing.T) {
 	_, url := serve(t, Options{}, Rule{Action: Action{FillerMB: 3, Gzip: true}})
-	_, body, err := call(t, t.Context(), http.MethodGet, url, "")
-	if err != nil || len(body) != 3<<20 {
-		t.Errorf("%d bytes, error %v; want 3 MiB", len(body), err)
+	got, err := call(t.Context(), t, http.MethodGet, url, "")
+	if err != nil || len(got.body) != 3<<20 {
+		t.Errorf("%d bytes, error %v; want 3 MiB", len(got.body), err)
 	}
 }
 
@@ -214,7 +221,7 @@ func TestDelayEndsWithTheClient(t *testing.T) {
 	_, url := serve(t, Options{}, Rule{Action: Action{DelayMS: int(time.Hour.Milliseconds() / 6)}})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, _, err := call(t, ctx, http.MethodGet, url, ""); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := call(ctx, t, http.MethodGet, url, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want the deadline", err)
 	}
 }
@@ -258,9 +265,9 @@ func TestControl(t *testing.T) {
 		{"unknown control path", "GET", "/_nope", "", 404, ""},
 	}
 	for _, s := range steps {
-		resp, body, err := call(t, t.Context(), s.method, url+s.path, s.payload)
-		if err != nil || resp.StatusCode != s.status || !strings.Contains(body, s.body) {
-			t.Fatalf("%s: got %d %q (%v), want %d %q", s.name, resp.StatusCode, body, err, s.status, s.body)
+		got, err := call(t.Context(), t, s.method, url+s.path, s.payload)
+		if err != nil || got.status != s.status || !strings.Contains(got.body, s.body) {
+			t.Fatalf("%s: got %d %q (%v), want %d %q", s.name, got.status, got.body, err, s.status, s.body)
 		}
 	}
 	report := in.Calls()
@@ -273,25 +280,25 @@ func TestControl(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("last call (-want +got):\n%s", diff)
 	}
-	if resp, _, err := call(t, t.Context(), http.MethodDelete, url+"/_calls", ""); err != nil || resp.StatusCode != 204 || in.Calls().Total != 0 {
+	if got, err := call(t.Context(), t, http.MethodDelete, url+"/_calls", ""); err != nil || got.status != 204 || in.Calls().Total != 0 {
 		t.Errorf("calls are not cleared: %v", err)
 	}
 }
 
 func TestCredentialsAreHashedInCalls(t *testing.T) {
 	_, url := serve(t, Options{RedactPath: func(string) string { return "/hidden" }})
-	if _, _, err := call(t, t.Context(), http.MethodPost, url+"/T0/s3cret?key=s3cret&key2=%zzs3cret", ""); err != nil {
+	if _, err := call(t.Context(), t, http.MethodPost, url+"/T0/s3cret?key=s3cret&key2=%zzs3cret", ""); err != nil {
 		t.Fatal(err)
 	}
-	_, body, err := call(t, t.Context(), http.MethodGet, url+"/_calls", "")
+	got, err := call(t.Context(), t, http.MethodGet, url+"/_calls", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(body, "s3cret") {
-		t.Errorf("the credential shows in %s", body)
+	if strings.Contains(got.body, "s3cret") {
+		t.Errorf("the credential shows in %s", got.body)
 	}
-	if want := "Bearer " + HashSecret("s3cret"); !strings.Contains(body, want) {
-		t.Errorf("%q is not in %s", want, body)
+	if want := "Bearer " + HashSecret("s3cret"); !strings.Contains(got.body, want) {
+		t.Errorf("%q is not in %s", want, got.body)
 	}
 }
 
@@ -300,9 +307,9 @@ func TestRequestsLargerThanTheCap(t *testing.T) {
 	opts := Options{MaxBody: 4, Observe: func(_ *http.Request, c Call, _ string) { seen = append(seen, c) }}
 	_, url := serve(t, opts)
 	for payload, status := range map[string]int{"1234": 200, "12345": 413} {
-		resp, _, err := call(t, t.Context(), http.MethodPost, url, payload)
-		if err != nil || resp.StatusCode != status {
-			t.Errorf("%d bytes: %v, error %v; want %d", len(payload), resp.StatusCode, err, status)
+		got, err := call(t.Context(), t, http.MethodPost, url, payload)
+		if err != nil || got.status != status {
+			t.Errorf("%d bytes: %v, error %v; want %d", len(payload), got.status, err, status)
 		}
 	}
 	for _, c := range seen {

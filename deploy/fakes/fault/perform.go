@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -43,25 +44,29 @@ func (in *Injector) perform(w http.ResponseWriter, r *http.Request, a Action, ne
 // answer gives the scripted answer in the fake's place.
 func (in *Injector) answer(w http.ResponseWriter, r *http.Request, a Action) {
 	header, body := in.render(r, a)
-	for name, values := range header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), header)
 	w.WriteHeader(a.StatusCode())
-	var out io.Writer = w
+	// The only error is a client that is gone.
 	if a.Gzip {
 		zipped := gzip.NewWriter(w)
-		defer zipped.Close()
-		out = zipped
-	}
-	if _, err := io.WriteString(out, body); err != nil {
+		_ = writeBody(zipped, body, a.FillerMB)
+		_ = zipped.Close()
 		return
 	}
+	_ = writeBody(w, body, a.FillerMB)
+}
+
+func writeBody(w io.Writer, body string, fillerMB int) error {
+	if _, err := io.WriteString(w, body); err != nil {
+		return err
+	}
 	mib := make([]byte, 1<<20)
-	for range a.FillerMB {
-		if _, err := out.Write(mib); err != nil {
-			return
+	for range fillerMB {
+		if _, err := w.Write(mib); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // render gives the head and the text of the scripted answer.

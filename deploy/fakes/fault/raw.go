@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -63,7 +64,7 @@ func endlessHeaders(ctx context.Context, w http.ResponseWriter) {
 // slowHead writes the scripted answer by hand, the head byte by byte.
 func (in *Injector) slowHead(w http.ResponseWriter, r *http.Request, a Action) {
 	header, body := in.render(r, a)
-	header.Set("Content-Length", fmt.Sprint(len(body)))
+	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Connection", "close")
 	var head strings.Builder
 	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n", a.StatusCode(), http.StatusText(a.StatusCode()))

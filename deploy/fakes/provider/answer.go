@@ -146,11 +146,13 @@ func (p prompt) tokens() int {
 }
 
 func (r reply) tokens() int {
-	all := r.text
+	var all strings.Builder
+	all.WriteString(r.text)
 	for _, c := range r.calls {
-		all += c.Name + string(c.Arguments)
+		all.WriteString(c.Name)
+		all.Write(c.Arguments)
 	}
-	return Tokens(all)
+	return Tokens(all.String())
 }
 
 // cutText shortens s to at most n bytes without splitting a character.

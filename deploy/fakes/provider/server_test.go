@@ -1,17 +1,16 @@
 package provider
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"image/png"
-	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,7 +29,7 @@ var (
 	anthropic = map[string]string{"X-Api-Key": "s3cret", "Anthropic-Version": "2023-06-01"}
 )
 
-func do(t *testing.T, srv *Server, req request) *http.Response {
+func do(t *testing.T, srv *Server, req request) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), req.method, req.path, strings.NewReader(req.body))
 	for name, v := range req.header {
@@ -38,17 +37,7 @@ func do(t *testing.T, srv *Server, req request) *http.Response {
 	}
 	rec := httptest.NewRecorder()
 	srv.ServeHTTP(rec, r)
-	return rec.Result()
-}
-
-func text(t *testing.T, resp *http.Response) string {
-	t.Helper()
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
+	return rec
 }
 
 // TestWireShapes compares whole answers with files that were checked against
@@ -92,7 +81,7 @@ func TestWireShapes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			srv := New(fault.Script{Rules: []fault.Rule{{Action: tt.script}}})
 			resp := do(t, srv, tt.req)
-			got := resp.Status + "\n" + resp.Header.Get("Content-Type") + "\n\n" + text(t, resp)
+			got := strconv.Itoa(resp.Code) + "\n" + resp.Header().Get("Content-Type") + "\n\n" + resp.Body.String()
 			file := filepath.Join("testdata", tt.name+".txt")
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
@@ -106,7 +95,7 @@ func TestWireShapes(t *testing.T) {
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
-			if again := text(t, do(t, srv, tt.req)); !strings.HasSuffix(got, again) {
+			if again := do(t, srv, tt.req).Body.String(); !strings.HasSuffix(got, again) {
 				t.Errorf("the second answer differs: %s", again)
 			}
 		})
@@ -142,8 +131,8 @@ func TestRefusals(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resp := do(t, New(fault.Script{}), tt.req)
-			if body := text(t, resp); resp.StatusCode != tt.status || !strings.Contains(body, tt.want) {
-				t.Errorf("got %d %s, want %d with %q", resp.StatusCode, body, tt.status, tt.want)
+			if resp.Code != tt.status || !strings.Contains(resp.Body.String(), tt.want) {
+				t.Errorf("got %d %s, want %d with %q", resp.Code, resp.Body, tt.status, tt.want)
 			}
 		})
 	}
@@ -152,13 +141,14 @@ func TestRefusals(t *testing.T) {
 func TestStreamSaysWhatTheWholeAnswerSays(t *testing.T) {
 	const ask = `"model":"m","messages":[{"role":"user","content":"  tell me  more "}]`
 	srv := New(fault.Script{})
-	whole := text(t, do(t, srv, request{"POST", "/v1/chat/completions", "{" + ask + "}", bearer}))
+	whole := do(t, srv, request{"POST", "/v1/chat/completions", "{" + ask + "}", bearer})
 	var completion chatCompletion
-	if err := json.Unmarshal([]byte(whole), &completion); err != nil {
+	if err := json.Unmarshal(whole.Body.Bytes(), &completion); err != nil {
 		t.Fatal(err)
 	}
 	var streamed strings.Builder
-	for line := range strings.Lines(text(t, do(t, srv, request{"POST", "/v1/chat/completions", `{"stream":true,` + ask + `}`, bearer}))) {
+	stream := do(t, srv, request{"POST", "/v1/chat/completions", `{"stream":true,` + ask + `}`, bearer})
+	for line := range strings.Lines(stream.Body.String()) {
 		data, found := strings.CutPrefix(strings.TrimSpace(line), "data: {")
 		if !found {
 			continue
@@ -181,9 +171,10 @@ func TestEmbeddingForms(t *testing.T) {
 	ask := func(body string) (list struct {
 		Data  []struct{ Embedding json.RawMessage }
 		Usage embeddingUsage
-	}) {
+	},
+	) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(text(t, do(t, srv, request{"POST", "/v1/embeddings", body, bearer}))), &list); err != nil {
+		if err := json.Unmarshal(do(t, srv, request{"POST", "/v1/embeddings", body, bearer}).Body.Bytes(), &list); err != nil {
 			t.Fatal(err)
 		}
 		return list
@@ -224,19 +215,19 @@ func TestEmbeddingForms(t *testing.T) {
 func TestImageAddressServesThePicture(t *testing.T) {
 	srv := New(fault.Script{})
 	var list imageList
-	if err := json.Unmarshal([]byte(text(t, do(t, srv, request{"POST", "/v1/images/generations", `{"model":"dall-e-2","prompt":"cat"}`, bearer}))), &list); err != nil {
+	made := do(t, srv, request{"POST", "/v1/images/generations", `{"model":"dall-e-2","prompt":"cat"}`, bearer})
+	if err := json.Unmarshal(made.Body.Bytes(), &list); err != nil {
 		t.Fatal(err)
 	}
 	path, found := strings.CutPrefix(list.Data[0].URL, "http://example.com")
 	if !found {
 		t.Fatalf("address %q is not on this server", list.Data[0].URL)
 	}
-	raw := text(t, do(t, srv, request{"GET", path, "", nil}))
-	if _, err := png.Decode(bytes.NewReader([]byte(raw))); err != nil {
+	if _, err := png.Decode(do(t, srv, request{"GET", path, "", nil}).Body); err != nil {
 		t.Errorf("not a picture: %v", err)
 	}
-	if resp := do(t, srv, request{"GET", "/images/nope.png", "", nil}); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("an unknown picture: %d", resp.StatusCode)
+	if resp := do(t, srv, request{"GET", "/images/nope.png", "", nil}); resp.Code != http.StatusNotFound {
+		t.Errorf("an unknown picture: %d", resp.Code)
 	}
 }
 
@@ -245,7 +236,7 @@ func TestKeysAreRecordedHashed(t *testing.T) {
 	for _, header := range []map[string]string{bearer, anthropic, {"Api-Key": "s3cret"}} {
 		do(t, srv, request{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`, header})
 	}
-	calls := text(t, do(t, srv, request{"GET", "/_calls", "", nil}))
+	calls := do(t, srv, request{"GET", "/_calls", "", nil}).Body.String()
 	if strings.Contains(calls, "s3cret") {
 		t.Errorf("a key shows in %s", calls)
 	}

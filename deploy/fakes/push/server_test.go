@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -183,9 +184,7 @@ func TestPush(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			header := map[string]string{"TTL": "60", "Content-Encoding": "aes128gcm", "Authorization": auth}
-			for name, v := range tt.change {
-				header[name] = v
-			}
+			maps.Copy(header, tt.change)
 			srv := New(fault.Script{})
 			got := send(t, srv, "POST", "/push/a", make([]byte, tt.size), header)
 			if got.Code != tt.status || !strings.Contains(got.Body.String(), tt.want) {

@@ -46,7 +46,7 @@ func ParseVAPID(header, origin string, now time.Time) (VAPID, error) {
 	case v.Expires.After(now.Add(maxLifetime)):
 		return VAPID{}, errors.New("exp is more than 24 hours ahead")
 	case !isContact(v.Subject):
-		return VAPID{}, errors.New("sub is neither mailto: nor https:")
+		return VAPID{}, errors.New("sub is neither a mailto: nor an https: address")
 	}
 	return v, nil
 }

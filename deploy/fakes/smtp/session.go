@@ -53,7 +53,7 @@ func (c *conn) ask(call fault.Call) error {
 	}
 	switch {
 	case action.AfterBytes != nil && call.Method == "DATA":
-		return &cutInside{after: int64(*action.AfterBytes), reset: action.Reset}
+		return &cutInsideError{after: int64(*action.AfterBytes), reset: action.Reset}
 	case action.Drop || action.Reset:
 		c.cut(action.Reset)
 		return errCut
@@ -67,13 +67,13 @@ func (c *conn) ask(call fault.Call) error {
 	}
 }
 
-// cutInside asks to end the connection after some bytes of the message.
-type cutInside struct {
+// cutInsideError asks to end the connection after some bytes of the message.
+type cutInsideError struct {
 	after int64
 	reset bool
 }
 
-func (e *cutInside) Error() string { return errCut.Error() }
+func (e *cutInsideError) Error() string { return errCut.Error() }
 
 func replyText(a fault.Action) string {
 	if a.Body != "" {
@@ -126,7 +126,7 @@ func (s *session) Rcpt(to string, _ *gosmtp.RcptOptions) error {
 // Data implements gosmtp.Session.
 func (s *session) Data(r io.Reader) error {
 	err := s.conn.ask(fault.Call{Method: "DATA", Path: s.from})
-	if cut, ok := errors.AsType[*cutInside](err); ok {
+	if cut, ok := errors.AsType[*cutInsideError](err); ok {
 		_, _ = io.CopyN(io.Discard, r, cut.after)
 		s.conn.cut(cut.reset)
 		return err

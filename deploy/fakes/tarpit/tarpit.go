@@ -41,6 +41,6 @@ func Serve(ctx context.Context, ln net.Listener) error {
 func hold(ctx context.Context, conn net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	defer conn.Close()
 	_, _ = io.Copy(io.Discard, conn)
+	_ = conn.Close()
 }

@@ -20,6 +20,12 @@ const (
 	HeaderIdempotency  = "Idempotency-Key"
 )
 
+// Reasons of requests that name somebody else than their headers do.
+const (
+	ReasonOrganizationMismatch apierr.Reason = "organization_mismatch"
+	ReasonIdentityMismatch     apierr.Reason = "identity_mismatch"
+)
+
 // maxID bounds every identifier that comes in a header.
 const maxID = 256
 
@@ -104,7 +110,7 @@ func Printable(s string) bool {
 func (c Caller) OrganizationOr(body, fallback string) (string, error) {
 	switch {
 	case body != "" && c.Organization != "" && body != c.Organization:
-		return "", apierr.New(apierr.KindForbidden, apierr.ReasonForbidden,
+		return "", apierr.New(apierr.KindForbidden, ReasonOrganizationMismatch,
 			"organization_id: differs from the organization of the caller's key")
 	case body != "":
 		return body, nil
@@ -146,5 +152,5 @@ func agree(header, field, headerName, fieldName string) (string, error) {
 	case field == "" || field == header:
 		return header, nil
 	}
-	return "", apierr.Invalid(fieldName, "differs from the header "+headerName)
+	return "", apierr.New(apierr.KindInvalid, ReasonIdentityMismatch, fieldName+": differs from the header "+headerName)
 }

@@ -1,12 +1,16 @@
 package caller_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -130,6 +134,43 @@ func TestTokens(t *testing.T) {
 	if _, err := tokens.Authenticate("Bearer tok-1"); err == nil {
 		t.Error("a removed token still opens")
 	}
+}
+
+func TestWatchReloads(t *testing.T) {
+	path := tokenFile(t, "tokens: [{name: edge, role: service, sha256: "+digest("tok-1")+"}]\n")
+	tokens, err := caller.LoadTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- tokens.Watch(ctx, slog.New(slog.DiscardHandler)) }()
+		opens := func(token string) bool {
+			_, err := tokens.Authenticate("Bearer " + token)
+			return err == nil
+		}
+		for _, step := range []struct {
+			text     string
+			old, new bool
+		}{
+			{"tokens: [{name: x}]", true, false},
+			{"tokens: [{name: edge, role: service, sha256: " + digest("tok-2") + "}]", false, true},
+		} {
+			if err := os.WriteFile(path, []byte(step.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			if opens("tok-1") != step.old || opens("tok-2") != step.new {
+				t.Errorf("after %q: old %v, new %v", step.text, opens("tok-1"), opens("tok-2"))
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestTokenFileIsStrict(t *testing.T) {

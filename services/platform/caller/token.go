@@ -1,13 +1,17 @@
 package caller
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -53,6 +57,45 @@ func (t *Tokens) Reload() error {
 	}
 	t.entries.Store(&entries)
 	return nil
+}
+
+// watchEvery is how often Watch looks at the file: a revoked token works that
+// long at the most.
+const watchEvery = 2 * time.Second
+
+// Watch reloads the file whenever it changes, until ctx ends. A file that can't
+// be read or parsed leaves the tokens as they are and is logged once.
+func (t *Tokens) Watch(ctx context.Context, log *slog.Logger) error {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	seen := t.stamp()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		now := t.stamp()
+		if now == seen {
+			continue
+		}
+		seen = now
+		if err := t.Reload(); err != nil {
+			log.ErrorContext(ctx, "service tokens not reloaded", "error", err.Error())
+			continue
+		}
+		log.InfoContext(ctx, "service tokens reloaded")
+	}
+}
+
+// stamp changes when the file does, also behind a symbolic link, by which
+// Kubernetes swaps mounted secrets.
+func (t *Tokens) stamp() string {
+	info, err := os.Stat(t.path)
+	if err != nil {
+		return err.Error()
+	}
+	return info.ModTime().String() + strconv.FormatInt(info.Size(), 10)
 }
 
 func parseTokens(text string) (map[[sha256.Size]byte]entry, error) {

@@ -64,7 +64,8 @@ func (c *codec) Unmarshal(data []byte, v any) error {
 		data = c.rewrite(nil, data, desc, enclose)
 	}
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(data, m); err != nil {
-		return errors.New("body: " + protoPrefix.ReplaceAllString(err.Error(), ""))
+		text := protoPrefix.ReplaceAllString(err.Error(), "")
+		return errors.New("body: " + fieldName.ReplaceAllStringFunc(text, jsonName))
 	}
 	return nil
 }
@@ -72,6 +73,10 @@ func (c *codec) Unmarshal(data []byte, v any) error {
 // protoPrefix is what protojson puts before its texts, with a space or a
 // no-break space, plus a position that raw JSON may have moved.
 var protoPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):\s*)?`)
+
+// fieldName finds the name of the field in protojson's texts, which say
+// "webhookUrl" of a field that the contract shows as webhook_url.
+var fieldName = regexp.MustCompile(`field [A-Za-z0-9_]+`)
 
 func checkObject(data []byte) error {
 	if !json.Valid(data) {

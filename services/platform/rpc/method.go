@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -83,10 +84,15 @@ type methodTable struct {
 	extension protoreflect.ExtensionType
 	roles     map[string]caller.Role // by full method name
 	routes    map[string]string      // "VERB /path/{x}" to full method name
+	// inputs are the request messages of transcoded routes, by full method name.
+	inputs map[string]protoreflect.MessageDescriptor
 }
 
 func newMethodTable(role protoreflect.ExtensionType) methodTable {
-	return methodTable{extension: role, roles: make(map[string]caller.Role), routes: make(map[string]string)}
+	return methodTable{
+		extension: role, roles: make(map[string]caller.Role), routes: make(map[string]string),
+		inputs: make(map[string]protoreflect.MessageDescriptor),
+	}
 }
 
 func (t methodTable) add(desc *grpc.ServiceDesc) error {
@@ -103,6 +109,8 @@ func (t methodTable) add(desc *grpc.ServiceDesc) error {
 			return fmt.Errorf("rpc: method %s has no role", route.Method)
 		}
 		t.roles[route.Method] = route.Role
+		name := route.Method[strings.LastIndex(route.Method, "/")+1:]
+		t.inputs[route.Method] = service.Methods().ByName(protoreflect.Name(name)).Input()
 		if route.Path != "" {
 			t.route(route.Verb, route.Path, route.Method)
 		}
@@ -119,4 +127,20 @@ func (t methodTable) route(verb, path, method string) {
 func (t methodTable) byPattern(verb, pattern string) (string, bool) {
 	method, ok := t.routes[verb+" "+strings.ReplaceAll(pattern, "=*}", "}")]
 	return method, ok
+}
+
+// unknownParameter finds a query parameter that the method's request has no
+// field for: a misspelt filter must not widen an answer.
+func (t methodTable) unknownParameter(method string, query url.Values) (string, bool) {
+	input, ok := t.inputs[method]
+	if !ok {
+		return "", false
+	}
+	for name := range query {
+		field, _, _ := strings.Cut(name, ".")
+		if input.Fields().ByTextName(field) == nil && input.Fields().ByJSONName(field) == nil {
+			return name, true
+		}
+	}
+	return "", false
 }

@@ -170,6 +170,8 @@ func TestRefusalsOfTheJSONFace(t *testing.T) {
 		"wrong token":          {"POST", "/v1/echo/ann", "nope", `{}`, 401, "unauthenticated", "not valid"},
 		"wrong role":           {"POST", "/v1/admin", "svc", `{}`, 403, "forbidden", "needs the role operator"},
 		"unknown field":        {"POST", "/v1/echo/ann", "svc", `{"nope":1}`, 400, "invalid_request", `unknown field "nope"`},
+		"unknown parameter":    {"POST", "/v1/echo/ann?usr=x", "svc", `{}`, 400, "invalid_request", "usr: unknown query parameter"},
+		"wrong type, snake":    {"POST", "/v1/echo/ann", "svc", `{"userName":5}`, 400, "invalid_request", "field user_name"},
 		"wrong type":           {"POST", "/v1/echo/ann", "svc", `{"count":"x"}`, 400, "invalid_request", "count"},
 		"not JSON":             {"POST", "/v1/echo/ann", "svc", `{"count":`, 400, "invalid_request", "invalid JSON at byte"},
 		"not an object":        {"POST", "/v1/echo/ann", "svc", `[1]`, 400, "invalid_request", "must be a JSON object"},

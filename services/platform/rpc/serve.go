@@ -50,6 +50,9 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 		_ = listener.Close()
 		return err
 	}
+	if tokens := s.options.Tokens; tokens != nil {
+		runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, s.options.Log) })
+	}
 	runner.Go("grpc", func(context.Context) error { return s.grpc.Serve(listener) })
 	runner.OnDrain("grpc", func(ctx context.Context) error {
 		s.health.Shutdown()

@@ -47,6 +47,9 @@ func plain(reason string) string {
 	if strings.HasPrefix(reason, "value length must be at least 1 ") || reason == "value is required" {
 		return "is required"
 	}
+	if limit, ok := strings.CutPrefix(reason, "value length must be between 1 and "); ok {
+		return "is required, at most " + strings.ReplaceAll(strings.TrimSuffix(limit, ", inclusive"), "runes", "characters")
+	}
 	return reason
 }
 

@@ -288,7 +288,10 @@ func TestBodies(t *testing.T) {
 func TestFailures(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
-	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
 	breaks := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	distrusts := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "token "+token, http.StatusUnauthorized) })
 	for name, tt := range map[string]struct {

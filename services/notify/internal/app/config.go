@@ -21,13 +21,13 @@ type Config struct {
 	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9103" doc:"address of the gRPC face"`
 
 	DatabaseURL secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the notify role"`
-	RedisURL    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for channels that share rates and breakers between replicas; in_app does not"`
+	RedisURL    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for channels that call out; in_app needs none, so nothing reads it yet"`
 
 	ServiceTokens string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
 	AuthDisabled  bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
 
 	WebPushEnabled bool           `env:"WEB_PUSH_ENABLED" envDefault:"false" doc:"offer web push: /v1/push/* and the web_push channel"`
-	AllowTargets   config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development"`
+	AllowTargets   config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development; in_app makes none, so nothing reads it yet"`
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`

@@ -25,6 +25,12 @@ const (
 // concerns some draft of it.
 var ErrRejected = errors.New("delivery: rejected by the store")
 
+// ErrConflict says that a transaction lost against another and may be repeated.
+var ErrConflict = errors.New("delivery: conflict in the store")
+
+// tries is how often a conflict is repeated.
+const tries = 3
+
 // Lease is how a store leases a new delivery to the replica that accepted it.
 type Lease struct {
 	Replica  int64
@@ -159,9 +165,19 @@ func (s *Service) flush(ctx context.Context, drafts []*Draft) ([]Stored, error) 
 	return stored, nil
 }
 
-// store commits drafts, then hands over those that are leased. What was
-// reserved in vain is given back.
+// store commits drafts, again where that lost against another transaction.
 func (s *Service) store(ctx context.Context, drafts []*Draft) ([]Stored, error) {
+	for try := 1; ; try++ {
+		stored, err := s.storeOnce(ctx, drafts)
+		if !errors.Is(err, ErrConflict) || try == tries {
+			return stored, err
+		}
+	}
+}
+
+// storeOnce commits drafts, then hands over those that are leased. What was
+// reserved in vain is given back.
+func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, error) {
 	lease := s.o.Dispatcher.Lease()
 	var reserved []Flow
 	reserve := lease.Reserve

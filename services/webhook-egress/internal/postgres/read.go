@@ -25,7 +25,7 @@ func (s *Store) Get(ctx context.Context, organization, owner string, id delivery
 	}
 	record := recordOf(row)
 	if withBody {
-		if record.Body, err = s.sql.GetBody(ctx, dbsql.GetBodyParams{DeliveryID: uuidOf(id), CreatedAt: id.Time()}); err != nil {
+		if record.Body, err = s.sql.GetBody(ctx, dbsql.GetBodyParams{ID: uuidOf(id), CreatedAt: id.Time()}); err != nil {
 			return delivery.Record{}, explain("read body", err)
 		}
 	}

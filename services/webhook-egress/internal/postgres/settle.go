@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
@@ -49,7 +51,7 @@ type settlement struct {
 	awake    []int64 // flows that rows go back to
 	attempts dbsql.AddAttemptsParams
 	updates  dbsql.UpdateDeliveriesParams
-	removed  dbsql.RemoveRowsParams
+	removed  []pgtype.UUID
 	returned dbsql.ReturnRowsParams
 	advance  dbsql.AdvanceFlowsParams
 	parked   map[int64]delivery.Step
@@ -117,7 +119,7 @@ func (w *settlement) update(r *dispatch.Result) {
 	u.Ids, u.CreatedAts = append(u.Ids, uuidOf(r.Job.ID)), append(u.CreatedAts, created)
 	u.Statuses, u.Attempts = append(u.Statuses, string(r.Step.Status)), append(u.Attempts, int32(r.Step.Attempts))
 	u.ResponseCodes, u.Errors = append(u.ResponseCodes, int32(code)), append(u.Errors, string(r.Step.Fault))
-	u.Ended = append(u.Ended, r.Step.Status.Ended())
+	u.Ended, u.Tried = append(u.Ended, r.Step.Status.Ended()), append(u.Tried, r.Attempt != nil)
 }
 
 func (w *settlement) count(flow int64, step delivery.Step) {

@@ -58,9 +58,17 @@ func explain(operation string, err error) error {
 	if pgdb.IsUnavailable(err) {
 		return apierr.Unavailable("the database is away", fmt.Errorf("%s: %w", operation, err))
 	}
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return fmt.Errorf("%s: %w", operation, err)
+	}
 	// Class 22: data that a column can't hold; class 23: a constraint.
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code[:2] == "22" || pg.Code[:2] == "23") {
+	// Class 40: a deadlock or another conflict that a repeat resolves.
+	switch pg.Code[:2] {
+	case "22", "23":
 		return fmt.Errorf("%s: %w: %w", operation, delivery.ErrRejected, err)
+	case "40":
+		return fmt.Errorf("%s: %w: %w", operation, delivery.ErrConflict, err)
 	}
 	return fmt.Errorf("%s: %w", operation, err)
 }

@@ -216,12 +216,13 @@ func (q *Queries) ReturnRows(ctx context.Context, arg ReturnRowsParams) error {
 const updateDeliveries = `-- name: UpdateDeliveries :exec
 UPDATE deliveries d
 SET status = r.status, attempts = r.attempts,
-    last_response_code = NULLIF(r.response_code, 0), last_error = NULLIF(r.error, ''),
+    last_response_code = CASE WHEN r.tried THEN NULLIF(r.response_code, 0) ELSE d.last_response_code END,
+    last_error = CASE WHEN r.tried THEN NULLIF(r.error, '') ELSE d.last_error END,
     updated_at = now(), finished_at = CASE WHEN r.ended THEN now() END
 FROM (SELECT unnest($3::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
              unnest($5::text[]) AS status, unnest($6::integer[]) AS attempts,
              unnest($7::integer[]) AS response_code, unnest($8::text[]) AS error,
-             unnest($9::boolean[]) AS ended) AS r
+             unnest($9::boolean[]) AS ended, unnest($10::boolean[]) AS tried) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
   AND d.created_at BETWEEN $1 AND $2
 `
@@ -236,6 +237,7 @@ type UpdateDeliveriesParams struct {
 	ResponseCodes []int32
 	Errors        []string
 	Ended         []bool
+	Tried         []bool
 }
 
 func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesParams) error {
@@ -249,6 +251,7 @@ func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesPara
 		arg.ResponseCodes,
 		arg.Errors,
 		arg.Ended,
+		arg.Tried,
 	)
 	return err
 }

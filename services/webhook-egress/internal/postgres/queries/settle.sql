@@ -33,12 +33,13 @@ ON CONFLICT (delivery_id, created_at, lease_seq) DO NOTHING;
 -- name: UpdateDeliveries :exec
 UPDATE deliveries d
 SET status = r.status, attempts = r.attempts,
-    last_response_code = NULLIF(r.response_code, 0), last_error = NULLIF(r.error, ''),
+    last_response_code = CASE WHEN r.tried THEN NULLIF(r.response_code, 0) ELSE d.last_response_code END,
+    last_error = CASE WHEN r.tried THEN NULLIF(r.error, '') ELSE d.last_error END,
     updated_at = now(), finished_at = CASE WHEN r.ended THEN now() END
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
              unnest(@statuses::text[]) AS status, unnest(@attempts::integer[]) AS attempts,
              unnest(@response_codes::integer[]) AS response_code, unnest(@errors::text[]) AS error,
-             unnest(@ended::boolean[]) AS ended) AS r
+             unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
   AND d.created_at BETWEEN @oldest AND @newest; -- lets the planner leave out the other days
 

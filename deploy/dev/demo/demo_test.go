@@ -1,0 +1,213 @@
+package demo
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func digest(secret, timestamp, body string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(timestamp + "." + body))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func TestTheDemoShowsWhatCameBack(t *testing.T) {
+	h := newHouse(t)
+	out, err := h.transcript()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"│ A board.", "provider sandbox, 9 tokens in, 3 out, 0.01 cents, reported by the provider",
+		`"A board "`, `"that connects."`, "2 deltas", "finish_reason stop",
+		"queued → delivered", "attempt 1", "retry, answer no answer timeout in 1000.5 ms", "delivered, answer 200 in 3.2 ms",
+		"X-Webhook-Signature: ", "the signature holds",
+		"Your order is paid", "1, before it was 0",
+		"llm_requests         +2 total 42", "deliveries           +1", "notifications_sent   +1",
+		"everything came back right",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+	for _, secret := range []string{h.env.AIKey, h.env.ServiceToken, h.env.OperatorToken, h.env.WebhookSecret} {
+		if strings.Contains(out, secret) {
+			t.Error("it shows a secret")
+		}
+	}
+}
+
+func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(*house)
+		wants string
+	}{
+		{"a key is refused", func(h *house) { h.env.AIKey += "x" }, "answered 401"},
+		{"the stream fails", func(h *house) {
+			h.stream = "data: {\"content\":\"A\"}\n\nevent: error\ndata: {\"error\":\"all_providers_failed\"}\n\n"
+		}, "all_providers_failed"},
+		{"the stream is cut off", func(h *house) { h.stream = strings.TrimSuffix(goodStream, "data: [DONE]\n\n") }, "without [DONE]"},
+		{"the signature is another's", func(h *house) { h.signature = digest("another", "1", "x") }, "doesn't fit"},
+		{"the delivery fails", func(h *house) { h.status = "failed" }, "ended as failed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse(t)
+			good := h.env.AIKey
+			tt.spoil(h)
+			state := h.state()
+			h.env.AIKey = good
+			var out strings.Builder
+			err := Run(t.Context(), &Screen{out: &out}, state)
+			if !errors.Is(err, errNotRight) {
+				t.Errorf("error %v, want %v", err, errNotRight)
+			}
+			if !strings.Contains(out.String(), tt.wants) {
+				t.Errorf("it lacks %q:\n%s", tt.wants, out.String())
+			}
+		})
+	}
+}
+
+func TestTheDemoWithoutAStack(t *testing.T) {
+	t.Run("never started", func(t *testing.T) {
+		err := Run(t.Context(), &Screen{out: &strings.Builder{}}, t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), "make run") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("stopped", func(t *testing.T) {
+		h := newHouse(t)
+		h.env.EdgeURL = "http://127.0.0.1:1"
+		_, err := h.transcript()
+		if err == nil || !strings.Contains(err.Error(), "make run") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want one line that says what to do", err)
+		}
+	})
+}
+
+func TestCounted(t *testing.T) {
+	before := counters{"a": 5}
+	expected := map[string]int64{"a": 2, "b": 1}
+	tests := []struct {
+		name string
+		now  counters
+		want bool
+	}{
+		{"exactly", counters{"a": 7, "b": 1}, true},
+		{"others called too", counters{"a": 9, "b": 3}, true},
+		{"one is missing", counters{"a": 7}, false},
+		{"not all yet", counters{"a": 6, "b": 1}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := counted(before, tt.now, expected); got != tt.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestVerify(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	const secret, body = "whsec_c2VjcmV0", `{"order":"A-1"}`
+	good := func() http.Header {
+		h := http.Header{}
+		h.Set("X-Webhook-Timestamp", "1700000000")
+		h.Set("X-Webhook-Signature", digest(secret, "1700000000", body))
+		return h
+	}
+	tests := []struct {
+		name   string
+		change func(http.Header)
+		body   string
+		now    time.Time
+		wants  string
+	}{
+		{"as sent", func(http.Header) {}, body, now, ""},
+		{"four minutes later", func(http.Header) {}, body, now.Add(4 * time.Minute), ""},
+		{"another body", func(http.Header) {}, `{"order":"A-2"}`, now, "doesn't fit"},
+		{"another time", func(h http.Header) { h.Set("X-Webhook-Timestamp", "1700000001") }, body, now, "doesn't fit"},
+		{"sent again much later", func(http.Header) {}, body, now.Add(time.Hour), "old"},
+		{"no signature", func(h http.Header) { h.Del("X-Webhook-Signature") }, body, now, "doesn't fit"},
+		{"no digest", func(h http.Header) { h.Set("X-Webhook-Signature", "xyz") }, body, now, "hex"},
+		{"no timestamp", func(h http.Header) { h.Del("X-Webhook-Timestamp") }, body, now, "X-Webhook-Timestamp"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			headers := good()
+			tt.change(headers)
+			err := verify(secret, headers, tt.body, tt.now)
+			switch {
+			case tt.wants == "" && err != nil:
+				t.Error(err)
+			case tt.wants != "" && (err == nil || !strings.Contains(err.Error(), tt.wants)):
+				t.Errorf("got %v, want %q", err, tt.wants)
+			}
+		})
+	}
+}
+
+func TestColourOnlyOnATerminal(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	terminal, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as a terminal is
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() })
+	tests := []struct {
+		name string
+		out  *os.File
+		env  map[string]string
+		want bool
+	}{
+		{"a terminal", terminal, map[string]string{"TERM": "xterm"}, true},
+		{"a terminal, but NO_COLOR", terminal, map[string]string{"NO_COLOR": "1"}, false},
+		{"a dumb terminal", terminal, map[string]string{"TERM": "dumb"}, false},
+		{"a file", file, nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewScreen(tt.out, func(name string) string { return tt.env[name] })
+			if s.colour != tt.want {
+				t.Errorf("colour %t, want %t", s.colour, tt.want)
+			}
+			if got := strings.Contains(s.Strong("x"), "\x1b["); got != tt.want {
+				t.Errorf("codes %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSpan(t *testing.T) {
+	tests := map[time.Duration]string{
+		1234567 * time.Nanosecond: "1.23ms",
+		45678 * time.Microsecond:  "46ms",
+		2345 * time.Millisecond:   "2.35s",
+	}
+	for d, want := range tests {
+		if got := span(d); got != want {
+			t.Errorf("span(%v) = %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package demo
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type seen struct {
+	method, path, query, authorization, organization, kind, body string
+}
+
+// recorder answers everything with 200 and keeps what it was asked.
+func recorder(t *testing.T) (base string, last func() seen) {
+	t.Helper()
+	requests := make(chan seen, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		requests <- seen{
+			r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), r.Header.Get("X-Organization-Id"),
+			r.Header.Get("Content-Type"), string(body),
+		}
+		_, _ = io.WriteString(w, "ok")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() seen {
+		t.Helper()
+		select {
+		case s := <-requests:
+			return s
+		default:
+			t.Fatal("no request came")
+			return seen{}
+		}
+	}
+}
+
+func TestThePastedLinesWork(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl isn't installed")
+	}
+	base, last := recorder(t)
+	e := filled()
+	e.EdgeURL, e.NotifyURL, e.AIKey, e.WebhooksKey, e.NotificationsKey = base, base, "key-ai", "key-webhooks", "key-notifications"
+	e.ServiceToken, e.OrganizationID = "token-service", "org_demo"
+	envFile := filepath.Join(t.TempDir(), "with space", "demo.env")
+	makeFolder(t, filepath.Dir(envFile))
+	if err := e.Write(envFile); err != nil {
+		t.Fatal(err)
+	}
+	paste := func(command string) seen {
+		t.Helper()
+		output, err := exec.CommandContext(t.Context(), "/bin/sh", "-ec", command).Output()
+		if err != nil || string(output) != "ok" {
+			t.Fatalf("%s\n%v: %s", command, err, output)
+		}
+		return last()
+	}
+
+	pastes := Pastes(e, base, envFile)
+	for i, want := range []struct{ path, key string }{
+		{"/product/v1/ai/chat", "key-ai"},
+		{"/product/v1/webhooks/deliveries", "key-webhooks"},
+		{"/product/v1/notifications/send", "key-notifications"},
+	} {
+		got := paste(pastes[i].Do)
+		if got.method != http.MethodPost || got.path != want.path || got.authorization != "Bearer "+want.key || got.kind != "application/json" {
+			t.Errorf("%s: %+v", pastes[i].Title, got)
+		}
+		if !json.Valid([]byte(got.body)) {
+			t.Errorf("%s: the body is no JSON: %s", pastes[i].Title, got.body)
+		}
+	}
+	if got := paste(pastes[1].See); got.path != "/_arrivals" || got.query != "limit=1" {
+		t.Errorf("arrivals: %+v", got)
+	}
+	if got := paste(pastes[2].See); got.path != "/v1/notifications" || got.query != "user_id=ann" ||
+		got.authorization != "Bearer token-service" || got.organization != "org_demo" {
+		t.Errorf("inbox: %+v", got)
+	}
+	for _, p := range pastes {
+		if strings.Contains(p.Do+p.See, "token-service") {
+			t.Errorf("%s shows a token", p.Title)
+		}
+	}
+	if !strings.Contains(pastes[0].Do, "curl -N ") {
+		t.Error("curl would hold the stream back")
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for _, text := range []string{"", "plain-1.2/3", "two words", `it's`, `$HOME`, "a\"b", "[x]", "*", "line\nbreak", "''"} {
+		output, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "printf %s "+quote(text)).Output()
+		if err != nil || string(output) != text {
+			t.Errorf("a shell reads %s as %q, %v, want %q", quote(text), output, err, text)
+		}
+	}
+}

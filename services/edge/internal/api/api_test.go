@@ -1,0 +1,359 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
+	"switchyard.dev/services/edge/internal/api"
+	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/postgres"
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/migrations"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+const operatorToken, serviceToken = "operator-token-1234", "service-token-1234"
+
+// world is a face over real keys, with a relay and a counter of its own.
+type world struct {
+	http.Handler
+
+	book  *apikey.Book
+	logs  bytes.Buffer
+	calls []proxy.Call
+	full  error
+	relay func(w http.ResponseWriter, call proxy.Call) error
+}
+
+func (x *world) Admit() error { return x.full }
+
+func (x *world) Count(string, string, string, time.Time) func() error {
+	return func() error { return nil }
+}
+
+func (x *world) Do(w http.ResponseWriter, _ *http.Request, call proxy.Call) error {
+	x.calls = append(x.calls, call)
+	return x.relay(w, call)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	x := &world{relay: func(w http.ResponseWriter, _ proxy.Call) error {
+		_, err := io.WriteString(w, `{"content":"hello"}`)
+		return err
+	}}
+	log := slog.New(slog.NewJSONHandler(&x.logs, nil))
+	pool := testkit.Postgres(t, migrations.FS)
+	pepper, err := apikey.NewPepper(secret.New(strings.Repeat("p", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := postgres.NewKeys(pool)
+	table, err := route.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.book = apikey.NewBook(pepper, keys, nil, table.Products(), log)
+	upstreams := map[string]*url.URL{}
+	for _, r := range table.Routes {
+		upstreams[r.Upstream] = &url.URL{Scheme: "http", Host: r.Upstream}
+	}
+	x.Handler, err = api.New(api.Options{
+		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Table: table, Upstreams: upstreams, Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute),
+		Counter: x, Relay: x, Book: x.book, Ledger: postgres.NewUsage(pool), Tokens: tokens(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func tokens(t *testing.T) *caller.Tokens {
+	t.Helper()
+	text := "tokens:\n"
+	for role, token := range map[string]string{"operator": operatorToken, "service": serviceToken} {
+		sum := sha256.Sum256([]byte(token))
+		text += "  - {name: " + role + ", role: " + role + ", sha256: " + hex.EncodeToString(sum[:]) + "}\n"
+	}
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found, err := caller.LoadTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {
+	t.Helper()
+	key, value, err := x.book.Create(t.Context(), apikey.Request{Organization: "org-1", Product: product, Permissions: permissions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.ID, value.Reveal()
+}
+
+func (x *world) do(t *testing.T, method, path, bearer, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	r.Header.Set("X-Request-Id", "req_1")
+	w := httptest.NewRecorder()
+	x.ServeHTTP(w, r)
+	return w
+}
+
+func TestWhoMayCallWhat(t *testing.T) {
+	x := newWorld(t)
+	routes := map[string]struct {
+		products   []string
+		permission apikey.Permission
+	}{
+		"/product/v1/ai/chat":             {[]string{"ai", "agents", "platform"}, apikey.Read},
+		"/product/v1/webhooks/deliveries": {[]string{"webhooks", "platform"}, apikey.Write},
+		"/product/v1/notifications/send":  {[]string{"notifications"}, apikey.Write},
+	}
+	for _, product := range []string{"ai", "agents", "platform", "webhooks", "notifications"} {
+		for _, permission := range []apikey.Permission{apikey.Read, apikey.Write} {
+			_, key := x.key(t, product, permission)
+			for path, r := range routes {
+				want := "hello"
+				switch {
+				case !strings.Contains(strings.Join(r.products, " ")+" ", product+" "):
+					want = "product_not_allowed"
+				case permission != r.permission:
+					want = "permission_denied"
+				}
+				if got := x.do(t, "POST", path, key, "{}"); !strings.Contains(got.Body.String(), want) {
+					t.Errorf("%s key with %s on %s: %d %s; want %s", product, permission, path, got.Code, got.Body, want)
+				}
+			}
+		}
+	}
+}
+
+func TestIdentityOfACall(t *testing.T) {
+	x := newWorld(t)
+	id, key := x.key(t, "ai", apikey.Read)
+	x.do(t, "POST", "/product/v1/ai/chat", key, `{"organization_id":"org-1"}`)
+	call := x.calls[0]
+	if call.Organization != "org-1" || call.Key != id || call.Target.String() != "http://gateway/v1/llm/chat" || call.Timeout != 5*time.Minute {
+		t.Errorf("call = %+v", call)
+	}
+}
+
+// Whatever is wrong with a key, the answer is the same, and the key is nowhere.
+func TestInvalidKeys(t *testing.T) {
+	x := newWorld(t)
+	id, revoked := x.key(t, "ai", apikey.Read)
+	if err := x.book.Revoke(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	other := newWorld(t)
+	_, unknown := other.key(t, "ai", apikey.Read)
+	var first string
+	for name, key := range map[string]string{
+		"none": "", "malformed": "swy_live_nonsense-nonsense", "unknown": unknown, "revoked": revoked, "cut": revoked[:30], "service token": serviceToken,
+	} {
+		w := x.do(t, "POST", "/product/v1/ai/chat", key, "{}")
+		if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s: %d, %q", name, w.Code, w.Header().Get("WWW-Authenticate"))
+		}
+		if first == "" {
+			first = w.Body.String()
+		}
+		if w.Body.String() != first {
+			t.Errorf("%s: %s, others get %s", name, w.Body, first)
+		}
+		if key != "" {
+			testkit.NoLeak(t, key, w.Body.String(), x.logs.String())
+		}
+	}
+	var body map[string]any
+	if err := json.Unmarshal([]byte(first), &body); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"error": "invalid_key", "error_class": "auth", "retryable": false, "request_id": "req_1",
+		"reason": "a valid API key is required: Authorization: Bearer <key>",
+	}, body); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+	if len(x.calls) != 0 {
+		t.Error("a call went through")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	x := newWorld(t)
+	_, key := x.key(t, "ai", apikey.Read)
+	for name, tt := range map[string]struct {
+		method, path, bearer, body string
+		status                     int
+		reason, allow              string
+	}{
+		"unknown path":         {"GET", "/product/v1/nothing", key, "", 404, "not_found", ""},
+		"another verb":         {"GET", "/product/v1/ai/chat", key, "", 405, "method_not_allowed", "POST"},
+		"verb on the catalog":  {"POST", "/product/v1/_meta/catalog", key, "", 405, "method_not_allowed", "GET, HEAD"},
+		"path in disguise":     {"POST", "/product/v1/ai/chat/", key, "", 404, "not_found", ""},
+		"no operator":          {"GET", "/admin/v1/keys", "", "", 401, "unauthenticated", ""},
+		"a customer":           {"GET", "/admin/v1/usage", key, "", 401, "unauthenticated", ""},
+		"a service":            {"POST", "/admin/v1/keys", serviceToken, "{}", 403, "forbidden", ""},
+		"bad JSON":             {"POST", "/admin/v1/keys", operatorToken, "{", 400, "invalid_request", ""},
+		"two objects":          {"POST", "/admin/v1/keys", operatorToken, "{}{}", 400, "invalid_request", ""},
+		"unknown field":        {"POST", "/admin/v1/keys", operatorToken, `{"organisation":"o"}`, 400, "organisation: ", ""},
+		"wrong type":           {"POST", "/admin/v1/keys", operatorToken, `{"permissions":"read"}`, 400, "permissions: ", ""},
+		"bad request":          {"POST", "/admin/v1/keys", operatorToken, `{"organization_id":"o","product":"x"}`, 400, "product: ", ""},
+		"too large":            {"POST", "/admin/v1/keys", operatorToken, `{"name":"` + strings.Repeat("n", 70000) + `"}`, 413, "too_large", ""},
+		"unknown key":          {"DELETE", "/admin/v1/keys/key_x", operatorToken, "", 404, "not_found", ""},
+		"limit":                {"GET", "/admin/v1/keys?limit=201", operatorToken, "", 400, "limit: ", ""},
+		"cursor":               {"GET", "/admin/v1/usage?cursor=!", operatorToken, "", 400, "cursor: ", ""},
+		"time":                 {"GET", "/admin/v1/usage?from=yesterday", operatorToken, "", 400, "from: ", ""},
+		"unknown parameter":    {"GET", "/admin/v1/usage?org=o", operatorToken, "", 400, "org: ", ""},
+		"encoded path segment": {"DELETE", "/admin/v1/keys/key%2Fx", operatorToken, "", 404, "not_found", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := x.do(t, tt.method, tt.path, tt.bearer, tt.body)
+			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.reason) || w.Header().Get("Allow") != tt.allow {
+				t.Errorf("%d %s, Allow %q; want %d %s %q", w.Code, w.Body, w.Header().Get("Allow"), tt.status, tt.reason, tt.allow)
+			}
+			var body apierr.Document
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.RequestID != "req_1" {
+				t.Errorf("body %s: %v", w.Body, err)
+			}
+		})
+	}
+}
+
+func TestFailuresOfACall(t *testing.T) {
+	x := newWorld(t)
+	_, key := x.key(t, "ai", apikey.Read)
+	x.full = apierr.Unavailable("usage can't be recorded right now", nil)
+	if w := x.do(t, "POST", "/product/v1/ai/chat", key, "{}"); w.Code != 503 || len(x.calls) != 0 {
+		t.Errorf("full spool: %d, %d calls", w.Code, len(x.calls))
+	}
+	x.full = nil
+	x.relay = func(http.ResponseWriter, proxy.Call) error { panic("bug") }
+	if w := x.do(t, "POST", "/product/v1/ai/chat", key, "{}"); w.Code != 500 || strings.Contains(w.Body.String(), "bug") {
+		t.Errorf("panic: %d %s", w.Code, w.Body)
+	}
+	x.relay = func(http.ResponseWriter, proxy.Call) error { return errors.Join(proxy.ErrCut, context.Canceled) }
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares like this.
+			t.Errorf("cut answer: panic %v, want ErrAbortHandler", p)
+		}
+	}()
+	x.do(t, "POST", "/product/v1/ai/chat", key, "{}")
+	t.Error("a cut answer looks whole")
+}
+
+func TestCatalog(t *testing.T) {
+	x := newWorld(t)
+	w := x.do(t, "GET", "/product/v1/_meta/catalog", "", "")
+	var got route.Table
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Routes) != 3 || got.Version != "v1" {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	etag := w.Header().Get("ETag")
+	for header, want := range map[string]int{etag: 304, "W/" + etag + `, "x"`: 304, "*": 304, `"x"`: 200, "": 200} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/product/v1/_meta/catalog", nil)
+		r.Header.Set("If-None-Match", header)
+		w := httptest.NewRecorder()
+		x.ServeHTTP(w, r)
+		if w.Code != want || w.Header().Get("ETag") != etag || want == 304 && w.Body.Len() > 0 {
+			t.Errorf("If-None-Match %q: %d, want %d", header, w.Code, want)
+		}
+	}
+}
+
+func TestKeysOverHTTP(t *testing.T) {
+	x := newWorld(t)
+	made := x.do(t, "POST", "/admin/v1/keys", operatorToken,
+		`{"organization_id":"org-9","product":"ai","permissions":["write","read"],"name":"n","environment":"test","expires_at":"2100-01-01T00:00:00Z"}`)
+	var key map[string]any
+	if err := json.Unmarshal(made.Body.Bytes(), &key); err != nil || made.Code != 201 {
+		t.Fatalf("%d %s", made.Code, made.Body)
+	}
+	text, _ := key["key"].(string)
+	id, _ := key["id"].(string)
+	delete(key, "key")
+	delete(key, "id")
+	delete(key, "created_at")
+	if diff := cmp.Diff(map[string]any{
+		"organization_id": "org-9", "product": "ai", "permissions": []any{"read", "write"}, "name": "n", "environment": "test",
+		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil,
+	}, key); diff != "" || !strings.HasPrefix(text, "swy_test_") {
+		t.Errorf("key (-want +got):\n%s", diff)
+	}
+	if w := x.do(t, "POST", "/product/v1/ai/chat", text, "{}"); w.Code != 200 {
+		t.Errorf("new key: %d %s", w.Code, w.Body)
+	}
+	for range 4 {
+		x.key(t, "ai", apikey.Read)
+	}
+	seen := map[string]bool{}
+	for cursor := ""; ; {
+		w := x.do(t, "GET", "/admin/v1/keys?limit=2&cursor="+cursor, operatorToken, "")
+		var page struct {
+			Keys       []api.Key `json:"keys"`
+			NextCursor string    `json:"next_cursor"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page.Keys) > 2 {
+			t.Fatalf("%s: %v", w.Body, err)
+		}
+		testkit.NoLeak(t, text, w.Body.String(), x.logs.String())
+		for _, k := range page.Keys {
+			seen[k.ID] = true
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("listed %d keys, want 5", len(seen))
+	}
+	for range 2 {
+		if w := x.do(t, "DELETE", "/admin/v1/keys/"+id, operatorToken, ""); w.Code != 204 || w.Body.Len() > 0 {
+			t.Errorf("revoke: %d %s", w.Code, w.Body)
+		}
+	}
+}
+
+func TestReasonsAreOfTheContract(t *testing.T) {
+	for _, reason := range []apierr.Reason{
+		apikey.ReasonInvalidKey, apikey.ReasonProductNotAllowed, apikey.ReasonPermissionDenied,
+		proxy.ReasonUpstreamUnavailable, proxy.ReasonUpstreamTimeout,
+	} {
+		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
+			t.Errorf("%s is not an ErrorReason", reason)
+		}
+	}
+}

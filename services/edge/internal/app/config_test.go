@@ -1,0 +1,83 @@
+package app
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/platform/config"
+)
+
+func TestReadmeListsTheSettings(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "<!-- settings -->\n")
+	got, _, _ := strings.Cut(rest, "<!-- /settings -->")
+	if want := config.Table(prefix, Config{}); strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("the settings in README.md are not those of the code; put this between the markers:\n%s", want)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	base := []string{"EDGE_DATABASE_URL_FILE=/run/db"}
+	for name, tt := range map[string]struct {
+		environ []string
+		wrong   string
+	}{
+		"least":             {base, ""},
+		"no database":       {nil, "EDGE_DATABASE_URL_FILE"},
+		"auth off, open":    {append(base, "EDGE_AUTH_DISABLED=true"), "EDGE_AUTH_DISABLED"},
+		"auth off, local":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_LISTEN=127.0.0.1:8080"), ""},
+		"no body at all":    {append(base, "EDGE_MAX_BODY=0"), "EDGE_MAX_BODY"},
+		"unknown setting":   {append(base, "EDGE_LISTN=:1"), "EDGE_LISTEN"},
+		"secret as a value": {append(base, "EDGE_SERVICE_TOKEN=abcdefgh"), "EDGE_SERVICE_TOKEN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(tt.environ)
+			if (err != nil) != (tt.wrong != "") || err != nil && (!strings.Contains(err.Error(), tt.wrong) || strings.Contains(err.Error(), "abcdefgh")) {
+				t.Errorf("Load = %v, want an error on %q", err, tt.wrong)
+			}
+		})
+	}
+}
+
+func TestServeSaysWhatIsMissing(t *testing.T) {
+	cfg, err := Load([]string{"EDGE_DATABASE_URL_FILE=/run/db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Serve(t.Context(), cfg)
+	for _, name := range []string{"EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_SERVICE_TOKENS_FILE", "EDGE_GATEWAY_URL"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error = %v, want it to name %s", err, name)
+		}
+	}
+}
+
+func TestPrintShowsNoPassword(t *testing.T) {
+	cfg, err := Load([]string{"EDGE_DATABASE_URL_FILE=/run/db", "EDGE_GATEWAY_URL=http://user:hunter2hunter2@gateway:8101"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Print(&out, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "EDGE_LISTEN=:8080\n") {
+		t.Errorf("config prints:\n%s", out.String())
+	}
+}
+
+// file writes a secret file and gives its path.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

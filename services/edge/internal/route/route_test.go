@@ -1,0 +1,105 @@
+package route
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The catalog of snapshot v1 is a promise to customers: lines may be added,
+// none changed.
+const golden = `{
+  "version": "v1",
+  "routes": [
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/chat",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/webhooks/deliveries",
+      "products": [
+        "webhooks",
+        "platform"
+      ],
+      "permission": "write",
+      "metric": "deliveries"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/notifications/send",
+      "products": [
+        "notifications"
+      ],
+      "permission": "write",
+      "metric": "notifications_sent"
+    }
+  ]
+}`
+
+func TestSnapshot(t *testing.T) {
+	table, err := Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.MarshalIndent(table, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(golden, string(got)); diff != "" {
+		t.Errorf("catalog (-want +got):\n%s", diff)
+	}
+	targets := map[string]string{}
+	for _, r := range table.Routes {
+		targets[r.Path] = r.Upstream + " " + r.Target
+	}
+	if diff := cmp.Diff(map[string]string{
+		"/product/v1/ai/chat":             "gateway /v1/llm/chat",
+		"/product/v1/webhooks/deliveries": "webhook-egress /v1/deliveries",
+		"/product/v1/notifications/send":  "notify /v1/notify",
+	}, targets); diff != "" {
+		t.Errorf("targets (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"agents", "ai", "notifications", "platform", "webhooks"}, table.Products()); diff != "" {
+		t.Errorf("products (-want +got):\n%s", diff)
+	}
+	served := table.Served([]string{"notify"})
+	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 3 {
+		t.Errorf("served with notify alone: %+v", served.Routes)
+	}
+	if len(table.Served(nil).Routes) != 0 {
+		t.Error("routes are served without services")
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, metric: m, upstream: u, target: /v1/a, timeout: 1s}\n"
+	if _, err := parse([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string][2]string{
+		"no version":         {"version: v1", "version: ''"},
+		"unknown field":      {"metric: m", "metric: m, meter: x"},
+		"no metric":          {"metric: m", "metric: ''"},
+		"outside of product": {"/product/v1/a", "/v1/a"},
+		"the edge's own":     {"/product/v1/a", "/product/v1/_meta/a"},
+		"a pattern":          {"/product/v1/a", "/product/v1/a_{id}"},
+		"permission":         {"permission: read", "permission: admin"},
+		"target":             {"target: /v1/a", "target: http://elsewhere/v1/a"},
+		"timeout":            {"timeout: 1s", "timeout: 0s"},
+		"twice":              {"routes:\n", "routes:\n" + strings.SplitAfter(good, "\n")[2]},
+	} {
+		if _, err := parse([]byte(strings.Replace(good, change[0], change[1], 1))); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}

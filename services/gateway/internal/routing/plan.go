@@ -1,0 +1,134 @@
+package routing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Reasons of a request that can't be planned.
+const (
+	ReasonModelNotFound   apierr.Reason = "model_not_found"
+	ReasonProviderUnknown apierr.Reason = "provider_unknown"
+)
+
+// Request is what a caller asked to be served by.
+type Request struct {
+	// Model by its name, as "provider/model", or DefaultModel.
+	Model string
+	// Provider asked for; empty leaves it to the policy.
+	Provider string
+	// Goal asked for; empty is the policy's default.
+	Goal Goal
+	// Substitution allows another provider than the one asked for.
+	Substitution bool
+}
+
+// Candidate is a provider and model that may serve a request.
+type Candidate struct {
+	Target
+	// Upstream is the model by the vendor's own name.
+	Upstream string
+}
+
+// Plan is who may serve a request, best first.
+type Plan struct {
+	// Requested is the provider that the caller asked for, by name or through
+	// its model; empty when the caller left the choice open.
+	Requested  string
+	Candidates []Candidate
+}
+
+// Plan orders the candidates of a request: those that were asked for, ranked by
+// the goal, then the ladder, ranked likewise.
+func (p *Policy) Plan(r Request) (Plan, error) {
+	if r.Goal != "" && !slices.Contains(goals, r.Goal) {
+		return Plan{}, apierr.Invalid("optimization_goal", "must be cost, latency or quality")
+	}
+	if r.Provider != "" && p.byName[r.Provider] == nil {
+		return Plan{}, apierr.New(apierr.KindInvalid, ReasonProviderUnknown,
+			fmt.Sprintf("provider: no provider %q is configured", r.Provider))
+	}
+	asked, open, err := p.asked(r)
+	if err != nil {
+		return Plan{}, err
+	}
+	var plan Plan
+	if !open {
+		p.rank(asked, cmp.Or(r.Goal, p.goal))
+		plan.Requested = asked[0].Provider
+		if !r.Substitution {
+			asked = asked[:1]
+		}
+	}
+	if open || r.Substitution {
+		ladder := slices.Clone(p.ladder)
+		p.rank(ladder, cmp.Or(r.Goal, p.goal))
+		asked = append(asked, ladder...)
+	}
+	for _, target := range asked {
+		model, _ := p.byName[target.Provider].model(target.Model)
+		candidate := Candidate{target, cmp.Or(model.Upstream, model.Name)}
+		if !slices.Contains(plan.Candidates, candidate) {
+			plan.Candidates = append(plan.Candidates, candidate)
+		}
+	}
+	return plan, nil
+}
+
+// asked lists the targets that a request names; open tells that it named none,
+// and the list is the policy's own choice.
+func (p *Policy) asked(r Request) (targets []Target, open bool, err error) {
+	provider := p.byName[r.Provider]
+	switch isDefault := r.Model == "" || r.Model == DefaultModel; {
+	case isDefault && provider != nil:
+		if len(provider.Models) == 0 {
+			return nil, false, apierr.Invalid("model", "is required with the provider "+provider.Name)
+		}
+		return []Target{{provider.Name, provider.Models[0].Name}}, false, nil
+	case isDefault && r.Goal != "":
+		return append(slices.Clone(p.ranks[r.Goal]), p.fallback), true, nil
+	case isDefault:
+		return []Target{p.fallback}, true, nil
+	}
+	if targets = p.named(r.Model, r.Provider); len(targets) > 0 {
+		return targets, false, nil
+	}
+	return nil, false, apierr.New(apierr.KindNotFound, ReasonModelNotFound, fmt.Sprintf(
+		"model: no configured provider has %q; the configured ones are in GET /v1/models/catalog", r.Model))
+}
+
+// named finds the providers that serve a model: all that list it, or the one
+// that its prefix names.
+func (p *Policy) named(model, provider string) []Target {
+	var found []Target
+	for i := range p.Providers {
+		at := &p.Providers[i]
+		listed := len(at.Models) > 0 || at.Name == provider
+		if _, ok := at.model(model); ok && listed && (provider == "" || provider == at.Name) {
+			found = append(found, Target{at.Name, model})
+		}
+	}
+	of, rest, _ := strings.Cut(model, "/")
+	if at := p.byName[of]; at != nil && (provider == "" || provider == of) {
+		if _, ok := at.model(rest); ok {
+			return []Target{{of, rest}}
+		}
+	}
+	return found
+}
+
+// rank sorts by a goal's ranks; what has none stays behind, in order.
+func (p *Policy) rank(targets []Target, goal Goal) {
+	ranks := p.ranks[goal]
+	place := func(t Target) int {
+		if i := slices.Index(ranks, t); i >= 0 {
+			return i
+		}
+		return len(ranks)
+	}
+	slices.SortStableFunc(targets, func(a, b Target) int { return cmp.Compare(place(a), place(b)) })
+}

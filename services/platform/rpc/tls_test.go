@@ -1,0 +1,133 @@
+package rpc_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/platform/rpc"
+)
+
+// certificate writes a self-signed pair for 127.0.0.1 and returns it.
+func certificate(t *testing.T, dir, name string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+func pool(t *testing.T, certFile string) *x509.CertPool {
+	t.Helper()
+	text, err := os.ReadFile(certFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := x509.NewCertPool()
+	p.AppendCertsFromPEM(text)
+	return p
+}
+
+func TestMutualTLS(t *testing.T) {
+	dir := t.TempDir()
+	serverCert, serverKey := certificate(t, dir, "server")
+	clientCert, clientKey := certificate(t, dir, "client")
+	strangerCert, strangerKey := certificate(t, dir, "stranger")
+	config, err := rpc.TLS{CertFile: serverCert, KeyFile: serverKey, ClientCA: clientCert}.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Listener = tls.NewListener(server.Listener, config)
+	server.Start()
+	defer server.Close()
+
+	get := func(cert, key string) error {
+		own, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool(t, serverCert), Certificates: []tls.Certificate{own}}}}
+		defer client.CloseIdleConnections()
+		resp, err := client.Get("https://" + server.Listener.Addr().String())
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	if err := get(clientCert, clientKey); err != nil {
+		t.Errorf("a known client: %v", err)
+	}
+	if err := get(strangerCert, strangerKey); err == nil {
+		t.Error("a stranger's certificate was taken")
+	}
+
+	// A renewed certificate is served without a restart; half a renewal isn't.
+	if err := os.WriteFile(serverKey, []byte("half written"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	future := time.Now().Add(time.Minute)
+	if err := os.Chtimes(serverCert, future, future); err != nil {
+		t.Fatal(err)
+	}
+	if err := get(clientCert, clientKey); err != nil {
+		t.Errorf("in the middle of a renewal: %v", err)
+	}
+	certificate(t, dir, "server")
+	if err := os.Chtimes(serverCert, future.Add(time.Minute), future.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := get(clientCert, clientKey); err != nil {
+		t.Errorf("after a renewal: %v", err)
+	}
+}
+
+func TestTLSSettings(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := certificate(t, dir, "server")
+	if config, err := (rpc.TLS{}).Config(); config != nil || err != nil {
+		t.Errorf("off: %v, %v", config, err)
+	}
+	for name, settings := range map[string]rpc.TLS{
+		"no key":       {CertFile: cert},
+		"no such file": {CertFile: cert + "x", KeyFile: key},
+		"CA only":      {ClientCA: cert},
+		"CA no PEM":    {CertFile: cert, KeyFile: key, ClientCA: key},
+	} {
+		if _, err := settings.Config(); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/telemetry"
+	"switchyard.dev/services/webhook-egress/internal/api"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/dispatch"
+	"switchyard.dev/services/webhook-egress/internal/postgres"
+	"switchyard.dev/services/webhook-egress/internal/replica"
+	"switchyard.dev/services/webhook-egress/internal/seal"
+	"switchyard.dev/services/webhook-egress/internal/signing"
+	"switchyard.dev/services/webhook-egress/internal/upkeep"
+	"switchyard.dev/services/webhook-egress/migrations"
+)
+
+const (
+	service = "webhook-egress"
+	// maxBody leaves room for spaces in a payload of the largest size.
+	maxBody = 1 << 20
+	// unaryTimeout bounds an API call.
+	unaryTimeout = 15 * time.Second
+	// poolSize is for the API and the engine; controlSize is kept for
+	// heartbeats and upkeep, which must not queue behind them.
+	poolSize, controlSize = 16, 2
+)
+
+// version is set by the build.
+var version = "dev"
+
+// parts is the service while it is put together.
+type parts struct {
+	cfg       Config
+	telemetry *telemetry.Telemetry
+	runner    *lifecycle.Runner
+	tracer    trace.Tracer
+	meter     metric.Meter
+
+	store   *postgres.Store // on the pool of the API and the engine
+	control *postgres.Store // on the pool of heartbeats and upkeep
+	wakes   *wakes
+	guard   *netguard.Guard
+	box     *seal.Box // nil without a key
+	engine  *dispatch.Engine
+	service *delivery.Service
+}
+
+// Serve runs the service until ctx ends, then drains it.
+func Serve(ctx context.Context, cfg Config) error {
+	p := &parts{cfg: cfg}
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"telemetry", p.openTelemetry},
+		{"stores", p.openStores},
+		{"secrets and guard", p.openGuards},
+		{"engine", p.startEngine},
+		{"servers", p.startServers},
+	} {
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
+	return p.runner.Run(ctx)
+}
+
+func (p *parts) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version, LogLevel: p.cfg.LogLevel})
+	if err != nil {
+		return err
+	}
+	p.telemetry = t
+	p.tracer, p.meter = t.TracerProvider.Tracer(service), t.MeterProvider.Meter(service)
+	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
+	p.runner.OnClose("telemetry", t.Shutdown)
+	return nil
+}
+
+// openStores opens the pools, refuses an old schema, and connects to Redis.
+func (p *parts) openStores(ctx context.Context) error {
+	url, err := p.cfg.DatabaseURLFile.Read()
+	if err != nil {
+		return fmt.Errorf("database URL: %w", err)
+	}
+	open := func(name string, size int32) (*pgxpool.Pool, error) {
+		pool, err := pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), MaxConns: size, ApplicationName: name})
+		if err != nil {
+			return nil, err
+		}
+		p.runner.OnClose(name, func(context.Context) error { pool.Close(); return nil })
+		return pool, nil
+	}
+	control, err := open(service+"-control", controlSize)
+	if err != nil {
+		return err
+	}
+	if err := pgdb.CheckSchema(ctx, control, migrations.FS, service); err != nil {
+		return err
+	}
+	pool, err := open(service, poolSize)
+	if err != nil {
+		return err
+	}
+	p.store = postgres.New(pool, p.cfg.IdempotencyWindow)
+	p.control = postgres.New(control, p.cfg.IdempotencyWindow)
+	p.runner.Check("database", p.store.Ping)
+	p.wakes, err = openWakes(ctx, p)
+	return err
+}
+
+func (p *parts) openGuards(context.Context) (err error) {
+	p.guard, err = netguard.New(netguard.Options{AllowTargets: p.cfg.AllowTargets, RequireHTTPS: p.cfg.RequireHTTPS})
+	if err != nil || p.cfg.EncryptionKeyFile == "" {
+		return err
+	}
+	key, err := p.cfg.EncryptionKeyFile.Read()
+	if err != nil {
+		return fmt.Errorf("encryption key: %w", err)
+	}
+	p.box, err = seal.New(key)
+	return err
+}
+
+// startEngine joins the replicas and registers what runs beside the servers.
+func (p *parts) startEngine(ctx context.Context) error {
+	log := p.telemetry.Log
+	keeper := upkeep.New(p.control, log, p.expiredMeter())
+	if err := keeper.Prepare(ctx); err != nil {
+		return err
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("host name: %w", err)
+	}
+	member, err := replica.Join(ctx, p.control, name, log, func() { p.engine.Wake() })
+	if err != nil {
+		return err
+	}
+	sender := dispatch.NewHTTP(p.guard, p.cfg.RequestTimeout, dispatch.LimitsOf(p.cfg.MaxInFlight).Flow)
+	p.runner.OnClose("idle connections", func(context.Context) error { sender.Close(); return nil })
+	options := dispatch.Options{
+		Store: p.store, Sender: sender, Replica: member, Log: log, Meter: p.meter, Tracer: p.tracer, Now: time.Now,
+		Secrets: signing.NewDirectory(p.cfg.OrgSecretsDir, p.cfg.DefaultSecretFile, log, time.Now),
+		Policy:  delivery.Policy{Schedule: p.cfg.RetrySchedule, HoldDelay: holdDelay},
+		Limits:  dispatch.LimitsOf(p.cfg.MaxInFlight), Lease: p.cfg.Lease, Notify: p.wakes.notify,
+	}
+	if p.box != nil {
+		options.Opener = p.box
+	}
+	if p.engine, err = dispatch.New(options); err != nil {
+		return err
+	}
+	p.runner.Go("replica", member.Run)
+	p.runner.Go("upkeep", keeper.Run)
+	p.runner.Go("engine", p.engine.Run)
+	p.runner.Go("wakes", func(ctx context.Context) error { return p.wakes.run(ctx, p.engine.Wake) })
+	return nil
+}
+
+// holdDelay is how long a flow waits for a signing secret before it looks again.
+const holdDelay = 5 * time.Second
+
+// startServers registers the faces. They drain before the engine, so that
+// nothing is enqueued while it finishes.
+func (p *parts) startServers(ctx context.Context) error {
+	var tokens *caller.Tokens
+	if !p.cfg.AuthDisabled {
+		var err error
+		if tokens, err = caller.LoadTokens(p.cfg.ServiceTokensFile); err != nil {
+			return err
+		}
+	}
+	server, err := rpc.New(rpc.Options{
+		Log: p.telemetry.Log, Tracer: p.tracer, Meter: p.meter, Tokens: tokens,
+		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
+		ErrorBody: func(e *apierr.Error, requestID string) any { return apierr.NewDocument(e, requestID) },
+		MaxBody:   maxBody, UnaryTimeout: unaryTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	options := delivery.Options{
+		Store: p.store, Dispatcher: p.engine, Guard: p.guard, MaxAttempts: p.cfg.MaxAttempts,
+		SigningMode: signing.OrgTimestamp, Now: time.Now,
+	}
+	if p.box != nil {
+		options.Sealer = p.box
+	}
+	p.service = delivery.NewService(options)
+	p.runner.Go("enqueue", p.service.Run)
+	if err := api.Register(ctx, server, api.NewDeliveries(p.service, p.cfg.DefaultOrganization)); err != nil {
+		return err
+	}
+	server.HandleOpen("GET /health", health(p.store.Ping))
+	server.HandleOpen("GET /health/live", rpc.Live())
+	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
+	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	if err := server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen); err != nil {
+		return err
+	}
+	p.runner.OnDrain("engine", p.engine.Drain)
+	return nil
+}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// pingTimeout bounds the health check.
+const pingTimeout = 2 * time.Second
+
+// health answers 200 as long as the database can be reached, open to anyone:
+// without it nothing can be accepted.
+func health(ping func(context.Context) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
+		defer cancel()
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		if err := ping(ctx); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"status":"unavailable","checks":{"database":"failing"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"status":"ok","checks":{"database":"ok"}}`)
+	})
+}
+
+// expiredMeter counts deliveries that the deadline ended while they waited.
+func (p *parts) expiredMeter() func(context.Context, int) {
+	counter, err := p.meter.Int64Counter("switchyard.webhook.expired",
+		metric.WithDescription("Deliveries whose deadline passed while they waited."))
+	if err != nil {
+		return func(context.Context, int) {}
+	}
+	return func(ctx context.Context, n int) {
+		counter.Add(ctx, int64(n), metric.WithAttributes(attribute.String("where", "queue")))
+	}
+}
