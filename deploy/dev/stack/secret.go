@@ -63,6 +63,7 @@ const (
 	edgePepper     = "edge-key-pepper"
 	webhookSecrets = "webhook-organizations" // a folder: one file per organization
 	webhookDefault = "webhook-default"
+	webhookKey     = "webhook-encryption-key"
 	redisURL       = "redis-url"
 )
 
@@ -93,6 +94,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{edgeToken, newToken, &edge},
 		{edgePepper, newToken, new(string)},
 		{webhookDefault, newSigningSecret, &s.Webhook},
+		{webhookKey, newKey, new(string)},
 	} {
 		text, err := v.once(secret.name, secret.fresh)
 		if err != nil {
@@ -123,6 +125,13 @@ func newSigningSecret() string {
 }
 
 type token struct{ name, role, text string }
+
+// newKey is an AES-256 key.
+func newKey() string {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails
+	return hex.EncodeToString(key[:])
+}
 
 // tokensYAML is what the services know of the tokens: their SHA-256 only.
 func tokensYAML(tokens []token) string {

@@ -41,7 +41,10 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	if first != second {
 		t.Error("a second start made other secrets")
 	}
-	all := []string{first.Service, first.Operator, first.Support, first.Webhook, read(t, v.path(edgeToken)), read(t, v.path(edgePepper))}
+	all := []string{
+		first.Service, first.Operator, first.Support, first.Webhook,
+		read(t, v.path(edgeToken)), read(t, v.path(edgePepper)), read(t, v.path(webhookKey)),
+	}
 	seen := map[string]bool{}
 	for _, secret := range all {
 		if len(secret) < 40 || seen[secret] {

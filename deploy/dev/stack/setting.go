@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -88,6 +89,7 @@ func (s *Stack) particular(service Service) []string {
 		return []string{
 			"ORG_SECRETS_DIR=" + s.vault.path(webhookSecrets),
 			"DEFAULT_SECRET_FILE=" + s.vault.path(webhookDefault),
+			"ENCRYPTION_KEY_FILE=" + s.vault.path(webhookKey),
 			"REQUIRE_HTTPS=false",
 		}
 	case Edge:
@@ -97,6 +99,7 @@ func (s *Stack) particular(service Service) []string {
 			"NOTIFY_URL=" + s.URL(string(Notify)),
 			"SERVICE_TOKEN_FILE=" + s.vault.path(edgeToken),
 			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
+			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Edge)),
 		}
 	case Gateway, Notify:
 	}

@@ -26,6 +26,8 @@ type Config struct {
 	ServiceTokens string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
 	AuthDisabled  bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
 
+	TLS rpc.TLS `envPrefix:"TLS_"`
+
 	WebPushEnabled bool           `env:"WEB_PUSH_ENABLED" envDefault:"false" doc:"offer web push: /v1/push/* and the web_push channel"`
 	AllowTargets   config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development; in_app makes none, so nothing reads it yet"`
 

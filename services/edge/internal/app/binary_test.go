@@ -1,0 +1,348 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/edge/migrations"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// These tests run the real binary: what they prove doesn't hold within one process.
+
+const operatorToken = "operator-token-of-the-test"
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "edge")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "edge")
+	out, err := exec.Command("go", "build", "-o", binary, "switchyard.dev/services/edge/cmd/edge").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binary, err := build(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(binary))
+	}
+	os.Exit(code)
+}
+
+// fleet is a database with replicas of the edge round it.
+type fleet struct {
+	binary  string
+	environ []string
+	logs    bytes.Buffer // of all replicas; read it when they have ended
+	mu      sync.Mutex
+}
+
+func (f *fleet) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.logs.Write(p)
+}
+
+// newFleet makes the settings; a redis URL of "" is none.
+func newFleet(t *testing.T, upstream, databaseURL, redisURL string) *fleet {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(operatorToken))
+	f := &fleet{binary: binary, environ: []string{
+		"EDGE_DATABASE_URL_FILE=" + file(t, databaseURL), "EDGE_KEY_PEPPER_FILE=" + file(t, strings.Repeat("p", 32)),
+		"EDGE_SERVICE_TOKEN_FILE=" + file(t, "service-token"), "EDGE_GATEWAY_URL=" + upstream,
+		"EDGE_SERVICE_TOKENS_FILE=" + file(t, "tokens: [{name: op, role: operator, sha256: "+hex.EncodeToString(sum[:])+"}]"),
+		"EDGE_DRAIN_DELAY=0s", "EDGE_SPOOL_DIR=" + t.TempDir(),
+	}}
+	if redisURL != "" {
+		f.environ = append(f.environ, "EDGE_REDIS_URL_FILE="+file(t, redisURL))
+	}
+	return f
+}
+
+// command runs one and gives its output.
+func (f *fleet) command(t *testing.T, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), f.binary, args...)
+	c.Env, c.Stderr = f.environ, f
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("edge %v: %v", args, err)
+	}
+	return string(out)
+}
+
+func (f *fleet) newKey(t *testing.T) (id, text string) {
+	t.Helper()
+	var key struct{ ID, Key string }
+	out := f.command(t, "keys", "create", "--org", "org-1", "--product", "ai", "--permission", "read", "--env", "test", "--json")
+	if err := json.Unmarshal([]byte(out), &key); err != nil {
+		t.Fatal(err)
+	}
+	return key.ID, key.Key
+}
+
+// replica is a running edge.
+type replica struct {
+	url     string
+	process *exec.Cmd
+}
+
+// start runs a replica until the test ends and waits until it is ready.
+func (f *fleet) start(t *testing.T) *replica {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	x := &replica{url: "http://" + address, process: exec.Command(f.binary, "serve")}
+	x.process.Env = append([]string{"EDGE_LISTEN=" + address}, f.environ...)
+	x.process.Stderr = f
+	if err := x.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.kill() })
+	for {
+		answer, err := http.Get(x.url + "/health/ready")
+		if err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return x
+			}
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("not ready")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (x *replica) kill() {
+	_ = x.process.Process.Kill()
+	_ = x.process.Wait()
+}
+
+// chat makes a call and tells whether its answer came whole.
+func (x *replica) chat(ctx context.Context, key string) (status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url+"/product/v1/ai/chat", strings.NewReader("{}"))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	_, err = io.ReadAll(answer.Body)
+	return answer.StatusCode, err
+}
+
+// counted asks a replica for the sum of its usage.
+func (x *replica) counted(t *testing.T) (n int64) {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, x.url+"/admin/v1/usage?organization_id=org-1&metric=llm_requests", nil)
+	r.Header.Set("Authorization", "Bearer "+operatorToken)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var body struct {
+		Usage []struct{ Count int64 }
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&body); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range body.Usage {
+		n += u.Count
+	}
+	return n
+}
+
+// gateway answers half of the calls with a length and half as a stream.
+func gateway(t *testing.T) (url string, answered *atomic.Int64) {
+	t.Helper()
+	answered = new(atomic.Int64)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if answered.Add(1)%2 == 0 {
+			_, _ = io.WriteString(w, `data: {"content":"hello"}`+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = io.WriteString(w, "the end\n")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, answered
+}
+
+// load calls replicas from several customers until ctx ends; it returns how
+// many whole answers they got.
+func load(ctx context.Context, key string, pick func() *replica) (whole func() int64) {
+	var n atomic.Int64
+	var customers sync.WaitGroup
+	for range 8 {
+		customers.Go(func() {
+			for ctx.Err() == nil {
+				if status, err := pick().chat(ctx, key); err == nil && status == http.StatusOK {
+					n.Add(1)
+				}
+			}
+		})
+	}
+	return func() int64 {
+		customers.Wait()
+		return n.Load()
+	}
+}
+
+// Replicas are killed in the middle of traffic, and the database is cut off for
+// a while. Every whole answer is counted, nothing is counted that no service
+// answered, and a quiet run afterwards is counted to the unit.
+func TestUsageIsExactOverKills(t *testing.T) {
+	url, answered := gateway(t)
+	database := newCable(t, testkit.PostgresURL(t, migrations.FS))
+	f := newFleet(t, url, database.url, "")
+	_, key := f.newKey(t)
+
+	var current atomic.Pointer[replica]
+	current.Store(f.start(t))
+	steady := f.start(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var turn atomic.Int64
+	whole := load(ctx, key, func() *replica {
+		if turn.Add(1)%2 == 0 {
+			return steady
+		}
+		return current.Load()
+	})
+	enough := func(n int64) {
+		for until := answered.Load() + n; answered.Load() < until; {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range 3 {
+		enough(200)
+		current.Load().kill()
+		current.Store(f.start(t))
+	}
+	enough(200)
+	database.cut(true)
+	enough(200) // counted on disk
+	current.Load().kill()
+	database.cut(false)
+	current.Store(f.start(t)) // takes over what the killed one left on disk
+	enough(200)
+	stop()
+	got := whole()
+
+	var counted int64
+	for same := 0; same < 20; { // until nothing is on its way from disk
+		n := steady.counted(t)
+		if same++; n != counted {
+			counted, same = n, 0
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if counted < got || counted > answered.Load() {
+		t.Errorf("counted %d; customers got %d whole answers, the service gave %d", counted, got, answered.Load())
+	}
+	t.Logf("whole answers %d, counted %d, answered by the service %d", got, counted, answered.Load())
+	for range 100 {
+		if status, err := steady.chat(t.Context(), key); err != nil || status != 200 {
+			t.Fatal(status, err)
+		}
+	}
+	if n := steady.counted(t); n != counted+100 {
+		t.Errorf("counted %d for 100 quiet calls", n-counted)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	testkit.NoLeak(t, key, f.logs.String())
+	testkit.NoLeak(t, "service-token", f.logs.String())
+}
+
+// A revocation reaches a replica that never heard of it, through Redis and
+// through the change feed alone.
+func TestRevocationReachesEveryReplica(t *testing.T) {
+	for name, redisURL := range map[string]string{"announced": os.Getenv("SWITCHYARD_TEST_REDIS_URL"), "feed alone": ""} {
+		t.Run(name, func(t *testing.T) {
+			if name == "announced" {
+				testkit.Redis(t) // or skip
+			}
+			url, _ := gateway(t)
+			f := newFleet(t, url, testkit.PostgresURL(t, migrations.FS), redisURL)
+			replicas := []*replica{f.start(t), f.start(t)}
+			id, key := f.newKey(t)
+			for _, x := range replicas {
+				if status, err := x.chat(t.Context(), key); status != 200 {
+					t.Fatal(status, err)
+				}
+			}
+			f.command(t, "keys", "revoke", id)
+			revoked := time.Now()
+			for _, x := range replicas {
+				status := 200
+				for status == 200 {
+					status, _ = x.chat(t.Context(), key)
+				}
+				if status != http.StatusUnauthorized {
+					t.Errorf("status %d, want 401", status)
+				}
+			}
+			t.Logf("refused everywhere after %v", time.Since(revoked)) // the bound is proved in apikey, in bubble time
+		})
+	}
+}
+
+// The announcement alone, with no feed: what Redis carries is understood.
+func TestBus(t *testing.T) {
+	client := testkit.Redis(t)
+	b := newBus(client)
+	heard := make(chan digest, 64)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.listen(ctx, func(d digest) { heard <- d }) }()
+	for want := (digest{1, 2, 3}); ; {
+		if err := b.Announce(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Errorf("heard %x", got)
+			}
+			stop()
+			if err := <-done; err != nil {
+				t.Errorf("listen = %v", err)
+			}
+			return
+		case <-time.After(time.Millisecond): // not subscribed yet
+		}
+	}
+}
