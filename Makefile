@@ -103,7 +103,7 @@ isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
 
 e2e: ## black-box tests over HTTP and gRPC against the built binaries
-	@go test -count=1 -tags e2e -timeout 10m ./deploy/e2e/...
+	@go test -count=1 -tags e2e -timeout 10m ./deploy/e2e/... ./deploy/compose/...
 
 bench: ## every benchmark once, so that none rots
 	@$(STORES) go test -run '^$$' -bench . -benchtime 1x work

@@ -17,6 +17,7 @@ require (
 )
 
 require (
+	github.com/compose-spec/compose-go/v2 v2.9.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/lib/pq v1.10.9 // indirect

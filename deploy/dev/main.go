@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
 )
@@ -22,8 +21,8 @@ var errHelp = errors.New(help)
 
 func main() {
 	err := run(os.Args[1:])
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		os.Exit(max(exit.ExitCode(), 1)) // of the command, which said itself what went wrong
+	if exit, ok := errors.AsType[exitError](err); ok {
+		os.Exit(int(exit))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -59,5 +59,15 @@ func execute(ctx context.Context, command, env []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = storesTimeout
-	return cmd.Run()
+	err := cmd.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exitError(max(ended.ExitCode(), 1)) // a signal's is -1
+	}
+	return err
 }
+
+// exitError is the exit status of the command, which said itself what went
+// wrong.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

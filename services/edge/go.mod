@@ -10,7 +10,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.47.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5
-	switchyard.dev/gen v0.0.0-00010101000000-000000000000
+	switchyard.dev/gen v0.0.0
 	switchyard.dev/services/platform v0.0.0
 )
 

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -39,9 +40,7 @@ func moved(t *testing.T, change map[string]string) func(string) string {
 	for i, address := range freeAddresses(t, len(all)) {
 		at[all[i].setting] = address
 	}
-	for setting, address := range change {
-		at[setting] = address
-	}
+	maps.Copy(at, change)
 	return func(setting string) string { return at[setting] }
 }
 
@@ -80,15 +79,18 @@ func TestFixedRefuses(t *testing.T) {
 		want   []string
 	}{
 		{
-			"a taken port", map[string]string{"EDGE_LISTEN": busy[0]},
+			"a taken port",
+			map[string]string{"EDGE_LISTEN": busy[0]},
 			[]string{"port taken: " + busy[0] + " (edge)", "EDGE_LISTEN=127.0.0.1:18080"},
 		},
 		{
-			"several", map[string]string{"GATEWAY_HTTP_LISTEN": busy[0], "FAKES_WEBHOOK_LISTEN": busy[1]},
+			"several",
+			map[string]string{"GATEWAY_HTTP_LISTEN": busy[0], "FAKES_WEBHOOK_LISTEN": busy[1]},
 			[]string{"ports taken", busy[0] + " (gateway)", busy[1] + " (fakes webhook)", "GATEWAY_HTTP_LISTEN=127.0.0.1:18101 FAKES_WEBHOOK_LISTEN=127.0.0.1:18191"},
 		},
 		{
-			"one address for two", map[string]string{"GATEWAY_HTTP_LISTEN": "127.0.0.1:20001", "NOTIFY_GRPC_LISTEN": "127.0.0.1:20001"},
+			"one address for two",
+			map[string]string{"GATEWAY_HTTP_LISTEN": "127.0.0.1:20001", "NOTIFY_GRPC_LISTEN": "127.0.0.1:20001"},
 			[]string{"GATEWAY_HTTP_LISTEN and NOTIFY_GRPC_LISTEN are both 127.0.0.1:20001"},
 		},
 		{"no address", map[string]string{"EDGE_LISTEN": "8080"}, []string{"EDGE_LISTEN", "want host:port"}},

@@ -61,7 +61,7 @@ const (
 	edgeToken      = "edge-token"
 	tokensFile     = "tokens.yaml"
 	edgePepper     = "edge-key-pepper"
-	webhookSecrets = "webhook-organizations" // a folder: one file per organization
+	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
 	redisURL       = "redis-url"
@@ -102,7 +102,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		}
 		*secret.into = text
 	}
-	if err := v.write(filepath.Join(webhookSecrets, Organization), s.Webhook); err != nil {
+	if err := v.write(filepath.Join(webhookFolder, Organization), s.Webhook); err != nil {
 		return Secrets{}, err
 	}
 	return s, v.write(tokensFile, tokensYAML([]token{

@@ -52,7 +52,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 		}
 		seen[secret] = true
 	}
-	if got := read(t, v.path(filepath.Join(webhookSecrets, Organization))); got != first.Webhook {
+	if got := read(t, v.path(filepath.Join(webhookFolder, Organization))); got != first.Webhook {
 		t.Error("the demo organization signs with another secret than its clients know")
 	}
 	key, ok := strings.CutPrefix(first.Webhook, "whsec_")

@@ -87,7 +87,7 @@ func (s *Stack) particular(service Service) []string {
 	switch service {
 	case WebhookEgress:
 		return []string{
-			"ORG_SECRETS_DIR=" + s.vault.path(webhookSecrets),
+			"ORG_SECRETS_DIR=" + s.vault.path(webhookFolder),
 			"DEFAULT_SECRET_FILE=" + s.vault.path(webhookDefault),
 			"ENCRYPTION_KEY_FILE=" + s.vault.path(webhookKey),
 			"REQUIRE_HTTPS=false",

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"switchyard.dev/deploy/dev/store"
 )
 
 // TestMain lets the test's own binary stand in for all that a stack runs: it is
@@ -40,6 +42,10 @@ func serviceMain(s Service, args []string) int {
 			say("no file for " + name)
 			return 2
 		}
+	}
+	if args[0] == "keys" {
+		say(`{"id":"k-1","key":"swy_` + args[slices.Index(args, "--product")+1] + `"}`)
+		return 0
 	}
 	if len(args) != 1 {
 		say("usage")
@@ -74,6 +80,13 @@ func listenUntilTold(address string, say func(string)) int {
 	mux.HandleFunc("POST /die", func(http.ResponseWriter, *http.Request) {
 		say("dying")
 		os.Exit(4)
+	})
+	mux.HandleFunc("POST /product/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer swy_alive" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(http.StatusBadRequest)
 	})
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Second}
 	go func() {
@@ -112,7 +125,7 @@ func link(t *testing.T, from, to string) {
 
 func options(t *testing.T) Options {
 	t.Helper()
-	state, err := os.MkdirTemp("/tmp", "switchyard-stack-test-")
+	state, err := store.Temporary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +180,14 @@ func TestAStackFromStartToStop(t *testing.T) {
 		t.Errorf("fakes at %q and %q", s.FakeURL(FakeWebhook), s.FakeURL(FakeSlack))
 	}
 
+	t.Run("keys are kept while the edge accepts them", func(t *testing.T) {
+		for known, want := range map[string]string{"": "swy_ai", "swy_dead": "swy_ai", "swy_alive": "swy_alive"} {
+			got, err := s.EnsureKey(t.Context(), known, "/product/v1/ai/chat", Key{Organization, "ai", "read", "demo"})
+			if err != nil || got != want {
+				t.Errorf("EnsureKey(%q) = %q, %v, want %q", known, got, err, want)
+			}
+		}
+	})
 	t.Run("a killed member comes back", func(t *testing.T) {
 		for _, name := range []string{"webhook-egress-2", Fakes, Postgres} {
 			if err := s.Kill(name); err != nil {

@@ -39,7 +39,7 @@ var stranger = account{name: "stranger", uid: 4_000_000_001, gid: 4_000_000_001}
 // openFolder is a folder of the test that a stranger can enter.
 func openFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "switchyard-test-")
+	dir, err := os.MkdirTemp("/tmp", "switchyard-test-") //nolint:usetesting // t.TempDir is shut to others
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,12 +24,8 @@ const fetchedMajor = 17
 // can't be reached.
 const repositoryEnv = "SWITCHYARD_POSTGRES_REPOSITORY"
 
-// fetch downloads Postgres into dir, once. Archives stay in cache.
+// fetch downloads Postgres into dir. The archive stays in cache.
 func fetch(ctx context.Context, dir, cache string) (binaries, error) {
-	bin := filepath.Join(dir, "bin")
-	if b, err := inspect(ctx, bin); err == nil {
-		return b, nil
-	}
 	scratch, err := os.MkdirTemp("", "switchyard-fetch-")
 	if err != nil {
 		return binaries{}, err
@@ -41,7 +37,7 @@ func fetch(ctx context.Context, dir, cache string) (binaries, error) {
 	}
 	config := embedded.DefaultConfig().
 		Version(embedded.V17).
-		Port(uint32(ports[0])). //nolint:gosec // a port
+		Port(uint32(ports[0])).
 		CachePath(cache).
 		BinariesPath(dir).
 		RuntimePath(filepath.Join(scratch, "runtime")).
@@ -70,7 +66,7 @@ func fetch(ctx context.Context, dir, cache string) (binaries, error) {
 	case <-time.After(fetchTimeout):
 		err = fmt.Errorf("no answer within %s", fetchTimeout)
 	}
-	b, missing := inspect(ctx, bin)
+	b, missing := inspect(ctx, filepath.Join(dir, "bin"))
 	if missing != nil {
 		return binaries{}, errors.Join(err, missing)
 	}

@@ -18,7 +18,7 @@ var fallbacks = []string{"/var/tmp", "/tmp"}
 // else one of its own in a place that is open to all, named after dir. It exists
 // when place returns, and belongs to the account.
 func place(a account, dir string) (string, error) {
-	obstacle, err := blocked(a, dir)
+	obstacle, err := blocked(a, filepath.Dir(dir)) // dir itself is going to be the account's
 	if err != nil {
 		return "", err
 	}

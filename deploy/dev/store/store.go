@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"switchyard.dev/deploy/dev/process"
@@ -79,11 +80,11 @@ func (s *Stores) Members() []Member { return s.members }
 // killed.
 func (s *Stores) Stop(ctx context.Context) error {
 	var failed error
-	for i := len(s.members) - 1; i >= 0; i-- {
-		failed = errors.Join(failed, s.members[i].Stop(ctx))
+	for _, m := range slices.Backward(s.members) {
+		failed = errors.Join(failed, m.Stop(ctx))
 	}
-	for i := len(s.close) - 1; i >= 0; i-- {
-		failed = errors.Join(failed, s.close[i]())
+	for _, end := range slices.Backward(s.close) {
+		failed = errors.Join(failed, end())
 	}
 	s.members, s.close = nil, nil
 	return failed
@@ -119,11 +120,14 @@ func Temporary() (string, error) {
 	return dir, os.Chmod(dir, 0o711) //nolint:gosec // to be entered by the user of Postgres, not listed
 }
 
-// folder makes a folder below the state.
+// folder makes a folder that others can enter, whatever the umask is.
 func folder(elements ...string) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(elements...))
 	if err != nil {
 		return "", err
 	}
-	return dir, os.MkdirAll(dir, 0o755) //nolint:gosec // what is private below it is 0700
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // what is private below it is 0700
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755) //nolint:gosec // likewise
 }

@@ -294,7 +294,8 @@ func TestWithoutPostgresOneLineSaysWhatToDo(t *testing.T) {
 	installed = nil
 	t.Cleanup(func() { installed = kept })
 
-	_, err := Start(t.Context(), Options{Dir: temporary(t), Cache: t.TempDir()})
+	dir := temporary(t)
+	_, err := Start(t.Context(), Options{Dir: dir, Cache: filepath.Join(dir, "cache")})
 	if err == nil {
 		t.Fatal("started without a Postgres")
 	}

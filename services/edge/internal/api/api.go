@@ -100,7 +100,7 @@ func (a *API) mountRoutes() error {
 		if paths[r.Path] == nil {
 			paths[r.Path] = make(map[string]handler)
 		}
-		paths[r.Path][r.Method] = a.product(r, base.JoinPath(r.Target))
+		paths[r.Path][r.Method] = a.product(r, target(base, r.Target))
 	}
 	catalog, err := newCatalog(a.options.Table)
 	if err != nil {
@@ -111,6 +111,15 @@ func (a *API) mountRoutes() error {
 		a.mount(path, methods)
 	}
 	return nil
+}
+
+// target is the URL of a path below a service's base URL.
+func target(base *url.URL, path string) *url.URL {
+	root := *base
+	if root.Path == "" { // JoinPath would leave the path relative, which no server takes
+		root.Path = "/"
+	}
+	return root.JoinPath(path)
 }
 
 // product serves one of the customers' routes: key, product, permission, then

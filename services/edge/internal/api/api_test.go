@@ -22,7 +22,6 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
-	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/postgres"
@@ -165,7 +164,7 @@ func TestIdentityOfACall(t *testing.T) {
 	id, key := x.key(t, "ai", apikey.Read)
 	x.do(t, "POST", "/product/v1/ai/chat", key, `{"organization_id":"org-1"}`)
 	call := x.calls[0]
-	if call.Organization != "org-1" || call.Key != id || call.Target.String() != "http://gateway/v1/llm/chat" || call.Timeout != 5*time.Minute {
+	if call.Organization != "org-1" || call.Key != id || call.Target.Host != "gateway" || call.Target.RequestURI() != "/v1/llm/chat" || call.Timeout != 5*time.Minute {
 		t.Errorf("call = %+v", call)
 	}
 }
@@ -203,7 +202,7 @@ func TestInvalidKeys(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]any{
 		"error": "invalid_key", "error_class": "auth", "retryable": false, "request_id": "req_1",
-		"reason": "a valid API key is required: Authorization: Bearer <key>",
+		"reason": "a valid API key is required in the Authorization header, after Bearer",
 	}, body); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
@@ -343,17 +342,6 @@ func TestKeysOverHTTP(t *testing.T) {
 	for range 2 {
 		if w := x.do(t, "DELETE", "/admin/v1/keys/"+id, operatorToken, ""); w.Code != 204 || w.Body.Len() > 0 {
 			t.Errorf("revoke: %d %s", w.Code, w.Body)
-		}
-	}
-}
-
-func TestReasonsAreOfTheContract(t *testing.T) {
-	for _, reason := range []apierr.Reason{
-		apikey.ReasonInvalidKey, apikey.ReasonProductNotAllowed, apikey.ReasonPermissionDenied,
-		proxy.ReasonUpstreamUnavailable, proxy.ReasonUpstreamTimeout,
-	} {
-		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
-			t.Errorf("%s is not an ErrorReason", reason)
 		}
 	}
 }

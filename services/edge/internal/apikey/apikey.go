@@ -30,7 +30,7 @@ const (
 // which of them exist or once did.
 var (
 	ErrInvalid = apierr.New(apierr.KindUnauthenticated, ReasonInvalidKey,
-		"a valid API key is required: Authorization: Bearer <key>")
+		"a valid API key is required in the Authorization header, after Bearer")
 	ErrProduct = apierr.New(apierr.KindForbidden, ReasonProductNotAllowed,
 		"the product of this API key does not include this operation")
 	ErrPermission = apierr.New(apierr.KindForbidden, ReasonPermissionDenied,

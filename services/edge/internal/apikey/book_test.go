@@ -107,4 +107,3 @@ func TestBookLeaksNothing(t *testing.T) {
 type openStore struct{ brokenStore }
 
 func (openStore) Insert(context.Context, Key, Digest) error { return nil }
-

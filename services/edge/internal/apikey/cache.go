@@ -47,6 +47,8 @@ type shard struct {
 	known   map[Digest]*entry
 	unknown map[Digest]time.Time
 	flights map[Digest]*flight
+	// left are the uses, by key id, of keys that were forgotten since uses was called.
+	left map[string]int64
 }
 
 // entry is a known key; the shard's lock guards it.
@@ -70,7 +72,7 @@ func newCache(loader Loader, size int, staleFor time.Duration) *cache {
 	c := &cache{loader: loader, staleFor: staleFor, limit: max(1, size/shards), places: make(chan struct{}, loads)}
 	for i := range c.shards {
 		c.shards[i] = shard{
-			known: make(map[Digest]*entry), unknown: make(map[Digest]time.Time), flights: make(map[Digest]*flight),
+			known: make(map[Digest]*entry), unknown: make(map[Digest]time.Time), flights: make(map[Digest]*flight), left: make(map[string]int64),
 		}
 	}
 	return c
@@ -203,6 +205,9 @@ func (c *cache) forget(digest Digest) {
 	s := c.shard(digest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if known := s.known[digest]; known != nil && known.used != 0 {
+		s.left[known.key.ID] = known.used
+	}
 	delete(s.known, digest)
 	delete(s.unknown, digest)
 	if f, ok := s.flights[digest]; ok {
@@ -232,6 +237,10 @@ func (c *cache) uses() map[string]time.Time {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
+		for id, at := range s.left {
+			used[id] = time.Unix(at, 0).UTC()
+		}
+		clear(s.left)
 		for _, e := range s.known {
 			if e.used != 0 {
 				used[e.key.ID] = time.Unix(e.used, 0).UTC()

@@ -127,8 +127,10 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	all := []meter.Total{
-		{Organization: "o1", Key: "k1", Metric: "deliveries", Count: 15}, {Organization: "o1", Key: "k1", Metric: "llm_requests", Count: 5},
-		{Organization: "o1", Key: "k2", Metric: "deliveries", Count: 1}, {Organization: "o2", Key: "k3", Metric: "deliveries", Count: 7},
+		{Organization: "o1", Key: "k1", Metric: "deliveries", Count: 15},
+		{Organization: "o1", Key: "k1", Metric: "llm_requests", Count: 5},
+		{Organization: "o1", Key: "k2", Metric: "deliveries", Count: 1},
+		{Organization: "o2", Key: "k3", Metric: "deliveries", Count: 7},
 	}
 	end := minute.Add(time.Hour)
 	for name, tt := range map[string]struct {

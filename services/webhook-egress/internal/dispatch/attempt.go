@@ -171,9 +171,15 @@ func ourHeaders(ctx context.Context, job *delivery.Job) map[string]string {
 	return header
 }
 
-// span continues the trace of the request that enqueued the delivery.
+// span continues the trace of the request that enqueued the delivery. Without
+// one, the delivery's id is the trace id: all attempts are one trace then.
 func (e *Engine) span(ctx context.Context, job *delivery.Job) (context.Context, trace.Span) {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": job.Traceparent})
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: trace.TraceID(job.ID), SpanID: trace.SpanID(job.ID[8:]), Remote: true,
+		}))
+	}
 	return e.o.Tracer.Start(ctx, "webhook.attempt", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("switchyard.webhook.delivery_id", job.ID.String()), attribute.Int("switchyard.webhook.attempt", job.Attempts+1)))
 }

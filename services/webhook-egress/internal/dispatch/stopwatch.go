@@ -18,11 +18,11 @@ import (
 // stopwatch notes when the steps of a request happen. A dial may outlive its
 // request and still call it, hence the lock.
 type stopwatch struct {
-	mu                 sync.Mutex
-	start              time.Time
-	dns, connect, tls  span
-	firstByte          time.Time
-	remote             string
+	mu                sync.Mutex
+	start             time.Time
+	dns, connect, tls span
+	firstByte         time.Time
+	remote            string
 	secured           bool
 }
 

@@ -1,18 +1,39 @@
 package anthropic
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
+// noArguments are the arguments of a call that has none.
+const noArguments = "{}"
+
 type answer struct {
-	Type       string          `json:"type"`
-	Model      string          `json:"model"`
-	Content    []block         `json:"content"`
-	StopReason string          `json:"stop_reason"`
-	Usage      *usage          `json:"usage"`
-	Error      json.RawMessage `json:"error"`
+	Type       string  `json:"type"`
+	Model      string  `json:"model"`
+	Content    []block `json:"content"`
+	StopReason string  `json:"stop_reason"`
+	Usage      *usage  `json:"usage"`
+}
+
+// read reads a whole answer, which may turn out to be an error.
+func read(ctx context.Context, caller *wire.Caller, response *http.Response) (*answer, error) {
+	body, err := wire.Read(ctx, response)
+	if err != nil {
+		return nil, err
+	}
+	var a answer
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, wire.Malformed("the answer is not the JSON expected", err)
+	}
+	if a.Type == "error" {
+		return nil, caller.Refused(response.StatusCode, body)
+	}
+	return &a, nil
 }
 
 // usage counts disjointly already: input_tokens leaves out what the cache served
@@ -48,7 +69,7 @@ func (u *usage) disjoint() *provider.Usage {
 		if n == nil {
 			return 0
 		}
-		return *n
+		return max(0, *n)
 	}
 	return &provider.Usage{
 		Input: count(u.InputTokens), CacheRead: count(u.CacheReadInputTokens),
@@ -56,11 +77,10 @@ func (u *usage) disjoint() *provider.Usage {
 	}
 }
 
-func (a answer) document() []byte {
-	return append(append([]byte(`{"type":"error","error":`), a.Error...), '}')
-}
-
-func (a answer) decode() (*provider.Answer, error) {
+func (a *answer) decode() (*provider.Answer, error) {
+	if a.Content == nil {
+		return nil, wire.Malformed("the answer holds no content", nil)
+	}
 	out := &provider.Answer{FinishReason: finishReason(a.StopReason), Usage: a.Usage.disjoint(), Model: a.Model}
 	for _, b := range a.Content {
 		switch b.Type {
@@ -68,11 +88,19 @@ func (a answer) decode() (*provider.Answer, error) {
 			out.Text += b.Text
 		case "tool_use":
 			out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
-				Index: len(out.ToolCalls), ID: b.ID, Name: b.Name, Arguments: string(b.Input),
+				Index: len(out.ToolCalls), ID: b.ID, Name: b.Name, Arguments: b.arguments(),
 			})
 		}
 	}
 	return out, nil
+}
+
+// arguments of a tool_use block; a tool without parameters is called with none.
+func (b block) arguments() string {
+	if len(b.Input) == 0 {
+		return noArguments
+	}
+	return string(b.Input)
 }
 
 func finishReason(stop string) provider.FinishReason {

@@ -39,10 +39,11 @@ type Provider struct {
 
 // New fails on a base URL that is not absolute.
 func New(config Config) (*Provider, error) {
-	base, err := url.Parse(strings.TrimRight(config.BaseURL, "/"))
+	base, err := url.Parse(config.BaseURL)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return nil, errors.New("base_url: must be an absolute http or https URL")
 	}
+	base.Path = strings.TrimRight(base.Path, "/")
 	if !strings.HasSuffix(base.Path, "/v1") {
 		base.Path += "/v1"
 	}
@@ -71,17 +72,14 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	if err != nil {
 		return nil, err
 	}
-	response, err := p.caller.Post(ctx, p.url, header(credential), body)
+	caller := p.caller.With(credential.Key)
+	response, err := caller.Post(ctx, p.url, header(credential), body) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // ReadJSON says what matters.
-	var answer answer
-	if err := wire.ReadJSON(ctx, response, &answer); err != nil {
+	answer, err := read(ctx, caller, response)
+	if err != nil {
 		return nil, err
-	}
-	if answer.Type == "error" {
-		return nil, p.caller.Refused(response.StatusCode, answer.document())
 	}
 	return answer.decode()
 }
@@ -94,20 +92,16 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	}
 	h := header(credential)
 	h.Set("Accept", "text/event-stream")
-	response, err := p.caller.Post(ctx, p.url, h, body)
+	caller := p.caller.With(credential.Key)
+	response, err := caller.Post(ctx, p.url, h, body) //nolint:bodyclose // The stream or read closes it.
 	if err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return newStream(ctx, &p.caller, response.Body), nil
+		return newStream(ctx, caller, response.Body), nil
 	}
-	defer response.Body.Close() //nolint:errcheck // The answer is an error already.
-	var refusal answer
-	if err := wire.ReadJSON(ctx, response, &refusal); err != nil {
+	if _, err := read(ctx, caller, response); err != nil {
 		return nil, err
-	}
-	if refusal.Type == "error" {
-		return nil, p.caller.Refused(response.StatusCode, refusal.document())
 	}
 	return nil, wire.Malformed("the answer is not an event stream", nil)
 }

@@ -9,9 +9,6 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// statusOverloaded is Anthropic's own.
-const statusOverloaded = 529
-
 // classify reads type, details and text; a stream's error event has no status.
 func classify(e *provider.Error, _ http.Header, body []byte) {
 	var doc struct {
@@ -25,9 +22,6 @@ func classify(e *provider.Error, _ http.Header, body []byte) {
 	}
 	_ = json.Unmarshal(body, &doc)
 	e.Code, e.Text = doc.Error.Type, doc.Error.Message
-	if e.Text == "" {
-		e.Text = http.StatusText(e.Status)
-	}
 	text := strings.ToLower(e.Text)
 	switch {
 	case overflow(text):
@@ -46,6 +40,8 @@ func overflow(text string) bool {
 		strings.Contains(text, "exceed context limit")
 }
 
+// byType: below 400 is an error inside an answer that began well (a stream's has
+// the status 0), or a redirect, which no vendor gives.
 func byType(status int, kind string) apierr.Class {
 	switch {
 	case kind == "rate_limit_error", status == http.StatusTooManyRequests:
@@ -55,9 +51,7 @@ func byType(status int, kind string) apierr.Class {
 		return apierr.ClassAuth
 	case kind == "timeout_error", status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusGatewayTimeout:
 		return apierr.ClassTransient
-	case kind == "overloaded_error", kind == "api_error", status == statusOverloaded, status >= 500, status == 200:
-		return apierr.ClassServerError
-	case status == 0 && kind == "":
+	case kind == "overloaded_error", kind == "api_error", status >= 500, status < 400 && kind != "invalid_request_error":
 		return apierr.ClassServerError
 	}
 	return apierr.ClassPolicy

@@ -72,6 +72,9 @@ func encode(chat *provider.Chat, stream bool) (*request, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(blocks) == 0 {
+			continue // The dialect refuses a turn that says nothing.
+		}
 		role := "user"
 		switch m.Role {
 		case provider.RoleSystem:
@@ -136,7 +139,7 @@ func encodeBlocks(m provider.Message) ([]block, error) {
 	for _, call := range m.ToolCalls {
 		input := bytes.TrimSpace([]byte(call.Arguments))
 		if len(input) == 0 {
-			input = []byte("{}")
+			input = []byte(noArguments)
 		}
 		if !json.Valid(input) {
 			return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the arguments of " + call.Name + " are not JSON"}

@@ -20,19 +20,30 @@ type stream struct {
 	body   io.ReadCloser
 	events *sse.Reader
 	usage  usage
-	// calls numbers tool calls: the dialect numbers all blocks, text included.
-	calls map[int]int
+	// calls are the tool calls by the number of their block: the dialect numbers
+	// all blocks, text included.
+	calls map[int]*call
 	done  bool
 }
 
+type call struct {
+	number int
+	spoke  bool // it was given arguments
+}
+
+func (c *call) event(delta provider.ToolCall) provider.Event {
+	delta.Index = c.number
+	c.spoke = c.spoke || delta.Arguments != ""
+	return provider.Event{ToolCalls: []provider.ToolCall{delta}}
+}
+
 type event struct {
-	Type         string          `json:"type"`
-	Index        int             `json:"index"`
-	Message      answer          `json:"message"`
-	ContentBlock block           `json:"content_block"`
-	Delta        delta           `json:"delta"`
-	Usage        *usage          `json:"usage"`
-	Error        json.RawMessage `json:"error"`
+	Type         string `json:"type"`
+	Index        int    `json:"index"`
+	Message      answer `json:"message"`
+	ContentBlock block  `json:"content_block"`
+	Delta        delta  `json:"delta"`
+	Usage        *usage `json:"usage"`
 }
 
 type delta struct {
@@ -43,7 +54,7 @@ type delta struct {
 }
 
 func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser) *stream {
-	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body), calls: make(map[int]int)}
+	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body), calls: make(map[int]*call)}
 }
 
 // Next gives the next event that says something.
@@ -77,13 +88,16 @@ func (s *stream) decode(e event) (provider.Event, bool) {
 		s.usage.update(e.Message.Usage)
 	case "content_block_start":
 		if e.ContentBlock.Type == "tool_use" {
-			s.calls[e.Index] = len(s.calls)
-			call := provider.ToolCall{Index: s.calls[e.Index], ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}
-			return provider.Event{ToolCalls: []provider.ToolCall{call}}, true
+			s.calls[e.Index] = &call{number: len(s.calls)}
+			return s.calls[e.Index].event(provider.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}), true
 		}
 		return provider.Event{Text: e.ContentBlock.Text}, e.ContentBlock.Text != ""
 	case "content_block_delta":
 		return s.decodeDelta(e)
+	case "content_block_stop":
+		if call := s.calls[e.Index]; call != nil && !call.spoke {
+			return call.event(provider.ToolCall{Arguments: noArguments}), true
+		}
 	case "message_delta":
 		s.usage.update(e.Usage)
 		return provider.Event{FinishReason: finishReason(e.Delta.StopReason), Usage: s.usage.disjoint()}, true
@@ -98,12 +112,17 @@ func (s *stream) decodeDelta(e event) (provider.Event, bool) {
 	case "text_delta":
 		return provider.Event{Text: e.Delta.Text}, e.Delta.Text != ""
 	case "input_json_delta":
-		index, ok := s.calls[e.Index]
-		call := provider.ToolCall{Index: index, Arguments: e.Delta.PartialJSON}
-		return provider.Event{ToolCalls: []provider.ToolCall{call}}, ok && e.Delta.PartialJSON != ""
+		if call := s.calls[e.Index]; call != nil && e.Delta.PartialJSON != "" {
+			return call.event(provider.ToolCall{Arguments: e.Delta.PartialJSON}), true
+		}
 	}
 	return provider.Event{}, false
 }
 
-// Close ends the call.
-func (s *stream) Close() error { return s.body.Close() }
+// Close ends the call; the connection is kept when the answer was read to its end.
+func (s *stream) Close() error {
+	if s.done {
+		return wire.Finish(s.body)
+	}
+	return s.body.Close()
+}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -9,78 +10,99 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// document is OpenAI's error body; compatible servers leave parts out, send
-// numbers for codes, or put the fields at the top.
+// document is OpenAI's error body. Compatible servers give the error as a text,
+// put its fields at the top, call it "detail", or wrap it all in a list.
 type document struct {
-	Error   json.RawMessage `json:"error"`
-	Message string          `json:"message"`
-	Detail  json.RawMessage `json:"detail"`
-	Code    any             `json:"code"`
-	Type    string          `json:"type"`
+	Error json.RawMessage `json:"error"`
+	problem
+	Detail json.RawMessage `json:"detail"`
 }
 
-type detail struct {
-	Message    string `json:"message"`
-	Type       string `json:"type"`
-	Code       any    `json:"code"`
+// problem's message may be an object too; its code a text or a status.
+type problem struct {
+	Message    json.RawMessage `json:"message"`
+	Type       string          `json:"type"`
+	Code       any             `json:"code"`
 	InnerError struct {
 		Code string `json:"code"`
 	} `json:"innererror"`
 }
 
-// classify reads status, then code, then text: a later one is only asked when
-// the earlier leaves the class open.
+// classify reads code, then text, then status: the exact sign goes first.
 func classify(e *provider.Error, _ http.Header, body []byte) {
-	d := parse(body)
-	e.Code, e.Text = code(d), d.Message
-	if e.Text == "" {
-		e.Text = http.StatusText(e.Status)
-	}
-	text := strings.ToLower(d.Message)
+	p := parse(body)
+	e.Code, e.Text = p.code(), text(p.Message)
+	lower := strings.ToLower(e.Text)
 	switch {
-	case overflow(e.Code, text):
+	case e.Code == "string_above_max_length":
+		e.Class = apierr.ClassPolicy
+	case overflow(e.Code, lower):
 		e.Class = apierr.ClassContextOverflow
-	case contentPolicy(e.Code, d.InnerError.Code, text):
+	case contentPolicy(e.Code, p.InnerError.Code, lower):
 		e.Class = apierr.ClassContentPolicy
 	case e.Code == "insufficient_quota" || e.Code == "billing_hard_limit_reached" || e.Code == "invalid_api_key":
 		e.Class = apierr.ClassAuth
 	default:
-		e.Class = byStatus(e.Status, e.Code, d.Type)
+		e.Class = byStatus(p.status(e.Status), e.Code, p.Type)
 	}
 }
 
-func parse(body []byte) detail {
+func parse(body []byte) problem {
+	var list []json.RawMessage
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) && json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
 	var doc document
 	if json.Unmarshal(body, &doc) != nil {
-		return detail{}
+		return problem{}
 	}
-	var d detail
-	var text string
+	var p problem
 	switch {
-	case doc.Error == nil:
-		d = detail{Message: doc.Message, Type: doc.Type, Code: doc.Code}
-		if d.Message == "" && doc.Detail != nil {
-			d.Message = string(doc.Detail)
-		}
-	case json.Unmarshal(doc.Error, &text) == nil:
-		d.Message = text
-	default:
-		_ = json.Unmarshal(doc.Error, &d)
+	case bytes.HasPrefix(doc.Error, []byte{'{'}):
+		_ = json.Unmarshal(doc.Error, &p)
+		return p
+	case text(doc.Error) != "":
+		return problem{Message: doc.Error}
+	case doc.Message == nil:
+		doc.Message = doc.Detail
 	}
-	return d
+	return doc.problem
 }
 
-// code prefers the code and falls back to the type; numbers only repeat the status.
-func code(d detail) string {
-	if text, ok := d.Code.(string); ok && text != "" {
+// code prefers the code and falls back to the type; a number is a status.
+func (p problem) code() string {
+	if text, ok := p.Code.(string); ok && text != "" {
 		return text
 	}
-	return d.Type
+	return p.Type
+}
+
+// status is the code where that is a number: an error inside a stream or a 200
+// has no other, and a relay in between may have changed the answer's own.
+func (p problem) status(status int) int {
+	if code, ok := p.Code.(float64); ok && code >= 400 && code < 600 {
+		return int(code)
+	}
+	return status
+}
+
+// text is a JSON string's text, or any other JSON as it is.
+func text(raw json.RawMessage) string {
+	var s *string
+	switch {
+	case len(raw) == 0:
+		return ""
+	case json.Unmarshal(raw, &s) != nil:
+		return string(raw)
+	case s == nil:
+		return ""
+	}
+	return *s
 }
 
 func overflow(code, text string) bool {
-	if code == "context_length_exceeded" || code == "string_above_max_length" {
-		return code == "context_length_exceeded"
+	if code == "context_length_exceeded" {
+		return true
 	}
 	for _, sign := range []string{
 		"maximum context length", "input tokens exceed the configured limit", "request too large for",
@@ -99,11 +121,12 @@ func contentPolicy(code, inner, text string) bool {
 	case code == "content_policy_violation", code == "moderation_blocked", code == "content_filter", inner == "ResponsibleAIPolicyViolation":
 		return true
 	}
-	return strings.Contains(text, "violating our usage policy") || strings.Contains(text, "safety system")
+	return strings.Contains(text, "violating our usage policy") || strings.Contains(text, "safety system") ||
+		strings.Contains(text, "input was flagged")
 }
 
-// byStatus is the status gate. A stream's error event has none (0): its code
-// and type must do.
+// byStatus is the status gate. Below 400 is an error inside an answer that
+// began well (a stream's has the status 0), or a redirect, which no vendor gives.
 func byStatus(status int, code, kind string) apierr.Class {
 	switch {
 	case status == http.StatusTooManyRequests, code == "rate_limit_exceeded", code == "slow_down", kind == "rate_limit_error":
@@ -112,9 +135,7 @@ func byStatus(status int, code, kind string) apierr.Class {
 		return apierr.ClassAuth
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusGatewayTimeout, status == 499:
 		return apierr.ClassTransient
-	case status >= 500, status == 0 && kind != "invalid_request_error":
-		return apierr.ClassServerError
-	case status == 200:
+	case status >= 500, status < 400 && kind != "invalid_request_error":
 		return apierr.ClassServerError
 	}
 	return apierr.ClassPolicy

@@ -6,7 +6,6 @@ package openai
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -39,19 +38,22 @@ type Provider struct {
 	caller           wire.Caller
 }
 
-var version = regexp.MustCompile(`/v\d+\w*(/|$)`)
+// complete is a path that needs no version added: it has one, or it names a
+// deployment of Azure's ("…/openai/deployments/d?api-version=…").
+var complete = regexp.MustCompile(`/v\d+\w*(/|$)|/deployments/`)
 
 // New fails on a base URL that is not absolute.
 func New(config Config) (*Provider, error) {
-	base, err := url.Parse(strings.TrimRight(config.BaseURL, "/"))
+	base, err := url.Parse(config.BaseURL)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return nil, errors.New("base_url: must be an absolute http or https URL")
 	}
-	if !version.MatchString(base.Path) {
+	base.Path = strings.TrimRight(base.Path, "/")
+	if !complete.MatchString(base.Path) {
 		base.Path += "/v1"
 	}
-	host := base.Hostname()
 	base.Path += "/chat/completions"
+	host := base.Hostname()
 	return &Provider{
 		config: config, url: base.String(),
 		completionTokens: host == "api.openai.com" || strings.HasSuffix(host, ".openai.azure.com"),
@@ -76,42 +78,40 @@ func (p *Provider) header(credential provider.Credential) http.Header {
 
 // Chat asks for a whole completion.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
-	response, err := p.caller.Post(ctx, p.url, p.header(credential), p.encode(chat, false))
+	caller := p.caller.With(credential.Key)
+	response, err := caller.Post(ctx, p.url, p.header(credential), p.encode(chat, false)) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // ReadJSON says what matters.
-	var completion completion
-	if err := wire.ReadJSON(ctx, response, &completion); err != nil {
+	completion, err := read(ctx, caller, response)
+	if err != nil {
 		return nil, err
 	}
-	if completion.Error != nil {
-		return nil, p.caller.Refused(response.StatusCode, completion.document())
-	}
 	return completion.answer()
+}
+
+func read(ctx context.Context, caller *wire.Caller, response *http.Response) (*completion, error) {
+	body, err := wire.Read(ctx, response)
+	if err != nil {
+		return nil, err
+	}
+	return decode(caller, response.StatusCode, body)
 }
 
 // StreamChat asks for a streamed completion.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
 	header := p.header(credential)
 	header.Set("Accept", "text/event-stream")
-	response, err := p.caller.Post(ctx, p.url, header, p.encode(chat, true))
+	caller := p.caller.With(credential.Key)
+	response, err := caller.Post(ctx, p.url, header, p.encode(chat, true)) //nolint:bodyclose // The stream or read closes it.
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return p.notStream(response)
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		return newStream(ctx, caller, response.Body), nil
 	}
-	return newStream(ctx, &p.caller, response.Body), nil
-}
-
-// notStream types what came with a 2xx in place of events: an error document,
-// or a page of something in between.
-func (p *Provider) notStream(response *http.Response) (provider.Stream, error) {
-	defer response.Body.Close() //nolint:errcheck // The answer is an error already.
-	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-	if err == nil && strings.Contains(string(body), `"error"`) {
-		return nil, p.caller.Refused(response.StatusCode, body)
+	if _, err := read(ctx, caller, response); err != nil {
+		return nil, err
 	}
-	return nil, wire.Malformed("the answer is not an event stream", err)
+	return nil, wire.Malformed("the answer is not an event stream", nil)
 }

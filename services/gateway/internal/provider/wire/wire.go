@@ -8,15 +8,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
 )
 
 // Bounds of a vendor's answer.
@@ -24,6 +25,9 @@ const (
 	maxAnswer = 64 << 20
 	maxError  = 64 << 10
 	maxText   = 500
+	// maxRest and restTime bound what Finish waits for.
+	maxRest  = 4 << 10
+	restTime = 100 * time.Millisecond
 )
 
 // NewClient returns the client for vendors. Their base URLs are the operator's
@@ -57,6 +61,16 @@ type Caller struct {
 	Classify Classify
 	// Now is the clock for dates in Retry-After.
 	Now func() time.Time
+
+	key secret.Value
+}
+
+// With returns a Caller for one call: should the vendor repeat key, the errors
+// don't.
+func (c *Caller) With(key secret.Value) *Caller {
+	call := *c
+	call.key = key
+	return &call
 }
 
 // Post sends body as JSON and returns the vendor's 2xx response. The caller
@@ -64,11 +78,11 @@ type Caller struct {
 func (c *Caller) Post(ctx context.Context, url string, header http.Header, body any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return nil, fmt.Errorf("encode request: %w", err)
+		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be put into JSON", Cause: err}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, &provider.Error{Class: apierr.ClassServerError, Text: "the provider's address is not valid", Cause: err}
 	}
 	request.Header = header
 	request.Header.Set("Content-Type", "application/json")
@@ -92,21 +106,43 @@ func (c *Caller) Refused(status int, body []byte) *provider.Error {
 func (c *Caller) refusal(status int, header http.Header, body []byte) *provider.Error {
 	e := &provider.Error{Status: status, RetryAfter: RetryAfter(header, c.Now())}
 	c.Classify(e, header, body)
-	e.Text = Shorten(e.Text)
+	switch {
+	case e.Text != "":
+	case status >= http.StatusMultipleChoices:
+		e.Text = "the provider answered with status " + strconv.Itoa(status)
+	default:
+		e.Text = "the provider reported an error"
+	}
+	e.Text, e.Code = c.shown(e.Text), c.shown(e.Code)
 	return e
 }
 
-// ReadJSON decodes a whole answer.
-func ReadJSON(ctx context.Context, response *http.Response, into any) error {
+// shown takes the key out before it shortens, so that no part of it stays.
+func (c *Caller) shown(text string) string {
+	if !c.key.IsZero() {
+		text = strings.ReplaceAll(text, c.key.Reveal(), "[redacted]")
+	}
+	return Shorten(text)
+}
+
+// Read reads and closes a whole answer.
+func Read(ctx context.Context, response *http.Response) ([]byte, error) {
 	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return Interrupted(ctx, err)
+		return nil, Interrupted(ctx, err)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return Malformed("the answer is not the JSON expected", err)
-	}
-	return nil
+	return body, nil
+}
+
+// Finish closes a stream that said all it has to say. It first reads what is
+// left, which should be the end: a connection is kept only when its answer was
+// read to the end. A vendor that holds the end back is not waited for.
+func Finish(body io.ReadCloser) error {
+	late := time.AfterFunc(restTime, func() { _ = body.Close() })
+	defer late.Stop()
+	_, _ = io.CopyN(io.Discard, body, maxRest)
+	return body.Close()
 }
 
 // Interrupted types a failure of the connection. The error's own text names

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestUnknownCommandsGetHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"start"}, {"run", "now"}, {"demo", "x"}, {"stores"}, {"stores", "--"}, {"stores", "true"}} {
+		if err := run(args); !errors.Is(err, errHelp) {
+			t.Errorf("dev %q: %v", args, err)
+		}
+	}
+}
+
+func TestStoresRunsACommandWithServers(t *testing.T) {
+	tests := []struct {
+		name, script string
+		want         error
+	}{
+		{"both servers are named", `test "${SWITCHYARD_TEST_DATABASE_URL#postgres://}" != "" && test "${SWITCHYARD_TEST_REDIS_URL#redis://}" != ""`, nil},
+		{"its exit status is ours", "exit 7", exitError(7)},
+		{"killed by a signal", "kill -9 $$", exitError(1)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := runStores(t.Context(), []string{"/bin/sh", "-euc", tt.script})
+			if err != nil && strings.Contains(err.Error(), "no Postgres is installed") {
+				t.Skip(err)
+			}
+			if tt.want == nil && err != nil || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}

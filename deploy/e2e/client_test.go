@@ -1,0 +1,282 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// object is a JSON object that a test writes down.
+type object map[string]any
+
+// client calls one HTTP face with one set of headers.
+type client struct {
+	base   string
+	header http.Header
+}
+
+var wire = &http.Client{
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// anonymous calls a member without a credential.
+func (h *house) anonymous(member stack.Service) client {
+	return client{base: h.URL(string(member)), header: http.Header{}}
+}
+
+// service calls a capability face as a first-party service, for an organization.
+func (h *house) service(member stack.Service, organization string) client {
+	return h.anonymous(member).bearer(h.Secrets().Service).with("X-Organization-Id", organization)
+}
+
+// operator calls a face as an operator.
+func (h *house) operator(member stack.Service) client {
+	return h.anonymous(member).bearer(h.Secrets().Operator)
+}
+
+// customer calls the edge with a key of its own.
+func (h *house) customer(t *testing.T, organization, product, permission string) client {
+	t.Helper()
+	return h.anonymous(stack.Edge).bearer(h.key(t, organization, product, permission).Key)
+}
+
+// productKey is a key as it was made.
+type productKey struct {
+	ID  string `json:"id"`
+	Key string `json:"key"`
+}
+
+// key makes a product key. The answer is the one that may hold it, so it isn't
+// searched for secrets.
+func (h *house) key(t *testing.T, organization, product, permissions string) productKey {
+	t.Helper()
+	made := h.operator(stack.Edge).unrecorded(t, http.MethodPost, "/admin/v1/keys", object{
+		"organization_id": organization, "product": product, "permissions": strings.Split(permissions, ","), "name": t.Name(),
+	})
+	var k productKey
+	made.into(t, http.StatusCreated, &k)
+	canaries.add("the product key "+k.ID, k.Key)
+	return k
+}
+
+func (c client) bearer(token string) client { return c.with("Authorization", "Bearer "+token) }
+
+// with adds or, with an empty value, removes headers: name, value and so on.
+func (c client) with(pairs ...string) client {
+	c.header = c.header.Clone()
+	for pair := range slices.Chunk(pairs, 2) {
+		c.header.Set(pair[0], pair[1])
+		if pair[1] == "" {
+			c.header.Del(pair[0])
+		}
+	}
+	return c
+}
+
+// answer is a response, read to its end.
+type answer struct {
+	label  string
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (c client) get(t *testing.T, path string) answer {
+	t.Helper()
+	return c.do(t, http.MethodGet, path, nil)
+}
+
+func (c client) post(t *testing.T, path string, body any) answer {
+	t.Helper()
+	return c.do(t, http.MethodPost, path, body)
+}
+
+// do makes a call. A body that is a string goes out as it is, others as JSON.
+func (c client) do(t *testing.T, method, path string, body any) answer {
+	t.Helper()
+	a := c.unrecorded(t, method, path, body)
+	responses.add(a)
+	return a
+}
+
+func (c client) unrecorded(t *testing.T, method, path string, body any) answer {
+	t.Helper()
+	a, err := c.try(t, method, path, body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return a
+}
+
+// try makes a call that may fail on the wire, to a member that is being killed.
+func (c client) try(t *testing.T, method, path string, body any) (answer, error) {
+	t.Helper()
+	response, err := c.send(t, method, path, body)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answer{method + " " + path, response.StatusCode, response.Header, text}, err
+}
+
+func (c client) send(t *testing.T, method, path string, body any) (*http.Response, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, c.base+path, reader(t, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = c.header.Clone()
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return wire.Do(request)
+}
+
+func reader(t *testing.T, body any) io.Reader {
+	t.Helper()
+	switch body := body.(type) {
+	case nil:
+		return http.NoBody
+	case string:
+		return strings.NewReader(body)
+	}
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode(body); err != nil {
+		t.Fatal(err)
+	}
+	return &text
+}
+
+// want stops the test unless the answer has the status.
+func (a answer) want(t *testing.T, status int) answer {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("%s answered %d, want %d: %s", a.label, a.status, status, shorten(a.body))
+	}
+	return a
+}
+
+// into reads the answer as JSON.
+func (a answer) into(t *testing.T, status int, v any) answer {
+	t.Helper()
+	a.want(t, status)
+	if err := json.Unmarshal(a.body, v); err != nil {
+		t.Fatalf("%s answered no JSON of the form expected: %v: %s", a.label, err, shorten(a.body))
+	}
+	return a
+}
+
+// fields reads the answer as an object and checks which fields are there.
+func (a answer) fields(t *testing.T, status int, names ...string) map[string]any {
+	t.Helper()
+	var found map[string]any
+	a.into(t, status, &found)
+	for _, name := range names {
+		if _, there := found[name]; !there {
+			t.Errorf("%s: the answer lacks %q: %s", a.label, name, shorten(a.body))
+		}
+	}
+	return found
+}
+
+// failure is the error body of gateway, webhook-egress and edge.
+type failure struct {
+	Error      string `json:"error"`
+	Class      string `json:"error_class"`
+	Retryable  *bool  `json:"retryable"`
+	RetryAfter int    `json:"retry_after"`
+	Reason     string `json:"reason"`
+	RequestID  string `json:"request_id"`
+}
+
+// refused checks status, code and form of an error. The reason must hold text.
+func (a answer) refused(t *testing.T, status int, code, text string) failure {
+	t.Helper()
+	var f failure
+	a.into(t, status, &f)
+	f.complete(t, a.label)
+	if f.Error != code || !strings.Contains(f.Reason, text) {
+		t.Errorf("%s: error %q with reason %q, want %q with %q", a.label, f.Error, f.Reason, code, text)
+	}
+	if id := a.header.Get("X-Request-Id"); f.RequestID != id {
+		t.Errorf("%s: request_id %q, the header says %q", a.label, f.RequestID, id)
+	}
+	return f
+}
+
+// classes tells which of them are worth trying again (specification, Errors).
+var classes = map[string]bool{
+	"transient": true, "rate_limit": true, "server_error": true,
+	"auth": false, "policy": false, "context_overflow": false, "content_policy": false,
+}
+
+// complete checks what every error body must say.
+func (f failure) complete(t *testing.T, label string) {
+	t.Helper()
+	retryable, known := classes[f.Class]
+	if f.Error == "" || f.Reason == "" || f.RequestID == "" || f.Retryable == nil || !known {
+		t.Fatalf("%s: the error body is incomplete: %+v", label, f)
+	}
+	if *f.Retryable != retryable {
+		t.Errorf("%s: class %s with retryable %v", label, f.Class, *f.Retryable)
+	}
+}
+
+// refusedWith is refused for notify, whose error body has the text only.
+func (a answer) refusedWith(t *testing.T, status int, text string) {
+	t.Helper()
+	found := a.fields(t, status, "error")
+	if said, _ := found["error"].(string); len(found) != 1 || !strings.Contains(said, text) || said == "" {
+		t.Errorf("%s: %s, want only an error that says %q", a.label, shorten(a.body), text)
+	}
+}
+
+func shorten(text []byte) string {
+	const most = 600
+	if len(text) > most {
+		return string(text[:most]) + " ..."
+	}
+	return string(text)
+}
+
+// begin makes a call in the background that the function it returns breaks off.
+func (c client) begin(t *testing.T, path string, body any) (leave context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, reader(t, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = c.header.Clone()
+	request.Header.Set("Content-Type", "application/json")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if response, err := wire.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// hashed is how the fakes show a credential.
+func hashed(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,73 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+)
+
+// witness is a vendor that never finishes an answer and sees when its caller
+// hangs up, which the fakes don't tell.
+type witness struct {
+	url string
+
+	mu    sync.Mutex
+	calls map[string]*witnessed // by what the last message of the call holds
+}
+
+type witnessed struct{ begun, gone chan struct{} }
+
+// leaving is the vendor that the witness plays; eyewitness is the witness.
+var (
+	leaving    = addVendor(vendor{name: "leaving", dialect: "openai", model: "leaving"})
+	eyewitness = newWitness()
+)
+
+func newWitness() *witness {
+	w := &witness{calls: map[string]*witnessed{}}
+	w.url = httptest.NewServer(w).URL // for as long as the tests run
+	return w
+}
+
+// expect tells of the call whose body holds a text.
+func (w *witness) expect(text string) *witnessed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	call := &witnessed{make(chan struct{}), make(chan struct{})}
+	w.calls[text] = call
+	return call
+}
+
+func (w *witness) find(body string) *witnessed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for text, call := range w.calls {
+		if strings.Contains(body, text) {
+			delete(w.calls, text)
+			return call
+		}
+	}
+	return nil
+}
+
+// ServeHTTP streams one word and then waits for the caller to go.
+func (w *witness) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	call := w.find(string(body))
+	if err != nil || call == nil {
+		http.Error(to, "nobody expects this call", http.StatusBadRequest)
+		return
+	}
+	to.Header().Set("Content-Type", "text/event-stream")
+	if strings.Contains(string(body), `"stream":true`) {
+		_, _ = io.WriteString(to, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"leaving","choices":[{"index":0,"delta":{"role":"assistant","content":"Wait"},"finish_reason":null}]}`+"\n\n")
+	}
+	_ = http.NewResponseController(to).Flush()
+	close(call.begun)
+	<-r.Context().Done()
+	close(call.gone)
+}

@@ -1,0 +1,206 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// rule is one of a fake's script: what the calls look like, how many of them it
+// is for (0 is all), and what happens to them. See deploy/fakes.
+type rule struct {
+	Match  object `json:"match"`
+	Times  int    `json:"times"`
+	Action object `json:"action"`
+}
+
+// fake is the control of a third party.
+func (h *house) fake(f stack.Fake) client { return client{base: h.FakeURL(f), header: http.Header{}} }
+
+func (h *house) script(t *testing.T, f stack.Fake, rules ...rule) {
+	t.Helper()
+	h.fake(f).post(t, "/_script", map[string][]rule{"rules": rules}).want(t, http.StatusOK)
+}
+
+// A vendor is a provider that the gateway is configured with: the fake one, under
+// a name of its own. A model of two vendors makes each the substitute of the
+// other, the first one preferred.
+type vendor struct {
+	name, dialect, model string
+	keyless              bool
+}
+
+// key is what the vendor is called with.
+func (v vendor) key() string {
+	sum := sha256.Sum256([]byte(runSecret + v.name))
+	return "sk-canary-" + hex.EncodeToString(sum[:])
+}
+
+// callPath is where the vendor's dialect calls the fake.
+func (v vendor) callPath() string {
+	if v.dialect == "anthropic" {
+		return "/v1/messages"
+	}
+	return "/v1/chat/completions"
+}
+
+// match finds the calls to the vendor: no other has its model and its dialect.
+func (v vendor) match() object {
+	return object{"path": v.callPath(), "body": fmt.Sprintf(`"model":%q`, v.model)}
+}
+
+// Prices of every vendor's model, in USD per million tokens.
+const (
+	inputPrice  = 3.0
+	outputPrice = 15.0
+)
+
+// cents is what tokens cost at these prices.
+func cents(input, output int) float64 {
+	return (float64(input)*inputPrice + float64(output)*outputPrice) / 1e6 * 100
+}
+
+// vendors of the run. Each test has models of its own: what it does to a vendor
+// must not reach another test.
+var vendors []vendor
+
+func addVendor(v vendor) vendor {
+	vendors = append(vendors, v)
+	return v
+}
+
+// pair is a model that two vendors have, one of each dialect.
+type pair struct{ first, second vendor }
+
+func addPair(model string) pair {
+	return pair{
+		first:  addVendor(vendor{name: model + "-first", dialect: "openai", model: model}),
+		second: addVendor(vendor{name: model + "-second", dialect: "anthropic", model: model}),
+	}
+}
+
+// writeFiles makes what the settings name: the providers file with the vendors at
+// a base URL, their keys, and an organization's signing secret.
+func (h *house) writeFiles(provider string) error {
+	if provider == "" {
+		provider = "http://127.0.0.1:1" // not known yet
+	}
+	files := map[string]string{filepath.Join("org-secrets", secretOrganization): organizationSecret + "\n"}
+	var providers []object
+	for _, v := range vendors {
+		keyFile := filepath.Join("keys", v.name)
+		files[keyFile] = v.key() + "\n"
+		if v.keyless {
+			files[keyFile] = ""
+		}
+		base := provider
+		if v.name == leaving.name {
+			base = eyewitness.url
+		}
+		providers = append(providers, object{
+			"name": v.name, "dialect": v.dialect, "base_url": base, "key_file": filepath.Join(h.root, keyFile),
+			"models": []object{{
+				"name": v.model, "input_per_mtok_usd": fmt.Sprint(inputPrice), "output_per_mtok_usd": fmt.Sprint(outputPrice),
+			}},
+		})
+	}
+	text, err := json.Marshal(object{"providers": providers})
+	if err != nil {
+		return err
+	}
+	files["providers.json"] = string(text)
+	for name, text := range files {
+		path := filepath.Join(h.root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *house) gatewaySettings() []string {
+	return []string{"GATEWAY_EXTRA_PROVIDERS_FILE=" + filepath.Join(h.root, "providers.json")}
+}
+
+// vendorCall is a call as the fake provider got it, credentials hashed.
+type vendorCall struct {
+	Path    string      `json:"path"`
+	Headers http.Header `json:"headers"`
+	Body    string      `json:"body"`
+}
+
+// vendorCalls lists the calls to a vendor.
+func (h *house) vendorCalls(t *testing.T, v vendor) []vendorCall {
+	t.Helper()
+	var report struct {
+		Last []vendorCall `json:"last"`
+	}
+	h.fake(stack.FakeProvider).get(t, "/_calls").into(t, http.StatusOK, &report)
+	var calls []vendorCall
+	for _, call := range report.Last {
+		if call.Path == v.callPath() && strings.Contains(call.Body, fmt.Sprintf(`"model":%q`, v.model)) {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
+// arrival is a delivery as the receiver got it.
+type arrival struct {
+	Method    string      `json:"method"`
+	Path      string      `json:"path"`
+	ID        string      `json:"id"`
+	Headers   http.Header `json:"headers"`
+	Body      string      `json:"body"`
+	Signature string      `json:"signature"`
+}
+
+// receiver is a path of the fake webhook receiver that only one test uses.
+type receiver struct {
+	house *house
+	path  string
+}
+
+func (h *house) receiver() receiver { return receiver{h, "/hooks/" + unique("r")} }
+
+func (r receiver) url() string { return r.house.FakeURL(stack.FakeWebhook) + r.path }
+
+// answers makes the receiver answer the next calls otherwise; the last action
+// stays for good.
+func (r receiver) answers(t *testing.T, actions ...object) {
+	t.Helper()
+	var rules []rule
+	for i, action := range actions {
+		times := 1
+		if i == len(actions)-1 {
+			times = 0
+		}
+		rules = append(rules, rule{Match: object{"path": r.path}, Times: times, Action: action})
+	}
+	r.house.script(t, stack.FakeWebhook, rules...)
+}
+
+// arrivals lists what arrived, oldest first.
+func (r receiver) arrivals(t *testing.T) []arrival {
+	t.Helper()
+	var page struct {
+		Arrivals []arrival `json:"arrivals"`
+	}
+	query := url.Values{"path": {r.path}, "limit": {"100000"}}
+	r.house.fake(stack.FakeWebhook).get(t, "/_arrivals?"+query.Encode()).into(t, http.StatusOK, &page)
+	return page.Arrivals
+}

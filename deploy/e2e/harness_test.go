@@ -1,0 +1,204 @@
+//go:build e2e
+
+// Package e2e_test drives the built binaries as customers, first-party services
+// and operators do: over HTTP and gRPC, with third parties that fail on demand.
+// One stack serves the whole run; tests that break things have one of their own.
+//
+// Each test works for an organization of its own, so that all of them can run
+// side by side on stores that others use too.
+package e2e_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// house is a running stack with what a test needs to call it.
+type house struct {
+	*stack.Stack
+
+	root string // holds the stack's state and the files that its settings name
+	dial func(stack.Service) (*grpc.ClientConn, error)
+}
+
+// shared is the stack of the run; nil with -short.
+var shared *house
+
+// TestMain runs the tests against one stack, stops it and then looks through
+// all that it has logged and answered for secrets.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, m))
+}
+
+func run(ctx context.Context, m *testing.M) int {
+	var err error
+	if shared, err = open(ctx, "shared", settings{}); err != nil {
+		complain("the stack does not start", err)
+		return 1
+	}
+	code := m.Run()
+	houses := []*house{shared}
+	if own := breakable.started(); own != nil {
+		houses = append(houses, own)
+	}
+	for _, h := range houses {
+		if err := h.Stop(ctx); err != nil {
+			complain("the stack does not stop in order", err)
+			code = 1
+		}
+		if err := h.leaks(); err != nil {
+			complain("secrets leak", err)
+			code = 1
+		}
+		if code == 0 {
+			_ = os.RemoveAll(h.root)
+		} else {
+			complain("logs are in "+filepath.Join(h.State(), "log"), nil)
+		}
+	}
+	return code
+}
+
+func complain(what string, err error) {
+	text := "e2e: " + what
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	fmt.Fprintln(os.Stderr, text)
+}
+
+// settings are what a stack is to have beyond the usual, by service.
+type settings map[stack.Service][]string
+
+// open starts a stack in a folder of its own.
+func open(ctx context.Context, name string, more settings) (*house, error) {
+	root, err := os.MkdirTemp("", "switchyard-e2e-"+name+"-")
+	if err != nil {
+		return nil, err
+	}
+	h := &house{root: root}
+	// Postgres runs as another user and must get through.
+	if err := os.Chmod(root, 0o755); err != nil {
+		return nil, err
+	}
+	if err := h.writeFiles(""); err != nil {
+		return nil, err
+	}
+	h.Stack, err = stack.Start(ctx, stack.Options{
+		State: filepath.Join(root, "state"),
+		Bin:   os.Getenv("SWITCHYARD_E2E_BIN"), // prebuilt binaries, such as those of an image
+		Fakes: []stack.Fake{stack.FakeProvider, stack.FakeWebhook},
+		Env: map[stack.Service][]string{
+			stack.Gateway:       append(h.gatewaySettings(), more[stack.Gateway]...),
+			stack.WebhookEgress: append(h.webhookSettings(), more[stack.WebhookEgress]...),
+			stack.Notify:        more[stack.Notify],
+			stack.Edge:          append([]string{"EDGE_SPOOL_DIR=" + filepath.Join(root, "spool")}, more[stack.Edge]...),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.dial = connections(h.Stack)
+	// Only now is it known where the fake provider listens.
+	err = h.writeFiles(h.FakeURL(stack.FakeProvider))
+	if err == nil {
+		err = h.Restart(ctx, string(stack.Gateway))
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Stop(ctx))
+	}
+	return h, h.learnSecrets()
+}
+
+// webhookSettings make retries quick and give one organization its own secret.
+func (h *house) webhookSettings() []string {
+	return []string{
+		"WEBHOOK_EGRESS_RETRY_SCHEDULE=100ms,200ms,400ms,1s",
+		"WEBHOOK_EGRESS_ORG_SECRETS_DIR=" + filepath.Join(h.root, "org-secrets"),
+	}
+}
+
+// lazy starts a stack when the first test asks for it.
+type lazy struct {
+	once sync.Once
+	house *house
+	err   error
+}
+
+// breakable is the stack whose members tests may kill. They must not run in
+// parallel.
+var breakable lazy
+
+func (l *lazy) get(t *testing.T) *house {
+	t.Helper()
+	use(t) // skips with -short
+	l.once.Do(func() {
+		l.house, l.err = open(context.WithoutCancel(t.Context()), "breakable", settings{
+			// As short as they may be: what a dead replica holds is taken over after the lease.
+			stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
+		})
+	})
+	if l.err != nil {
+		t.Fatal(l.err)
+	}
+	return l.house
+}
+
+func (l *lazy) started() *house { return l.house }
+
+// use gives the stack of the run.
+func use(t *testing.T) *house {
+	t.Helper()
+	if shared == nil {
+		t.Skip("needs the stack, which -short leaves out")
+	}
+	return shared
+}
+
+// unique makes a name that no other test has.
+func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:10]) }
+
+// waitFor asks until there is no objection left.
+func waitFor(t *testing.T, within time.Duration, what string, objection func() error) {
+	t.Helper()
+	const pause = 20 * time.Millisecond
+	deadline := time.Now().Add(within)
+	for {
+		err := objection()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s: %v", what, within, err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-t.Context().Done():
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestFailures(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	breaks := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	distrusts := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "token "+token, http.StatusUnauthorized) })
+	for name, tt := range map[string]struct {
+		edge   *edge
+		status int
+		reason string
+	}{
+		"nobody listens":     {relayTo(t, closed.URL), 503, "upstream_unavailable"},
+		"breaks off":         {serve(t, breaks), 502, "upstream_unavailable"},
+		"refuses our token":  {serve(t, distrusts), 502, "upstream_unavailable"},
+		"too slow to answer": {serve(t, hangs, func(c *proxy.Call) { c.Timeout = time.Millisecond }), 504, "upstream_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := tt.edge.post(t, strings.NewReader("{}"), nil)
+			if got := text(t, answer.Body); answer.StatusCode != tt.status || got != tt.reason || tt.edge.counted.Load() != 0 {
+				t.Errorf("answer %d %s, counted %d; want %d %s", answer.StatusCode, got, tt.edge.counted.Load(), tt.status, tt.reason)
+			}
+			err := <-tt.edge.errs
+			testkit.NoLeak(t, token, err.Error())
+			class := apierr.From(err).ErrorClass()
+			if !class.Retryable() {
+				t.Errorf("class %s is not retryable", class)
+			}
+		})
+	}
+}
+
+// The transport would send a call with an Idempotency-Key again by itself.
+func TestCallsOnlyOnce(t *testing.T) {
+	var calls atomic.Int64
+	e := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if calls.Add(1) > 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	header := http.Header{"Idempotency-Key": {"i"}}
+	_ = text(t, e.post(t, strings.NewReader("{}"), header).Body) // the second goes over the same connection
+	if answer := e.post(t, strings.NewReader("{}"), header); answer.StatusCode != http.StatusBadGateway {
+		t.Errorf("status %d, want 502", answer.StatusCode)
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("the service was called %d times, want 2", n)
+	}
+}
+
+func TestCustomerLeaves(t *testing.T) {
+	started, ended := make(chan struct{}, 2), make(chan struct{}, 2)
+	for name, head := range map[string]bool{"before the head": false, "in a stream": true} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if head {
+					_, _ = io.WriteString(w, "data: 1\n\n")
+					_ = http.NewResponseController(w).Flush()
+				}
+				started <- struct{}{}
+				<-r.Context().Done()
+				ended <- struct{}{}
+			}))
+			ctx, leave := context.WithCancel(t.Context())
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, strings.NewReader("{}"))
+			go func() {
+				<-started
+				leave()
+			}()
+			if answer, err := e.client.Do(r); err == nil {
+				_, _ = io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+			}
+			<-ended
+			if err := <-e.errs; err == nil {
+				t.Error("nobody noticed")
+			}
+		})
+	}
+}
+
+// An answer that ends early must look like it to the customer.
+func TestServiceDiesInAnAnswer(t *testing.T) {
+	for name, length := range map[string]string{"stream": "", "known length": "100"} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if length != "" {
+					w.Header().Set("Content-Length", length)
+				}
+				_, _ = io.WriteString(w, "data: half\n\n")
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}))
+			answer, err := e.client.Post(e.URL, "application/json", strings.NewReader("{}"))
+			if err == nil {
+				_, err = io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+			}
+			if err == nil {
+				t.Error("half an answer looks like a whole one")
+			}
+			if err := <-e.errs; !errors.Is(err, proxy.ErrCut) {
+				t.Errorf("error = %v, want ErrCut", err)
+			}
+		})
+	}
+}
+
+// A customer who announces a body and sends none holds no memory for it.
+func TestBodyThatNeverComes(t *testing.T) {
+	e := serve(t, http.NotFoundHandler())
+	conn, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+	_ = conn.Close()
+	if err := <-e.errs; apierr.From(err).Kind != apierr.KindInvalid {
+		t.Errorf("error = %v, want an invalid body", err)
+	}
+	t.Cleanup(func() { e.client.CloseIdleConnections() })
+}

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"encoding/json"
+	"math"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+)
+
+// The JSON face writes these in place of the contract's messages: same names,
+// in the specification's order, at a fraction of the cost. conformance_test.go
+// holds the two together.
+type chatAnswer struct {
+	Content      string     `json:"content"`
+	ToolCalls    []toolCall `json:"tool_calls"`
+	Usage        usage      `json:"usage"`
+	FinishReason string     `json:"finish_reason"`
+	Model        string     `json:"model"`
+	RequestID    string     `json:"request_id"`
+}
+
+type usage struct {
+	PromptTokens      int32   `json:"prompt_tokens"`
+	CompletionTokens  int32   `json:"completion_tokens"`
+	ProviderUsed      string  `json:"provider_used"`
+	CostCents         float64 `json:"cost_cents"`
+	Estimated         bool    `json:"estimated"`
+	RequestedProvider string  `json:"requested_provider,omitempty"`
+	RequestedGoal     string  `json:"requested_goal,omitempty"`
+	Substituted       bool    `json:"substituted"`
+	CacheHit          bool    `json:"cache_hit"`
+	ModelUsed         string  `json:"model_used"`
+}
+
+type toolCall struct {
+	ID           string          `json:"id"`
+	Type         string          `json:"type"`
+	Function     function        `json:"function"`
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
+}
+
+type function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// The pieces of a stream.
+type contentDelta struct {
+	Content string `json:"content"`
+}
+
+type callsDelta struct {
+	ToolCalls []callDelta `json:"tool_calls"`
+}
+
+type callDelta struct {
+	Index        int             `json:"index"`
+	ID           string          `json:"id,omitempty"`
+	Type         string          `json:"type,omitempty"`
+	Function     functionDelta   `json:"function"`
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
+}
+
+type functionDelta struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
+type lastChunk struct {
+	FinishReason string `json:"finish_reason"`
+	Usage        usage  `json:"usage"`
+	Model        string `json:"model"`
+	RequestID    string `json:"request_id"`
+}
+
+const typeFunction = "function"
+
+func toAnswer(c *inference.Completion, requestID string) chatAnswer {
+	answer := chatAnswer{
+		Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason),
+		Model: c.Report.Model, RequestID: requestID,
+	}
+	for _, call := range c.ToolCalls {
+		answer.ToolCalls = append(answer.ToolCalls, toolCall{
+			ID: call.ID, Type: typeFunction, Function: function{call.Name, call.Arguments}, ExtraContent: call.Extra,
+		})
+	}
+	return answer
+}
+
+func toUsage(r inference.Report) usage {
+	return usage{
+		PromptTokens: clamp(r.Prompt), CompletionTokens: clamp(r.Completion),
+		ProviderUsed: r.Provider, CostCents: r.Cost.Cents(), Estimated: r.Estimated,
+		RequestedProvider: r.RequestedProvider, RequestedGoal: r.RequestedGoal,
+		Substituted: r.Substituted, ModelUsed: r.Model,
+	}
+}
+
+// clamp keeps a vendor's report within the contract's width.
+func clamp(n int64) int32 { return int32(min(n, math.MaxInt32)) }
+
+func toCallDeltas(calls []provider.ToolCall) []callDelta {
+	deltas := make([]callDelta, len(calls))
+	for i, call := range calls {
+		deltas[i] = callDelta{
+			Index: call.Index, ID: call.ID, Function: functionDelta{call.Name, call.Arguments}, ExtraContent: call.Extra,
+		}
+		if call.ID != "" {
+			deltas[i].Type = typeFunction
+		}
+	}
+	return deltas
+}
+
+func toProto(c *inference.Completion, requestID string) *gatewayv1.LlmResponse {
+	out := &gatewayv1.LlmResponse{
+		Content: c.Text, Usage: toUsageProto(c.Report), FinishReason: string(c.FinishReason),
+		Model: c.Report.Model, RequestId: requestID,
+	}
+	for _, call := range c.ToolCalls {
+		out.ToolCalls = append(out.ToolCalls, &gatewayv1.ToolCall{
+			Id: call.ID, Type: typeFunction, ExtraContent: call.Extra,
+			Function: &gatewayv1.FunctionCall{Name: call.Name, Arguments: call.Arguments},
+		})
+	}
+	return out
+}
+
+func toUsageProto(r inference.Report) *gatewayv1.Usage {
+	u := toUsage(r)
+	return &gatewayv1.Usage{
+		PromptTokens: u.PromptTokens, CompletionTokens: u.CompletionTokens, ProviderUsed: u.ProviderUsed,
+		CostCents: u.CostCents, Estimated: u.Estimated, RequestedProvider: optional(u.RequestedProvider),
+		RequestedGoal: optional(u.RequestedGoal), Substituted: u.Substituted, CacheHit: u.CacheHit, ModelUsed: u.ModelUsed,
+	}
+}
+
+func toChunk(event provider.Event) *gatewayv1.LlmChunk {
+	chunk := &gatewayv1.LlmChunk{Content: optional(event.Text)}
+	for _, d := range toCallDeltas(event.ToolCalls) {
+		chunk.ToolCalls = append(chunk.ToolCalls, &gatewayv1.ToolCallDelta{
+			Index: int32(d.Index), Id: optional(d.ID), Type: optional(d.Type), ExtraContent: d.ExtraContent,
+			Function: &gatewayv1.FunctionCallDelta{Name: optional(d.Function.Name), Arguments: new(d.Function.Arguments)},
+		})
+	}
+	return chunk
+}
+
+func toLastChunk(s *inference.Stream, requestID string) *gatewayv1.LlmChunk {
+	report := s.Report()
+	return &gatewayv1.LlmChunk{
+		FinishReason: new(string(s.FinishReason())), Usage: toUsageProto(report),
+		Model: new(report.Model), RequestId: new(requestID),
+	}
+}
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

@@ -1,0 +1,79 @@
+// Package api is the gateway's contract over its nouns. Chat has a handler of
+// its own on the JSON face, since transcoding can't stream and decodes twice;
+// both faces read the same message, by the same rules, into the same request.
+// internal/app registers it.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// Engine serves completions.
+type Engine interface {
+	Chat(ctx context.Context, r *inference.Request) (*inference.Completion, error)
+	StreamChat(ctx context.Context, r *inference.Request) (*inference.Stream, error)
+}
+
+// pingEvery is how often a silent stream says that it lives: proxies cut what
+// is silent for a minute.
+const pingEvery = 15 * time.Second
+
+// Register puts the contract's services on both faces of server.
+func Register(ctx context.Context, server *rpc.Server, engine Engine) error {
+	inferences := &inferenceServer{engine: engine}
+	register(server, inferences)
+	if err := transcode(ctx, server); err != nil {
+		return fmt.Errorf("register services: %w", err)
+	}
+	server.Handle("POST", "/v1/llm/chat", gatewayv1.InferenceService_Chat_FullMethodName, inferences.serveChat)
+	return nil
+}
+
+// register names every service of the contract. A method that is still to come
+// answers 501; unimplemented_test.go lists them.
+func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServer) {
+	gatewayv1.RegisterInferenceServiceServer(r, inferences)
+	gatewayv1.RegisterApprovalServiceServer(r, gatewayv1.UnimplementedApprovalServiceServer{})
+	gatewayv1.RegisterByokServiceServer(r, gatewayv1.UnimplementedByokServiceServer{})
+	gatewayv1.RegisterModelServiceServer(r, gatewayv1.UnimplementedModelServiceServer{})
+	gatewayv1.RegisterOrganizationServiceServer(r, gatewayv1.UnimplementedOrganizationServiceServer{})
+	gatewayv1.RegisterPricingServiceServer(r, gatewayv1.UnimplementedPricingServiceServer{})
+	gatewayv1.RegisterProbeServiceServer(r, gatewayv1.UnimplementedProbeServiceServer{})
+	gatewayv1.RegisterProviderServiceServer(r, gatewayv1.UnimplementedProviderServiceServer{})
+	gatewayv1.RegisterRoutingServiceServer(r, gatewayv1.UnimplementedRoutingServiceServer{})
+	gatewayv1.RegisterRunServiceServer(r, gatewayv1.UnimplementedRunServiceServer{})
+	gatewayv1.RegisterSecurityServiceServer(r, gatewayv1.UnimplementedSecurityServiceServer{})
+	gatewayv1.RegisterTraceServiceServer(r, gatewayv1.UnimplementedTraceServiceServer{})
+	gatewayv1.RegisterTrustServiceServer(r, gatewayv1.UnimplementedTrustServiceServer{})
+	gatewayv1.RegisterUsageServiceServer(r, gatewayv1.UnimplementedUsageServiceServer{})
+}
+
+// transcode gives every method with a path its JSON form.
+func transcode(ctx context.Context, server *rpc.Server) error {
+	mux, local := server.Mux(), server.Local()
+	return errors.Join(
+		gatewayv1.RegisterInferenceServiceHandlerClient(ctx, mux, gatewayv1.NewInferenceServiceClient(local)),
+		gatewayv1.RegisterApprovalServiceHandlerClient(ctx, mux, gatewayv1.NewApprovalServiceClient(local)),
+		gatewayv1.RegisterByokServiceHandlerClient(ctx, mux, gatewayv1.NewByokServiceClient(local)),
+		gatewayv1.RegisterModelServiceHandlerClient(ctx, mux, gatewayv1.NewModelServiceClient(local)),
+		gatewayv1.RegisterOrganizationServiceHandlerClient(ctx, mux, gatewayv1.NewOrganizationServiceClient(local)),
+		gatewayv1.RegisterPricingServiceHandlerClient(ctx, mux, gatewayv1.NewPricingServiceClient(local)),
+		gatewayv1.RegisterProbeServiceHandlerClient(ctx, mux, gatewayv1.NewProbeServiceClient(local)),
+		gatewayv1.RegisterProviderServiceHandlerClient(ctx, mux, gatewayv1.NewProviderServiceClient(local)),
+		gatewayv1.RegisterRoutingServiceHandlerClient(ctx, mux, gatewayv1.NewRoutingServiceClient(local)),
+		gatewayv1.RegisterRunServiceHandlerClient(ctx, mux, gatewayv1.NewRunServiceClient(local)),
+		gatewayv1.RegisterSecurityServiceHandlerClient(ctx, mux, gatewayv1.NewSecurityServiceClient(local)),
+		gatewayv1.RegisterTraceServiceHandlerClient(ctx, mux, gatewayv1.NewTraceServiceClient(local)),
+		gatewayv1.RegisterTrustServiceHandlerClient(ctx, mux, gatewayv1.NewTrustServiceClient(local)),
+		gatewayv1.RegisterUsageServiceHandlerClient(ctx, mux, gatewayv1.NewUsageServiceClient(local)),
+	)
+}

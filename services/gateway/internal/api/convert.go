@@ -1,0 +1,276 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// toRequest turns a message that the contract's rules passed into a request.
+// What those rules can't say is checked here, for both faces.
+func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request, error) {
+	c := caller.From(ctx)
+	organization, err := c.OrganizationOf(m.GetOrganizationId())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // It is the caller's answer as it is.
+	}
+	run, err := c.RunOf(m.GetRunId())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // It is the caller's answer as it is.
+	}
+	force, err := forceLocale(m)
+	if err != nil {
+		return nil, err
+	}
+	chat, err := toChat(m)
+	if err != nil {
+		return nil, err
+	}
+	return &inference.Request{
+		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
+		Route: routing.Request{
+			Model: m.GetModel(), Provider: m.GetProvider(), Goal: routing.Goal(m.GetOptimizationGoal()),
+			Substitution: m.AllowSubstitution == nil || m.GetAllowSubstitution(),
+		},
+		Byok: byokMode(m.GetByok()), Locale: m.GetLocale(), ForceLocale: force, Chat: *chat,
+	}, nil
+}
+
+func byokMode(b *gatewayv1.ByokReference) keyring.Mode {
+	switch {
+	case b == nil:
+		return ""
+	case b.GetMode() == "":
+		return keyring.ModeRequire
+	}
+	return keyring.Mode(b.GetMode())
+}
+
+// forceLocale reads the one setting that has two names.
+func forceLocale(m *gatewayv1.LlmRequest) (bool, error) {
+	language, locale := m.GetLanguageMode(), m.GetLocaleMode()
+	if language != "" && locale != "" && language != locale {
+		return false, apierr.Invalid("locale_mode", "differs from language_mode, which is the same setting")
+	}
+	force := language == "force" || locale == "force"
+	if force && m.GetLocale() == "" {
+		return false, apierr.Invalid("locale", "is required with language_mode force")
+	}
+	return force, nil
+}
+
+func toChat(m *gatewayv1.LlmRequest) (*provider.Chat, error) {
+	chat := &provider.Chat{
+		MaxTokens: int(m.GetMaxTokens()), Temperature: m.Temperature, TopP: m.TopP, Stop: m.GetStop(),
+		Messages: make([]provider.Message, 0, len(m.GetMessages())+1),
+	}
+	if m.Seed != nil {
+		chat.Seed = new(int64(m.GetSeed()))
+	}
+	for i, message := range m.GetMessages() {
+		converted, err := toMessage(fmt.Sprintf("messages[%d]", i), message)
+		if err != nil {
+			return nil, err
+		}
+		chat.Messages = append(chat.Messages, converted)
+	}
+	var err error
+	if chat.Tools, err = toTools(m.GetTools()); err != nil {
+		return nil, err
+	}
+	if chat.ToolChoice, err = toToolChoice(m.GetToolChoice(), chat.Tools); err != nil {
+		return nil, err
+	}
+	chat.ResponseFormat, err = toResponseFormat(m.GetResponseFormat())
+	return chat, err
+}
+
+func toMessage(path string, m *gatewayv1.ChatMessage) (provider.Message, error) {
+	out := provider.Message{Role: provider.Role(m.GetRole()), Name: m.GetName(), ToolCallID: m.GetToolCallId()}
+	switch {
+	case out.Role == provider.RoleTool && out.ToolCallID == "":
+		return out, apierr.Invalid(path+".tool_call_id", "is required in a tool message")
+	case out.Role != provider.RoleTool && out.ToolCallID != "":
+		return out, apierr.Invalid(path+".tool_call_id", "is for tool messages only")
+	case out.Role != provider.RoleAssistant && len(m.GetToolCalls()) > 0:
+		return out, apierr.Invalid(path+".tool_calls", "are for assistant messages only")
+	}
+	for _, call := range m.GetToolCalls() {
+		out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
+			Index: len(out.ToolCalls), ID: call.GetId(), Name: call.GetFunction().GetName(),
+			Arguments: call.GetFunction().GetArguments(), Extra: call.GetExtraContent(),
+		})
+	}
+	var err error
+	out.Content, err = toContent(path+".content", m.GetContent(), out.Role)
+	if err == nil && out.Content == nil && len(out.ToolCalls) == 0 {
+		err = apierr.Invalid(path+".content", "is required")
+	}
+	return out, err
+}
+
+// part is a content part of the contract.
+type part struct {
+	Type     string  `json:"type"`
+	Text     *string `json:"text"`
+	ImageURL *struct {
+		URL    string `json:"url"`
+		Detail string `json:"detail"`
+	} `json:"image_url"`
+}
+
+// toContent reads a string or an array of parts.
+func toContent(path string, raw []byte, role provider.Role) ([]provider.Part, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if raw[0] == '"' {
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, refuse(path, err)
+		}
+		return []provider.Part{{Text: text}}, nil
+	}
+	if raw[0] != '[' {
+		return nil, apierr.Invalid(path, "must be a string or an array of parts")
+	}
+	var parts []part
+	if err := decode(bytes.NewReader(raw), &parts); err != nil {
+		return nil, within(path, err)
+	}
+	if len(parts) == 0 {
+		return nil, apierr.Invalid(path, "must not be empty")
+	}
+	content := make([]provider.Part, len(parts))
+	for i, p := range parts {
+		var err error
+		if content[i], err = toPart(fmt.Sprintf("%s[%d]", path, i), p, role); err != nil {
+			return nil, err
+		}
+	}
+	return content, nil
+}
+
+func toPart(path string, p part, role provider.Role) (provider.Part, error) {
+	switch {
+	case p.Type == "text" && p.Text != nil && p.ImageURL == nil:
+		return provider.Part{Text: *p.Text}, nil
+	case p.Type == "text":
+		return provider.Part{}, apierr.Invalid(path, "a text part has text and nothing else")
+	case p.Type != "image_url":
+		return provider.Part{}, apierr.Invalid(path+".type", "must be text or image_url")
+	case p.ImageURL == nil || p.Text != nil:
+		return provider.Part{}, apierr.Invalid(path, "an image_url part has image_url and nothing else")
+	case role != provider.RoleUser:
+		return provider.Part{}, apierr.Invalid(path, "images are for user messages only")
+	case !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:image/"):
+		return provider.Part{}, apierr.Invalid(path+".image_url.url", "must be an https URL or a data: URI of an image")
+	case !slices.Contains([]string{"", "auto", "low", "high"}, p.ImageURL.Detail):
+		return provider.Part{}, apierr.Invalid(path+".image_url.detail", "must be auto, low or high")
+	}
+	return provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail}, nil
+}
+
+func toTools(tools []*gatewayv1.Tool) ([]provider.Tool, error) {
+	var out []provider.Tool
+	for i, tool := range tools {
+		f, path := tool.GetFunction(), fmt.Sprintf("tools[%d].function", i)
+		if slices.ContainsFunc(out, func(t provider.Tool) bool { return t.Name == f.GetName() }) {
+			return nil, apierr.Invalid(path+".name", "is there twice")
+		}
+		parameters := bytes.TrimSpace(f.GetParameters())
+		if len(parameters) > 0 && (parameters[0] != '{' || !json.Valid(parameters)) {
+			return nil, apierr.Invalid(path+".parameters", "must be a JSON object")
+		}
+		out = append(out, provider.Tool{
+			Name: f.GetName(), Description: f.GetDescription(), Parameters: parameters, Strict: f.GetStrict(),
+		})
+	}
+	return out, nil
+}
+
+func toToolChoice(raw []byte, tools []provider.Tool) (*provider.ToolChoice, error) {
+	const path = "tool_choice"
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if len(tools) == 0 {
+		return nil, apierr.Invalid(path, "needs tools")
+	}
+	if raw[0] == '"' {
+		var mode string
+		if err := json.Unmarshal(raw, &mode); err != nil || !slices.Contains([]string{"auto", "none", "required"}, mode) {
+			return nil, apierr.Invalid(path, "must be auto, none, required or a function")
+		}
+		return &provider.ToolChoice{Mode: mode}, nil
+	}
+	var choice struct {
+		Type     string `json:"type"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if err := decode(bytes.NewReader(raw), &choice); err != nil {
+		return nil, within(path, err)
+	}
+	name := choice.Function.Name
+	switch {
+	case choice.Type != "function":
+		return nil, apierr.Invalid(path+".type", "must be function")
+	case !slices.ContainsFunc(tools, func(t provider.Tool) bool { return t.Name == name }):
+		return nil, apierr.Invalid(path+".function.name", "must be one of tools")
+	}
+	return &provider.ToolChoice{Mode: "tool", Name: name}, nil
+}
+
+// toResponseFormat gives the format as it came; nil means text.
+func toResponseFormat(raw []byte) (json.RawMessage, error) {
+	const path = "response_format"
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, nil
+	}
+	var format struct {
+		Type       string `json:"type"`
+		JSONSchema *struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Schema      json.RawMessage `json:"schema"`
+			Strict      *bool           `json:"strict"`
+		} `json:"json_schema"`
+	}
+	if err := decode(bytes.NewReader(raw), &format); err != nil {
+		return nil, within(path, err)
+	}
+	switch {
+	case format.Type == "text" && format.JSONSchema == nil:
+		return nil, nil
+	case format.Type == "json_object" && format.JSONSchema == nil:
+		return raw, nil
+	case format.Type != "json_schema":
+		return nil, apierr.Invalid(path, "must be of type text, json_object or json_schema, and only the last has json_schema")
+	case format.JSONSchema == nil || format.JSONSchema.Name == "" || !bytes.HasPrefix(format.JSONSchema.Schema, []byte("{")):
+		return nil, apierr.Invalid(path+".json_schema", "needs a name, and a schema that is an object")
+	}
+	return raw, nil
+}
+
+// within names the field that a nested text belongs to.
+func within(path string, err error) error {
+	e := *apierr.From(err)
+	e.Text = path + strings.TrimPrefix(e.Text, "body")
+	return &e
+}

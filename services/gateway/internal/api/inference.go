@@ -1,0 +1,177 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// Response headers that say how a request was served; metadata over gRPC.
+const (
+	headerOverhead = "X-Switchyard-Overhead-Ms"
+	headerAttempts = "X-Switchyard-Attempts"
+	headerProvider = "X-Switchyard-Provider"
+	headerModel    = "X-Switchyard-Model"
+)
+
+// inferenceServer serves completions on both faces.
+type inferenceServer struct {
+	gatewayv1.UnimplementedInferenceServiceServer
+
+	engine Engine
+}
+
+// Chat answers over gRPC.
+func (s *inferenceServer) Chat(ctx context.Context, m *gatewayv1.LlmRequest) (*gatewayv1.LlmResponse, error) {
+	if m.GetStream() {
+		return nil, apierr.Invalid("stream", "is for the JSON face; call ChatStream")
+	}
+	request, err := toRequest(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	completion, err := s.engine.Chat(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	annotate(ctx, completion.Route, completion.Report)
+	eachHeader(completion.Route, func(name, value string) { rpc.SetHeader(ctx, name, value) })
+	return toProto(completion, request.ID), nil
+}
+
+// ChatStream answers piece by piece over gRPC.
+func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStreamingServer[gatewayv1.LlmChunk]) error {
+	ctx := out.Context()
+	request, err := toRequest(ctx, m)
+	if err != nil {
+		return err
+	}
+	stream, err := s.engine.StreamChat(ctx, request)
+	if err != nil {
+		return fmt.Errorf("chat: %w", err)
+	}
+	defer stream.Close()
+	eachHeader(stream.Route(), func(name, value string) { rpc.SetHeader(ctx, name, value) })
+	for {
+		event, err := stream.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			annotate(ctx, stream.Route(), stream.Report())
+			return out.Send(toLastChunk(stream, request.ID)) //nolint:wrapcheck // A status already.
+		case err != nil:
+			annotate(ctx, stream.Route(), stream.Report())
+			return err //nolint:wrapcheck // It is the caller's answer as it is.
+		}
+		if err := out.Send(toChunk(event)); err != nil {
+			return err //nolint:wrapcheck // A status already.
+		}
+	}
+}
+
+// serveChat answers on the JSON face, whole or as server-sent events.
+func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	m, err := decodeChat(r.Body)
+	if err != nil {
+		return err
+	}
+	request, err := toRequest(ctx, m)
+	if err != nil {
+		return err
+	}
+	if m.GetStream() {
+		return s.serveStream(ctx, w, request)
+	}
+	completion, err := s.engine.Chat(ctx, request)
+	if err != nil {
+		return fmt.Errorf("chat: %w", err)
+	}
+	annotate(ctx, completion.Route, completion.Report)
+	eachHeader(completion.Route, w.Header().Set)
+	return writeJSON(w, toAnswer(completion, request.ID))
+}
+
+func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter, request *inference.Request) error {
+	stream, err := s.engine.StreamChat(ctx, request)
+	if err != nil {
+		return fmt.Errorf("chat: %w", err)
+	}
+	defer stream.Close()
+	eachHeader(stream.Route(), w.Header().Set)
+	events := newEventWriter(w, pingEvery)
+	defer events.close()
+	for {
+		event, err := stream.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			report := stream.Report()
+			annotate(ctx, stream.Route(), report)
+			events.data(lastChunk{string(stream.FinishReason()), toUsage(report), report.Model, request.ID})
+			events.done()
+			return nil
+		case err != nil: // The head has been sent: the error is the last event.
+			e := apierr.From(err)
+			annotate(ctx, stream.Route(), stream.Report())
+			rpc.Annotate(ctx, slog.String("stream_reason", string(e.Reason)), slog.String("stream_error", e.Error()))
+			events.error(apierr.NewDocument(e, request.ID))
+			return nil
+		}
+		if event.Text != "" {
+			events.data(contentDelta{event.Text})
+		}
+		if len(event.ToolCalls) > 0 {
+			events.data(callsDelta{toCallDeltas(event.ToolCalls)})
+		}
+		if events.failed() {
+			return nil // The caller left; Close ends the call upstream and bills what came.
+		}
+	}
+}
+
+// annotate adds to the call's log line what an operator asks first.
+func annotate(ctx context.Context, route inference.Route, report inference.Report) {
+	rpc.Annotate(ctx,
+		slog.String("provider", report.Provider), slog.String("model", report.Model), slog.Int("attempts", route.Attempts),
+		slog.Int64("prompt_tokens", report.Prompt), slog.Int64("completion_tokens", report.Completion),
+		slog.Int64("cost_pico_usd", int64(report.Cost)), slog.Bool("substituted", report.Substituted),
+		slog.Float64("overhead_ms", milliseconds(route)))
+}
+
+func milliseconds(route inference.Route) float64 { return float64(route.Overhead.Microseconds()) / 1000 }
+
+func eachHeader(route inference.Route, set func(name, value string)) {
+	set(headerOverhead, strconv.FormatFloat(milliseconds(route), 'f', 3, 64))
+	set(headerAttempts, strconv.Itoa(route.Attempts))
+	set(headerProvider, route.Provider)
+	set(headerModel, route.Model)
+}
+
+// writeJSON writes a whole answer. A caller who left doesn't read the error.
+func writeJSON(w http.ResponseWriter, v any) error {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	text := bytes.TrimSuffix(body.Bytes(), []byte("\n"))
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text)
+	return nil
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
+)
+
+// prefix is that of every setting's name.
+const prefix = "GATEWAY"
+
+// Config is what an operator sets.
+type Config struct {
+	HTTPListen string `env:"HTTP_LISTEN" envDefault:":8101" doc:"address of the JSON face, health and metrics"`
+	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9101" doc:"address of the gRPC face"`
+
+	DatabaseURL secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
+	RedisURL    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for what replicas will share; chat needs none"`
+
+	ServiceTokens string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
+	AuthDisabled  bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
+
+	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); the shipped policy/policy.yaml when empty"`
+	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); the shipped policy/prices.yaml when empty"`
+	ExtraProvidersFile string      `env:"EXTRA_PROVIDERS_FILE" doc:"providers added to the policy's (YAML or JSON)"`
+	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"where relative key_file paths lie; beside the file that names them when empty"`
+	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"key that fingerprints of provider keys are hashed with"`
+
+	AnswerTimeout     time.Duration `env:"ANSWER_TIMEOUT" envDefault:"2m" doc:"wait of one attempt for a whole answer; the last candidate has twice as long"`
+	FirstTokenTimeout time.Duration `env:"FIRST_TOKEN_TIMEOUT" envDefault:"30s" doc:"wait of one attempt for a stream's first content; the last candidate has twice as long"`
+	IdleTimeout       time.Duration `env:"IDLE_TIMEOUT" envDefault:"60s" doc:"wait between two events of a stream"`
+	TotalTimeout      time.Duration `env:"TOTAL_TIMEOUT" envDefault:"10m" doc:"time of a request with all its attempts"`
+	ConnectTimeout    time.Duration `env:"CONNECT_TIMEOUT" envDefault:"5s" doc:"time to connect to a provider"`
+
+	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of fetched URLs lets through, for development; providers need no entry"`
+
+	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
+	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in hand to end"`
+}
+
+// Load reads the configuration from environ.
+func Load(environ []string) (*Config, error) {
+	var cfg Config
+	if err := config.Load(prefix, &cfg, environ); err != nil {
+		return nil, err
+	}
+	return &cfg, nil
+}
+
+// Validate refuses what would leave the service open, or a call without a bound.
+func (c *Config) Validate() error {
+	var errs []error
+	switch {
+	case !c.AuthDisabled && c.ServiceTokens == "":
+		errs = append(errs, errors.New(prefix+"_SERVICE_TOKENS_FILE: required, but not set"))
+	case c.AuthDisabled && (!rpc.Loopback(c.HTTPListen) || !rpc.Loopback(c.GRPCListen)):
+		errs = append(errs, fmt.Errorf("%s_AUTH_DISABLED: only with %s_HTTP_LISTEN and %s_GRPC_LISTEN on loopback", prefix, prefix, prefix))
+	}
+	for _, clock := range []struct {
+		name string
+		time time.Duration
+	}{
+		{"ANSWER_TIMEOUT", c.AnswerTimeout},
+		{"FIRST_TOKEN_TIMEOUT", c.FirstTokenTimeout},
+		{"IDLE_TIMEOUT", c.IdleTimeout},
+		{"TOTAL_TIMEOUT", c.TotalTimeout},
+		{"CONNECT_TIMEOUT", c.ConnectTimeout},
+	} {
+		if clock.time <= 0 {
+			errs = append(errs, fmt.Errorf("%s_%s: must be positive", prefix, clock.name))
+		}
+	}
+	if c.DrainDelay < 0 || c.DrainGrace < 0 {
+		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))
+	}
+	return errors.Join(errs...)
+}
+
+// Print writes the effective configuration, secrets redacted.
+func Print(w io.Writer, cfg *Config) error { return config.Print(w, prefix, cfg) }

@@ -1,0 +1,137 @@
+// Package inference is the one pipeline of completions: admit, plan, resolve
+// keys, try the candidates in turn, meter. Package api calls it for both faces.
+package inference
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// Planner orders the candidates of a request.
+type Planner interface {
+	Plan(r routing.Request) (routing.Plan, error)
+}
+
+// Keys finds credentials; the error is keyring.ErrNoKey where there is none.
+type Keys interface {
+	Resolve(scope keyring.Scope, provider string) (provider.Credential, error)
+}
+
+// Ledger records what is billed.
+type Ledger interface {
+	// Ready is nil when an entry can be taken.
+	Ready(ctx context.Context) error
+	// Commit returns once the entry is stored, or when it took too long; then
+	// the ledger goes on by itself.
+	Commit(ctx context.Context, entry ledger.Entry) error
+}
+
+// Prices knows what a usage costs.
+type Prices interface {
+	Cost(provider, model string, at time.Time, u provider.Usage) price.Cost
+}
+
+// Clocks bound the waits of a call. The time to connect is the transport's.
+type Clocks struct {
+	// Answer bounds one attempt at a whole answer.
+	Answer time.Duration
+	// FirstToken bounds one attempt's wait for the first content of a stream.
+	FirstToken time.Duration
+	// Idle bounds the wait between two events of a stream.
+	Idle time.Duration
+	// Total bounds a request with all its attempts.
+	Total time.Duration
+}
+
+// lastGrace is how much longer the last candidate may take: behind it is only
+// a failure, so that a slow answer is worth waiting for.
+const lastGrace = 2
+
+// maxAttempts caps the candidates that one request may try.
+const maxAttempts = 4
+
+// Options of an Engine. All are required.
+type Options struct {
+	Planner   Planner
+	Providers map[string]provider.Provider
+	Keys      Keys
+	Prices    Prices
+	Ledger    Ledger
+	Clocks    Clocks
+	Log       *slog.Logger
+	Meter     metric.Meter
+}
+
+// Engine serves completions. Safe for concurrent use.
+type Engine struct {
+	Options
+	metrics *metrics
+}
+
+// New returns an engine.
+func New(o Options) (*Engine, error) {
+	m, err := newMetrics(o.Meter)
+	if err != nil {
+		return nil, fmt.Errorf("inference: %w", err)
+	}
+	return &Engine{Options: o, metrics: m}, nil
+}
+
+// Request is one completion to serve.
+type Request struct {
+	// ID of the request, the caller's or ours.
+	ID string
+	// Organization pays; Key is the customer key, Service the first-party
+	// caller and Run the session, as far as they are known.
+	Organization, Key, Service, Run string
+	Route                           routing.Request
+	// Byok is how to use the organization's own credentials; empty: as the fleet does.
+	Byok keyring.Mode
+	// Locale to answer in; empty leaves it to the model. ForceLocale makes it
+	// hold whatever language the input is in.
+	Locale      string
+	ForceLocale bool
+	// Chat is the conversation; its Model is set for each candidate.
+	Chat provider.Chat
+}
+
+// Report says who served a completion, what it used and what it costs.
+type Report struct {
+	Provider, Model string
+	// Prompt and Completion are tokens.
+	Prompt, Completion int64
+	Cost               price.Pico
+	// Estimated: the figures are not the provider's own.
+	Estimated bool
+	// RequestedProvider is empty when there was no risk of a substitution.
+	RequestedProvider string
+	RequestedGoal     string
+	Substituted       bool
+}
+
+// Route says how a request was served, known before the first byte of the answer.
+type Route struct {
+	Provider, Model string
+	Attempts        int
+	// Overhead is the time spent here and not waiting for providers.
+	Overhead time.Duration
+}
+
+// Completion is a whole answer.
+type Completion struct {
+	Text         string
+	ToolCalls    []provider.ToolCall
+	FinishReason provider.FinishReason
+	Report       Report
+	Route        Route
+}

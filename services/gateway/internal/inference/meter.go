@@ -1,0 +1,117 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/provider"
+)
+
+// operationChat is the ledger's name of a chat completion.
+const operationChat = "chat"
+
+// tally is what is known of a completion's size: the provider's report, if
+// there was one, and the bytes that came.
+type tally struct {
+	usage *provider.Usage
+	bytes int
+}
+
+// add counts the bytes of tool calls.
+func (t *tally) add(calls []provider.ToolCall) {
+	for _, call := range calls {
+		t.bytes += len(call.Name) + len(call.Arguments)
+	}
+}
+
+// settle prices a completion and records it, and returns what the caller is
+// told. An entry that isn't stored in time is the ledger's to store later: the
+// provider has been paid, so that the answer goes out.
+func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) Report {
+	now := time.Now()
+	usage, state := x.usage(t, outcome)
+	cost := x.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
+	if !cost.Known {
+		x.Log.InfoContext(ctx, "no price; nothing is billed",
+			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
+	}
+	requested := x.requestedProvider()
+	report := Report{
+		Provider: x.served.Provider, Model: x.served.Model,
+		Prompt: usage.Prompt(), Completion: usage.Completion(), Cost: cost.Amount,
+		Estimated:         state != ledger.StateReported || !cost.Known,
+		RequestedProvider: requested, RequestedGoal: string(x.request.Route.Goal),
+		Substituted: requested != "" && requested != x.served.Provider,
+	}
+	entry := x.entry(report, outcome, now)
+	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
+	if err := x.Ledger.Commit(context.WithoutCancel(ctx), entry); err != nil && !errors.Is(err, ledger.ErrPending) {
+		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
+	}
+	x.metrics.served(ctx, report, usage, outcome)
+	return report
+}
+
+// usage prefers the provider's report. Where the answer was cut off, a report
+// is of what had come until then; where there is none, bytes are counted.
+func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
+	if t.usage == nil {
+		return provider.Estimate(promptBytes(&x.request.Chat), t.bytes), ledger.StateEstimated
+	}
+	u := *t.usage
+	for _, bucket := range []*int64{&u.Input, &u.CacheRead, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Images} {
+		*bucket = max(*bucket, 0)
+	}
+	if outcome != ledger.OutcomeCompleted {
+		return u, ledger.StatePartial
+	}
+	return u, ledger.StateReported
+}
+
+// requestedProvider is the provider asked for, where another one might have
+// served.
+func (x *execution) requestedProvider() string {
+	risk := len(x.candidates) > 1 || x.served.Provider != x.plan.Requested
+	if !risk {
+		return ""
+	}
+	return x.plan.Requested
+}
+
+func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) ledger.Entry {
+	id, err := uuid.NewV7()
+	if err != nil {
+		id = uuid.New() // Only the order of ids is lost.
+	}
+	r := x.request
+	return ledger.Entry{
+		ID: id, RequestID: r.ID,
+		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: operationChat,
+		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
+		Provider: report.Provider, Model: report.Model,
+		Credential: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint,
+		Substituted: report.Substituted, Attempts: x.attempts,
+		Cost: report.Cost, Outcome: outcome, StartedAt: x.started, EndedAt: now,
+	}
+}
+
+// promptBytes is the size of what is sent, for an estimate. An image counts
+// nothing: its bytes say nothing about its tokens.
+func promptBytes(chat *provider.Chat) int {
+	n := 0
+	for _, m := range chat.Messages {
+		n += len(m.Text())
+		for _, call := range m.ToolCalls {
+			n += len(call.Name) + len(call.Arguments)
+		}
+	}
+	for _, tool := range chat.Tools {
+		n += len(tool.Name) + len(tool.Description) + len(tool.Parameters)
+	}
+	return n
+}

@@ -1,0 +1,82 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// outcomeFailed is a request that no provider served; it has no ledger entry.
+const outcomeFailed ledger.Outcome = "failed"
+
+// metrics are the pipeline's instruments. None has the organization or a free
+// model name as a label: their number has no bound.
+type metrics struct {
+	requests   metric.Int64Counter
+	failures   metric.Int64Counter
+	tokens     metric.Int64Counter
+	cost       metric.Float64Counter
+	firstToken metric.Float64Histogram
+}
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	var m metrics
+	var errs [5]error
+	m.requests, errs[0] = meter.Int64Counter("switchyard.gateway.requests",
+		metric.WithDescription("Completions by the provider that ended them and by outcome."))
+	m.failures, errs[1] = meter.Int64Counter("switchyard.gateway.attempt.failures",
+		metric.WithDescription("Attempts that failed, by provider and error class."))
+	m.tokens, errs[2] = meter.Int64Counter("switchyard.gateway.tokens",
+		metric.WithDescription("Tokens metered, by provider and bucket."))
+	m.cost, errs[3] = meter.Float64Counter("switchyard.gateway.cost",
+		metric.WithUnit("USD"), metric.WithDescription("Cost metered, by provider."))
+	m.firstToken, errs[4] = meter.Float64Histogram("switchyard.gateway.first_token",
+		metric.WithUnit("s"), metric.WithDescription("Time to the first content of a stream, by provider."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("instruments: %w", err)
+	}
+	return &m, nil
+}
+
+func byProvider(name string, more ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributes(append(more, attribute.String("provider", name))...)
+}
+
+func (m *metrics) request(ctx context.Context, name string, outcome ledger.Outcome) {
+	m.requests.Add(ctx, 1, byProvider(name, attribute.String("outcome", string(outcome))))
+}
+
+func (m *metrics) attemptFailed(ctx context.Context, name string, class apierr.Class) {
+	m.failures.Add(ctx, 1, byProvider(name, attribute.String("error_class", string(class))))
+}
+
+func (m *metrics) first(ctx context.Context, name string, after time.Duration) {
+	m.firstToken.Record(ctx, after.Seconds(), byProvider(name))
+}
+
+func (m *metrics) served(ctx context.Context, r Report, u provider.Usage, outcome ledger.Outcome) {
+	m.request(ctx, r.Provider, outcome)
+	m.cost.Add(ctx, r.Cost.Cents()/100, byProvider(r.Provider))
+	for _, bucket := range []struct {
+		name   string
+		tokens int64
+	}{
+		{"input", u.Input},
+		{"cache_read", u.CacheRead},
+		{"cache_write", u.CacheWrite},
+		{"output", u.Output},
+		{"reasoning", u.Reasoning},
+	} {
+		if bucket.tokens > 0 {
+			m.tokens.Add(ctx, bucket.tokens, byProvider(r.Provider, attribute.String("bucket", bucket.name)))
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func entry() ledger.Entry {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	return ledger.Entry{
+		ID: uuid.New(), RequestID: "req_1", Organization: "acme", Key: "key", Service: "edge", Run: "run", Operation: "chat",
+		RequestedProvider: "alpha", RequestedModel: "m", RequestedGoal: "cost", Provider: "beta", Model: "m2",
+		Credential: "fleet", Fingerprint: "0011", Substituted: true, Attempts: 2,
+		Usage: provider.Usage{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Reasoning: 5, Images: 6},
+		State: ledger.StateReported, Cost: math.MaxInt64, PriceVersion: "beta/m2@2026-01-01", Outcome: ledger.OutcomeCompleted,
+		StartedAt: at, EndedAt: at.Add(time.Second),
+	}
+}
+
+func count(t *testing.T, pool *pgxpool.Pool) int {
+	t.Helper()
+	var n int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM ledger_entry").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAppend(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	first, second := entry(), entry()
+	second.Key, second.Run, second.Fingerprint = "", "", ""
+	if err := store.Append(t.Context(), []ledger.Entry{first, second}); err != nil {
+		t.Fatal(err)
+	}
+	// A writer that didn't hear of its commit sends the same again, beside new ones.
+	if err := store.Append(t.Context(), []ledger.Entry{first, entry(), second}); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, pool); n != 3 {
+		t.Errorf("%d rows, want 3", n)
+	}
+	var got ledger.Entry
+	row := pool.QueryRow(t.Context(), `SELECT id, request_id, organization_id, key_id, service, run_id, operation,
+		requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, attempts,
+		input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images,
+		usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at FROM ledger_entry WHERE id = $1`, first.ID)
+	err := row.Scan(&got.ID, &got.RequestID, &got.Organization, &got.Key, &got.Service, &got.Run, &got.Operation,
+		&got.RequestedProvider, &got.RequestedModel, &got.RequestedGoal, &got.Provider, &got.Model, &got.Credential, &got.Fingerprint,
+		&got.Substituted, &got.Attempts, &got.Usage.Input, &got.Usage.CacheRead, &got.Usage.CacheWrite, &got.Usage.Output,
+		&got.Usage.Reasoning, &got.Usage.Images, &got.State, &got.Cost, &got.PriceVersion, &got.Outcome, &got.StartedAt, &got.EndedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, got); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestAppendFailures(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	cases := map[string]func(*ledger.Entry){
+		"a state that is none":          func(e *ledger.Entry) { e.State = "guessed" },
+		"negative tokens":               func(e *ledger.Entry) { e.Usage.Input = -1 },
+		"a cost without a price":        func(e *ledger.Entry) { e.PriceVersion = "" },
+		"no organization":               func(e *ledger.Entry) { e.Organization = "" },
+		"a byte that text can't have":   func(e *ledger.Entry) { e.Model = "m\x00" },
+		"an outcome that isn't one yet": func(e *ledger.Entry) { e.Outcome = "failed" },
+	}
+	for name, spoil := range cases {
+		t.Run(name, func(t *testing.T) {
+			bad := entry()
+			spoil(&bad)
+			err := store.Append(t.Context(), []ledger.Entry{entry(), bad})
+			if err == nil || errors.Is(err, ledger.ErrAway) {
+				t.Errorf("error %v, want a refusal of the entry", err)
+			}
+		})
+	}
+	if n := count(t, pool); n != 0 {
+		t.Errorf("%d rows, want none of a refused group", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := store.Append(ctx, []ledger.Entry{entry()}); !errors.Is(err, ledger.ErrAway) {
+		t.Errorf("out of time: %v, want ErrAway", err)
+	}
+	pool.Close()
+	if err := store.Append(t.Context(), []ledger.Entry{entry()}); !errors.Is(err, ledger.ErrAway) {
+		t.Errorf("closed pool: %v, want ErrAway", err)
+	}
+}

@@ -1,0 +1,115 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// maxNodes ends schemas that contain themselves, or many items of many items.
+const maxNodes = 256
+
+type schema struct {
+	Type       any               `json:"type"`
+	Const      any               `json:"const"`
+	Default    any               `json:"default"`
+	Enum       []any             `json:"enum"`
+	AnyOf      []json.RawMessage `json:"anyOf"`
+	OneOf      []json.RawMessage `json:"oneOf"`
+	Properties map[string]json.RawMessage
+	Required   []string
+	Items      json.RawMessage
+	Ref        string `json:"$ref"`
+	Minimum    float64
+	MinItems   int
+	MinLength  int
+}
+
+// instance is a JSON value for a JSON schema (draft 2020-12): the required
+// fields and nothing else, each with the plainest value that its type, const,
+// enum, default and lower bounds allow. Other keywords are not looked at.
+func instance(root json.RawMessage) string {
+	if len(root) == 0 {
+		return "{}"
+	}
+	m := maker{root: root, left: maxNodes}
+	text, err := json.Marshal(m.value(root))
+	if err != nil {
+		return "{}"
+	}
+	return string(text)
+}
+
+type maker struct {
+	root json.RawMessage
+	left int
+}
+
+func (m *maker) value(raw json.RawMessage) any {
+	var s schema
+	if m.left--; m.left < 0 || json.Unmarshal(raw, &s) != nil {
+		return nil
+	}
+	switch {
+	case s.Const != nil:
+		return s.Const
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case s.Default != nil:
+		return s.Default
+	case s.Ref != "":
+		return m.value(resolve(m.root, s.Ref))
+	case len(s.AnyOf) > 0:
+		return m.value(s.AnyOf[0])
+	case len(s.OneOf) > 0:
+		return m.value(s.OneOf[0])
+	}
+	return m.plain(s)
+}
+
+func (m *maker) plain(s schema) any {
+	switch s.kind() {
+	case "string":
+		return "sandbox" + strings.Repeat("x", min(max(0, s.MinLength-len("sandbox")), 1<<10))
+	case "number", "integer":
+		return s.Minimum
+	case "boolean":
+		return false
+	case "null":
+		return nil
+	case "array":
+		list := []any{}
+		for range min(s.MinItems, maxNodes) {
+			list = append(list, m.value(s.Items))
+		}
+		return list
+	}
+	object := map[string]any{}
+	for _, name := range s.Required {
+		object[name] = m.value(s.Properties[name])
+	}
+	return object
+}
+
+// kind is the type, or the first of several; without one it is an object.
+func (s schema) kind() string {
+	if list, ok := s.Type.([]any); ok && len(list) > 0 {
+		s.Type = list[0]
+	}
+	kind, _ := s.Type.(string)
+	return kind
+}
+
+// resolve follows a JSON pointer inside the document ("#/$defs/city").
+func resolve(root json.RawMessage, ref string) json.RawMessage {
+	for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#"), "/") {
+		if name == "" {
+			continue
+		}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(root, &object) != nil {
+			return nil
+		}
+		root = object[name]
+	}
+	return root
+}

@@ -1,0 +1,62 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
+)
+
+// stream gives events that were made beforehand.
+type stream struct {
+	ctx    context.Context //nolint:containedctx // The call's: a cancelled call gives no more events.
+	events []provider.Event
+	err    error // after the last event; nil is the end
+}
+
+// events cuts an answer as vendors do: text by word, each call as its head and
+// then its arguments in two pieces, and last the finish reason with the usage.
+func events(a *provider.Answer) []provider.Event {
+	var list []provider.Event
+	if a.Text != "" {
+		for word := range strings.SplitAfterSeq(a.Text, " ") {
+			if word != "" {
+				list = append(list, provider.Event{Text: word})
+			}
+		}
+	}
+	for _, call := range a.ToolCalls {
+		half := len(call.Arguments) / 2
+		for _, delta := range []provider.ToolCall{
+			{Index: call.Index, ID: call.ID, Name: call.Name},
+			{Index: call.Index, Arguments: call.Arguments[:half]},
+			{Index: call.Index, Arguments: call.Arguments[half:]},
+		} {
+			list = append(list, provider.Event{ToolCalls: []provider.ToolCall{delta}})
+		}
+	}
+	return append(list, provider.Event{FinishReason: a.FinishReason, Usage: a.Usage})
+}
+
+// Next gives the next event.
+func (s *stream) Next() (provider.Event, error) {
+	switch {
+	case s.ctx.Err() != nil:
+		return provider.Event{}, wire.Interrupted(s.ctx, s.ctx.Err())
+	case len(s.events) > 0:
+		event := s.events[0]
+		s.events = s.events[1:]
+		return event, nil
+	case s.err != nil:
+		return provider.Event{}, wire.Interrupted(s.ctx, s.err)
+	}
+	return provider.Event{}, io.EOF
+}
+
+// Close ends the stream.
+func (s *stream) Close() error {
+	s.events = nil
+	return nil
+}

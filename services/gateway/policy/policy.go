@@ -1,0 +1,15 @@
+// Package policy holds the routing policy and the prices that the gateway ships
+// with. internal/app uses them where an operator names no files of its own.
+package policy
+
+import _ "embed"
+
+// Policy is the shipped routing policy.
+//
+//go:embed policy.yaml
+var Policy []byte
+
+// Prices is the shipped price table.
+//
+//go:embed prices.yaml
+var Prices []byte

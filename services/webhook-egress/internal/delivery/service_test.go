@@ -1,0 +1,357 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory is a store and a dispatcher in one.
+type memory struct {
+	mu       sync.Mutex
+	drafts   []*delivery.Draft
+	sent     []delivery.Job
+	waiting  int
+	returned int
+	refuse   bool   // reserves nothing
+	poison   string // event type that the store rejects
+	err      error
+}
+
+func (m *memory) Enqueue(_ context.Context, drafts []*delivery.Draft, lease delivery.Lease) ([]delivery.Stored, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stored := make([]delivery.Stored, len(drafts))
+	for i, d := range drafts {
+		stored[i] = delivery.Stored{ID: d.ID, Status: delivery.StatusQueued, Flow: delivery.Flow{ID: 1, Organization: d.Organization}}
+		if lease.Reserve(stored[i].Flow) {
+			stored[i].LeaseSeq = 1
+		}
+	}
+	for _, d := range drafts {
+		if m.poison != "" && d.EventType == m.poison {
+			return nil, fmt.Errorf("insert: %w", delivery.ErrRejected)
+		}
+	}
+	if m.err != nil {
+		return nil, m.err
+	}
+	m.drafts = append(m.drafts, drafts...)
+	return stored, nil
+}
+
+func (m *memory) Get(context.Context, string, string, delivery.ID, bool) (delivery.Record, error) {
+	return delivery.Record{}, nil
+}
+
+func (m *memory) Attempts(context.Context, delivery.ID, int64, int) ([]delivery.Attempt, int64, error) {
+	return nil, 0, nil
+}
+
+func (m *memory) Lease() delivery.Lease {
+	return delivery.Lease{Replica: 1, Duration: time.Second, Reserve: func(delivery.Flow) bool { return !m.refuse }}
+}
+
+func (m *memory) Send(job delivery.Job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sent = append(m.sent, job)
+}
+func (m *memory) Return(delivery.Flow)  { m.mu.Lock(); defer m.mu.Unlock(); m.returned++ }
+func (m *memory) Waiting(delivery.Flow) { m.mu.Lock(); defer m.mu.Unlock(); m.waiting++ }
+
+type plainSealer struct{}
+
+func (plainSealer) Seal(text []byte, owner string) []byte {
+	return append([]byte("sealed for "+owner+" of "), byte(len(text)))
+}
+
+func newService(t *testing.T, m *memory, change func(*delivery.Options)) *delivery.Service {
+	t.Helper()
+	guard, err := netguard.New(netguard.Options{AllowTargets: []string{"127.0.0.1:9000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := delivery.Options{
+		Store: m, Dispatcher: m, Guard: guard, Sealer: plainSealer{}, MaxAttempts: 12, SigningMode: "org_timestamp",
+		Now: func() time.Time { return now },
+	}
+	if change != nil {
+		change(&o)
+	}
+	s := delivery.NewService(o)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return s
+}
+
+func request() delivery.Request {
+	return delivery.Request{
+		Organization: "acme", URL: "http://127.0.0.1:9000/hook", EventType: "order.paid", Payload: []byte(`{"a": 1}`),
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	large := []byte(`{"a":"` + strings.Repeat("x", delivery.MaxPayload) + `"}`)
+	tests := map[string]struct {
+		change func(*delivery.Request)
+		reason apierr.Reason
+		status int
+		text   string
+	}{
+		"payload is an array":  {func(r *delivery.Request) { r.Payload = []byte(`[1]`) }, apierr.ReasonInvalidRequest, 400, "payload"},
+		"payload is no JSON":   {func(r *delivery.Request) { r.Payload = []byte(`{"a"`) }, apierr.ReasonInvalidRequest, 400, "payload"},
+		"payload is empty":     {func(r *delivery.Request) { r.Payload = nil }, apierr.ReasonInvalidRequest, 400, "payload"},
+		"payload is not UTF-8": {func(r *delivery.Request) { r.Payload = []byte("{\"a\":\"\xff\"}") }, apierr.ReasonInvalidRequest, 400, "payload"},
+		"payload is large":     {func(r *delivery.Request) { r.Payload = large }, delivery.ReasonPayloadTooLarge, 413, "524288"},
+		"deadline has passed":  {func(r *delivery.Request) { r.Deadline = now }, delivery.ReasonDeadlinePassed, 400, "deadline_at"},
+		"private address":      {func(r *delivery.Request) { r.URL = "http://10.0.0.1/" }, delivery.ReasonTargetNotAllowed, 400, "rule: address"},
+		"metadata address":     {func(r *delivery.Request) { r.URL = "http://169.254.169.254/latest" }, delivery.ReasonTargetNotAllowed, 400, "rule: address"},
+		"local name":           {func(r *delivery.Request) { r.URL = "http://localhost:9000/" }, delivery.ReasonTargetNotAllowed, 400, "rule: local_name"},
+		"user in the URL":      {func(r *delivery.Request) { r.URL = "http://u:p@127.0.0.1:9000/" }, delivery.ReasonTargetNotAllowed, 400, "rule: userinfo"},
+		"other scheme":         {func(r *delivery.Request) { r.URL = "ftp://127.0.0.1:9000/" }, delivery.ReasonTargetNotAllowed, 400, "rule: scheme"},
+		"NUL in the owner":     {func(r *delivery.Request) { r.Owner = "a\x00" }, apierr.ReasonInvalidRequest, 400, "owner_id"},
+	}
+	m := &memory{}
+	s := newService(t, m, nil)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := request()
+			tt.change(&r)
+			_, err := s.Enqueue(t.Context(), r)
+			e := apierr.From(err)
+			if e == nil || e.Reason != tt.reason || e.Kind.HTTPStatus() != tt.status || !strings.Contains(e.Text, tt.text) {
+				t.Errorf("err = %+v", e)
+			}
+		})
+	}
+	if len(m.drafts) != 0 {
+		t.Errorf("%d refused requests were stored", len(m.drafts))
+	}
+}
+
+func TestHeadersRefused(t *testing.T) {
+	names := []string{
+		"Host", "host", "Connection", "Keep-Alive", "Proxy-Authorization", "proxy-x", "TE", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Content-Length", "content-type", "Content-Encoding", "Expect", "User-Agent", "Forwarded", "X-Forwarded-For",
+		"X-Real-IP", "X-Webhook-Signature", "webhook-id", "Traceparent", "tracestate", "X-Amz-Date", "X-Amzn-Trace-Id",
+		"X-Goog-User", "X-Google-Cloud", "X-GFE-Request", "X-Azure-Ref", "X-FD-HealthProbe", "Metadata", "Metadata-Flavor",
+		"X-aws-ec2-metadata-token", "Cache-Control", "Clear-Site-Data", "bad name", "bad:name", "",
+	}
+	s := newService(t, &memory{}, nil)
+	for _, name := range names {
+		r := request()
+		r.Headers = map[string]string{name: "hidden-value"}
+		_, err := s.Enqueue(t.Context(), r)
+		e := apierr.From(err)
+		if e == nil || e.Reason != delivery.ReasonHeaderNotAllowed || strings.Contains(e.Error(), "hidden-value") {
+			t.Errorf("%q: err = %v", name, err)
+		}
+	}
+	for name, headers := range map[string]map[string]string{
+		"line break":     {"X-A": "a\r\nX-B: c"},
+		"not ASCII":      {"X-A": "ä"},
+		"given twice":    {"X-A": "1", "x-a": "2"},
+		"large together": {"X-A": strings.Repeat("a", 8<<10), "X-B": strings.Repeat("a", 9<<10)},
+	} {
+		r := request()
+		r.Headers = headers
+		if _, err := s.Enqueue(t.Context(), r); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	m := &memory{}
+	s := newService(t, m, nil)
+	r := request()
+	r.Payload = []byte("{\n  \"b\": 1, \"a\": 12345678901234567890}")
+	r.Headers = map[string]string{"x-custom": "v", "Authorization": "Bearer abc"}
+	r.MaxAttempts = new(99)
+	accepted, err := s.Enqueue(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := m.drafts[0]
+	if string(d.Body) != string(r.Payload) {
+		t.Errorf("body = %q, want the bytes as they came", d.Body)
+	}
+	if diff := cmp.Diff(map[string]string{"X-Custom": "v"}, d.Headers); diff != "" {
+		t.Errorf("plain headers (-want +got):\n%s", diff)
+	}
+	if !strings.HasPrefix(string(d.Sealed), "sealed for "+d.ID.String()) {
+		t.Errorf("sealed = %q", d.Sealed)
+	}
+	if d.MaxAttempts != 20 || d.Target != (delivery.Target{Organization: "acme", Scheme: "http", Host: "127.0.0.1", Port: 9000}) {
+		t.Errorf("draft = %+v", d)
+	}
+	if accepted.ID != d.ID || !accepted.ID.Time().Equal(now) || len(m.sent) != 1 || m.sent[0].LeaseSeq != 1 {
+		t.Errorf("accepted %+v, sent %+v", accepted, m.sent)
+	}
+}
+
+func TestCredentialsNeedAKey(t *testing.T) {
+	s := newService(t, &memory{}, func(o *delivery.Options) { o.Sealer = nil })
+	for name, want := range map[string]bool{"Authorization": false, "Cookie": false, "X-Api-Key": false, "X-Auth": false, "X-Author": true} {
+		r := request()
+		r.Headers = map[string]string{name: "canary-credential"}
+		_, err := s.Enqueue(t.Context(), r)
+		if (err == nil) != want {
+			t.Errorf("%s: err = %v", name, err)
+		}
+		if err != nil {
+			testkit.NoLeak(t, "canary-credential", err.Error())
+		}
+	}
+}
+
+func TestMaxAttemptsAreClamped(t *testing.T) {
+	m := &memory{}
+	s := newService(t, m, nil)
+	for _, tt := range []struct {
+		asked *int
+		want  int
+	}{{nil, 12}, {new(0), 1}, {new(-3), 1}, {new(1), 1}, {new(20), 20}, {new(21), 20}} {
+		r := request()
+		r.MaxAttempts = tt.asked
+		if _, err := s.Enqueue(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.drafts[len(m.drafts)-1].MaxAttempts; got != tt.want {
+			t.Errorf("%v became %d, want %d", tt.asked, got, tt.want)
+		}
+	}
+}
+
+func TestSpacesDontCount(t *testing.T) {
+	m := &memory{}
+	s := newService(t, m, nil)
+	r := request()
+	r.Payload = []byte(`{"a":1` + strings.Repeat(" ", delivery.MaxPayload) + `}`)
+	if _, err := s.Enqueue(t.Context(), r); err != nil {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// A draft that the store rejects must not take others of its batch along.
+func TestOneBadDraft(t *testing.T) {
+	m := &memory{poison: "bad"}
+	s := newService(t, m, nil)
+	var wg sync.WaitGroup
+	errs := make([]error, 50)
+	for i := range errs {
+		wg.Go(func() {
+			r := request()
+			if i == 17 {
+				r.EventType = "bad"
+			}
+			_, errs[i] = s.Enqueue(t.Context(), r)
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if (err != nil) != (i == 17) || (err != nil && !errors.Is(err, delivery.ErrRejected)) {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	if len(m.sent) != 49 || m.returned == 0 {
+		t.Errorf("sent %d, slots returned %d", len(m.sent), m.returned)
+	}
+}
+
+func TestStoreFails(t *testing.T) {
+	m := &memory{err: apierr.Unavailable("away", nil)}
+	s := newService(t, m, nil)
+	_, err := s.Enqueue(t.Context(), request())
+	if apierr.From(err).Kind != apierr.KindUnavailable || m.returned != 1 || len(m.sent) != 0 {
+		t.Errorf("err %v, returned %d, sent %d", err, m.returned, len(m.sent))
+	}
+}
+
+func TestNoRoom(t *testing.T) {
+	m := &memory{refuse: true}
+	s := newService(t, m, nil)
+	if _, err := s.Enqueue(t.Context(), request()); err != nil || m.waiting != 1 || len(m.sent) != 0 {
+		t.Errorf("err %v, waiting %d, sent %d", err, m.waiting, len(m.sent))
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	m := &memory{}
+	s := newService(t, m, nil)
+	changes := map[string]func(*delivery.Request){
+		"same":    func(*delivery.Request) {},
+		"payload": func(r *delivery.Request) { r.Payload = []byte(`{"a":2}`) },
+		"url":     func(r *delivery.Request) { r.URL += "/x" },
+		"owner":   func(r *delivery.Request) { r.Owner = "ann" },
+		"event":   func(r *delivery.Request) { r.EventType = "order.paidx" },
+		"header":  func(r *delivery.Request) { r.Headers = map[string]string{"X-A": "b"} },
+	}
+	prints := map[[32]byte][]string{}
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		r := request()
+		changes[name](&r)
+		if _, err := s.Enqueue(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		print := m.drafts[len(m.drafts)-1].Fingerprint
+		prints[print] = append(prints[print], name)
+	}
+	if len(prints) != len(changes) {
+		t.Errorf("fingerprints coincide: %v", prints)
+	}
+}
+
+func TestID(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.UnixMilli(rapid.Int64Range(0, 1<<48-1).Draw(t, "ms")).UTC()
+		id := delivery.NewID(at)
+		back, err := delivery.ParseID(id.String())
+		if err != nil || back != id || !id.Time().Equal(at) {
+			t.Fatalf("%v of %v: %v, %v, %v", id, at, back, id.Time(), err)
+		}
+	})
+	for _, bad := range []string{
+		"", "x", "01a1fdad-35c8-7e9e-9ec0-fba81c7c400", "01a1fdad-35c8-7e9e-9ec0-fba81c7c40011",
+		"01a1fdad-35c8-4e9e-9ec0-fba81c7c4001", "01a1fdad-35c8-7e9e-1ec0-fba81c7c4001", "01a1fdadx35c8-7e9e-9ec0-fba81c7c4001",
+		"01a1fdad-35c8-7e9e-9ec0-fba81c7c40zz",
+	} {
+		if _, err := delivery.ParseID(bad); err == nil {
+			t.Errorf("%q was taken as an id", bad)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{"": "", "abc": "abc", "abcdef": "abcd", "abc\xc3\xa4": "abc", "a\x00b": "a?b", "a\xffb": "a?b"} {
+		if got := delivery.Text(in, 4); got != want {
+			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		got := delivery.Text(string(rapid.SliceOf(rapid.Byte()).Draw(t, "in")), 8)
+		if strings.ContainsRune(got, 0) || got != strings.ToValidUTF8(got, "") || len(got) > 8 {
+			t.Fatalf("%q", got)
+		}
+	})
+}

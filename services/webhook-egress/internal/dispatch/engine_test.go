@@ -1,0 +1,477 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/dispatch"
+	"switchyard.dev/services/webhook-egress/internal/seal"
+)
+
+func TestDelivers(t *testing.T) {
+	r := newReceiver(t, nil)
+	w := newWorld(t, r)
+	n := w.start()
+	q := request(r)
+	q.Headers = map[string]string{"X-Custom": "v"}
+	q.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	id := w.enqueue(n, q)
+	w.untilStatus(id, delivery.StatusDelivered)
+
+	h := r.requests[0].Header
+	mac := hmac.New(sha256.New, []byte(signingSecret))
+	_, _ = io.WriteString(mac, h.Get("X-Webhook-Timestamp")+"."+r.bodies[0])
+	if got := h.Get("X-Webhook-Signature"); got != hex.EncodeToString(mac.Sum(nil)) {
+		t.Errorf("signature %q does not verify", got)
+	}
+	if r.bodies[0] != string(q.Payload) {
+		t.Errorf("body = %q, want the bytes that were enqueued", r.bodies[0])
+	}
+	for name, want := range map[string]string{
+		"X-Webhook-Id": id.String(), "Webhook-Id": id.String(), "X-Webhook-Event": "order.paid", "X-Webhook-Attempt": "1",
+		"X-Custom": "v", "Content-Type": "application/json", "User-Agent": "Switchyard-Webhooks/1.0", "Accept-Encoding": "",
+	} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s = %q, want %q", name, got, want)
+		}
+	}
+	if !strings.HasPrefix(h.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-") {
+		t.Errorf("traceparent = %q, want the caller's trace", h.Get("Traceparent"))
+	}
+	record, attempts := w.get(id), w.attempts(id)
+	if record.Attempts != 1 || record.LastResponseCode != 200 || record.LastError != "" || record.Finished.IsZero() || !record.NextAttempt.IsZero() {
+		t.Errorf("record = %+v", record)
+	}
+	if len(attempts) != 1 || attempts[0].Outcome != delivery.OutcomeDelivered || attempts[0].RemoteIP != "127.0.0.1" || attempts[0].Timing.Total <= 0 {
+		t.Errorf("attempts = %+v", attempts)
+	}
+	if n := w.count("SELECT count(*) FROM delivery_queue"); n != 0 {
+		t.Errorf("%d rows left in the queue", n)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	r := newReceiver(t, nil)
+	r.Config.Handler = chain(r.Config.Handler, func(w http.ResponseWriter, _ *http.Request) {
+		if r.count() < 3 {
+			w.Header().Set("Retry-After", "garbage")
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "not \xff now\x00")
+		}
+	})
+	w := newWorld(t, r)
+	id := w.enqueue(w.start(), request(r))
+	w.untilStatus(id, delivery.StatusDelivered)
+
+	type seen struct {
+		Number     int
+		Outcome    delivery.Outcome
+		Code       int
+		Fault      delivery.Fault
+		Body       string
+		RetryAfter string
+		Planned    bool
+	}
+	var got []seen
+	for _, a := range w.attempts(id) {
+		got = append(got, seen{a.Number, a.Outcome, a.ResponseCode, a.Error, a.ResponseBody, a.RetryAfter, !a.Next.IsZero()})
+	}
+	want := []seen{
+		{1, delivery.OutcomeRetry, 500, delivery.FaultServer, "not ? now?", "garbage", true},
+		{2, delivery.OutcomeRetry, 500, delivery.FaultServer, "not ? now?", "garbage", true},
+		{3, delivery.OutcomeDelivered, 200, "", "", "", false},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	for i, q := range r.requests {
+		if q.Header.Get("X-Webhook-Attempt") != strconv.Itoa(i+1) || q.Header.Get("X-Webhook-Id") != id.String() {
+			t.Errorf("request %d: %v", i, q.Header)
+		}
+	}
+}
+
+// chain answers with handle after first has taken the request in.
+func chain(first http.Handler, handle http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		first.ServeHTTP(w, r)
+		handle(w, r)
+	})
+}
+
+func TestEnds(t *testing.T) {
+	elsewhere := newReceiver(t, nil)
+	tests := map[string]struct {
+		handle   http.HandlerFunc
+		attempts int
+		outcome  delivery.Outcome
+		fault    delivery.Fault
+	}{
+		"gone":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }, 1, delivery.OutcomeGone, delivery.FaultClient},
+		"used up":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }, 3, delivery.OutcomeFailed, delivery.FaultClient},
+		"redirect": {func(w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, elsewhere.URL, http.StatusFound) }, 3, delivery.OutcomeFailed, delivery.FaultRedirect},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newReceiver(t, tt.handle)
+			w := newWorld(t, r, elsewhere)
+			q := request(r)
+			q.MaxAttempts = new(3)
+			id := w.enqueue(w.start(), q)
+			w.untilStatus(id, delivery.StatusFailed)
+			record, attempts := w.get(id), w.attempts(id)
+			last := attempts[len(attempts)-1]
+			if len(attempts) != tt.attempts || record.Attempts != tt.attempts || last.Outcome != tt.outcome || record.LastError != string(tt.fault) {
+				t.Errorf("record %+v, attempts %+v", record, attempts)
+			}
+		})
+	}
+	if elsewhere.count() != 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+func TestIdempotency(t *testing.T) {
+	r := newReceiver(t, nil)
+	w := newWorld(t, r)
+	nodes := []*node{w.start(), w.start()}
+	results := make([]delivery.Accepted, 50)
+	var calls sync.WaitGroup
+	for i := range results {
+		calls.Go(func() {
+			q := request(r)
+			q.Key = "once"
+			if i%5 == 4 {
+				q.Payload = []byte(`{"another": true}`)
+			}
+			var err error
+			if results[i], err = nodes[i%2].service.Enqueue(t.Context(), q); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	var first int
+	prints := map[bool]int{}
+	for i, a := range results {
+		if a.ID != results[0].ID {
+			t.Errorf("two deliveries: %v and %v", a.ID, results[0].ID)
+		}
+		if !a.Deduplicated {
+			first++
+			prints[i%5 == 4]++
+		}
+	}
+	for i, a := range results {
+		if want := a.Deduplicated && (i%5 == 4) != (prints[true] == 1); a.Mismatch != want {
+			t.Errorf("request %d: mismatch = %v", i, a.Mismatch)
+		}
+	}
+	w.untilStatus(results[0].ID, delivery.StatusDelivered)
+	if first != 1 || r.count() != 1 || w.count("SELECT count(*) FROM deliveries") != 1 {
+		t.Errorf("%d accepted as new, %d requests", first, r.count())
+	}
+	q := request(r)
+	q.Key, q.Organization = "once", "other"
+	if a, err := nodes[0].service.Enqueue(t.Context(), q); err != nil || a.Deduplicated {
+		t.Errorf("another organization's key: %+v, %v", a, err)
+	}
+}
+
+func TestMissingSecretHolds(t *testing.T) {
+	r := newReceiver(t, nil)
+	w := newWorld(t, r)
+	w.secrets.set(true)
+	n := w.start()
+	id := w.enqueue(n, request(r))
+	until(t, "the delivery says what it waits for", func() bool { return w.get(id).LastError == "signing_secret_missing" })
+	later := w.enqueue(n, request(r)) // behind a parked flow
+	record := w.get(later)
+	if record.Status.Ended() || record.Attempts != 0 || r.count() != 0 {
+		t.Errorf("record %+v after %d requests", record, r.count())
+	}
+	w.secrets.set(false)
+	w.untilStatus(id, delivery.StatusDelivered)
+	w.untilStatus(later, delivery.StatusDelivered)
+	for _, one := range []delivery.ID{id, later} {
+		if record := w.get(one); record.Attempts != 1 || record.LastError != "" || len(w.attempts(one)) != 1 {
+			t.Errorf("record %+v", record)
+		}
+	}
+}
+
+// A replica that is taken for dead while its request is under way must not
+// count what comes of it.
+func TestLostFence(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		first := false
+		once.Do(func() { first = true })
+		if first {
+			close(arrived)
+			<-release
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	w := newWorld(t, r)
+	slow := w.start()
+	id := w.enqueue(slow, request(r))
+	<-arrived
+	if got := w.get(id).Status; got != delivery.StatusDelivering {
+		t.Errorf("status = %s while it is sent", got)
+	}
+	if err := w.store.Leave(t.Context(), slow.member.ID()); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	w.untilStatus(id, delivery.StatusDelivered)
+	close(release)
+	until(t, "the late answer is recorded", func() bool { return len(w.attempts(id)) == 2 })
+	outcomes := []delivery.Outcome{w.attempts(id)[0].Outcome, w.attempts(id)[1].Outcome}
+	if !slices.Equal(outcomes, []delivery.Outcome{delivery.OutcomeLate, delivery.OutcomeDelivered}) {
+		t.Errorf("outcomes = %v", outcomes)
+	}
+	if record := w.get(id); record.Status != delivery.StatusDelivered || record.Attempts != 1 {
+		t.Errorf("record = %+v", record)
+	}
+}
+
+func TestTwoReplicasShareABacklog(t *testing.T) {
+	r := newReceiver(t, nil)
+	w := newWorld(t, r)
+	for i := range 10 {
+		w.leave(30, "org-"+strconv.Itoa(i), r.URL)
+	}
+	w.start()
+	w.start()
+	until(t, "the queue is empty", func() bool { return w.count("SELECT count(*) FROM delivery_queue") == 0 })
+	if got := w.count("SELECT count(*) FROM deliveries WHERE status = 'delivered' AND attempts = 1"); got != 300 {
+		t.Errorf("%d delivered at the first attempt, want 300", got)
+	}
+	if got := w.count("SELECT count(*) FROM attempts"); got != 300 {
+		t.Errorf("%d attempts, want 300", got)
+	}
+	for id, times := range r.perDelivery() {
+		if times != 1 {
+			t.Errorf("delivery %s arrived %d times", id, times)
+		}
+	}
+}
+
+// As after kill -9: nothing was given back, the heartbeat stops.
+func TestTakeOver(t *testing.T) {
+	release := make(chan struct{})
+	var hang sync.Map
+	r := newReceiver(t, func(_ http.ResponseWriter, q *http.Request) {
+		if _, again := hang.LoadOrStore(q.Header.Get("X-Webhook-Id"), true); !again {
+			<-release
+		}
+	})
+	w := newWorld(t, r)
+	victim := w.start()
+	var ids []delivery.ID
+	for range 10 {
+		ids = append(ids, w.enqueue(victim, request(r)))
+	}
+	until(t, "all are under way", func() bool { return r.count() == 10 })
+	victim.stop()
+	w.exec("UPDATE replica SET seen_at = now() - interval '1 minute'")
+	w.start()
+	for _, id := range ids {
+		w.untilStatus(id, delivery.StatusDelivered)
+	}
+	close(release)
+}
+
+func TestDrainFinishesWhatIsInFlight(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	r := newReceiver(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-release })
+	w := newWorld(t, r)
+	n := w.start()
+	id := w.enqueue(n, request(r))
+	<-arrived
+	drained := make(chan error)
+	go func() { drained <- n.engine.Drain(t.Context()) }()
+	until(t, "nothing new is taken", func() bool { return !n.engine.Lease().Reserve(delivery.Flow{ID: 99, Organization: "x"}) })
+	close(release)
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	if got := w.get(id).Status; got != delivery.StatusDelivered {
+		t.Errorf("status = %s", got)
+	}
+	if n := w.count("SELECT count(*) FROM replica"); n != 0 {
+		t.Errorf("%d replicas still listed", n)
+	}
+}
+
+func TestDrainGivesBackTheRest(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	r := newReceiver(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-release })
+	w := newWorld(t, r)
+	n := w.start()
+	id := w.enqueue(n, request(r))
+	<-arrived
+	hurry, cancel := context.WithTimeout(t.Context(), time.Second) // less than what is kept for giving back
+	defer cancel()
+	if err := n.engine.Drain(hurry); err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	close(release)
+	record := w.get(id)
+	if record.Status != delivery.StatusQueued || record.Attempts != 0 || len(w.attempts(id)) != 0 {
+		t.Errorf("record = %+v", record)
+	}
+	if n := w.count("SELECT count(*) FROM delivery_queue WHERE leased_by IS NULL AND due_at <= now()"); n != 1 {
+		t.Errorf("%d rows given back, want 1", n)
+	}
+}
+
+// The check that counts is made on the address that is dialled.
+func TestGuardAtDial(t *testing.T) {
+	r := newReceiver(t, nil)
+	w := newWorld(t, r)
+	id := w.leave(1, "acme", r.URL)[0]
+	var err error
+	if w.guard, err = netguard.New(netguard.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	until(t, "attempts are recorded", func() bool { return len(w.attempts(id)) > 1 })
+	a := w.attempts(id)[0]
+	if a.Error != delivery.FaultTarget || a.RemoteIP != "" || a.ResponseBody != "" || r.count() != 0 {
+		t.Errorf("attempt %+v after %d requests", a, r.count())
+	}
+}
+
+// A target that hangs keeps its share of the slots and no more.
+func TestSlowTargetStarvesNobody(t *testing.T) {
+	release := make(chan struct{})
+	slow := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-release })
+	fast := newReceiver(t, nil)
+	w := newWorld(t, slow, fast)
+	w.limits = dispatch.LimitsOf(8)
+	w.leave(50, "bad", slow.URL)
+	w.start()
+	until(t, "the slow target has its share", func() bool { return slow.count() == w.limits.Flow })
+	w.leave(50, "good", fast.URL)
+	until(t, "the others are delivered", func() bool { return fast.count() == 50 })
+	if got := slow.count(); got != w.limits.Flow {
+		t.Errorf("the slow target holds %d slots, want %d", got, w.limits.Flow)
+	}
+	close(release)
+	until(t, "the queue is empty", func() bool { return w.count("SELECT count(*) FROM delivery_queue") == 0 })
+}
+
+func TestDeadline(t *testing.T) {
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	w := newWorld(t, r)
+	q := request(r)
+	q.Deadline = time.Now().Add(300 * time.Millisecond)
+	q.MaxAttempts = new(20)
+	n := w.start()
+	// The schedule would use up all attempts before: one that asks to wait does not.
+	r.Config.Handler = chain(r.Config.Handler, func(http.ResponseWriter, *http.Request) {})
+	id := w.enqueue(n, q)
+	until(t, "the delivery ends", func() bool { return w.get(id).Status.Ended() })
+	record := w.get(id)
+	if record.Status == delivery.StatusExpired && (record.LastResponseCode != 502 || record.NextAttempt != (time.Time{})) {
+		t.Errorf("record = %+v", record)
+	}
+	for _, a := range w.attempts(id) {
+		if a.Started.After(q.Deadline) {
+			t.Errorf("an attempt began %v after the deadline", a.Started.Sub(q.Deadline))
+		}
+	}
+}
+
+// Everything fails, the target echoes what it got: no secret may be found in
+// any row but the sealed one, nor in the log.
+func TestNoSecretIsKept(t *testing.T) {
+	const credential = "Bearer canary-credential-42"
+	r := newReceiver(t, func(w http.ResponseWriter, q *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_ = q.Header.Write(w)
+	})
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, r)
+	var log bytes.Buffer
+	w.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	w.opener, w.sealer = box, box
+	q := request(r)
+	q.MaxAttempts = new(2)
+	q.Headers = map[string]string{"Authorization": credential}
+	n := w.start()
+	id := w.enqueue(n, q)
+	w.untilStatus(id, delivery.StatusFailed)
+	n.stop()
+	if got := r.requests[0].Header.Get("Authorization"); got != credential {
+		t.Errorf("the target got %q", got)
+	}
+	kept := w.everything()
+	if !strings.Contains(kept, "[redacted]") {
+		t.Error("the answer was not kept, so the test shows nothing")
+	}
+	testkit.NoLeak(t, credential, kept, log.String())
+	testkit.NoLeak(t, signingSecret, kept, log.String())
+}
+
+func TestUnreadableHeadersAreNotSent(t *testing.T) {
+	r := newReceiver(t, nil)
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, r)
+	w.sealer = box // and no opener
+	q := request(r)
+	q.MaxAttempts = new(1)
+	q.Headers = map[string]string{"Authorization": "Bearer x"}
+	id := w.enqueue(w.start(), q)
+	w.untilStatus(id, delivery.StatusFailed)
+	if got := w.get(id).LastError; got != string(delivery.FaultHeadersUnreadable) || r.count() != 0 {
+		t.Errorf("last error %q after %d requests", got, r.count())
+	}
+}
+
+func TestHealthIsCounted(t *testing.T) {
+	r := newReceiver(t, nil)
+	r.Config.Handler = chain(r.Config.Handler, func(w http.ResponseWriter, _ *http.Request) {
+		if r.count() <= 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	w := newWorld(t, r)
+	w.untilStatus(w.enqueue(w.start(), request(r)), delivery.StatusDelivered)
+	got := map[string]int{}
+	for _, column := range []string{"delivered", "failed", "consecutive_failures"} {
+		got[column] = w.count("SELECT " + column + " FROM flow_health")
+	}
+	if want := map[string]int{"delivered": 1, "failed": 2, "consecutive_failures": 0}; !maps.Equal(got, want) {
+		t.Errorf("health = %v, want %v", got, want)
+	}
+}

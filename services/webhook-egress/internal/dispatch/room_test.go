@@ -1,0 +1,114 @@
+package dispatch
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+func TestRoomShares(t *testing.T) {
+	r := newRoom(LimitsOf(16)) // flow 4, organization 8, fresh 12
+	a1, a2, a3 := delivery.Flow{ID: 1, Organization: "a"}, delivery.Flow{ID: 2, Organization: "a"}, delivery.Flow{ID: 3, Organization: "a"}
+	b := delivery.Flow{ID: 4, Organization: "b"}
+	for _, step := range []struct {
+		flow delivery.Flow
+		want int
+		got  int
+	}{{a1, 10, 4}, {a2, 3, 3}, {a3, 10, 1}, {a1, 1, 0}, {b, 10, 4}} {
+		if got := r.takeUpTo(step.flow, step.want); got != step.got {
+			t.Errorf("flow %d wanted %d and got %d, want %d", step.flow.ID, step.want, got, step.got)
+		}
+	}
+	flows, organizations, free := r.full()
+	if len(flows) != 2 || len(organizations) != 1 || organizations[0] != "a" || free != 4 {
+		t.Errorf("full = %v, %v, %d", flows, organizations, free)
+	}
+	if r.takeFresh(delivery.Flow{ID: 5, Organization: "c"}) {
+		t.Error("a new delivery took what is kept for retries")
+	}
+	if r.takeUpTo(delivery.Flow{ID: 5, Organization: "c"}, 1) != 1 {
+		t.Error("a retry got no slot")
+	}
+}
+
+func TestNewDeliveriesDontOvertake(t *testing.T) {
+	r := newRoom(LimitsOf(16))
+	flow := delivery.Flow{ID: 1, Organization: "a"}
+	r.waiting(1)
+	if r.takeFresh(flow) {
+		t.Error("sent past a backlog")
+	}
+	r.drained(1)
+	if !r.takeFresh(flow) {
+		t.Error("not sent after the backlog")
+	}
+	if r.takeFresh(delivery.Flow{ID: 2, Organization: "a", Parked: true}) {
+		t.Error("sent to a parked flow")
+	}
+}
+
+func TestRoomCloses(t *testing.T) {
+	r := newRoom(LimitsOf(4))
+	flow := delivery.Flow{ID: 1, Organization: "a"}
+	if !r.takeFresh(flow) {
+		t.Fatal("no slot")
+	}
+	empty := r.close()
+	select {
+	case <-empty:
+		t.Error("empty with one inside")
+	default:
+	}
+	if r.takeFresh(flow) || r.takeUpTo(flow, 1) != 0 {
+		t.Error("let in after the close")
+	}
+	r.give(flow, 1)
+	<-empty
+	<-r.close()
+}
+
+// Whatever happens, no share is exceeded and nothing stays behind.
+func TestRoomAccounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRoom(LimitsOf(rapid.IntRange(4, 40).Draw(t, "total")))
+		held := map[delivery.Flow]int{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := rapid.Int64Range(1, 6).Draw(t, "flow")
+			flow := delivery.Flow{ID: id, Organization: string(rune('a' + id%2))}
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				held[flow] += r.takeUpTo(flow, rapid.IntRange(0, 9).Draw(t, "want"))
+			case 1:
+				if r.takeFresh(flow) {
+					held[flow]++
+				}
+			case 2:
+				if held[flow] > 0 {
+					r.give(flow, held[flow])
+					held[flow] = 0
+				}
+			}
+			total, organizations := 0, map[string]int{}
+			for f, n := range held {
+				total += n
+				organizations[f.Organization] += n
+				if n > r.limits.Flow {
+					t.Fatalf("flow %d holds %d", f.ID, n)
+				}
+			}
+			if total > r.limits.Total || total != r.inFlight() || max(organizations["a"], organizations["b"]) > r.limits.Organization {
+				t.Fatalf("held %v of %+v, counted %d", held, r.limits, r.inFlight())
+			}
+		}
+		for f, n := range held {
+			if n > 0 {
+				r.give(f, n)
+			}
+		}
+		if len(r.flows)+len(r.organizations)+r.total != 0 {
+			t.Fatalf("left behind: %v %v %d", r.flows, r.organizations, r.total)
+		}
+	})
+}
