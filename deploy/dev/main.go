@@ -15,7 +15,10 @@ const help = `use
   dev run               start everything and keep it running until Ctrl-C
   dev demo              run the main jobs against what "dev run" started
   dev stores -- CMD …   run CMD with a throwaway Postgres and Redis
-                        (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)`
+                        (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)
+  dev setup DIR …       make secrets in DIR, and roles and schemas on the servers of
+                        SWITCHYARD_DATABASE_URL, SWITCHYARD_REDIS_URL; as root, give
+                        DIR and the further folders to the services' user`
 
 var errHelp = errors.New(help)
 
@@ -33,6 +36,8 @@ func main() {
 func run(args []string) error {
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
+	ctx, release := untilOrphaned(ctx)
+	defer release()
 	if len(args) == 0 {
 		return errHelp
 	}
@@ -43,6 +48,8 @@ func run(args []string) error {
 		return runDemo(ctx)
 	case command == "stores" && len(rest) > 1 && rest[0] == "--":
 		return runStores(ctx, rest[1:])
+	case command == "setup" && len(rest) > 0:
+		return runSetup(ctx, rest)
 	}
 	return errHelp
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/deploy/dev/stack"
 )
 
@@ -154,7 +156,9 @@ func reader(t *testing.T, body any) io.Reader {
 		return strings.NewReader(body)
 	}
 	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(body); err != nil {
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(body); err != nil {
 		t.Fatal(err)
 	}
 	return &text
@@ -279,4 +283,12 @@ func (c client) begin(t *testing.T, path string, body any) (leave context.Cancel
 func hashed(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// same compares two values field by field.
+func same(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

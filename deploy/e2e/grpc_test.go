@@ -31,7 +31,7 @@ func connections(s *stack.Stack) func(stack.Service) (*grpc.ClientConn, error) {
 			return conn, nil
 		}
 		conn, err := grpc.NewClient(s.GRPC(string(member)),
-			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(record))
+			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(keepReply))
 		if err == nil {
 			open[member] = conn
 		}
@@ -39,8 +39,8 @@ func connections(s *stack.Stack) func(stack.Service) (*grpc.ClientConn, error) {
 	}
 }
 
-// record keeps what is answered, to be searched for secrets.
-func record(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+// keepReply keeps what is answered, to be searched for secrets.
+func keepReply(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoke(ctx, method, request, reply, conn, options...)
 	responses.add(answer{label: method, header: http.Header{}, body: fmt.Appendf(nil, "%v %v", reply, err)})
 	return err

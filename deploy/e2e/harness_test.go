@@ -144,7 +144,7 @@ func (h *house) webhookSettings() []string {
 
 // lazy starts a stack when the first test asks for it.
 type lazy struct {
-	once sync.Once
+	once  sync.Once
 	house *house
 	err   error
 }

@@ -109,7 +109,9 @@ func (h *house) learnSecrets() error {
 }
 
 // leaks looks through the logs of a stack and through all answers.
-func (h *house) leaks() error { return errors.Join(leaksIn(filepath.Join(h.State(), "log")), responses.leaks()) }
+func (h *house) leaks() error {
+	return errors.Join(leaksIn(filepath.Join(h.State(), "log")), responses.leaks())
+}
 
 func leaksIn(folder string) error {
 	var errs []error
@@ -190,7 +192,7 @@ func TestFailuresWithSecrets(t *testing.T) {
 		"a provider key in a body":        {gateway, "/v1/llm/chat", chat(object{"byok": object{"api_key": typed("provider key")}})},
 		"a value of the wrong type":       {gateway, "/v1/llm/chat", chat(object{"max_tokens": typed("wrong type")})},
 		"a signing secret in a body":      {webhooks, "/v1/deliveries", deliver(object{"signing_secret": typed("signing secret")})},
-		"a credential as a header":        {webhooks, "/v1/deliveries", deliver(object{"custom_headers": object{"Authorization": "Bearer " + typed("header")}})},
+		"a credential in a bad header":    {webhooks, "/v1/deliveries", deliver(object{"custom_headers": object{"Authorization": "Bearer " + typed("header") + "\n"}})},
 		"a password in a URL":             {webhooks, "/v1/deliveries", deliver(object{"url": "https://user:" + typed("password") + "@example.com/"})},
 		"a Slack webhook":                 {notify, "/v1/notify", object{"channels": []string{"slack"}, "message": "m", "target": object{"webhook_url": "https://hooks.slack.com/services/" + typed("slack path")}}},
 		"a token that is unknown":         {gateway.bearer(typed("service token")), "/v1/llm/chat", chat(nil)},
@@ -202,5 +204,22 @@ func TestFailuresWithSecrets(t *testing.T) {
 				t.Errorf("answered %d: %s", a.status, shorten(a.body))
 			}
 		})
+	}
+}
+
+// A header that is a credential reaches the receiver, and nobody else reads it.
+func TestDeliveryWithACredential(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	to, webhooks := h.receiver(), h.service(stack.WebhookEgress, unique("org"))
+	token := "canary-" + runSecret + "-receiver-token"
+	canaries.add("the receiver's token", token)
+	var got accepted
+	webhooks.post(t, deliveryPath, to.deliver(object{"custom_headers": object{"Authorization": "Bearer " + token}})).into(t, http.StatusAccepted, &got)
+	if d := ended(t, webhooks, got.ID); d.Status != "delivered" {
+		t.Fatalf("record %+v", d)
+	}
+	if arrived := to.arrivals(t); arrived[0].Headers.Get("Authorization") != "Bearer "+hashed(token) {
+		t.Errorf("Authorization: %q", arrived[0].Headers.Get("Authorization"))
 	}
 }

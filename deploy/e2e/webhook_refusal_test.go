@@ -103,7 +103,7 @@ func TestDeliveryOfOthers(t *testing.T) {
 	to, webhooks := h.receiver(), h.service(stack.WebhookEgress, unique("org"))
 	ann, bob := webhooks.with("X-Owner-Id", "ann"), webhooks.with("X-Owner-Id", "bob")
 
-	ann.post(t, deliveryPath, to.deliver(object{"owner_id": "bob"})).refused(t, http.StatusBadRequest, "invalid_request", "owner_id")
+	ann.post(t, deliveryPath, to.deliver(object{"owner_id": "bob"})).refused(t, http.StatusBadRequest, "identity_mismatch", "owner_id")
 	var byHeader, byField accepted
 	ann.post(t, deliveryPath, to.deliver()).into(t, http.StatusAccepted, &byHeader)
 	ann.post(t, deliveryPath, to.deliver(object{"owner_id": "ann"})).into(t, http.StatusAccepted, &byField)

@@ -303,4 +303,3 @@ func TestDeliveryIsDeduplicated(t *testing.T) {
 		t.Errorf("record %+v", d)
 	}
 }
-

@@ -62,7 +62,7 @@ func (s *show) bill(ctx context.Context, before counters) error {
 		return counted(before, now, s.expected), nil
 	})
 	for _, metric := range slices.Sorted(maps.Keys(now)) {
-		s.fact("", "%-20s %+d %s", metric, now[metric]-before[metric], s.Faint(fmt.Sprintf("total %d", now[metric])))
+		s.Line("    %-20s %+d %s", metric, now[metric]-before[metric], s.Faint(fmt.Sprintf("total %d", now[metric])))
 	}
 	return err
 }

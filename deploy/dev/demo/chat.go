@@ -105,7 +105,8 @@ func (s *show) stream(ctx context.Context) error {
 		return fmt.Errorf("the answer is %q, no event stream", kind)
 	}
 	s.expected[metricChat]++
-	s.got(time.Since(begun), "%d, events as they arrive:", response.StatusCode)
+	s.got(time.Since(begun), "%d", response.StatusCode)
+	s.fact("events", "as they arrive:")
 
 	var t tally
 	err = readEvents(response.Body, func(e event) error {

@@ -52,7 +52,7 @@ func (s *show) deliver(ctx context.Context) error {
 	}
 	s.expected[metricDelivery]++
 	s.got(a.took, "%d %s, delivery %s", a.status, accepted.Status, accepted.ID)
-	if err := s.follow(ctx, accepted.ID, begun); err != nil {
+	if err := s.follow(ctx, accepted.ID, accepted.Status, begun); err != nil {
 		return err
 	}
 	return s.inspect(ctx, accepted.ID, payload)
@@ -62,9 +62,9 @@ func (s *show) deliver(ctx context.Context) error {
 var ended = []string{"delivered", "failed", "cancelled", "expired"}
 
 // follow waits for the end of a delivery and shows its way there.
-func (s *show) follow(ctx context.Context, id string, begun time.Time) error {
+func (s *show) follow(ctx context.Context, id, status string, begun time.Time) error {
 	resource := s.env.WebhookEgressURL + "/v1/deliveries/" + url.PathEscape(id)
-	var way []string
+	way := []string{status}
 	err := until(ctx, deliveryPatience, "the end of the delivery", func(ctx context.Context) (bool, error) {
 		var record struct {
 			Status    string  `json:"status"`
@@ -73,7 +73,7 @@ func (s *show) follow(ctx context.Context, id string, begun time.Time) error {
 		if err := s.get(ctx, resource, &record); err != nil {
 			return false, err
 		}
-		if len(way) == 0 || way[len(way)-1] != record.Status {
+		if way[len(way)-1] != record.Status {
 			way = append(way, record.Status)
 		}
 		return slices.Contains(ended, record.Status), nil

@@ -1,9 +1,6 @@
 package demo
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Paste is something to try by hand: commands that work as they are.
 type Paste struct {
@@ -31,8 +28,8 @@ func Pastes(e Env, receiver, envFile string) []Paste {
 			Title: "An in-app notification, and the inbox of its user",
 			Do: curl(e.EdgeURL+"/product/v1/notifications/send", e.NotificationsKey, "",
 				`{"channels":["in_app"],"subject":"Your order","message":"It is on its way.","target":{"user_id":"ann"}}`),
-			See: fmt.Sprintf("(. %s; curl -H \"Authorization: Bearer $SERVICE_TOKEN\" -H \"X-Organization-Id: $ORGANIZATION_ID\" \"$NOTIFY_URL/v1/notifications?user_id=ann\")",
-				quote(envFile)),
+			See: "(. " + quote(envFile) + `; curl -H "Authorization: Bearer $SERVICE_TOKEN" -H "X-Organization-Id: $ORGANIZATION_ID" ` +
+				`"$NOTIFY_URL/v1/notifications?user_id=ann")`,
 		},
 	}
 }

@@ -45,9 +45,12 @@ func (s *Screen) Line(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, format+"\n", args...)
 }
 
-// Head writes a title with a remark.
+// Head writes a title, with a remark if there is one.
 func (s *Screen) Head(title, remark string) {
-	s.Line("\n%s  %s", s.in(bold, title), s.in(dim, remark))
+	if remark != "" {
+		remark = "  " + s.in(dim, remark)
+	}
+	s.Line("\n%s%s", s.in(bold, title), remark)
 }
 
 // Strong is a text that stands out where there is colour.

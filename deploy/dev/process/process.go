@@ -39,13 +39,17 @@ type Process struct {
 	now *life
 }
 
-// life is one run of a process.
+// life is one run of a process: it ends when the program and its children have.
 type life struct {
 	cmd    *exec.Cmd
 	from   int64 // size of the log when it began
 	ended  chan struct{}
 	result error // set before ended is closed
 }
+
+// orphanTime bounds the wait for children that outlive the program. Those of a
+// killed Postgres take a moment, in which its data can't be opened again.
+const orphanTime = 5 * time.Second
 
 // Start runs a program.
 func Start(spec Spec) (*Process, error) {
@@ -114,15 +118,30 @@ func begin(spec Spec) (*life, error) {
 		cmd.Stdin = strings.NewReader(spec.Stdin)
 	}
 	cmd.SysProcAttr = attributes(spec)
+	// The program and all its children hold one end of a pipe, though nobody
+	// writes to it: its other end is at its end when the last of them is gone.
+	alive, held, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = held.Close() }()
+	cmd.ExtraFiles = []*os.File{held}
 	if err := cmd.Start(); err != nil {
+		_ = alive.Close()
 		return nil, err
 	}
 	l := &life{cmd: cmd, from: from, ended: make(chan struct{})}
-	go func() {
-		l.result = cmd.Wait()
-		close(l.ended)
-	}()
+	go l.wait(alive)
 	return l, nil
+}
+
+func (l *life) wait(alive *os.File) {
+	defer close(l.ended)
+	defer func() { _ = alive.Close() }()
+	l.result = l.cmd.Wait()
+	if err := alive.SetReadDeadline(time.Now().Add(orphanTime)); err == nil {
+		_, _ = alive.Read(make([]byte, 1))
+	}
 }
 
 func (l *life) over() bool {
@@ -181,13 +200,13 @@ func (p *Process) Stop(ctx context.Context) error {
 		return fmt.Errorf("%s did not end in time and was killed", p.spec.Name)
 	}
 	if l.result != nil {
-		return fmt.Errorf("%s ended with %w", p.spec.Name, l.result)
+		return fmt.Errorf("%s ended with %w%s", p.spec.Name, l.result, p.logged())
 	}
 	return nil
 }
 
-// Kill ends the program and all its children at once (SIGKILL) and waits until
-// it is gone.
+// Kill ends the program and the children in its process group at once (SIGKILL)
+// and waits until they are gone.
 func (p *Process) Kill() { p.life().kill() }
 
 func (l *life) kill() {

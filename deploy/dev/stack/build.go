@@ -70,26 +70,9 @@ func (s *Stack) build(ctx context.Context) error {
 	return nil
 }
 
-// provision gives each service its role, schema and URLs.
+// provision gives every service its role, its schema and the URLs of the stores.
 func (s *Stack) provision(ctx context.Context) error {
-	passwords := map[string]string{}
-	for _, service := range Services {
-		password, err := s.vault.once(databasePassword(service), newToken)
-		if err != nil {
-			return err
-		}
-		passwords[service.schema()] = password
-	}
-	urls, err := provision(ctx, s.stores.DatabaseURL, passwords)
-	if err != nil {
-		return err
-	}
-	for _, service := range Services {
-		if err := s.vault.write(databaseURL(service), urls[service.schema()]); err != nil {
-			return err
-		}
-	}
-	return s.vault.write(redisURL, s.stores.RedisURL)
+	return s.vault.provision(ctx, s.stores.DatabaseURL, s.stores.RedisURL)
 }
 
 // migrate brings every schema to what the binaries need.

@@ -8,6 +8,19 @@ import (
 	"syscall"
 )
 
+// own refuses the state of another user, even for root: files of two users in it
+// would lock out the one or the other.
+func own(state string) error {
+	info, err := os.Stat(state)
+	if err != nil {
+		return err
+	}
+	if status, ok := info.Sys().(*syscall.Stat_t); ok && int(status.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to another user (uid %d): run as that user, or remove it to start over", state, status.Uid)
+	}
+	return nil
+}
+
 // lock makes sure that one stack at a time uses a state folder. The lock ends
 // with the process, however that ends.
 func lock(path string) (unlock func(), err error) {

@@ -64,6 +64,7 @@ const (
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
+	gatewayKey     = "gateway-fingerprint-key"
 	redisURL       = "redis-url"
 )
 
@@ -95,6 +96,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{edgePepper, newToken, new(string)},
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
+		{gatewayKey, newKey, new(string)},
 	} {
 		text, err := v.once(secret.name, secret.fresh)
 		if err != nil {

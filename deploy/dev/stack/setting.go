@@ -101,7 +101,9 @@ func (s *Stack) particular(service Service) []string {
 			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
 			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Edge)),
 		}
-	case Gateway, Notify:
+	case Gateway:
+		return []string{"FINGERPRINT_KEY_FILE=" + s.vault.path(gatewayKey)}
+	case Notify:
 	}
 	return nil
 }

@@ -75,7 +75,9 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		s.startStores, s.build, s.provision, s.migrate, s.startFakes, s.startServices,
 	} {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+			// How the others end, half started, says nothing about the cause.
+			_ = s.Stop(context.WithoutCancel(ctx))
+			return nil, err
 		}
 	}
 	return s, nil
@@ -90,13 +92,7 @@ func prepare(ctx context.Context, o Options) (*Stack, error) {
 	if s.bin == "" {
 		s.bin = filepath.Join(o.State, "bin")
 	}
-	for _, dir := range []string{o.State, filepath.Join(o.State, "log"), s.bin} {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // what is private inside is 0700
-			return nil, fmt.Errorf("make the state folder: %w", err)
-		}
-	}
-	// Whatever the umask: the user of Postgres must get through.
-	if err := os.Chmod(o.State, 0o755); err != nil { //nolint:gosec // likewise
+	if err := openState(o.State, s.bin); err != nil {
 		return nil, fmt.Errorf("open the state folder: %w", err)
 	}
 	unlock, err := lock(filepath.Join(o.State, "lock"))
@@ -109,6 +105,26 @@ func prepare(ctx context.Context, o Options) (*Stack, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// openState makes the folders. Whatever the umask, the user of Postgres must get
+// through the first.
+func openState(state, bin string) error {
+	if err := os.MkdirAll(state, 0o755); err != nil { //nolint:gosec // what is private inside is 0700
+		return err
+	}
+	if err := own(state); err != nil {
+		return err
+	}
+	if err := os.Chmod(state, 0o755); err != nil { //nolint:gosec // likewise
+		return err
+	}
+	for _, dir := range []string{filepath.Join(state, "log"), bin} {
+		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // logs and programs are no secrets
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Stack) plan(ctx context.Context) (err error) {

@@ -275,6 +275,20 @@ func TestTwoStacksDoNotShareAFolder(t *testing.T) {
 	}
 }
 
+func TestTheStateOfAnotherUserIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may give a folder to another user")
+	}
+	o := options(t)
+	if err := os.Chown(o.State, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "belongs to another user (uid 12345)") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestATakenPortStopsTheStartBeforeAnythingRuns(t *testing.T) {
 	o := options(t)
 	o.Fixed = true

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +74,13 @@ func fetch(ctx context.Context, dir, cache string) (binaries, error) {
 	return b, nil
 }
 
-// oneLine shortens an error of several lines to its first.
+// oneLine says an error of several lines in one, each line once.
 func oneLine(err error) string {
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return first
+	var said []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, " ")
 }

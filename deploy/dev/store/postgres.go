@@ -23,7 +23,7 @@ const administrator = "switchyard"
 func (s *Stores) startPostgres(ctx context.Context, o Options) error {
 	if o.DatabaseURL != "" {
 		if err := reachDatabase(ctx, o.DatabaseURL); err != nil {
-			return fmt.Errorf("the Postgres of SWITCHYARD_DATABASE_URL can't be used: %w", err)
+			return fmt.Errorf("the Postgres of SWITCHYARD_DATABASE_URL can't be used: %s", oneLine(err))
 		}
 		s.DatabaseURL = o.DatabaseURL
 		o.Progress("Postgres: the server of SWITCHYARD_DATABASE_URL")

@@ -66,7 +66,8 @@ func Start(ctx context.Context, o Options) (*Stores, error) {
 	s := &Stores{}
 	for _, step := range []func(context.Context, Options) error{s.startPostgres, s.startRedis} {
 		if err := step(ctx, o); err != nil {
-			return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+			_ = s.Stop(context.WithoutCancel(ctx)) // kills at worst
+			return nil, err
 		}
 	}
 	return s, nil

@@ -244,6 +244,9 @@ func TestAServerThatCannotBeReached(t *testing.T) {
 			if !strings.Contains(err.Error(), tt.wants) {
 				t.Errorf("%q doesn't name the setting", err)
 			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than one line: %q", err)
+			}
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%q tells the password", err)
 			}

@@ -22,6 +22,13 @@ import (
 // What those rules can't say is checked here, for both faces.
 func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request, error) {
 	c := caller.From(ctx)
+	for _, id := range []struct{ field, value string }{
+		{"organization_id", m.GetOrganizationId()}, {"run_id", m.GetRunId()}, {"model", m.GetModel()},
+	} {
+		if !caller.Printable(id.value) {
+			return nil, apierr.Invalid(id.field, "must be printable ASCII, at most 256 characters")
+		}
+	}
 	organization, err := c.OrganizationOf(m.GetOrganizationId())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // It is the caller's answer as it is.
@@ -271,6 +278,10 @@ func toResponseFormat(raw []byte) (json.RawMessage, error) {
 // within names the field that a nested text belongs to.
 func within(path string, err error) error {
 	e := *apierr.From(err)
-	e.Text = path + strings.TrimPrefix(e.Text, "body")
+	if rest, whole := strings.CutPrefix(e.Text, "body:"); whole {
+		e.Text = path + ":" + rest
+	} else {
+		e.Text = path + "." + e.Text
+	}
 	return &e
 }

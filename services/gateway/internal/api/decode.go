@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func refuse(field string, err error) error {
 	}
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what, _, _ := strings.Cut(kind.Value, " ")
-		return apierr.Invalid(strings.TrimSuffix(field+"."+publicPath(kind.Field), "."), "can't be this "+what)
+		return apierr.Invalid(cmp.Or(publicPath(kind.Field), field), "must not be this "+what)
 	}
 	switch {
 	case errors.Is(err, io.EOF):
@@ -117,7 +118,7 @@ func refuse(field string, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return apierr.Invalid(field, "invalid JSON: it ends too early")
 	}
-	return apierr.Invalid(field, strings.TrimPrefix(err.Error(), "json: "))
+	return apierr.Invalid(field, strings.TrimPrefix(err.Error(), "json: ")) // An unknown field, by name.
 }
 
 // publicPath leaves the Go names of embedded messages out of a field's path.

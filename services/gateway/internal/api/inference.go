@@ -150,7 +150,9 @@ func annotate(ctx context.Context, route inference.Route, report inference.Repor
 		slog.Float64("overhead_ms", milliseconds(route)))
 }
 
-func milliseconds(route inference.Route) float64 { return float64(route.Overhead.Microseconds()) / 1000 }
+func milliseconds(route inference.Route) float64 {
+	return float64(route.Overhead.Microseconds()) / 1000
+}
 
 func eachHeader(route inference.Route, set func(name, value string)) {
 	set(headerOverhead, strconv.FormatFloat(milliseconds(route), 'f', 3, 64))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/price"
@@ -56,7 +57,8 @@ func readSource(path, keysDir string) (routing.Source, error) {
 	return source, err
 }
 
-// readPrices joins the price table with the prices of the policy's own models.
+// readPrices joins the price table with the prices of the policy's own models,
+// which take the place of those in the table.
 func readPrices(cfg *Config, p *routing.Policy) (*price.Table, error) {
 	text := policy.Prices
 	if cfg.PricesFile != "" {
@@ -78,6 +80,7 @@ func readPrices(cfg *Config, p *routing.Policy) (*price.Table, error) {
 			if err != nil {
 				return nil, fmt.Errorf("price of %s/%s: %w", vendor.Name, model.Name, err)
 			}
+			rows = slices.DeleteFunc(rows, func(r price.Row) bool { return r.Provider == row.Provider && r.Model == row.Model })
 			rows = append(rows, row)
 		}
 	}

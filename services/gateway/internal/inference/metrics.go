@@ -39,7 +39,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.cost, errs[3] = meter.Float64Counter("switchyard.gateway.cost",
 		metric.WithUnit("USD"), metric.WithDescription("Cost metered, by provider."))
 	m.firstToken, errs[4] = meter.Float64Histogram("switchyard.gateway.first_token",
-		metric.WithUnit("s"), metric.WithDescription("Time to the first content of a stream, by provider."))
+		metric.WithUnit("s"), metric.WithDescription("Time to the first content of a stream, by provider."),
+		metric.WithExplicitBucketBoundaries(.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 60))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("instruments: %w", err)
 	}

@@ -7,6 +7,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"switchyard.dev/services/platform/secret"
 )
@@ -85,11 +86,11 @@ func (m Message) Text() string {
 	if len(m.Content) == 1 {
 		return m.Content[0].Text
 	}
-	var text string
+	var text strings.Builder
 	for _, part := range m.Content {
-		text += part.Text
+		text.WriteString(part.Text)
 	}
-	return text
+	return text.String()
 }
 
 // Part is a piece of a message: text, or an image when ImageURL is set.

@@ -42,8 +42,8 @@ type Plan struct {
 	Candidates []Candidate
 }
 
-// Plan orders the candidates of a request: those that were asked for, ranked by
-// the goal, then the ladder, ranked likewise.
+// Plan orders the candidates of a request: those that were asked for, then
+// other providers of the same model, then the ladder, each ranked by the goal.
 func (p *Policy) Plan(r Request) (Plan, error) {
 	if r.Goal != "" && !slices.Contains(goals, r.Goal) {
 		return Plan{}, apierr.Invalid("optimization_goal", "must be cost, latency or quality")
@@ -63,6 +63,11 @@ func (p *Policy) Plan(r Request) (Plan, error) {
 		if !r.Substitution {
 			asked = asked[:1]
 		}
+	}
+	if !open && r.Substitution {
+		alike := p.listing(asked[0].Model, "")
+		p.rank(alike, cmp.Or(r.Goal, p.goal))
+		asked = append(asked, alike...)
 	}
 	if open || r.Substitution {
 		ladder := slices.Clone(p.ladder)
@@ -101,21 +106,29 @@ func (p *Policy) asked(r Request) (targets []Target, open bool, err error) {
 		"model: no configured provider has %q; the configured ones are in GET /v1/models/catalog", r.Model))
 }
 
-// named finds the providers that serve a model: all that list it, or the one
-// that its prefix names.
+// named finds the providers that serve a model: the one that its prefix names,
+// or all that list it.
 func (p *Policy) named(model, provider string) []Target {
-	var found []Target
-	for i := range p.Providers {
-		at := &p.Providers[i]
-		listed := len(at.Models) > 0 || at.Name == provider
-		if _, ok := at.model(model); ok && listed && (provider == "" || provider == at.Name) {
-			found = append(found, Target{at.Name, model})
-		}
-	}
 	of, rest, _ := strings.Cut(model, "/")
 	if at := p.byName[of]; at != nil && (provider == "" || provider == of) {
 		if _, ok := at.model(rest); ok {
 			return []Target{{of, rest}}
+		}
+	}
+	return p.listing(model, provider)
+}
+
+// listing finds the providers, or the one named, that list a model. One without
+// a list has any model, but only when it is named.
+func (p *Policy) listing(model, provider string) []Target {
+	var found []Target
+	for i := range p.Providers {
+		at := &p.Providers[i]
+		if provider != at.Name && (provider != "" || len(at.Models) == 0) {
+			continue
+		}
+		if _, ok := at.model(model); ok {
+			found = append(found, Target{at.Name, model})
 		}
 	}
 	return found

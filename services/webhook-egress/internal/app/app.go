@@ -190,7 +190,7 @@ func (p *parts) startServers(ctx context.Context) error {
 	server, err := rpc.New(rpc.Options{
 		Log: p.telemetry.Log, Tracer: p.tracer, Meter: p.meter, Tokens: tokens,
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: func(e *apierr.Error, requestID string) any { return apierr.NewDocument(e, requestID) },
+		ErrorBody: apierr.NewDocument,
 		MaxBody:   maxBody, UnaryTimeout: unaryTimeout,
 	})
 	if err != nil {

@@ -23,8 +23,10 @@ import (
 const (
 	// MaxPayload is measured on the compacted JSON, in bytes.
 	MaxPayload = 512 << 10
-	// MinAttempts and MaxAttempts clamp what a request asks for.
-	MinAttempts, MaxAttempts = 1, 20
+	// MinAttempts is the fewest that a request may ask for.
+	MinAttempts = 1
+	// MaxAttempts is the most.
+	MaxAttempts = 20
 )
 
 // Request is a delivery as it was asked for, its identity settled.

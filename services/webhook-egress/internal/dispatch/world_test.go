@@ -70,22 +70,22 @@ type world struct {
 }
 
 // newWorld lets the guard through to the receivers.
-func newWorld(t testing.TB, receivers ...*receiver) *world {
-	t.Helper()
+func newWorld(tb testing.TB, receivers ...*receiver) *world {
+	tb.Helper()
 	var allowed []string
 	for _, r := range receivers {
 		allowed = append(allowed, r.Listener.Addr().String())
 	}
 	guard, err := netguard.New(netguard.Options{AllowTargets: allowed})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	pool := testkit.Postgres(t, migrations.FS)
+	pool := testkit.Postgres(tb, migrations.FS)
 	w := &world{
-		t: t, pool: pool, store: postgres.New(pool, time.Hour), secrets: &secrets{}, guard: guard,
-		log: testkit.Logger(t), limits: dispatch.LimitsOf(64),
+		t: tb, pool: pool, store: postgres.New(pool, time.Hour), secrets: &secrets{}, guard: guard,
+		log: testkit.Logger(tb), limits: dispatch.LimitsOf(64),
 	}
-	t.Cleanup(w.checkNoRowIsForgotten)
+	tb.Cleanup(w.checkNoRowIsForgotten)
 	return w
 }
 
@@ -223,8 +223,8 @@ func (w *world) exec(query string) {
 }
 
 // until waits for a condition; that it never comes true fails the test.
-func until(t testing.TB, what string, condition func() bool) {
-	t.Helper()
+func until(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	timeout := time.After(30 * time.Second)
@@ -232,7 +232,7 @@ func until(t testing.TB, what string, condition func() bool) {
 		select {
 		case <-ticker.C:
 		case <-timeout:
-			t.Fatalf("never happened: %s", what)
+			tb.Fatalf("never happened: %s", what)
 		}
 	}
 }
@@ -252,8 +252,8 @@ type receiver struct {
 }
 
 // newReceiver answers with what handle writes; nil answers 200.
-func newReceiver(t testing.TB, handle http.HandlerFunc) *receiver {
-	t.Helper()
+func newReceiver(tb testing.TB, handle http.HandlerFunc) *receiver {
+	tb.Helper()
 	r := &receiver{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
@@ -264,7 +264,7 @@ func newReceiver(t testing.TB, handle http.HandlerFunc) *receiver {
 			handle(w, q)
 		}
 	}))
-	t.Cleanup(r.Close)
+	tb.Cleanup(r.Close)
 	return r
 }
 

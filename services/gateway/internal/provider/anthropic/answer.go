@@ -52,8 +52,10 @@ func (u *usage) update(later *usage) {
 		return
 	}
 	for _, pair := range []struct{ into, from **int64 }{
-		{&u.InputTokens, &later.InputTokens}, {&u.OutputTokens, &later.OutputTokens},
-		{&u.CacheReadInputTokens, &later.CacheReadInputTokens}, {&u.CacheCreationInputTokens, &later.CacheCreationInputTokens},
+		{&u.InputTokens, &later.InputTokens},
+		{&u.OutputTokens, &later.OutputTokens},
+		{&u.CacheReadInputTokens, &later.CacheReadInputTokens},
+		{&u.CacheCreationInputTokens, &later.CacheCreationInputTokens},
 	} {
 		if *pair.from != nil {
 			*pair.into = *pair.from

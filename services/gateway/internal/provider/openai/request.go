@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"switchyard.dev/services/gateway/internal/provider"
@@ -97,7 +98,7 @@ func encodeMessage(m provider.Message) message {
 	out := message{Role: string(m.Role), Name: m.Name, ToolCallID: m.ToolCallID, Content: encodeContent(m)}
 	for _, call := range m.ToolCalls {
 		out.ToolCalls = append(out.ToolCalls, toolCall{
-			ID: call.ID, Type: "function", Function: callee{call.Name, call.Arguments}, ExtraContent: call.Extra,
+			ID: call.ID, Type: "function", Function: callee{call.Name, cmp.Or(call.Arguments, "{}")}, ExtraContent: call.Extra,
 		})
 	}
 	return out

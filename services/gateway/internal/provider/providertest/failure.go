@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -81,9 +82,7 @@ func (d Dialect) refusals(t *testing.T) {
 	for name, refusal := range d.Refusals {
 		t.Run(name, func(t *testing.T) {
 			header := asJSON.Clone()
-			for name, values := range refusal.Header {
-				header[name] = values
-			}
+			maps.Copy(header, refusal.Header)
 			p := d.serve(t, reply(refusal.Status, header, golden(t, "errors", name+".json")))
 			want := refusal.Want
 			want.Status = refusal.Status
@@ -164,6 +163,13 @@ func (d Dialect) cutStreams(t *testing.T) {
 	}
 }
 
+// notStream: a whole answer is no stream.
+func (d Dialect) notStream(t *testing.T) {
+	p := d.serve(t, reply(http.StatusOK, asJSON, golden(t, "answers", "text.json")))
+	_, err := ask(t, p)
+	compare(t, provider.Error{Class: apierr.ClassServerError}, failure(t, err))
+}
+
 func (d Dialect) cutAnswer(t *testing.T) {
 	body := golden(t, "answers", "text.json")
 	begin := reply(http.StatusOK, asJSON, body[:len(body)/2])
@@ -207,9 +213,9 @@ func (d Dialect) brokenKey(t *testing.T) {
 	p := d.serve(t, d.either(t, "text"))
 	credential := provider.Credential{Key: secret.New(Key + "\nX-Other: 1")}
 	_, err := p.Chat(t.Context(), credential, question())
-	failure(t, err)
+	_ = failure(t, err)
 	_, err = p.StreamChat(t.Context(), credential, question())
-	failure(t, err)
+	_ = failure(t, err)
 }
 
 func (d Dialect) away(t *testing.T) {

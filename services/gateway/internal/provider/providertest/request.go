@@ -30,6 +30,7 @@ type sent struct {
 // Requests compares what goes over the wire for each of Chats, asked whole, and
 // for the first of them streamed, with the golden files requests/<name>.json.
 func Requests(t *testing.T, d Dialect) {
+	t.Helper()
 	for name, chat := range Chats() {
 		t.Run(name, func(t *testing.T) { d.Request(t, name, chat, false) })
 	}

@@ -6,6 +6,7 @@ package providertest
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing" //nolint:depguard // Only tests import this package.
 
@@ -41,10 +42,12 @@ type Refusal struct {
 
 // Run runs the suite.
 func Run(t *testing.T, d Dialect) {
+	t.Helper()
 	t.Run("answers", d.answers)
 	t.Run("refusals", d.refusals)
 	t.Run("stream errors", d.streamErrors)
 	t.Run("not JSON", d.notJSON)
+	t.Run("not a stream", d.notStream)
 	t.Run("cut streams", d.cutStreams)
 	t.Run("cut answer", d.cutAnswer)
 	t.Run("cancelled", d.cancelled)
@@ -112,11 +115,12 @@ func Answers(t *testing.T, p provider.Provider, chat *provider.Chat, want *provi
 // concurrent: one provider serves many calls at a time.
 func (d Dialect) concurrent(t *testing.T) {
 	p := d.serve(t, d.either(t, "parallel_tools"))
-	var calls sync.WaitGroup
-	for range 8 {
-		calls.Go(func() { Answers(t, p, question(), d.Answers["parallel_tools"]) })
+	for i := range 8 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			Answers(t, p, question(), d.Answers["parallel_tools"])
+		})
 	}
-	calls.Wait()
 }
 
 // keptConnections: a stream that was read to its end leaves its connection to

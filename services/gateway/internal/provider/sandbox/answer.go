@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -66,11 +67,9 @@ func reply(chat *provider.Chat) string {
 }
 
 func lastText(chat *provider.Chat, roles ...provider.Role) string {
-	for i := len(chat.Messages) - 1; i >= 0; i-- {
-		for _, role := range roles {
-			if chat.Messages[i].Role == role {
-				return chat.Messages[i].Text()
-			}
+	for _, m := range slices.Backward(chat.Messages) {
+		if slices.Contains(roles, m.Role) {
+			return m.Text()
 		}
 	}
 	return ""

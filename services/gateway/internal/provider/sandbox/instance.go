@@ -46,8 +46,11 @@ type maker struct {
 
 func (m *maker) value(raw json.RawMessage) any {
 	var s schema
-	if m.left--; m.left < 0 || json.Unmarshal(raw, &s) != nil {
+	if m.left--; m.left < 0 {
 		return nil
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		return map[string]any{} // true, or no schema: anything will do.
 	}
 	switch {
 	case s.Const != nil:

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
@@ -99,5 +100,28 @@ func TestPostTypesBrokenConnections(t *testing.T) {
 	_, err = caller(0).Post(ctx, server.URL, http.Header{}, nil) //nolint:bodyclose // It fails.
 	if !errors.Is(err, left) {
 		t.Errorf("the cause is lost: %v", err)
+	}
+}
+
+// A vendor that holds back the end of its stream holds up nobody.
+func TestFinishDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, vendor := io.Pipe()
+		if err := wire.Finish(body); err != nil {
+			t.Error(err)
+		}
+		if _, err := vendor.Write([]byte("late")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the body is open: %v", err)
+		}
+	})
+}
+
+// What follows the last event is read for the connection's sake, within bounds.
+func TestFinishReadsTheRest(t *testing.T) {
+	for rest, left := range map[int]int{0: 0, 4096: 0, 5000: 5000 - 4096} {
+		body := strings.NewReader(strings.Repeat("x", rest))
+		if err := wire.Finish(io.NopCloser(body)); err != nil || body.Len() != left {
+			t.Errorf("%d bytes: %d left, err %v", rest, body.Len(), err)
+		}
 	}
 }

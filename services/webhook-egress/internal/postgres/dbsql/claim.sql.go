@@ -39,16 +39,17 @@ func (q *Queries) LockIdleFlows(ctx context.Context, flowIds []int64) ([]int64, 
 }
 
 const nextReady = `-- name: NextReady :one
-SELECT coalesce(greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0), -1)::double precision
+SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would pass over the null
+             ELSE greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0) END)::double precision AS seconds
 FROM flow WHERE ready_at < 'infinity'
 `
 
 // When a flow will be ready next, counted from now in seconds; negative when none is planned.
 func (q *Queries) NextReady(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, nextReady)
-	var column_1 float64
-	err := row.Scan(&column_1)
-	return column_1, err
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
 }
 
 const pickFlows = `-- name: PickFlows :many

@@ -56,5 +56,6 @@ WHERE f.flow_id = ANY (@flow_ids::bigint[]);
 
 -- name: NextReady :one
 -- When a flow will be ready next, counted from now in seconds; negative when none is planned.
-SELECT coalesce(greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0), -1)::double precision
+SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would pass over the null
+             ELSE greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0) END)::double precision AS seconds
 FROM flow WHERE ready_at < 'infinity';

@@ -1,0 +1,62 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Setup prepares servers that run elsewhere, as in containers: it makes the
+// secrets in dir and, on the database of the administrator's URL, the role and
+// schema of each service. A second run changes nothing.
+func Setup(ctx context.Context, dir, databaseURL, redisURL string) error {
+	v, err := openVault(dir)
+	if err != nil {
+		return fmt.Errorf("make the folder of the secrets: %w", err)
+	}
+	if _, err := makeSecrets(v); err != nil {
+		return err
+	}
+	return v.provision(ctx, databaseURL, redisURL)
+}
+
+// Give hands folders with all that is in them to a user, who is to read what
+// Setup wrote. Only root can.
+func Give(uid int, dirs ...string) error {
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, uid, uid)
+		})
+		if err != nil {
+			return fmt.Errorf("hand %s over: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// provision makes the roles and writes down how each service reaches the stores.
+func (v vault) provision(ctx context.Context, administrator, redis string) error {
+	passwords := map[string]string{}
+	for _, service := range Services {
+		password, err := v.once(databasePassword(service), newToken)
+		if err != nil {
+			return err
+		}
+		passwords[service.schema()] = password
+	}
+	urls, err := provision(ctx, administrator, passwords)
+	if err != nil {
+		return err
+	}
+	for _, service := range Services {
+		if err := v.write(databaseURL(service), urls[service.schema()]); err != nil {
+			return err
+		}
+	}
+	return v.write(redisURL, redis)
+}

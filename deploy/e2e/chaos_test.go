@@ -1,0 +1,230 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// The tests here kill what runs, one after the other: none is parallel.
+
+const (
+	chaosDeliveries = 1000
+	chaosProducers  = 16
+	// chaosInFlight is what webhook-egress has on the wire at most: what may
+	// arrive twice when it dies.
+	chaosInFlight = 32
+)
+
+// producer enqueues deliveries as a careful customer does: each with an
+// idempotency key, and again until there is an answer.
+type producer struct {
+	shop client
+	to   receiver
+	next atomic.Int64 // number of the next delivery
+
+	mu       sync.Mutex
+	accepted map[string]bool
+	noted    int
+	enough   chan struct{} // closed when so many are accepted that it is time to kill
+}
+
+func (p *producer) run(t *testing.T) error {
+	for {
+		n := p.next.Add(1)
+		if n > chaosDeliveries {
+			return nil
+		}
+		if err := p.enqueue(t, fmt.Sprint("delivery-", n)); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *producer) enqueue(t *testing.T, key string) error {
+	giveUp := time.Now().Add(patience)
+	for {
+		a, err := p.shop.try(t, http.MethodPost, deliveryRoute, p.to.deliver(object{"idempotency_key": key}))
+		if err == nil && (a.status == http.StatusAccepted || a.status == http.StatusOK) {
+			return p.note(a.body)
+		}
+		// While the service is away, the edge answers 502 or 503.
+		if err == nil && a.status < http.StatusInternalServerError || time.Now().After(giveUp) {
+			return fmt.Errorf("%s: %d %s, %v", key, a.status, shorten(a.body), err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// note keeps the id of an accepted delivery.
+func (p *producer) note(answer []byte) error {
+	var got accepted
+	if err := json.Unmarshal(answer, &got); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted[got.ID] = true
+	if p.noted++; p.noted == chaosDeliveries/2 {
+		close(p.enough)
+	}
+	return nil
+}
+
+// kill -9 of webhook-egress amid 1,000 deliveries loses none of them.
+func TestKillWebhookEgress(t *testing.T) {
+	h := breakable.get(t)
+	organization := unique("org")
+	p := &producer{
+		shop: h.customer(t, organization, "webhooks", "write"), to: h.receiver(),
+		accepted: map[string]bool{}, enough: make(chan struct{}),
+	}
+	p.to.answers(t, object{"delay_ms": 20}) // something is on the wire whenever the blow falls
+
+	var producers sync.WaitGroup
+	failed := make(chan error, chaosProducers)
+	for range chaosProducers {
+		producers.Go(func() { failed <- p.run(t) })
+	}
+	select {
+	case <-p.enough:
+	case <-soon():
+		t.Error("the first half is not accepted")
+	}
+	if err := h.Kill(string(stack.WebhookEgress)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Restart(t.Context(), string(stack.WebhookEgress)); err != nil {
+		t.Fatal(err)
+	}
+	producers.Wait()
+	close(failed)
+	for err := range failed {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if len(p.accepted) != chaosDeliveries {
+		t.Fatalf("%d deliveries have an id, want %d: an idempotency key gave two, or none", len(p.accepted), chaosDeliveries)
+	}
+
+	webhooks := h.service(stack.WebhookEgress, organization)
+	for id := range p.accepted {
+		if d := ended(t, webhooks, id); d.Status != "delivered" {
+			t.Errorf("record %+v", d)
+		}
+	}
+	times := map[string]int{}
+	for _, a := range p.to.arrivals(t) {
+		times[a.ID]++
+	}
+	twice := 0
+	for id := range p.accepted {
+		if times[id] == 0 {
+			t.Errorf("%s never arrived", id)
+		}
+		twice += max(0, times[id]-1)
+		delete(times, id)
+	}
+	if len(times) > 0 {
+		t.Errorf("%d deliveries arrived that were never accepted", len(times))
+	}
+	if twice > chaosInFlight {
+		t.Errorf("%d arrived again, want %d at most: what was on the wire", twice, chaosInFlight)
+	}
+	t.Logf("%d deliveries, %d arrived again", chaosDeliveries, twice)
+}
+
+// kill -9 of the edge right after the last answer: every call that was answered
+// is on the bill, once.
+func TestKillEdge(t *testing.T) {
+	h := breakable.get(t)
+	organization := unique("org")
+	ai := h.customer(t, organization, "ai", "read")
+	const calls = 40
+	var answered, begun atomic.Int64
+	var callers sync.WaitGroup
+	half := make(chan struct{})
+	for range 4 {
+		callers.Go(func() {
+			for begun.Add(1) <= calls {
+				a, err := ai.try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
+				if err != nil || a.status != http.StatusOK {
+					continue // the edge died
+				}
+				if answered.Add(1) == calls/2 {
+					close(half)
+				}
+			}
+		})
+	}
+	select {
+	case <-half:
+	case <-soon():
+		t.Error("the first half is not answered")
+	}
+	if err := h.Kill(string(stack.Edge)); err != nil {
+		t.Fatal(err)
+	}
+	callers.Wait()
+	if err := h.Restart(t.Context(), string(stack.Edge)); err != nil {
+		t.Fatal(err)
+	}
+	// A call that was cut short may have been counted just before; no more than
+	// one for each caller was under way.
+	least := answered.Load()
+	var counted int64
+	waitFor(t, patience, "the count of every answered call", func() error {
+		if counted = h.counted(t, organization, "llm_requests"); counted < least {
+			return fmt.Errorf("%d are counted, %d were answered", counted, least)
+		}
+		return nil
+	})
+	if most := least + 4; counted > most {
+		t.Errorf("%d are counted, want %d to %d", counted, least, most)
+	}
+
+	// And the counters go on from there.
+	ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+	h.awaitCount(t, organization, "llm_requests", counted+1)
+}
+
+// A terminated service finishes what it has begun.
+func TestTerminateDuringAStream(t *testing.T) {
+	h := breakable.get(t)
+	for _, member := range []stack.Service{stack.Gateway, stack.Edge} {
+		t.Run(string(member), func(t *testing.T) {
+			text := slices.Repeat([]string{"word"}, 40)
+			h.script(t, stack.FakeProvider, rule{Match: draining.match(), Times: 1, Action: object{
+				"slow_body_ms": 20, "answer": object{"text": fmt.Sprint(text)},
+			}})
+			stream := h.customer(t, unique("org"), "ai", "read").stream(t, chatRoute, ask(draining.model, "hello", streamed))
+			if _, ok := stream.next(t); !ok {
+				t.Fatal("the stream is empty")
+			}
+			stopped := make(chan error, 1)
+			go func() { stopped <- h.Terminate(context.WithoutCancel(t.Context()), string(member)) }()
+			if all := stream.read(t); !all.done || all.failed != nil {
+				t.Errorf("the stream ended with done %v, error %+v", all.done, all.failed)
+			}
+			if err := <-stopped; err != nil {
+				t.Errorf("terminate: %v", err)
+			}
+			if err := h.Restart(t.Context(), string(member)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+var draining = addVendor(vendor{name: "draining", dialect: "openai", model: "draining"})

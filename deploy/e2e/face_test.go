@@ -1,0 +1,311 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"switchyard.dev/deploy/dev/stack"
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
+	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
+
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// contracts are the proto packages of the capability services.
+var contracts = map[stack.Service]protoreflect.FullName{
+	stack.Gateway:       gatewayv1.File_switchyard_gateway_v1_chat_proto.Package(),
+	stack.WebhookEgress: webhooksv1.File_switchyard_webhooks_v1_deliveries_proto.Package(),
+	stack.Notify:        notifyv1.File_switchyard_notify_v1_notify_proto.Package(),
+}
+
+// operation is an HTTP operation of a contract.
+type operation struct {
+	method       string // full name of the gRPC method
+	verb, path   string
+	role         optionsv1.Role
+	organization string
+}
+
+var pathParameter = regexp.MustCompile(`\{[^}]+\}`)
+
+// operations lists the HTTP operations of a package; path parameters are "x".
+func operations(pkg protoreflect.FullName) (all []operation, services []string) {
+	protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			services = append(services, string(service.FullName()))
+			for j := range service.Methods().Len() {
+				method := service.Methods().Get(j)
+				role, _ := proto.GetExtension(method.Options(), optionsv1.E_Role).(optionsv1.Role)
+				rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+				for _, r := range append(rule.GetAdditionalBindings(), rule) {
+					if verb, path := binding(r); path != "" {
+						all = append(all, operation{string(method.FullName()), verb, pathParameter.ReplaceAllString(path, "x"), role, ""})
+					}
+				}
+			}
+		}
+		return true
+	})
+	slices.Sort(services)
+	return all, services
+}
+
+func binding(rule *annotations.HttpRule) (verb, path string) {
+	switch pattern := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return http.MethodGet, pattern.Get
+	case *annotations.HttpRule_Post:
+		return http.MethodPost, pattern.Post
+	case *annotations.HttpRule_Put:
+		return http.MethodPut, pattern.Put
+	case *annotations.HttpRule_Patch:
+		return http.MethodPatch, pattern.Patch
+	case *annotations.HttpRule_Delete:
+		return http.MethodDelete, pattern.Delete
+	}
+	return "", ""
+}
+
+// eachContract runs a test for each capability service.
+func eachContract(t *testing.T, test func(t *testing.T, h *house, member stack.Service, all []operation, services []string)) {
+	t.Parallel()
+	h := use(t)
+	for member, pkg := range contracts {
+		t.Run(string(member), func(t *testing.T) {
+			all, services := operations(pkg)
+			test(t, h, member, all, services)
+		})
+	}
+}
+
+// Every operation refuses strangers, unless it is public, and whoever has not
+// its role. Nothing is carried out: the callers are refused before.
+func TestRoles(t *testing.T) {
+	eachContract(t, func(t *testing.T, h *house, member stack.Service, all []operation, _ []string) {
+		stranger := h.anonymous(member)
+		tokens := map[optionsv1.Role]client{
+			optionsv1.Role_ROLE_SERVICE: h.service(member, unique("org")),
+			optionsv1.Role_ROLE_SUPPORT: stranger.bearer(h.Secrets().Support).with("X-Organization-Id", unique("org")),
+		}
+		check := func(t *testing.T, a answer, status int, code string) {
+			t.Helper()
+			if member == stack.Notify {
+				a.refusedWith(t, status, "")
+				return
+			}
+			a.refused(t, status, code, "")
+		}
+		for _, o := range all {
+			t.Run(o.method, func(t *testing.T) {
+				if o.role == optionsv1.Role_ROLE_PUBLIC {
+					if a := stranger.do(t, o.verb, o.path, nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+						t.Errorf("a public operation answered %d: %s", a.status, a.body)
+					}
+					return
+				}
+				a := stranger.do(t, o.verb, o.path, nil)
+				check(t, a, http.StatusUnauthorized, "unauthenticated")
+				if a.header.Get("WWW-Authenticate") == "" {
+					t.Error("401 without WWW-Authenticate")
+				}
+				check(t, stranger.bearer("nobody's").do(t, o.verb, o.path, nil), http.StatusUnauthorized, "unauthenticated")
+				for role, client := range tokens {
+					if role != o.role {
+						check(t, client.do(t, o.verb, o.path, nil), http.StatusForbidden, "forbidden")
+					}
+				}
+			})
+		}
+	})
+}
+
+// What is not implemented says so in the form of every other error. An operator
+// may call everything; only what reads is called.
+func TestUnimplementedOperations(t *testing.T) {
+	eachContract(t, func(t *testing.T, h *house, member stack.Service, all []operation, _ []string) {
+		operator := h.operator(member).with("X-Organization-Id", unique("org"))
+		for _, o := range all {
+			if o.verb != http.MethodGet {
+				continue
+			}
+			t.Run(o.method, func(t *testing.T) {
+				a := operator.get(t, o.path)
+				switch {
+				case a.status == http.StatusNotImplemented && member == stack.Notify:
+					a.refusedWith(t, http.StatusNotImplemented, "")
+				case a.status == http.StatusNotImplemented:
+					a.refused(t, http.StatusNotImplemented, "not_implemented", "")
+				case a.status >= http.StatusInternalServerError:
+					t.Errorf("answered %d: %s", a.status, shorten(a.body))
+				}
+			})
+		}
+	})
+}
+
+func TestReflectionAndHealthOverGRPC(t *testing.T) {
+	eachContract(t, func(t *testing.T, h *house, member stack.Service, _ []operation, services []string) {
+		conn := h.grpc(t, member)
+		var listed []string
+		for _, name := range reflected(t, reflectionpb.NewServerReflectionClient(conn)) {
+			if strings.HasPrefix(name, "switchyard.") {
+				listed = append(listed, name)
+			}
+		}
+		slices.Sort(listed)
+		if diff := cmp.Diff(services, listed); diff != "" {
+			t.Errorf("services by reflection (-contract +got):\n%s", diff)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		health, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+		if err != nil || health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("health %v, %v", health, err)
+		}
+	})
+}
+
+// reflected lists services as grpcurl does, without a token.
+func reflected(t *testing.T, client reflectionpb.ServerReflectionClient) (names []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := client.ServerReflectionInfo(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range response.GetListServicesResponse().GetService() {
+		names = append(names, service.GetName())
+	}
+	return names
+}
+
+func TestProbesAndMetrics(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, member := range stack.Services {
+		t.Run(string(member), func(t *testing.T) {
+			open := h.anonymous(member)
+			for _, path := range []string{"/health", "/health/live", "/health/ready"} {
+				if found := open.get(t, path).fields(t, http.StatusOK, "status"); found["status"] != "ok" {
+					t.Errorf("%s: %v", path, found)
+				}
+			}
+			if path, ok := small[member]; ok { // a call to be measured
+				h.service(member, unique("org")).post(t, path, object{})
+			}
+			open.get(t, "/product/v1/_meta/catalog")
+			a := open.get(t, "/metrics").want(t, http.StatusOK)
+			if text := string(a.body); !strings.Contains(text, "# TYPE switchyard_") || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
+				t.Errorf("metrics of type %q: %s", a.header.Get("Content-Type"), shorten(a.body))
+			}
+		})
+	}
+}
+
+// small is a call to each service that is refused for its body.
+var small = map[stack.Service]string{stack.Gateway: chatPath, stack.WebhookEgress: deliveryPath, stack.Notify: notifyPath}
+
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, member := range stack.Services {
+		t.Run(string(member), func(t *testing.T) {
+			open := h.anonymous(member)
+			for _, path := range []string{"/health", "/nothing"} {
+				if got := open.with("X-Request-Id", "kept-4711").get(t, path).header.Get("X-Request-Id"); got != "kept-4711" {
+					t.Errorf("%s: %q, want the caller's", path, got)
+				}
+				for _, bad := range []string{"", "two words", strings.Repeat("x", 5000), "a\tb"} {
+					if got := open.with("X-Request-Id", bad).get(t, path).header.Get("X-Request-Id"); got == "" || got == bad {
+						t.Errorf("%s: %q in place of %q", path, got, shorten([]byte(bad)))
+					}
+				}
+			}
+		})
+	}
+	// Through the edge, the service behind it answers under the same id.
+	ai := h.customer(t, unique("org"), "ai", "read").with("X-Request-Id", "kept-4712")
+	ai.post(t, chatRoute, ask("no-such-model", "x")).refused(t, http.StatusNotFound, "model_not_found", "")
+}
+
+func TestRoutingErrors(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for member, path := range small {
+		t.Run(string(member), func(t *testing.T) {
+			service := h.service(member, unique("org"))
+			for name, tt := range map[string]struct {
+				a      answer
+				status int
+				code   string
+			}{
+				"an unknown path":    {service.get(t, "/v1/nothing"), 404, "not_found"},
+				"outside of /v1":     {service.get(t, "/nothing"), 404, "not_found"},
+				"another method":     {service.do(t, http.MethodPatch, path, nil), 405, "method_not_allowed"},
+				"bad JSON":           {service.post(t, path, `{"a":`), 400, "invalid_request"},
+				"two JSON documents": {service.post(t, path, `{} {}`), 400, "invalid_request"},
+			} {
+				t.Run(name, func(t *testing.T) {
+					if member == stack.Notify {
+						tt.a.refusedWith(t, tt.status, "")
+					} else {
+						tt.a.refused(t, tt.status, tt.code, "")
+					}
+					if allow := tt.a.header.Get("Allow"); tt.status == http.StatusMethodNotAllowed && !strings.Contains(allow, http.MethodPost) {
+						t.Errorf("Allow: %q", allow)
+					}
+				})
+			}
+		})
+	}
+}
+
+// RFC 9457, for those who ask.
+func TestProblemDocuments(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	check := func(t *testing.T, a answer, status int, code string) {
+		t.Helper()
+		found := a.fields(t, status, "type", "title", "status", "detail", "code")
+		if found["code"] != code || found["status"] != float64(status) || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %s", a.header.Get("Content-Type"), a.body)
+		}
+	}
+	const accept = "application/problem+json"
+	for member, path := range small {
+		t.Run(string(member), func(t *testing.T) {
+			check(t, h.service(member, unique("org")).with("Accept", accept).post(t, path, `{"colour":"red"}`), 400, "invalid_request")
+			check(t, h.anonymous(member).with("Accept", accept).post(t, path, `{}`), 401, "unauthenticated")
+			check(t, h.service(member, unique("org")).with("Accept", accept).get(t, "/v1/nothing"), 404, "not_found")
+		})
+	}
+	t.Run("edge", func(t *testing.T) {
+		check(t, h.anonymous(stack.Edge).with("Accept", accept).post(t, chatRoute, `{}`), 401, "invalid_key")
+		check(t, h.customer(t, unique("org"), "notifications", "write").with("Accept", accept).post(t, sendRoute, `{"channels":["web_push"],"message":"m"}`), 400, "web_push_disabled")
+	})
+}

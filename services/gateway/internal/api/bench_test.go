@@ -1,0 +1,88 @@
+package api_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// The gateway beside a relay that does nothing but relay, over the same vendor
+// in one run: the difference is what the gateway's work costs.
+func BenchmarkChat(b *testing.B) {
+	bench := setup(b)
+	body := `{"model":"first/ok","messages":[{"role":"system","content":"` + strings.Repeat("You are brief. ", 30) + `"},{"role":"user","content":"` + strings.Repeat("Why is the sky blue? ", 20) + `"}]}`
+	relay := httptest.NewServer(thinRelay(bench.vendor.URL + "/v1/chat/completions"))
+	defer relay.Close()
+	relayed := strings.Replace(body, "first/ok", "ok", 1)
+	for _, target := range []struct{ name, url, body string }{
+		{"direct", bench.vendor.URL + "/v1/chat/completions", relayed},
+		{"relay", relay.URL, relayed},
+		{"gateway", bench.http.URL + "/v1/llm/chat", body},
+	} {
+		b.Run(target.name, func(b *testing.B) { load(b, target.url, target.body, 1) })
+		b.Run(target.name+"/16", func(b *testing.B) { load(b, target.url, target.body, 8) })
+	}
+}
+
+func load(b *testing.B, url, body string, parallel int) {
+	b.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+	b.ReportAllocs()
+	if parallel == 1 {
+		for b.Loop() {
+			post(b, client, url, body)
+		}
+		return
+	}
+	b.SetParallelism(parallel)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			post(b, client, url, body)
+		}
+	})
+}
+
+func post(b *testing.B, client *http.Client, url, body string) {
+	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	r.Header.Set("Authorization", "Bearer svc")
+	r.Header.Set("X-Organization-Id", "acme")
+	resp, err := client.Do(r)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+		b.Errorf("%d %v", resp.StatusCode, err)
+	}
+}
+
+// thinRelay reads a body, sends it on, and sends the answer back.
+func thinRelay(url string) http.Handler {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		request, err := http.NewRequestWithContext(r.Context(), http.MethodPost, url, bytes.NewReader(body))
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		resp, err := client.Do(request)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body)
+	})
+}

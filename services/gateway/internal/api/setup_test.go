@@ -1,0 +1,380 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/provider/openai"
+	"switchyard.dev/services/gateway/internal/provider/sandbox"
+	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const canary = "sk-canary-1a2b3c4d5e6f"
+
+const policyText = `
+default_model: sandbox/sandbox
+providers:
+  - {name: sandbox, dialect: sandbox, models: [sandbox]}
+  - {name: first, dialect: openai, base_url: %[1]s, key_file: first.key}
+  - {name: second, dialect: anthropic, base_url: %[1]s, key_file: first.key, models: [spare]}
+  - {name: keyless, dialect: openai, base_url: %[1]s, key_file: absent.key, models: [nobody]}
+ladder: [second/spare]
+`
+
+const pricesText = `
+providers:
+  - {provider: sandbox, models: [{model: sandbox, effective_from: 2020-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}
+  - {provider: first, models: [{model: ok, effective_from: 2020-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 15}]}
+  - {provider: second, models: [{model: spare, effective_from: 2020-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 5}]}
+`
+
+// bench is the gateway on a database of its own, over a fake vendor, with both
+// faces listening.
+type bench struct {
+	pool   *pgxpool.Pool
+	http   *httptest.Server
+	vendor *vendor
+	conn   *grpc.ClientConn
+	log    *lockedBuffer
+}
+
+func setup(tb testing.TB) *bench {
+	tb.Helper()
+	b := &bench{pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb), log: &lockedBuffer{}}
+	log := slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	server, err := rpc.New(rpc.Options{
+		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Tokens: tokens(tb), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
+		ErrorBody: apierr.NewDocument, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := api.Register(tb.Context(), server, b.engine(tb, log)); err != nil {
+		tb.Fatal(err)
+	}
+	if err := server.Check(); err != nil {
+		tb.Fatal(err)
+	}
+	b.http = httptest.NewServer(server.Handler())
+	tb.Cleanup(b.http.Close)
+	b.dial(tb, server)
+	return b
+}
+
+func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
+	tb.Helper()
+	dir := tb.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "first.key"), []byte(canary+"\n"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	policy, err := routing.Parse(routing.Source{Text: fmt.Appendf(nil, policyText, b.vendor.URL), KeysDir: dir}, routing.Source{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	client := wire.NewClient(time.Second)
+	tb.Cleanup(client.CloseIdleConnections)
+	providers, files := make(map[string]provider.Provider), make(map[string]string)
+	for _, p := range policy.Providers {
+		files[p.Name] = p.KeyFile
+		switch p.Dialect {
+		case "openai":
+			providers[p.Name], err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+		case "anthropic":
+			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+		default:
+			providers[p.Name] = sandbox.New(sandbox.Config{Name: p.Name})
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	rows, err := price.Parse([]byte(pricesText))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	prices, err := price.NewTable(rows)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	engine, err := inference.New(inference.Options{
+		Planner: policy, Providers: providers, Keys: keyring.New(log, files, secret.Value{}), Prices: prices,
+		Ledger: b.writer(tb, log), Log: log, Meter: metricnoop.NewMeterProvider().Meter(""),
+		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return engine
+}
+
+func (b *bench) writer(tb testing.TB, log *slog.Logger) *ledger.Writer {
+	tb.Helper()
+	writer := ledger.NewWriter(postgres.NewLedger(b.pool), log)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = writer.Run(ctx) })
+	tb.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return writer
+}
+
+func (b *bench) dial(tb testing.TB, server *rpc.Server) {
+	tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.GRPC().Serve(listener) })
+	b.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = b.conn.Close()
+		server.GRPC().Stop()
+		wg.Wait()
+	})
+}
+
+// tokens accepts "svc" as a service and "sup" as support.
+func tokens(tb testing.TB) *caller.Tokens {
+	tb.Helper()
+	sum := func(s string) string { d := sha256.Sum256([]byte(s)); return hex.EncodeToString(d[:]) }
+	path := filepath.Join(tb.TempDir(), "tokens.yaml")
+	text := "tokens:\n- {name: edge, role: service, sha256: " + sum("svc") + "}\n- {name: desk, role: support, sha256: " + sum("sup") + "}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	loaded, err := caller.LoadTokens(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return loaded
+}
+
+// vendor is a fake of both dialects; the model says how it behaves.
+type vendor struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	requests []string
+	left     chan struct{} // a caller of "endless" left
+}
+
+func newVendor(tb testing.TB) *vendor {
+	tb.Helper()
+	v := &vendor{left: make(chan struct{}, 1)}
+	v.Server = httptest.NewServer(http.HandlerFunc(v.serve))
+	tb.Cleanup(v.Close)
+	return v
+}
+
+func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var request struct {
+		Model  string `json:"model"`
+		Stream bool   `json:"stream"`
+	}
+	_ = json.Unmarshal(body, &request)
+	v.mu.Lock()
+	v.requests = append(v.requests, string(body))
+	v.mu.Unlock()
+	say := func(status int, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+	stream := func(chunks ...string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, chunk := range chunks {
+			_, _ = io.WriteString(w, "data: "+chunk+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+	const hello = `{"choices":[{"delta":{"content":"hello"}}]}`
+	const finish = `{"choices":[{"delta":{},"finish_reason":"stop"}]}`
+	switch model := request.Model; {
+	case model == "spare" && request.Stream:
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"type":"message_start","message":{"usage":{"input_tokens":4,"output_tokens":1}}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"from spare"}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}
+
+data: {"type":"message_stop"}
+
+`)
+	case model == "spare":
+		say(200, `{"type":"message","content":[{"type":"text","text":"from spare"}],"stop_reason":"end_turn","usage":{"input_tokens":4,"output_tokens":2}}`)
+	case model == "down":
+		say(500, `{"error":{"message":"down; you sent `+r.Header.Get("Authorization")+`","type":"server_error"}}`)
+	case model == "long":
+		say(400, `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)
+	case model == "busy":
+		w.Header().Set("Retry-After", "9")
+		say(429, `{"error":{"message":"slow down","type":"rate_limit_error"}}`)
+	case model == "late-error":
+		stream(`{"choices":[{"delta":{"role":"assistant"}}]}`, `{"error":{"message":"overloaded","type":"server_error"}}`)
+	case model == "cut":
+		stream(hello, `{"error":{"message":"gave up on `+r.Header.Get("Authorization")+`","type":"server_error"}}`)
+	case model == "endless":
+		stream(hello)
+		<-r.Context().Done()
+		v.left <- struct{}{}
+	case model == "tools" && request.Stream:
+		stream(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}`,
+			`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}`, "[DONE]")
+	case model == "tools":
+		say(200, `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"},"extra_content":{"google":{"thought_signature":"s"}}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":2}}`)
+	case request.Stream:
+		stream(hello, `{"choices":[{"delta":{"content":" <there> &"}}]}`, finish,
+			`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}`, "[DONE]")
+	default:
+		say(200, `{"choices":[{"message":{"content":"hello <there> &"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`)
+	}
+}
+
+func (v *vendor) last() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.requests) == 0 {
+		return ""
+	}
+	return v.requests[len(v.requests)-1]
+}
+
+// answer is what came back on the JSON face.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+}
+
+// chat calls the JSON face as the edge, for the organization acme unless a
+// header (name, value, …) says otherwise.
+func (b *bench) chat(tb testing.TB, body string, headers ...string) answer {
+	tb.Helper()
+	resp := b.open(tb.Context(), tb, body, headers...)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return answer{resp.StatusCode, string(text), resp.Header}
+}
+
+func (b *bench) open(ctx context.Context, tb testing.TB, body string, headers ...string) *http.Response {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.http.URL+"/v1/llm/chat", strings.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer svc")
+	r.Header.Set("X-Organization-Id", "acme")
+	r.Header.Set("X-Request-Id", "req-test")
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
+			r.Header.Del(headers[i])
+		}
+	}
+	resp, err := b.http.Client().Do(r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return resp
+}
+
+// refused checks the whole error document.
+func (a answer) refused(tb testing.TB, status int, reason, text string) apierr.Document {
+	tb.Helper()
+	var document apierr.Document
+	if err := json.Unmarshal([]byte(a.body), &document); err != nil {
+		tb.Fatalf("%v: %s", err, a.body)
+	}
+	if a.status != status || string(document.Error) != reason || !strings.Contains(document.Reason, text) ||
+		document.ErrorClass == "" || document.RequestID != "req-test" {
+		tb.Errorf("%d %s, want %d %s with %q", a.status, a.body, status, reason, text)
+	}
+	return document
+}
+
+func (b *bench) client() (gatewayv1.InferenceServiceClient, metadata.MD) {
+	return gatewayv1.NewInferenceServiceClient(b.conn),
+		metadata.Pairs("authorization", "Bearer svc", "x-organization-id", "acme", "x-request-id", "req-test")
+}
+
+func (b *bench) rows(tb testing.TB, where string, args ...any) int {
+	tb.Helper()
+	var n int
+	if err := b.pool.QueryRow(tb.Context(), "SELECT count(*) FROM ledger_entry WHERE "+where, args...).Scan(&n); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// lockedBuffer collects log lines of concurrent calls.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

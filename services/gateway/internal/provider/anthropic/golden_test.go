@@ -1,0 +1,98 @@
+package anthropic_test
+
+import (
+	"net/http"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/providertest"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// answers are what testdata/answers says, in our words.
+func answers() map[string]*provider.Answer {
+	const claude = "claude-sonnet-4-5-20250929"
+	short := func(text string, reason provider.FinishReason, input, output int64) *provider.Answer {
+		return &provider.Answer{
+			Text: text, FinishReason: reason, Model: claude,
+			Usage: &provider.Usage{Input: input, Output: output},
+		}
+	}
+	return map[string]*provider.Answer{
+		"text": {
+			Text: "It is sunny in Zürich.", FinishReason: provider.FinishStop, Model: claude,
+			Usage: &provider.Usage{Input: 21, CacheWrite: 188, CacheRead: 2048, Output: 14},
+		},
+		"parallel_tools": {
+			Text: "I look.", FinishReason: provider.FinishToolCalls, Model: claude,
+			ToolCalls: []provider.ToolCall{
+				{Index: 0, ID: "toolu_01T1x1fJ34qAmk2tNTrN7Up6", Name: "get_weather", Arguments: `{"city": "Paris"}`},
+				{Index: 1, ID: "toolu_01A09q90qw90lq917835lq9", Name: "get_time", Arguments: `{}`},
+			},
+			Usage: &provider.Usage{Input: 472, Output: 89},
+		},
+		"thinking":       short("Four. Yes.", provider.FinishStop, 30, 60),
+		"server_tool":    short("Found.", provider.FinishStop, 30, 6),
+		"length":         short("It", provider.FinishLength, 9, 1),
+		"context_window": short("It", provider.FinishLength, 9, 1),
+		"refusal":        short("It", provider.FinishContentFilter, 9, 1),
+		"stop_sequence":  short("It", provider.FinishStop, 9, 1),
+		"empty":          short("", provider.FinishStop, 9, 3),
+		"usage_cumulative": {
+			Text: "It", FinishReason: provider.FinishStop, Model: claude,
+			Usage: &provider.Usage{Input: 40, CacheWrite: 3, CacheRead: 5, Output: 7},
+		},
+		"usage_zero":   {Text: "It", FinishReason: provider.FinishStop, Model: "local", Usage: &provider.Usage{}},
+		"usage_absent": {Text: "It", FinishReason: provider.FinishStop, Model: "local"},
+	}
+}
+
+// refusals are the rows of the error matrix.
+func refusals() map[string]providertest.Refusal {
+	row := func(status int, class apierr.Class, code string) providertest.Refusal {
+		return providertest.Refusal{Status: status, Want: provider.Error{Class: class, Code: code}}
+	}
+	after := func(value string, wait time.Duration, r providertest.Refusal) providertest.Refusal {
+		r.Header, r.Want.RetryAfter = http.Header{"Retry-After": {value}}, wait
+		return r
+	}
+	saying := func(text string, r providertest.Refusal) providertest.Refusal {
+		r.Want.Text = text
+		return r
+	}
+	return map[string]providertest.Refusal{
+		"invalid_key": saying("invalid x-api-key: [redacted]", row(401, apierr.ClassAuth, "authentication_error")),
+		"permission":  row(403, apierr.ClassAuth, "permission_error"),
+		"billing":     row(402, apierr.ClassAuth, "billing_error"),
+		"credit":      row(400, apierr.ClassAuth, "invalid_request_error"),
+		"spend_limit": row(429, apierr.ClassAuth, "rate_limit_error"),
+
+		"rate_limit": after("17", 17*time.Second, row(429, apierr.ClassRateLimit, "rate_limit_error")),
+		"overloaded": row(529, apierr.ClassServerError, "overloaded_error"),
+		"api_error":  row(500, apierr.ClassServerError, "api_error"),
+		"timeout":    row(504, apierr.ClassTransient, "timeout_error"),
+
+		"invalid_request": saying("messages: at least one message is required", row(400, apierr.ClassPolicy, "invalid_request_error")),
+		"not_found":       row(404, apierr.ClassPolicy, "not_found_error"),
+		"too_large":       row(413, apierr.ClassPolicy, "request_too_large"),
+		"prompt_too_long": row(400, apierr.ClassContextOverflow, "invalid_request_error"),
+		"context_limit":   row(400, apierr.ClassContextOverflow, "invalid_request_error"),
+		"content_filter":  row(400, apierr.ClassContentPolicy, "invalid_request_error"),
+
+		"error_200":   saying("Overloaded [redacted]", row(200, apierr.ClassServerError, "overloaded_error")),
+		"invalid_200": row(200, apierr.ClassPolicy, "invalid_request_error"),
+	}
+}
+
+func streamErrors() map[string]provider.Error {
+	return map[string]provider.Error{
+		"overloaded":         {Class: apierr.ClassServerError, Code: "overloaded_error", Text: "Overloaded [redacted]"},
+		"overloaded_at_once": {Class: apierr.ClassServerError, Code: "overloaded_error", Text: "Overloaded"},
+		"api_error":          {Class: apierr.ClassServerError, Code: "api_error"},
+		"rate_limit":         {Class: apierr.ClassRateLimit, Code: "rate_limit_error"},
+		"timeout":            {Class: apierr.ClassTransient, Code: "timeout_error"},
+		"content_filter":     {Class: apierr.ClassContentPolicy, Code: "invalid_request_error"},
+		"invalid":            {Class: apierr.ClassPolicy, Code: "invalid_request_error"},
+		"not_json":           {Class: apierr.ClassServerError},
+	}
+}

@@ -1,0 +1,51 @@
+package api_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
+	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/webhook-egress/internal/api"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// Part B of the specification, without the two open paths that are not methods.
+var specified = []string{
+	"POST /v1/deliveries", "GET /v1/deliveries/{id}",
+	"POST /v1/endpoints", "GET /v1/endpoints", "GET /v1/endpoints/{id}", "PATCH /v1/endpoints/{id}", "DELETE /v1/endpoints/{id}",
+	"POST /v1/events",
+}
+
+func TestContract(t *testing.T) {
+	paths := map[string]bool{}
+	for _, file := range api.Files() {
+		for i := range file.Services().Len() {
+			for _, route := range rpc.Routes(file.Services().Get(i), optionsv1.E_Role) {
+				if route.Role == "" {
+					t.Errorf("%s has no role", route.Method)
+				}
+				paths[route.Verb+" "+route.Path] = true
+			}
+		}
+	}
+	for _, path := range specified {
+		if !paths[path] {
+			t.Errorf("the contract lacks %s; it has %v", path, slices.Sorted(maps.Keys(paths)))
+		}
+	}
+}
+
+func TestReasonsAreOfTheContract(t *testing.T) {
+	for _, reason := range []apierr.Reason{
+		delivery.ReasonPayloadTooLarge, delivery.ReasonHeaderNotAllowed, delivery.ReasonTargetNotAllowed, delivery.ReasonDeadlinePassed,
+	} {
+		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
+			t.Errorf("%s is no value of ErrorReason", reason)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package dispatch_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/dispatch"
+)
+
+func newSender(t *testing.T, timeout time.Duration, allowed ...string) *dispatch.HTTP {
+	t.Helper()
+	offline := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no name server in tests")
+	}}
+	guard, err := netguard.New(netguard.Options{AllowTargets: allowed, Resolver: offline})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender := dispatch.NewHTTP(guard, timeout, 4)
+	t.Cleanup(sender.Close)
+	return sender
+}
+
+// hostile serves each connection with handle, after the request's header.
+func hostile(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					handle(conn)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { listener.Close(); serving.Wait() })
+	return listener.Addr().String()
+}
+
+// forever writes until the other end has had enough.
+func forever(conn net.Conn, text string) {
+	for {
+		if _, err := io.WriteString(conn, text); err != nil {
+			return
+		}
+	}
+}
+
+func wait(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+func TestHostileTargets(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	tests := map[string]struct {
+		handle func(net.Conn)
+		status int
+		fault  delivery.Fault
+		cut    bool
+	}{
+		"says nothing": {wait, 0, delivery.FaultTimeout, false},
+		"hangs up":     {func(net.Conn) {}, 0, delivery.FaultReset, false},
+		"no HTTP":      {func(c net.Conn) { fmt.Fprint(c, "220 mail.example ESMTP\r\n") }, 0, delivery.FaultResponse, false},
+		"endless header": {func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\n")
+			forever(c, "X-A: "+strings.Repeat("a", 1000)+"\r\n")
+		}, 0, delivery.FaultResponse, false},
+		"endless 1xx":     {func(c net.Conn) { forever(c, "HTTP/1.1 103 Early Hints\r\nX-A: b\r\n\r\n") }, 0, delivery.FaultResponse, false},
+		"endless body":    {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n"); forever(c, strings.Repeat("a", 1000)) }, 200, "", true},
+		"body never ends": {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\nabc"); wait(c) }, 500, "", true},
+		"body breaks off": {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc") }, 200, "", true},
+		"gzip is not read": {func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc")
+		}, 200, "", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			addr := hostile(t, tt.handle)
+			sender := newSender(t, timeout, addr)
+			reply := sender.Send(t.Context(), "http://"+addr, nil, []byte("{}"))
+			sender.Close()
+			if reply.Status != tt.status || reply.Fault != tt.fault || reply.Truncated != tt.cut || len(reply.Body) > 64<<10 {
+				t.Errorf("status %d, fault %q (%v), truncated %v, %d bytes", reply.Status, reply.Fault, reply.Err, reply.Truncated, len(reply.Body))
+			}
+		})
+	}
+}
+
+func TestFaultsOfConnecting(t *testing.T) {
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	secure.Config.ErrorLog = nil
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := listener.Addr().String()
+	listener.Close()
+	for name, tt := range map[string]struct {
+		url   string
+		fault delivery.Fault
+	}{
+		"nobody listens":      {"http://" + closed, delivery.FaultConnect},
+		"unknown certificate": {secure.URL, delivery.FaultTLS},
+		"loopback":            {"http://127.0.0.2:8080", delivery.FaultTarget},
+		"metadata":            {"http://169.254.169.254", delivery.FaultTarget},
+		"local name":          {"http://localhost:8080", delivery.FaultTarget},
+		"unknown name":        {"http://customer.example.com/", delivery.FaultDNS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sender := newSender(t, 5*time.Second, closed, secure.Listener.Addr().String())
+			reply := sender.Send(t.Context(), tt.url, nil, []byte("{}"))
+			if reply.Status != 0 || reply.Fault != tt.fault {
+				t.Errorf("status %d, fault %q, want %q (%v)", reply.Status, reply.Fault, tt.fault, reply.Err)
+			}
+		})
+	}
+}

@@ -1,0 +1,395 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/dispatch"
+	"switchyard.dev/services/webhook-egress/internal/postgres"
+	"switchyard.dev/services/webhook-egress/migrations"
+)
+
+func open(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
+	t.Helper()
+	pool := testkit.Postgres(t, migrations.FS)
+	return postgres.New(pool, time.Hour), pool
+}
+
+func draft(organization string) *delivery.Draft {
+	return &delivery.Draft{
+		ID: delivery.NewID(time.Now()), Organization: organization, URL: "https://example.com/", EventType: "e",
+		Target: delivery.Target{Organization: organization, Scheme: "https", Host: "example.com", Port: 443},
+		Body:   []byte("{ }"), MaxAttempts: 3,
+	}
+}
+
+func leaseOf(replica int64, reserve bool) delivery.Lease {
+	return delivery.Lease{Replica: replica, Duration: time.Minute, Reserve: func(delivery.Flow) bool { return reserve }}
+}
+
+func enqueue(t *testing.T, s *postgres.Store, lease delivery.Lease, drafts ...*delivery.Draft) []delivery.Stored {
+	t.Helper()
+	stored, err := s.Enqueue(t.Context(), drafts, lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+func claim(t *testing.T, s *postgres.Store, replica int64, room int) dispatch.Claimed {
+	t.Helper()
+	claimed, err := s.Claim(t.Context(), dispatch.Claim{
+		Replica: replica, Lease: time.Minute, Flows: 10, FullFlows: []int64{}, FullOrganizations: []string{},
+		Grant: func(_ delivery.Flow, probe bool) int {
+			if probe {
+				return 1
+			}
+			return room
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claimed
+}
+
+func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func delivered(job delivery.Job) dispatch.Result {
+	return dispatch.Result{
+		Job:  job,
+		Step: delivery.Step{Status: delivery.StatusDelivered, Outcome: delivery.OutcomeDelivered, Attempts: job.Attempts + 1},
+		Attempt: &delivery.Attempt{
+			Generation: 1, Number: job.Attempts + 1, Outcome: delivery.OutcomeDelivered, URL: job.URL, ResponseCode: 200, Started: time.Now(),
+		},
+	}
+}
+
+func TestClaimGivesWhatWasEnqueued(t *testing.T) {
+	s, _ := open(t)
+	d := draft("acme")
+	d.Owner, d.Headers, d.Sealed = "ann", map[string]string{"X-A": "b"}, []byte{1, 2}
+	d.Deadline, d.Traceparent = time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC(), "00-a-b-01"
+	flow := enqueue(t, s, leaseOf(1, false), d)[0].Flow
+	jobs := claim(t, s, 1, 8).Jobs
+	if len(jobs) != 1 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	jobs[0].Deadline = jobs[0].Deadline.UTC()
+	if diff := cmp.Diff(d.Job(flow.ID, 1, "org_timestamp"), jobs[0]); diff != "" {
+		t.Errorf("job (-want +got):\n%s", diff)
+	}
+	if again := claim(t, s, 2, 8).Jobs; len(again) != 0 {
+		t.Errorf("a leased row was claimed: %v", again)
+	}
+}
+
+func TestLeasedRowsAreNotClaimed(t *testing.T) {
+	s, pool := open(t)
+	stored := enqueue(t, s, leaseOf(1, true), draft("acme"))
+	if stored[0].LeaseSeq != 1 || len(claim(t, s, 2, 8).Jobs) != 0 {
+		t.Errorf("stored = %+v", stored)
+	}
+	exec(t, pool, "UPDATE delivery_queue SET due_at = now()") // the lease ends
+	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	if jobs := claim(t, s, 2, 8).Jobs; len(jobs) != 1 || jobs[0].LeaseSeq != 2 {
+		t.Errorf("jobs = %+v", jobs)
+	}
+}
+
+func TestRoundRobin(t *testing.T) {
+	s, _ := open(t)
+	for _, organization := range []string{"a", "b", "c"} {
+		var drafts []*delivery.Draft
+		for range 10 {
+			drafts = append(drafts, draft(organization))
+		}
+		enqueue(t, s, leaseOf(1, false), drafts...)
+	}
+	taken := map[string]int{}
+	for _, job := range claim(t, s, 1, 4).Jobs {
+		taken[job.Organization]++
+	}
+	if diff := cmp.Diff(map[string]int{"a": 4, "b": 4, "c": 4}, taken); diff != "" {
+		t.Errorf("rows per organization (-want +got):\n%s", diff)
+	}
+}
+
+func TestFence(t *testing.T) {
+	s, pool := open(t)
+	enqueue(t, s, leaseOf(1, false), draft("acme"))
+	first := claim(t, s, 1, 8).Jobs[0]
+	exec(t, pool, "UPDATE delivery_queue SET due_at = now()")
+	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	second := claim(t, s, 2, 8).Jobs[0]
+
+	failed := delivered(first)
+	failed.Step = delivery.Step{Status: delivery.StatusFailed, Outcome: delivery.OutcomeFailed, Attempts: 1, Fault: delivery.FaultServer}
+	failed.Attempt.Outcome = delivery.OutcomeFailed
+	for _, step := range []struct {
+		name   string
+		result dispatch.Result
+		held   bool
+		status delivery.Status
+	}{
+		{"the lease before", failed, false, delivery.StatusDelivering},
+		{"the lease", delivered(second), true, delivery.StatusDelivered},
+		{"the lease again", delivered(second), false, delivery.StatusDelivered},
+		{"the lease before again", failed, false, delivery.StatusDelivered},
+	} {
+		held, err := s.Settle(t.Context(), []dispatch.Result{step.result})
+		if err != nil || held[0] != step.held {
+			t.Errorf("%s: held %v, %v", step.name, held, err)
+		}
+		record, err := s.Get(t.Context(), "acme", "", first.ID, false)
+		if err != nil || record.Status != step.status {
+			t.Errorf("%s: %s, %v", step.name, record.Status, err)
+		}
+	}
+	outcomes := map[delivery.Outcome]int{}
+	page, _, err := s.Attempts(t.Context(), first.ID, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range page {
+		outcomes[a.Outcome]++
+	}
+	if diff := cmp.Diff(map[delivery.Outcome]int{delivery.OutcomeLate: 1, delivery.OutcomeDelivered: 1}, outcomes); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
+// A parked flow costs nothing but itself, then one delivery tries it.
+func TestParkedFlow(t *testing.T) {
+	s, pool := open(t)
+	var drafts []*delivery.Draft
+	for range 20 {
+		drafts = append(drafts, draft("acme"))
+	}
+	enqueue(t, s, leaseOf(1, false), drafts...)
+	job := claim(t, s, 1, 1).Jobs[0]
+	hold := dispatch.Result{Job: job, Step: delivery.Step{Status: delivery.StatusQueued, Fault: "why", Delay: time.Hour, Held: true}}
+	if held, err := s.Settle(t.Context(), []dispatch.Result{hold}); err != nil || !held[0] {
+		t.Fatalf("held %v, %v", held, err)
+	}
+	if claimed := claim(t, s, 1, 8); claimed.Flows != 0 || claimed.Next < 59*time.Minute {
+		t.Errorf("claimed %+v", claimed)
+	}
+	fresh := enqueue(t, s, leaseOf(1, false), draft("acme"))
+	record, err := s.Get(t.Context(), "acme", "", fresh[0].ID, false)
+	if err != nil || !fresh[0].Flow.Parked || record.LastError != "why" || record.Attempts != 0 || time.Until(record.NextAttempt) < 59*time.Minute {
+		t.Errorf("stored %+v, record %+v, %v", fresh[0], record, err)
+	}
+	exec(t, pool, "UPDATE flow SET ready_at = now(), parked_until = now()")
+	probe := claim(t, s, 1, 8).Jobs
+	if len(probe) != 1 || claim(t, s, 2, 8).Flows != 0 {
+		t.Fatalf("%d probes", len(probe))
+	}
+	if _, err := s.Settle(t.Context(), []dispatch.Result{delivered(probe[0])}); err != nil {
+		t.Fatal(err)
+	}
+	if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 8 {
+		t.Errorf("%d rows after the probe got through, want 8", len(jobs))
+	}
+}
+
+func TestFlowsSleep(t *testing.T) {
+	s, pool := open(t)
+	enqueue(t, s, leaseOf(1, false), draft("acme"))
+	job := claim(t, s, 1, 8).Jobs[0]
+	if _, err := s.Settle(t.Context(), []dispatch.Result{delivered(job)}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	if claimed := claim(t, s, 1, 8); claimed.Flows != 1 || len(claimed.Drained) != 1 || claimed.Next >= 0 {
+		t.Errorf("claimed %+v", claimed)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM flow WHERE ready_at = 'infinity'"); n != 1 {
+		t.Error("the idle flow does not sleep")
+	}
+	enqueue(t, s, leaseOf(1, false), draft("acme"))
+	if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 1 {
+		t.Error("an enqueue did not wake the flow")
+	}
+}
+
+// While an enqueue is under way, its flow can be claimed from but not put to sleep.
+func TestEnqueueKeepsItsFlowAwake(t *testing.T) {
+	s, pool := open(t)
+	enqueue(t, s, leaseOf(1, false), draft("acme"))
+	claim(t, s, 1, 8)
+	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM flow FOR KEY SHARE"); err != nil {
+		t.Fatal(err)
+	}
+	if claimed := claim(t, s, 1, 8); claimed.Flows != 1 {
+		t.Errorf("claimed %+v", claimed)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM flow WHERE ready_at <= now()"); n != 1 {
+		t.Error("the flow was put to sleep under an enqueue")
+	}
+}
+
+func TestKeysExpire(t *testing.T) {
+	s, pool := open(t)
+	first, second, third := draft("acme"), draft("acme"), draft("acme")
+	first.Key, second.Key, third.Key = "k", "k", "k"
+	second.Fingerprint[0] = 1
+	enqueue(t, s, leaseOf(1, false), first)
+	if got := enqueue(t, s, leaseOf(1, false), second)[0]; !got.Deduplicated || got.ID != first.ID || !got.Mismatch {
+		t.Errorf("repeat = %+v", got)
+	}
+	exec(t, pool, "UPDATE idempotency SET expires_at = now()")
+	if got := enqueue(t, s, leaseOf(1, false), third)[0]; got.Deduplicated {
+		t.Errorf("after the window = %+v", got)
+	}
+	exec(t, pool, "UPDATE idempotency SET expires_at = now()")
+	if n, err := s.PurgeKeys(t.Context(), 10); n != 1 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+}
+
+func TestRejected(t *testing.T) {
+	s, _ := open(t)
+	bad := draft("acme")
+	bad.EventType = "a\x00b"
+	if _, err := s.Enqueue(t.Context(), []*delivery.Draft{bad}, leaseOf(1, false)); !errors.Is(err, delivery.ErrRejected) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestGetIsScoped(t *testing.T) {
+	s, _ := open(t)
+	d := draft("acme")
+	d.Owner = "ann"
+	enqueue(t, s, leaseOf(1, false), d)
+	for _, tt := range []struct {
+		organization, owner string
+		id                  delivery.ID
+		found               bool
+	}{
+		{"acme", "", d.ID, true},
+		{"acme", "ann", d.ID, true},
+		{"acme", "bob", d.ID, false},
+		{"other", "", d.ID, false},
+		{"acme", "", delivery.NewID(time.Now()), false},
+		{"acme", "", delivery.NewID(time.Now().AddDate(-3, 0, 0)), false},
+	} {
+		record, err := s.Get(t.Context(), tt.organization, tt.owner, tt.id, true)
+		if tt.found && (err != nil || string(record.Body) != "{ }") || !tt.found && apierr.From(err).Kind != apierr.KindNotFound {
+			t.Errorf("%q %q: %v, %v", tt.organization, tt.owner, record, err)
+		}
+	}
+}
+
+func TestReplicas(t *testing.T) {
+	s, pool := open(t)
+	dead, err := s.Join(t.Context(), "dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive, err := s.Join(t.Context(), "alive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, s, leaseOf(dead, true), draft("acme"), draft("acme"))
+	enqueue(t, s, leaseOf(alive, true), draft("acme"))
+	if freed, err := s.Bury(t.Context(), alive, time.Second*30); freed != 0 || err != nil {
+		t.Errorf("freed %d of replicas that beat, %v", freed, err)
+	}
+	exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
+	if freed, err := s.Bury(t.Context(), alive, time.Second*30); freed != 2 || err != nil {
+		t.Errorf("freed %d, %v", freed, err)
+	}
+	if listed, err := s.Beat(t.Context(), dead); listed || err != nil {
+		t.Errorf("the dead beats: %v, %v", listed, err)
+	}
+	if listed, err := s.Beat(t.Context(), alive); !listed || err != nil {
+		t.Errorf("the living does not beat: %v, %v", listed, err)
+	}
+	if jobs := claim(t, s, alive, 8).Jobs; len(jobs) != 2 || jobs[0].LeaseSeq != 3 {
+		t.Errorf("claimed %+v", jobs)
+	}
+}
+
+func TestExpireDue(t *testing.T) {
+	s, pool := open(t)
+	past, later, leased := draft("acme"), draft("acme"), draft("acme")
+	past.Deadline, later.Deadline, leased.Deadline = time.Now().Add(-time.Second), time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+	enqueue(t, s, leaseOf(1, false), past, later)
+	enqueue(t, s, leaseOf(1, true), leased)
+	if n, err := s.ExpireDue(t.Context(), 10); n != 1 || err != nil {
+		t.Errorf("expired %d, %v", n, err)
+	}
+	record, err := s.Get(t.Context(), "acme", "", past.ID, false)
+	if err != nil || record.Status != delivery.StatusExpired || record.Finished.IsZero() {
+		t.Errorf("record %+v, %v", record, err)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM delivery_queue"); n != 2 {
+		t.Errorf("%d rows left, want 2", n)
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	s, pool := open(t)
+	if made, err := s.EnsurePartitions(t.Context(), 5); made != 0 || err != nil {
+		t.Errorf("the migration left %d to make, %v", made, err)
+	}
+	if made, err := s.EnsurePartitions(t.Context(), 7); made != 6 || err != nil {
+		t.Errorf("made %d for two more days, %v", made, err)
+	}
+	part := time.Now().UTC().AddDate(0, 0, 5).Format("20060102")
+	indexes := count(t, pool, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		JOIN pg_index x ON x.indexrelid = c.oid JOIN pg_class t ON t.oid = x.indrelid WHERE t.relname = $1`, "deliveries_"+part)
+	if indexes != 2 {
+		t.Errorf("%d indexes of the new partition belong to its parent's, want 2", indexes)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM pg_partitioned_table WHERE partdefid <> 0"); n != 0 {
+		t.Error("there is a default partition")
+	}
+}
+
+// A read by id has to open one partition, however many there are.
+func TestReadPrunes(t *testing.T) {
+	_, pool := open(t)
+	id := delivery.NewID(time.Now())
+	rows, err := pool.Query(t.Context(), fmt.Sprintf(
+		"EXPLAIN SELECT status FROM deliveries WHERE id = '%s' AND created_at = '%s'", id, id.Time().Format(time.RFC3339Nano)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var lines int
+	for rows.Next() {
+		lines++
+	}
+	if err := rows.Err(); err != nil || lines > 3 {
+		t.Errorf("the plan has %d lines, %v", lines, err)
+	}
+}
