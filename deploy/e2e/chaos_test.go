@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -199,14 +199,44 @@ func TestKillEdge(t *testing.T) {
 	h.awaitCount(t, organization, "llm_requests", counted+1)
 }
 
+// kill -9 of the gateway amid a stream: nobody takes half an answer for a whole
+// one, and the edge serves again as soon as there is a gateway.
+func TestKillGateway(t *testing.T) {
+	h := breakable.get(t)
+	h.script(t, stack.FakeProvider, rule{Match: stalling.match(), Action: object{"stall_after_chunks": 3}})
+	ai := h.customer(t, unique("org"), "ai", "read")
+	stream := ai.stream(t, chatRoute, ask(stalling.model, "hello", streamed))
+	if _, ok := stream.next(t); !ok {
+		t.Fatal("the stream is empty")
+	}
+	if err := h.Kill(string(stack.Gateway)); err != nil {
+		t.Fatal(err)
+	}
+	for stream.lines.Scan() {
+		if strings.Contains(stream.lines.Text(), "[DONE]") {
+			t.Error("the stream ends as if it were whole")
+		}
+	}
+	if stream.lines.Err() == nil {
+		t.Error("the connection of a stream that was cut ends in order")
+	}
+	f := ai.post(t, chatRoute, ask("sandbox", "hello")).refused(t, http.StatusServiceUnavailable, "upstream_unavailable", "")
+	if !*f.Retryable {
+		t.Error("not retryable")
+	}
+	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil {
+		t.Fatal(err)
+	}
+	ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+}
+
 // A terminated service finishes what it has begun.
 func TestTerminateDuringAStream(t *testing.T) {
 	h := breakable.get(t)
 	for _, member := range []stack.Service{stack.Gateway, stack.Edge} {
 		t.Run(string(member), func(t *testing.T) {
-			text := slices.Repeat([]string{"word"}, 40)
 			h.script(t, stack.FakeProvider, rule{Match: draining.match(), Times: 1, Action: object{
-				"slow_body_ms": 20, "answer": object{"text": fmt.Sprint(text)},
+				"slow_body_ms": 20, "answer": object{"text": strings.Repeat("word ", 40)},
 			}})
 			stream := h.customer(t, unique("org"), "ai", "read").stream(t, chatRoute, ask(draining.model, "hello", streamed))
 			if _, ok := stream.next(t); !ok {

@@ -271,6 +271,8 @@ func TestChatRefuses(t *testing.T) {
 	}{
 		"an unknown field":           {ask("sandbox", "x", object{"colour": "red"}), 400, "invalid_request", "colour"},
 		"an unknown field inside":    {object{"model": "sandbox", "messages": []object{{"role": "user", "content": "x", "mood": "good"}}}, 400, "invalid_request", "mood"},
+		"a field in another case":    {ask("sandbox", "x", object{"STREAM": true}), 400, "invalid_request", "STREAM"},
+		"a field given twice":        {`{"model":"sandbox","model":"sandbox","messages":[{"role":"user","content":"x"}]}`, 400, "invalid_request", "model"},
 		"an unknown goal":            {ask("sandbox", "x", object{"optimization_goal": "beauty"}), 400, "invalid_request", "optimization_goal"},
 		"an unknown model":           {ask("no-such-model", "x"), 404, "model_not_found", "no-such-model"},
 		"an unknown provider":        {ask("sandbox", "x", object{"provider": "nobody"}), 400, "provider_unknown", "nobody"},
@@ -293,6 +295,15 @@ func TestChatRefuses(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A request id is the caller's to choose, and to use again.
+func TestChatRequestIDTwice(t *testing.T) {
+	t.Parallel()
+	ai := use(t).customer(t, unique("org"), "ai", "read").with("X-Request-Id", unique("id"))
+	for range 2 {
+		ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 	}
 }
 

@@ -77,23 +77,38 @@ func TestChatPrefersTheFirst(t *testing.T) {
 	}
 }
 
-var midstream = addPair("midstream")
+// interruptions are the ways of a vendor to fail after it has begun.
+var interruptions = []struct {
+	name   string
+	action object
+	models pair
+}{
+	{"an error event", object{"error_after_chunks": 3, "status": 500}, addPair("midstream")},
+	{"a cut connection", object{"after_bytes": 900}, addPair("midstream-cut")},
+	{"a reset connection", object{"after_bytes": 900, "reset": true}, addPair("midstream-reset")},
+}
 
 // Once a piece has been sent, nobody takes over: the error comes as an event.
 func TestChatErrorAfterContent(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	h.script(t, stack.FakeProvider, rule{Match: midstream.first.match(), Action: object{"error_after_chunks": 3, "status": 500}})
-	all := h.customer(t, unique("org"), "ai", "read").stream(t, chatRoute, ask(midstream.first.model, "hello", streamed)).read(t)
-	if all.Content != "You said:" || all.done || all.failed == nil {
-		t.Fatalf("%q, done %v, error %+v, want the pieces and an error event", all.Content, all.done, all.failed)
-	}
-	all.failed.complete(t, "error event")
-	if all.failed.Error != "stream_interrupted" {
-		t.Errorf("error %q", all.failed.Error)
-	}
-	if calls := h.vendorCalls(t, midstream.second); len(calls) != 0 {
-		t.Errorf("the second vendor got %d calls", len(calls))
+	ai := h.customer(t, unique("org"), "ai", "read")
+	for _, tt := range interruptions {
+		t.Run(tt.name, func(t *testing.T) {
+			h.script(t, stack.FakeProvider, rule{Match: tt.models.first.match(), Action: tt.action})
+			const text = "You said: one two three four five six seven eight nine ten"
+			all := ai.stream(t, chatRoute, ask(tt.models.first.model, strings.TrimPrefix(text, "You said: "), streamed)).read(t)
+			if !strings.HasPrefix(text, all.Content) || all.Content == "" || len(all.Content) == len(text) || all.done || all.failed == nil {
+				t.Fatalf("%q, done %v, error %+v, want the first pieces and an error event", all.Content, all.done, all.failed)
+			}
+			all.failed.complete(t, "error event")
+			if all.failed.Error != "stream_interrupted" {
+				t.Errorf("error %q", all.failed.Error)
+			}
+			if calls := h.vendorCalls(t, tt.models.second); len(calls) != 0 {
+				t.Errorf("the second vendor got %d calls", len(calls))
+			}
+		})
 	}
 }
 

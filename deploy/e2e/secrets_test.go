@@ -207,18 +207,21 @@ func TestFailuresWithSecrets(t *testing.T) {
 	}
 }
 
-// A header that is a credential reaches the receiver, and nobody else reads it.
+// A header that is a credential reaches the receiver, and nobody else reads it,
+// even when the receiver repeats it.
 func TestDeliveryWithACredential(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	to, webhooks := h.receiver(), h.service(stack.WebhookEgress, unique("org"))
 	token := "canary-" + runSecret + "-receiver-token"
 	canaries.add("the receiver's token", token)
+	to.answers(t, object{"status": 200, "body": "you sent " + token})
 	var got accepted
 	webhooks.post(t, deliveryPath, to.deliver(object{"custom_headers": object{"Authorization": "Bearer " + token}})).into(t, http.StatusAccepted, &got)
 	if d := ended(t, webhooks, got.ID); d.Status != "delivered" {
 		t.Fatalf("record %+v", d)
 	}
+	attempts(t, webhooks, got.ID) // whose record of the answer is searched, too
 	if arrived := to.arrivals(t); arrived[0].Headers.Get("Authorization") != "Bearer "+hashed(token) {
 		t.Errorf("Authorization: %q", arrived[0].Headers.Get("Authorization"))
 	}

@@ -11,16 +11,16 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"testing" //nolint:depguard // Only tests import this package.
+	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"         //nolint:depguard // Only tests import this package.
-	"github.com/google/go-cmp/cmp/cmpopts" //nolint:depguard // Only tests import this package.
+	"github.com/google/go-cmp/cmp"        
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
-	"switchyard.dev/services/platform/testkit" //nolint:depguard // Only tests import this package.
+	"switchyard.dev/services/platform/testkit"
 )
 
 // maxText is what a vendor's text is shortened to, with the sign that it was.

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing" //nolint:depguard // Only tests import this package.
+	"testing"
 
-	"github.com/google/go-cmp/cmp" //nolint:depguard // Only tests import this package.
+	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/provider"
 )

@@ -8,10 +8,10 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
-	"testing" //nolint:depguard // Only tests import this package.
+	"testing"
 
-	"github.com/google/go-cmp/cmp"         //nolint:depguard // Only tests import this package.
-	"github.com/google/go-cmp/cmp/cmpopts" //nolint:depguard // Only tests import this package.
+	"github.com/google/go-cmp/cmp"        
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"switchyard.dev/services/gateway/internal/provider"
 )

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing" //nolint:depguard // Only tests import this package.
+	"testing"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
