@@ -40,6 +40,7 @@ type producer struct {
 }
 
 func (p *producer) run(t *testing.T) error {
+	t.Helper()
 	for {
 		n := p.next.Add(1)
 		if n > chaosDeliveries {
@@ -52,6 +53,7 @@ func (p *producer) run(t *testing.T) error {
 }
 
 func (p *producer) enqueue(t *testing.T, key string) error {
+	t.Helper()
 	giveUp := time.Now().Add(patience)
 	for {
 		a, err := p.shop.try(t, http.MethodPost, deliveryRoute, p.to.deliver(object{"idempotency_key": key}))
@@ -60,7 +62,7 @@ func (p *producer) enqueue(t *testing.T, key string) error {
 		}
 		// While the service is away, the edge answers 502 or 503.
 		if err == nil && a.status < http.StatusInternalServerError || time.Now().After(giveUp) {
-			return fmt.Errorf("%s: %d %s, %v", key, a.status, shorten(a.body), err)
+			return fmt.Errorf("%s: answered %d %s: %w", key, a.status, shorten(a.body), err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -53,13 +53,7 @@ func say(text string) []object { return []object{{"role": "user", "content": tex
 
 // ask is a chat request with further fields.
 func ask(model, text string, more ...object) object {
-	body := object{"model": model, "messages": say(text)}
-	for _, fields := range more {
-		for name, value := range fields {
-			body[name] = value
-		}
-	}
-	return body
+	return object{"model": model, "messages": say(text)}.with(more...)
 }
 
 var streamed = object{"stream": true}
@@ -130,6 +124,7 @@ var dialects = []vendor{
 
 // eachDialect runs a test against a vendor of each wire dialect, whole and streamed.
 func eachDialect(t *testing.T, test func(t *testing.T, h *house, v vendor, complete func(t *testing.T, body object) completion)) {
+	t.Helper()
 	t.Parallel()
 	h := use(t)
 	ai := h.customer(t, unique("org"), "ai", "read")

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,15 @@ import (
 
 // object is a JSON object that a test writes down.
 type object map[string]any
+
+// with is the object with further fields, or others in their place.
+func (o object) with(more ...object) object {
+	o = maps.Clone(o)
+	for _, fields := range more {
+		maps.Copy(o, fields)
+	}
+	return o
+}
 
 // client calls one HTTP face with one set of headers.
 type client struct {

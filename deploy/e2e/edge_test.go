@@ -275,8 +275,10 @@ func TestEdgeOperators(t *testing.T) {
 	edge := h.anonymous(stack.Edge)
 	customer := h.customer(t, unique("org"), "ai", "read")
 	for _, call := range []struct{ method, path string }{
-		{http.MethodGet, "/admin/v1/keys"}, {http.MethodPost, "/admin/v1/keys"},
-		{http.MethodDelete, "/admin/v1/keys/x"}, {http.MethodGet, "/admin/v1/usage"},
+		{http.MethodGet, "/admin/v1/keys"},
+		{http.MethodPost, "/admin/v1/keys"},
+		{http.MethodDelete, "/admin/v1/keys/x"},
+		{http.MethodGet, "/admin/v1/usage"},
 	} {
 		t.Run(call.method+" "+call.path, func(t *testing.T) {
 			edge.do(t, call.method, call.path, nil).refused(t, http.StatusUnauthorized, "unauthenticated", "")

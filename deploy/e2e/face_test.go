@@ -16,14 +16,13 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"switchyard.dev/deploy/dev/stack"
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
-
-	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
 // contracts are the proto packages of the capability services.

@@ -49,12 +49,12 @@ func TestMain(m *testing.M) {
 	if testing.Short() {
 		os.Exit(m.Run())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, m))
+	os.Exit(run(m))
 }
 
-func run(ctx context.Context, m *testing.M) int {
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	var err error
 	if shared, err = open(ctx, "shared", settings{}); err != nil {
 		complain("the stack does not start", err)
@@ -62,22 +62,22 @@ func run(ctx context.Context, m *testing.M) int {
 	}
 	code := m.Run()
 	houses := []*house{shared}
-	if own := breakable.started(); own != nil {
-		houses = append(houses, own)
+	if breakable.house != nil {
+		houses = append(houses, breakable.house)
+	}
+	errs := []error{responses.leaks()}
+	for _, h := range houses {
+		errs = append(errs, h.Stop(ctx), leaksIn(h.logs()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		complain("after the tests", err)
+		code = 1
 	}
 	for _, h := range houses {
-		if err := h.Stop(ctx); err != nil {
-			complain("the stack does not stop in order", err)
-			code = 1
-		}
-		if err := h.leaks(); err != nil {
-			complain("secrets leak", err)
-			code = 1
-		}
 		if code == 0 {
 			_ = os.RemoveAll(h.root)
 		} else {
-			complain("logs are in "+filepath.Join(h.State(), "log"), nil)
+			complain("look into "+h.logs(), nil)
 		}
 	}
 	return code
@@ -134,6 +134,8 @@ func open(ctx context.Context, name string, more settings) (*house, error) {
 	return h, h.learnSecrets()
 }
 
+func (h *house) logs() string { return filepath.Join(h.State(), "log") }
+
 // webhookSettings make retries quick and give one organization its own secret.
 func (h *house) webhookSettings() []string {
 	return []string{
@@ -167,8 +169,6 @@ func (l *lazy) get(t *testing.T) *house {
 	}
 	return l.house
 }
-
-func (l *lazy) started() *house { return l.house }
 
 // use gives the stack of the run.
 func use(t *testing.T) *house {

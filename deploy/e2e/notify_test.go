@@ -50,13 +50,7 @@ func (h *house) inbox(t *testing.T, organization, user string) inboxPage {
 
 // tell is a notification to a user.
 func tell(user, message string, more ...object) object {
-	body := object{"channels": []string{"in_app"}, "message": message, "target": object{"user_id": user}}
-	for _, fields := range more {
-		for name, value := range fields {
-			body[name] = value
-		}
-	}
-	return body
+	return object{"channels": []string{"in_app"}, "message": message, "target": object{"user_id": user}}.with(more...)
 }
 
 func TestNotificationThroughTheEdge(t *testing.T) {
@@ -230,8 +224,11 @@ func TestPushWhileOff(t *testing.T) {
 	h := use(t)
 	notify := h.service(stack.Notify, unique("org"))
 	for _, call := range []struct{ method, path string }{
-		{http.MethodGet, "/v1/push/vapid-public-key"}, {http.MethodPost, "/v1/push/registrations"},
-		{http.MethodGet, "/v1/push/registrations"}, {http.MethodDelete, "/v1/push/registrations/x"}, {http.MethodGet, "/v1/push/history"},
+		{http.MethodGet, "/v1/push/vapid-public-key"},
+		{http.MethodPost, "/v1/push/registrations"},
+		{http.MethodGet, "/v1/push/registrations"},
+		{http.MethodDelete, "/v1/push/registrations/x"},
+		{http.MethodGet, "/v1/push/history"},
 	} {
 		notify.do(t, call.method, call.path, nil).refusedWith(t, http.StatusNotFound, "NOTIFY_WEB_PUSH_ENABLED")
 	}

@@ -89,13 +89,7 @@ func attempts(t *testing.T, webhooks client, id string) []attempt {
 
 // deliver is a request to deliver a small payload.
 func (r receiver) deliver(more ...object) object {
-	body := object{"url": r.url(), "event_type": "order.paid", "payload": object{"order": 7}}
-	for _, fields := range more {
-		for name, value := range fields {
-			body[name] = value
-		}
-	}
-	return body
+	return object{"url": r.url(), "event_type": "order.paid", "payload": object{"order": 7}}.with(more...)
 }
 
 func TestDeliveryThroughTheEdge(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,5 +118,41 @@ func TestASecretThatCannotBeReadIsAnError(t *testing.T) {
 	}
 	if _, err := v.once("x", func() string { return "fresh" }); err == nil {
 		t.Error("replaced something that is no file")
+	}
+}
+
+func TestSetupIsRepeatable(t *testing.T) {
+	administrator := os.Getenv("SWITCHYARD_TEST_DATABASE_URL")
+	if administrator == "" {
+		t.Skip("make test starts a Postgres")
+	}
+	dir := t.TempDir()
+	read := func() string {
+		t.Helper()
+		if err := Setup(t.Context(), dir, administrator, "redis://redis:6379"); err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all.WriteString(path + ": " + string(text))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all.String()
+	}
+	first := read()
+	for _, service := range Services {
+		if !strings.Contains(first, databaseURL(service)) {
+			t.Errorf("no database URL of %s", service)
+		}
+	}
+	if read() != first {
+		t.Error("the second setup changed a secret")
 	}
 }

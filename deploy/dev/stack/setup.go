@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // Setup prepares servers that run elsewhere, as in containers: it makes the
@@ -26,17 +25,25 @@ func Setup(ctx context.Context, dir, databaseURL, redisURL string) error {
 // Setup wrote. Only root can.
 func Give(uid int, dirs ...string) error {
 	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			return os.Lchown(path, uid, uid)
-		})
-		if err != nil {
+		if err := give(uid, dir); err != nil {
 			return fmt.Errorf("hand %s over: %w", dir, err)
 		}
 	}
 	return nil
+}
+
+func give(uid int, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(path, uid, uid)
+	})
 }
 
 // provision makes the roles and writes down how each service reaches the stores.

@@ -26,6 +26,7 @@ func newMeters(meter metric.Meter, r *room) (*meters, error) {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	if m.attempts, err = meter.Float64Histogram("switchyard.webhook.attempt.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30),
 		metric.WithDescription("Duration of requests to targets, by outcome.")); err != nil {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}

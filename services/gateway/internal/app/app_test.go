@@ -1,0 +1,168 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"))
+}
+
+func settings(t *testing.T, databaseURL string) *Config {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db.url")
+	if err := os.WriteFile(path, []byte(databaseURL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &Config{
+		HTTPListen: free(t), GRPCListen: free(t), DatabaseURL: secret.File(path), AuthDisabled: true,
+		AnswerTimeout: time.Minute, FirstTokenTimeout: time.Minute, IdleTimeout: time.Minute,
+		TotalTimeout: time.Minute, ConnectTimeout: time.Second, DrainGrace: 20 * time.Second,
+	}
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestServeRefusesAnOldSchema(t *testing.T) {
+	err := Serve(t.Context(), settings(t, testkit.PostgresURL(t, nil)))
+	if err == nil || !strings.Contains(err.Error(), "run `gateway migrate`") {
+		t.Errorf("error %v, want one that says what to do", err)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	cfg := settings(t, testkit.PostgresURL(t, nil))
+	for _, want := range []string{"applied 00001_ledger.sql\n", "the schema is up to date\n"} {
+		var out strings.Builder
+		if err := Migrate(t.Context(), cfg, &out); err != nil || out.String() != want {
+			t.Errorf("%v: %q, want %q", err, out.String(), want)
+		}
+	}
+}
+
+// A stream in flight when the service is told to stop ends by itself, and its
+// row is there when the service has ended.
+func TestServeDrains(t *testing.T) {
+	url := testkit.PostgresURL(t, migrations.FS)
+	cfg := settings(t, url)
+	vendor := newSlowVendor(t)
+	cfg.ExtraProvidersFile = filepath.Join(t.TempDir(), "extra.yaml")
+	extra := "providers: [{name: slow, dialect: openai, base_url: " + vendor.url + "}]"
+	if err := os.WriteFile(cfg.ExtraProvidersFile, []byte(extra), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, cfg) }()
+	base := "http://" + cfg.HTTPListen
+	for get(t, base+"/health/ready") != 200 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	resp := chat(t, base, `{"model":"slow/m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	if line, err := lines.ReadString('\n'); err != nil || line != "data: {\"content\":\"one\"}\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	stop()
+	for get(t, base+"/health/ready") == 200 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(vendor.goOn)
+	rest, err := io.ReadAll(lines)
+	if err != nil || !strings.Contains(string(rest), `{"content":"two"}`) || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
+		t.Errorf("the stream was cut: %q, %v", rest, err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	pool, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var outcome string
+	if err := pool.QueryRow(t.Context(), "SELECT outcome FROM ledger_entry").Scan(&outcome); err != nil || outcome != "completed" {
+		t.Errorf("%q, %v, want one completed row", outcome, err)
+	}
+}
+
+type slowVendor struct {
+	url  string
+	goOn chan struct{}
+}
+
+func newSlowVendor(t *testing.T) *slowVendor {
+	t.Helper()
+	v := &slowVendor{goOn: make(chan struct{})}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"one\"}}]}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-v.goOn
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"two\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	})}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	v.url = "http://" + l.Addr().String()
+	return v
+}
+
+// get gives a status, 0 where nobody answers.
+func get(t *testing.T, url string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close = true
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func chat(t *testing.T, base, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/llm/chat", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Organization-Id", "acme")
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/platform/config"
+)
+
+var update = flag.Bool("update", false, "write the README's settings table")
+
+var needed = []string{"GATEWAY_DATABASE_URL_FILE=/s/db", "GATEWAY_SERVICE_TOKENS_FILE=/s/tokens"}
+
+func TestLoad(t *testing.T) {
+	cases := []struct {
+		name    string
+		environ []string
+		want    string // in the error; empty: none
+	}{
+		{"what is needed", needed, ""},
+		{"nothing", nil, "GATEWAY_DATABASE_URL_FILE: required"},
+		{"no tokens", needed[:1], "GATEWAY_SERVICE_TOKENS_FILE: required"},
+		{"no authentication on all addresses", append(needed, "GATEWAY_AUTH_DISABLED=true"), "on loopback"},
+		{"no authentication on loopback", append(needed[:1:1], "GATEWAY_AUTH_DISABLED=true", "GATEWAY_HTTP_LISTEN=127.0.0.1:1", "GATEWAY_GRPC_LISTEN=[::1]:2"), ""},
+		{"a call without a bound", append(needed, "GATEWAY_TOTAL_TIMEOUT=0s"), "GATEWAY_TOTAL_TIMEOUT: must be positive"},
+		{"a negative drain", append(needed, "GATEWAY_DRAIN_GRACE=-1s"), "must not be negative"},
+		{"a setting that is none", append(needed, "GATEWAY_PRICE_FILE=x"), "GATEWAY_PRICES_FILE"},
+		{"a secret in place of its file", append(needed, "GATEWAY_DATABASE_URL_FILE=postgres://u:p@h/d"), "not the secret"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Load(c.environ)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPrint(t *testing.T) {
+	cfg, err := Load(needed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := Print(&out, cfg); err != nil || !strings.Contains(out.String(), "GATEWAY_TOTAL_TIMEOUT=10m0s\n") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// The README's table of settings is made of the settings.
+func TestREADME(t *testing.T) {
+	const path, begin, end = "../../README.md", "<!-- settings -->\n", "<!-- /settings -->\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(text), begin)
+	table, tail, found := strings.Cut(rest, end)
+	if !found {
+		t.Fatal("the README has no place for the table")
+	}
+	want := config.Table(prefix, Config{})
+	if *update {
+		if err := os.WriteFile(path, []byte(head+begin+want+end+tail), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if table != want {
+		t.Error("the table is out of date; run: go test ./internal/app -run README -update")
+	}
+}

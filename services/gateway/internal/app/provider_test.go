@@ -1,0 +1,120 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// What ships is whole: each provider can be made, each model has a price, and a
+// fresh system plans the sandbox, which nothing else falls back to.
+func TestShippedPolicy(t *testing.T) {
+	cfg := &Config{ConnectTimeout: time.Second}
+	policy, err := readPolicy(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := readPrices(cfg, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newProviders(cfg, policy); err != nil {
+		t.Fatal(err)
+	}
+	for _, vendor := range policy.Providers {
+		for _, model := range vendor.Models {
+			if !prices.Cost(vendor.Name, model.Name, time.Now(), provider.Usage{}).Known {
+				t.Errorf("%s/%s has no price", vendor.Name, model.Name)
+			}
+			plan, err := policy.Plan(routing.Request{Model: model.Name, Substitution: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range plan.Candidates {
+				if vendor.Name != "sandbox" && c.Provider == "sandbox" {
+					t.Errorf("%s may be served by the sandbox", model.Name)
+				}
+			}
+		}
+	}
+	plan, err := policy.Plan(routing.Request{Model: routing.DefaultModel})
+	if err != nil || plan.Candidates[0].String() != "sandbox/sandbox" {
+		t.Errorf("default plan %+v, %v, want the sandbox first", plan, err)
+	}
+}
+
+func TestExtraProviders(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("local.key", "sk-local")
+	cfg := &Config{ConnectTimeout: time.Second}
+	cfg.ExtraProvidersFile = write("extra.yaml", `
+providers:
+  - {name: local, dialect: openai, base_url: "http://127.0.0.1:11434/v1", key_file: local.key, models: [{name: m, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}
+  - {name: openai, dialect: openai, base_url: "http://127.0.0.1:9", models: [{name: gpt-5, input_per_mtok_usd: 7, output_per_mtok_usd: 8}, gpt-5-mini, gpt-5-nano, gpt-4o-mini]}
+`)
+	policy, err := readPolicy(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := readPrices(cfg, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := provider.Usage{Input: 1}
+	if got := prices.Cost("local", "m", time.Now(), one); got.Amount != 1e6 || !got.Known {
+		t.Errorf("cost %+v, want the price of the file", got)
+	}
+	if got := prices.Cost("openai", "gpt-5", time.Now(), one); got.Amount != 7e6 {
+		t.Errorf("cost %+v, want the operator's price in place of the shipped one", got)
+	}
+	tel, err := telemetry.Setup(t.Context(), telemetry.Options{Service: service, LogWriter: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := newKeyring(t.Context(), cfg, tel, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := keys.Resolve(keyring.Scope{}, "local"); err != nil || key.Key.Reveal() != "sk-local" {
+		t.Errorf("key beside the file: %v", err)
+	}
+
+	for text, want := range map[string]string{
+		"providers: [{name: x, dialect: klingon, base_url: https://x}]": "provider x: dialect",
+		"providers: [{name: x, dialect: openai, base_url: x}]":          "base_url",
+	} {
+		cfg.ExtraProvidersFile = write("bad.yaml", text)
+		policy, err := readPolicy(cfg)
+		if err == nil {
+			_, err = newProviders(cfg, policy)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+	cfg.ExtraProvidersFile = write("half.yaml", "providers: [{name: x, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1}]}]")
+	if policy, err = readPolicy(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readPrices(cfg, policy); err == nil || !strings.Contains(err.Error(), "x/m") {
+		t.Errorf("half a price: %v, want an error that names the model", err)
+	}
+	cfg.ExtraProvidersFile = filepath.Join(dir, "absent.yaml")
+	if _, err := readPolicy(cfg); err == nil {
+		t.Error("a file that is not there passes")
+	}
+}
