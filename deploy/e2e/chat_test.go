@@ -122,116 +122,131 @@ var dialects = []vendor{
 	addVendor(vendor{name: "plain-anthropic", dialect: "anthropic", model: "plain-anthropic"}),
 }
 
-// eachDialect runs a test against a vendor of each wire dialect, whole and streamed.
-func eachDialect(t *testing.T, test func(t *testing.T, h *house, v vendor, complete func(t *testing.T, body object) completion)) {
+// A dialectCase is a way to be served: a vendor of one wire dialect, whole or streamed.
+type dialectCase struct {
+	vendor
+
+	title  string
+	stream bool
+	ai     client
+}
+
+// eachDialect lists all of them for a customer.
+func eachDialect(ai client) (all []dialectCase) {
+	for _, v := range dialects {
+		all = append(all, dialectCase{v, v.dialect, false, ai}, dialectCase{v, v.dialect + " streamed", true, ai})
+	}
+	return all
+}
+
+// complete asks and takes in the answer, however it comes.
+func (d dialectCase) complete(t *testing.T, body object) completion {
 	t.Helper()
+	if !d.stream {
+		var c completion
+		d.ai.post(t, chatRoute, body).into(t, http.StatusOK, &c)
+		return c
+	}
+	all := d.ai.stream(t, chatRoute, body.with(streamed)).read(t)
+	if !all.done || all.failed != nil {
+		t.Fatalf("the stream ended with done %v, error %+v", all.done, all.failed)
+	}
+	return all.completion
+}
+
+func TestChatUsageAndCost(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	ai := h.customer(t, unique("org"), "ai", "read")
-	for _, v := range dialects {
-		t.Run(v.dialect, func(t *testing.T) {
-			test(t, h, v, func(t *testing.T, body object) completion {
-				t.Helper()
-				var c completion
-				ai.post(t, chatRoute, body).into(t, http.StatusOK, &c)
-				return c
+	for _, d := range eachDialect(h.customer(t, unique("org"), "ai", "read")) {
+		t.Run(d.title, func(t *testing.T) {
+			text := unique("count")
+			h.script(t, stack.FakeProvider, rule{
+				Match: object{"path": d.callPath(), "body": text}, Times: 1,
+				Action: object{"answer": object{"text": "counted exactly", "usage": object{"input": 1000, "cache_read": 200, "output": 50}}},
 			})
-		})
-		t.Run(v.dialect+" streamed", func(t *testing.T) {
-			test(t, h, v, func(t *testing.T, body object) completion {
-				t.Helper()
-				body["stream"] = true
-				all := ai.stream(t, chatRoute, body).read(t)
-				if !all.done || all.failed != nil {
-					t.Fatalf("the stream ended with done %v, error %+v", all.done, all.failed)
-				}
-				return all.completion
-			})
+			c := d.complete(t, ask(d.model, text, object{"optimization_goal": "cost"}))
+			if c.Content != "counted exactly" || c.FinishReason != "stop" || len(c.ToolCalls) != 0 {
+				t.Errorf("answer %+v", c)
+			}
+			// Without a price of their own, cached tokens cost what others do.
+			if want := cents(1200, 50); math.Abs(c.Usage.CostCents-want) > 1e-9 {
+				t.Errorf("cost %v cents, want %v", c.Usage.CostCents, want)
+			}
+			want := &usage{
+				PromptTokens: 1200, CompletionTokens: 50, CostCents: c.Usage.CostCents,
+				ProviderUsed: d.name, RequestedProvider: c.Usage.RequestedProvider, RequestedGoal: "cost",
+			}
+			if diff := cmp.Diff(want, c.Usage); diff != "" {
+				t.Errorf("usage (-want +got):\n%s", diff)
+			}
+			if r := c.Usage.RequestedProvider; r != "" && r != d.name {
+				t.Errorf("requested_provider %q", r)
+			}
 		})
 	}
 }
 
-func TestChatUsageAndCost(t *testing.T) {
-	eachDialect(t, func(t *testing.T, h *house, v vendor, complete func(*testing.T, object) completion) {
-		text := unique("count")
-		h.script(t, stack.FakeProvider, rule{
-			Match: object{"path": v.callPath(), "body": text}, Times: 1,
-			Action: object{"answer": object{"text": "counted exactly", "usage": object{"input": 1000, "cache_read": 200, "output": 50}}},
-		})
-		c := complete(t, ask(v.model, text, object{"optimization_goal": "cost"}))
-		if c.Content != "counted exactly" || c.FinishReason != "stop" || len(c.ToolCalls) != 0 {
-			t.Errorf("answer %+v", c)
-		}
-		// Without a price of their own, cached tokens cost what others do.
-		if want := cents(1200, 50); math.Abs(c.Usage.CostCents-want) > 1e-9 {
-			t.Errorf("cost %v cents, want %v", c.Usage.CostCents, want)
-		}
-		want := &usage{
-			PromptTokens: 1200, CompletionTokens: 50, CostCents: c.Usage.CostCents,
-			ProviderUsed: v.name, RequestedProvider: c.Usage.RequestedProvider, RequestedGoal: "cost",
-		}
-		if diff := cmp.Diff(want, c.Usage); diff != "" {
-			t.Errorf("usage (-want +got):\n%s", diff)
-		}
-		if r := c.Usage.RequestedProvider; r != "" && r != v.name {
-			t.Errorf("requested_provider %q", r)
-		}
-	})
-}
-
 func TestChatSendsTheVendorsKey(t *testing.T) {
-	eachDialect(t, func(t *testing.T, h *house, v vendor, complete func(*testing.T, object) completion) {
-		text := unique("key")
-		if c := complete(t, ask(v.model, text)); c.Content != "You said: "+text {
-			t.Errorf("answer %q", c.Content)
-		}
-		name, want := "Authorization", "Bearer "+hashed(v.key())
-		if v.dialect == "anthropic" {
-			name, want = "X-Api-Key", hashed(v.key())
-		}
-		for _, call := range h.vendorCalls(t, v) {
-			if strings.Contains(call.Body, text) {
-				if got := call.Headers.Get(name); got != want {
-					t.Errorf("%s: %q, want %q", name, got, want)
-				}
-				return
+	t.Parallel()
+	h := use(t)
+	for _, d := range eachDialect(h.customer(t, unique("org"), "ai", "read")) {
+		t.Run(d.title, func(t *testing.T) {
+			text := unique("key")
+			if c := d.complete(t, ask(d.model, text)); c.Content != "You said: "+text {
+				t.Errorf("answer %q", c.Content)
 			}
-		}
-		t.Error("the vendor has no call")
-	})
+			name, want := "Authorization", "Bearer "+hashed(d.key())
+			if d.dialect == "anthropic" {
+				name, want = "X-Api-Key", hashed(d.key())
+			}
+			for _, call := range h.vendorCalls(t, d.vendor) {
+				if strings.Contains(call.Body, text) {
+					if got := call.Headers.Get(name); got != want {
+						t.Errorf("%s: %q, want %q", name, got, want)
+					}
+					return
+				}
+			}
+			t.Error("the vendor has no call")
+		})
+	}
 }
 
 func TestChatTools(t *testing.T) {
+	t.Parallel()
+	h := use(t)
 	weather := object{"tools": []object{{"type": "function", "function": object{
 		"name": "weather", "description": "of a city",
 		"parameters": object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []string{"city"}},
 	}}}}
 	// Neither the order of keys nor a large number may change on the way.
 	const arguments = `{"z":12345678901234567890,"city":"Bern & Basel","a":[1,2.50]}`
-	eachDialect(t, func(t *testing.T, h *house, v vendor, complete func(*testing.T, object) completion) {
-		text := unique("weather")
-		h.script(t, stack.FakeProvider, rule{
-			Match: object{"path": v.callPath(), "body": text}, Times: 1,
-			Action: object{"answer": object{"tool_calls": []object{{"name": "weather", "arguments": json.RawMessage(arguments)}}}},
-		})
-		c := complete(t, ask(v.model, text, weather))
-		if len(c.ToolCalls) != 1 || c.FinishReason != "tool_calls" || c.Content != "" {
-			t.Fatalf("answer %+v, want one tool call", c)
-		}
-		call := c.ToolCalls[0]
-		if call.ID == "" || call.Function.Name != "weather" || call.Function.Arguments != arguments {
-			t.Fatalf("tool call %+v, want weather of %s", call, arguments)
-		}
+	for _, d := range eachDialect(h.customer(t, unique("org"), "ai", "read")) {
+		t.Run(d.title, func(t *testing.T) {
+			text := unique("weather")
+			h.script(t, stack.FakeProvider, rule{
+				Match: object{"path": d.callPath(), "body": text}, Times: 1,
+				Action: object{"answer": object{"tool_calls": []object{{"name": "weather", "arguments": json.RawMessage(arguments)}}}},
+			})
+			c := d.complete(t, ask(d.model, text, weather))
+			if len(c.ToolCalls) != 1 || c.FinishReason != "tool_calls" || c.Content != "" {
+				t.Fatalf("answer %+v, want one tool call", c)
+			}
+			call := c.ToolCalls[0]
+			if call.ID == "" || call.Function.Name != "weather" || call.Function.Arguments != arguments {
+				t.Fatalf("tool call %+v, want weather of %s", call, arguments)
+			}
 
-		turn := object{"role": "assistant", "content": nil, "tool_calls": []object{{
-			"id": call.ID, "type": "function", "function": object{"name": "weather", "arguments": call.Function.Arguments},
-		}}}
-		result := object{"role": "tool", "tool_call_id": call.ID, "content": "sunny"}
-		after := complete(t, ask(v.model, text, weather, object{"messages": append(say(text), turn, result)}))
-		if after.Content != "Tool said: sunny" || after.FinishReason != "stop" {
-			t.Errorf("after the tool's result: %+v", after)
-		}
-	})
+			turn := object{"role": "assistant", "content": nil, "tool_calls": []object{{
+				"id": call.ID, "type": "function", "function": object{"name": "weather", "arguments": call.Function.Arguments},
+			}}}
+			result := object{"role": "tool", "tool_call_id": call.ID, "content": "sunny"}
+			after := d.complete(t, ask(d.model, text, weather, object{"messages": append(say(text), turn, result)}))
+			if after.Content != "Tool said: sunny" || after.FinishReason != "stop" {
+				t.Errorf("after the tool's result: %+v", after)
+			}
+		})
+	}
 }
 
 func TestChatLocale(t *testing.T) {

@@ -34,10 +34,9 @@ var contracts = map[stack.Service]protoreflect.FullName{
 
 // operation is an HTTP operation of a contract.
 type operation struct {
-	method       string // full name of the gRPC method
-	verb, path   string
-	role         optionsv1.Role
-	organization string
+	method     string // full name of the gRPC method
+	verb, path string
+	role       optionsv1.Role
 }
 
 var pathParameter = regexp.MustCompile(`\{[^}]+\}`)
@@ -54,7 +53,7 @@ func operations(pkg protoreflect.FullName) (all []operation, services []string) 
 				rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
 				for _, r := range append(rule.GetAdditionalBindings(), rule) {
 					if verb, path := binding(r); path != "" {
-						all = append(all, operation{string(method.FullName()), verb, pathParameter.ReplaceAllString(path, "x"), role, ""})
+						all = append(all, operation{string(method.FullName()), verb, pathParameter.ReplaceAllString(path, "x"), role})
 					}
 				}
 			}
@@ -81,103 +80,118 @@ func binding(rule *annotations.HttpRule) (verb, path string) {
 	return "", ""
 }
 
-// eachContract runs a test for each capability service.
-func eachContract(t *testing.T, test func(t *testing.T, h *house, member stack.Service, all []operation, services []string)) {
-	t.Parallel()
-	h := use(t)
+// contract is what a capability service offers.
+type contract struct {
+	member     stack.Service
+	operations []operation
+	services   []string // of gRPC, by full name
+}
+
+func eachContract() (all []contract) {
 	for member, pkg := range contracts {
-		t.Run(string(member), func(t *testing.T) {
-			all, services := operations(pkg)
-			test(t, h, member, all, services)
-		})
+		operations, services := operations(pkg)
+		all = append(all, contract{member, operations, services})
 	}
+	return all
 }
 
 // Every operation refuses strangers, unless it is public, and whoever has not
 // its role. Nothing is carried out: the callers are refused before.
 func TestRoles(t *testing.T) {
-	eachContract(t, func(t *testing.T, h *house, member stack.Service, all []operation, _ []string) {
-		stranger := h.anonymous(member)
-		tokens := map[optionsv1.Role]client{
-			optionsv1.Role_ROLE_SERVICE: h.service(member, unique("org")),
-			optionsv1.Role_ROLE_SUPPORT: stranger.bearer(h.Secrets().Support).with("X-Organization-Id", unique("org")),
-		}
-		check := func(t *testing.T, a answer, status int, code string) {
-			t.Helper()
-			if member == stack.Notify {
-				a.refusedWith(t, status, "")
-				return
+	t.Parallel()
+	h := use(t)
+	for _, c := range eachContract() {
+		t.Run(string(c.member), func(t *testing.T) {
+			stranger := h.anonymous(c.member)
+			tokens := map[optionsv1.Role]client{
+				optionsv1.Role_ROLE_SERVICE: h.service(c.member, unique("org")),
+				optionsv1.Role_ROLE_SUPPORT: stranger.bearer(h.Secrets().Support).with("X-Organization-Id", unique("org")),
 			}
-			a.refused(t, status, code, "")
-		}
-		for _, o := range all {
-			t.Run(o.method, func(t *testing.T) {
-				if o.role == optionsv1.Role_ROLE_PUBLIC {
-					if a := stranger.do(t, o.verb, o.path, nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
-						t.Errorf("a public operation answered %d: %s", a.status, a.body)
-					}
+			check := func(t *testing.T, a answer, status int, code string) {
+				t.Helper()
+				if c.member == stack.Notify {
+					a.refusedWith(t, status, "")
 					return
 				}
-				a := stranger.do(t, o.verb, o.path, nil)
-				check(t, a, http.StatusUnauthorized, "unauthenticated")
-				if a.header.Get("WWW-Authenticate") == "" {
-					t.Error("401 without WWW-Authenticate")
-				}
-				check(t, stranger.bearer("nobody's").do(t, o.verb, o.path, nil), http.StatusUnauthorized, "unauthenticated")
-				for role, client := range tokens {
-					if role != o.role {
-						check(t, client.do(t, o.verb, o.path, nil), http.StatusForbidden, "forbidden")
+				a.refused(t, status, code, "")
+			}
+			for _, o := range c.operations {
+				t.Run(o.method, func(t *testing.T) {
+					if o.role == optionsv1.Role_ROLE_PUBLIC {
+						if a := stranger.do(t, o.verb, o.path, nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+							t.Errorf("a public operation answered %d: %s", a.status, a.body)
+						}
+						return
 					}
-				}
-			})
-		}
-	})
+					a := stranger.do(t, o.verb, o.path, nil)
+					check(t, a, http.StatusUnauthorized, "unauthenticated")
+					if a.header.Get("WWW-Authenticate") == "" {
+						t.Error("401 without WWW-Authenticate")
+					}
+					check(t, stranger.bearer("nobody's").do(t, o.verb, o.path, nil), http.StatusUnauthorized, "unauthenticated")
+					for role, client := range tokens {
+						if role != o.role {
+							check(t, client.do(t, o.verb, o.path, nil), http.StatusForbidden, "forbidden")
+						}
+					}
+				})
+			}
+		})
+	}
 }
 
 // What is not implemented says so in the form of every other error. An operator
 // may call everything; only what reads is called.
 func TestUnimplementedOperations(t *testing.T) {
-	eachContract(t, func(t *testing.T, h *house, member stack.Service, all []operation, _ []string) {
-		operator := h.operator(member).with("X-Organization-Id", unique("org"))
-		for _, o := range all {
-			if o.verb != http.MethodGet {
-				continue
-			}
-			t.Run(o.method, func(t *testing.T) {
-				a := operator.get(t, o.path)
-				switch {
-				case a.status == http.StatusNotImplemented && member == stack.Notify:
-					a.refusedWith(t, http.StatusNotImplemented, "")
-				case a.status == http.StatusNotImplemented:
-					a.refused(t, http.StatusNotImplemented, "not_implemented", "")
-				case a.status >= http.StatusInternalServerError:
-					t.Errorf("answered %d: %s", a.status, shorten(a.body))
+	t.Parallel()
+	h := use(t)
+	for _, c := range eachContract() {
+		t.Run(string(c.member), func(t *testing.T) {
+			operator := h.operator(c.member).with("X-Organization-Id", unique("org"))
+			for _, o := range c.operations {
+				if o.verb != http.MethodGet {
+					continue
 				}
-			})
-		}
-	})
+				t.Run(o.method, func(t *testing.T) {
+					a := operator.get(t, o.path)
+					switch {
+					case a.status == http.StatusNotImplemented && c.member == stack.Notify:
+						a.refusedWith(t, http.StatusNotImplemented, "")
+					case a.status == http.StatusNotImplemented:
+						a.refused(t, http.StatusNotImplemented, "not_implemented", "")
+					case a.status >= http.StatusInternalServerError:
+						t.Errorf("answered %d: %s", a.status, shorten(a.body))
+					}
+				})
+			}
+		})
+	}
 }
 
 func TestReflectionAndHealthOverGRPC(t *testing.T) {
-	eachContract(t, func(t *testing.T, h *house, member stack.Service, _ []operation, services []string) {
-		conn := h.grpc(t, member)
-		var listed []string
-		for _, name := range reflected(t, reflectionpb.NewServerReflectionClient(conn)) {
-			if strings.HasPrefix(name, "switchyard.") {
-				listed = append(listed, name)
+	t.Parallel()
+	h := use(t)
+	for _, c := range eachContract() {
+		t.Run(string(c.member), func(t *testing.T) {
+			conn := h.grpc(t, c.member)
+			var listed []string
+			for _, name := range reflected(t, reflectionpb.NewServerReflectionClient(conn)) {
+				if strings.HasPrefix(name, "switchyard.") {
+					listed = append(listed, name)
+				}
 			}
-		}
-		slices.Sort(listed)
-		if diff := cmp.Diff(services, listed); diff != "" {
-			t.Errorf("services by reflection (-contract +got):\n%s", diff)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		health, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
-		if err != nil || health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-			t.Errorf("health %v, %v", health, err)
-		}
-	})
+			slices.Sort(listed)
+			if diff := cmp.Diff(c.services, listed); diff != "" {
+				t.Errorf("services by reflection (-contract +got):\n%s", diff)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			health, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+			if err != nil || health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+				t.Errorf("health %v, %v", health, err)
+			}
+		})
+	}
 }
 
 // reflected lists services as grpcurl does, without a token.

@@ -47,6 +47,7 @@ func load(b *testing.B, url, body string, parallel int) {
 }
 
 func post(b *testing.B, client *http.Client, url, body string) {
+	b.Helper()
 	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		b.Error(err)
@@ -60,7 +61,7 @@ func post(b *testing.B, client *http.Client, url, body string) {
 		return
 	}
 	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 		b.Errorf("%d %v", resp.StatusCode, err)
 	}
 }

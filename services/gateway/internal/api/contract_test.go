@@ -107,8 +107,8 @@ func TestContractHasTheSpecifiedPaths(t *testing.T) {
 			paths = append(paths, route.Verb+" "+route.Path)
 		}
 	}
-	for _, want := range strings.Fields(strings.ReplaceAll(strings.TrimSpace(specified), " ", "|")) {
-		if want = strings.ReplaceAll(want, "|", " "); !slices.Contains(paths, want) {
+	for want := range strings.Lines(strings.TrimSpace(specified)) {
+		if want = strings.TrimSpace(want); !slices.Contains(paths, want) {
 			t.Errorf("the contract lacks %s", want)
 		}
 	}

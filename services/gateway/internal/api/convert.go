@@ -31,11 +31,11 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	}
 	organization, err := c.OrganizationOf(m.GetOrganizationId())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // It is the caller's answer as it is.
+		return nil, err
 	}
 	run, err := c.RunOf(m.GetRunId())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // It is the caller's answer as it is.
+		return nil, err
 	}
 	force, err := forceLocale(m)
 	if err != nil {

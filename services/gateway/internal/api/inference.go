@@ -70,13 +70,13 @@ func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStr
 		switch {
 		case errors.Is(err, io.EOF):
 			annotate(ctx, stream.Route(), stream.Report())
-			return out.Send(toLastChunk(stream, request.ID)) //nolint:wrapcheck // A status already.
+			return out.Send(toLastChunk(stream, request.ID))
 		case err != nil:
 			annotate(ctx, stream.Route(), stream.Report())
-			return err //nolint:wrapcheck // It is the caller's answer as it is.
+			return err
 		}
 		if err := out.Send(toChunk(event)); err != nil {
-			return err //nolint:wrapcheck // A status already.
+			return err
 		}
 	}
 }

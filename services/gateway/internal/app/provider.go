@@ -73,7 +73,7 @@ func readPrices(cfg *Config, p *routing.Policy) (*price.Table, error) {
 	}
 	for _, vendor := range p.Providers {
 		for _, model := range vendor.Models {
-			if model.Rates.IsZero() {
+			if model.IsZero() {
 				continue
 			}
 			row, err := price.NewRow(vendor.Name, model.Name, model.Rates)

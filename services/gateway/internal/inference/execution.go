@@ -42,7 +42,7 @@ func (e *Engine) begin(ctx context.Context, r *Request) (*execution, error) {
 	}
 	var err error
 	if x.plan, err = e.Planner.Plan(r.Route); err != nil {
-		return nil, err //nolint:wrapcheck // It is the caller's answer as it is.
+		return nil, err
 	}
 	if err := x.resolve(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (x *execution) resolve() error {
 		case errors.Is(err, keyring.ErrNoKey):
 			continue
 		case err != nil:
-			return err //nolint:wrapcheck // Internal as it is.
+			return err
 		}
 		x.candidates = append(x.candidates, candidate{planned, x.Providers[planned.Provider], credential})
 		if len(x.candidates) == maxAttempts || !x.request.Route.Substitution {
@@ -156,7 +156,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, x.Clocks.Answer*grace, errAnswer)
 		defer cancel()
 		answer, err = c.provider.Chat(ctx, c.credential, x.chat(c))
-		return err //nolint:wrapcheck // newFailure types it.
+		return err
 	})
 	if err != nil {
 		return nil, err

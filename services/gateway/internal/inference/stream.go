@@ -70,7 +70,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 		if upstream != nil {
 			_ = upstream.Close()
 		}
-		return err //nolint:wrapcheck // newFailure types it.
+		return err
 	}
 	s.x.metrics.first(ctx, c.Provider, time.Since(start))
 	s.upstream, s.cancel = upstream, cancel
@@ -91,7 +91,7 @@ func (s *Stream) hold(upstream provider.Stream) error {
 		case errors.Is(err, io.EOF):
 			return &provider.Error{Class: apierr.ClassTransient, Text: "the stream ended before it began"}
 		case err != nil:
-			return err //nolint:wrapcheck // newFailure types it.
+			return err
 		}
 		s.note(event)
 		if event.Content() {

@@ -82,7 +82,8 @@ func TestStreamUsage(t *testing.T) {
 		{
 			"reported so far, then cut off",
 			[]step{{event: provider.Event{Text: "abcd", Usage: &provider.Usage{Input: 9, Output: 1}}}, broken},
-			-1, ledger.StatePartial, ledger.OutcomeInterrupted, provider.Usage{Input: 9, Output: 1},
+			-1, ledger.StatePartial, ledger.OutcomeInterrupted,
+			provider.Usage{Input: 9, Output: 1},
 		},
 	}
 	for _, c := range cases {

@@ -94,13 +94,13 @@ func (k *Keyring) read(name string, of *key) (provider.Credential, error) {
 	switch {
 	case err != nil:
 		if of.found || !errors.Is(err, fs.ErrNotExist) {
-			k.log.Warn("fleet key can't be read", "provider", name, "error", err.Error()) //nolint:sloglint // No request is at fault.
+			k.log.Warn("fleet key can't be read", "provider", name, "error", err.Error())
 		}
 		of.stat, of.found = nil, false
 	case of.stat == nil || !same(of.stat, stat):
 		value, err := of.file.Read()
 		if err != nil {
-			k.log.Warn("fleet key can't be read", "provider", name, "error", err.Error()) //nolint:sloglint // No request is at fault.
+			k.log.Warn("fleet key can't be read", "provider", name, "error", err.Error())
 		}
 		of.stat, of.found = stat, err == nil
 		of.credential = provider.Credential{Key: value, Source: SourceFleet, Fingerprint: k.fingerprint(value)}

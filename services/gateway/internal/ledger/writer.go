@@ -158,7 +158,7 @@ func (w *Writer) append(ctx context.Context, batch []waiting) error {
 	for i, p := range batch {
 		entries[i] = p.entry
 	}
-	return w.store.Append(ctx, entries) //nolint:wrapcheck // Looked at, not passed on.
+	return w.store.Append(ctx, entries)
 }
 
 // separate finds the entry that the store refuses, so that it costs no other.

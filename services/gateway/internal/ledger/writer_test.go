@@ -65,61 +65,69 @@ func (m *memory) count() int {
 
 func entry(org string) Entry { return Entry{ID: uuid.New(), Organization: org} }
 
+// running is a writer over a store in memory.
+type running struct {
+	*Writer
+	t     *testing.T // of the bubble
+	store *memory
+	log   *bytes.Buffer
+}
+
 // run gives a test a running writer in a bubble of its own time.
-func run(t *testing.T, test func(t *testing.T, w *Writer, store *memory, log *bytes.Buffer)) {
+func run(t *testing.T, test func(r running)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store, log := &memory{rows: make(map[uuid.UUID]Entry), took: time.Millisecond}, &bytes.Buffer{}
-		w := NewWriter(store, slog.New(slog.NewJSONHandler(log, nil)))
+		r := running{t: t, store: &memory{rows: make(map[uuid.UUID]Entry), took: time.Millisecond}, log: &bytes.Buffer{}}
+		r.Writer = NewWriter(r.store, slog.New(slog.NewJSONHandler(r.log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = w.Run(ctx) })
-		test(t, w, store, log)
+		wg.Go(func() { _ = r.Run(ctx) })
+		test(r)
 		cancel()
 		wg.Wait()
 	})
 }
 
 func TestCommitGroups(t *testing.T) {
-	run(t, func(t *testing.T, w *Writer, store *memory, _ *bytes.Buffer) {
+	run(t, func(r running) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if err := w.Commit(t.Context(), entry("acme")); err != nil {
-					t.Error(err)
+				if err := r.Commit(r.t.Context(), entry("acme")); err != nil {
+					r.t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		if store.count() != 50 || len(store.batches) > 3 {
-			t.Errorf("%d rows in batches %v, want 50 in few", store.count(), store.batches)
+		if r.store.count() != 50 || len(r.store.batches) > 3 {
+			r.t.Errorf("%d rows in batches %v, want 50 in few", r.store.count(), r.store.batches)
 		}
 	})
 }
 
 func TestStoreAway(t *testing.T) {
-	run(t, func(t *testing.T, w *Writer, store *memory, log *bytes.Buffer) {
-		store.set(true)
-		if err := w.Commit(t.Context(), entry("acme")); !errors.Is(err, ErrPending) {
-			t.Errorf("commit: %v, want ErrPending", err)
+	run(t, func(r running) {
+		r.store.set(true)
+		if err := r.Commit(r.t.Context(), entry("acme")); !errors.Is(err, ErrPending) {
+			r.t.Errorf("commit: %v, want ErrPending", err)
 		}
-		if err := w.Ready(t.Context()); !errors.Is(err, ErrAway) {
-			t.Errorf("ready: %v, want ErrAway", err)
+		if err := r.Ready(r.t.Context()); !errors.Is(err, ErrAway) {
+			r.t.Errorf("ready: %v, want ErrAway", err)
 		}
-		if text := log.String(); !strings.Contains(text, "ledger_row_pending") || !strings.Contains(text, `"organization_id":"acme"`) {
-			t.Errorf("log %s, want the whole entry", text)
+		if text := r.log.String(); !strings.Contains(text, "ledger_row_pending") || !strings.Contains(text, `"organization_id":"acme"`) {
+			r.t.Errorf("log %s, want the whole entry", text)
 		}
-		store.set(false)
+		r.store.set(false)
 		time.Sleep(2 * maxPause)
-		if err := w.Ready(t.Context()); err != nil || store.count() != 1 {
-			t.Errorf("after the store is back: %v, %d rows, want one", err, store.count())
+		if err := r.Ready(r.t.Context()); err != nil || r.store.count() != 1 {
+			r.t.Errorf("after the store is back: %v, %d rows, want one", err, r.store.count())
 		}
 	})
 }
 
 func TestRefusedEntryCostsNoOther(t *testing.T) {
-	run(t, func(t *testing.T, w *Writer, store *memory, log *bytes.Buffer) {
-		store.refuse = "bad"
+	run(t, func(r running) {
+		r.store.refuse = "bad"
 		var wg sync.WaitGroup
 		for i := range 10 {
 			wg.Go(func() {
@@ -127,24 +135,24 @@ func TestRefusedEntryCostsNoOther(t *testing.T) {
 				if i == 5 {
 					org = "bad"
 				}
-				if err := w.Commit(t.Context(), entry(org)); (err != nil) != (org == "bad") {
-					t.Errorf("%s: %v", org, err)
+				if err := r.Commit(r.t.Context(), entry(org)); (err != nil) != (org == "bad") {
+					r.t.Errorf("%s: %v", org, err)
 				}
 			})
 		}
 		wg.Wait()
-		if store.count() != 9 || !strings.Contains(log.String(), "ledger_row_lost") || w.Ready(t.Context()) != nil {
-			t.Errorf("%d rows, log %s, want nine and one in the log", store.count(), log)
+		if r.store.count() != 9 || !strings.Contains(r.log.String(), "ledger_row_lost") || r.Ready(r.t.Context()) != nil {
+			r.t.Errorf("%d rows, log %s, want nine and one in the log", r.store.count(), r.log)
 		}
 	})
 }
 
 func TestCallerWhoLeavesIsBilled(t *testing.T) {
-	run(t, func(t *testing.T, w *Writer, store *memory, _ *bytes.Buffer) {
-		ctx, cancel := context.WithCancel(t.Context())
+	run(t, func(r running) {
+		ctx, cancel := context.WithCancel(r.t.Context())
 		cancel()
-		if err := w.Commit(ctx, entry("acme")); err != nil || store.count() != 1 {
-			t.Errorf("commit: %v, %d rows, want one", err, store.count())
+		if err := r.Commit(ctx, entry("acme")); err != nil || r.store.count() != 1 {
+			r.t.Errorf("commit: %v, %d rows, want one", err, r.store.count())
 		}
 	})
 }

@@ -156,7 +156,7 @@ func strict(text []byte, into any) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return err //nolint:wrapcheck // The caller names the file.
+		return err
 	}
 	return nil
 }
