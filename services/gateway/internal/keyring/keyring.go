@@ -56,6 +56,7 @@ type key struct {
 	stat       fs.FileInfo
 	credential provider.Credential
 	found      bool
+	warned     bool // of the failure that lasts
 }
 
 // New returns the keyring of providers by name, each with its key file or "".
@@ -91,20 +92,24 @@ func (k *Keyring) read(name string, of *key) (provider.Credential, error) {
 	stat, err := os.Stat(string(of.file))
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	switch {
-	case err != nil:
-		if of.found || !errors.Is(err, fs.ErrNotExist) {
-			k.log.Warn("fleet key can't be read", "provider", name, "error", err.Error())
-		}
-		of.stat, of.found = nil, false
-	case of.stat == nil || !same(of.stat, stat):
-		value, err := of.file.Read()
-		if err != nil {
-			k.log.Warn("fleet key can't be read", "provider", name, "error", err.Error())
-		}
-		of.stat, of.found = stat, err == nil
-		of.credential = provider.Credential{Key: value, Source: SourceFleet, Fingerprint: k.fingerprint(value)}
+	if err == nil && of.stat != nil && same(of.stat, stat) {
+		return of.use()
 	}
+	had := of.found
+	var value secret.Value
+	if err == nil {
+		value, err = of.file.Read()
+	}
+	of.stat, of.found = stat, err == nil
+	of.credential = provider.Credential{Key: value, Source: SourceFleet, Fingerprint: k.fingerprint(value)}
+	if never := errors.Is(err, fs.ErrNotExist) && !had; err != nil && !never && !of.warned {
+		k.log.Warn("fleet key can't be read", "provider", name, "error", err.Error())
+	}
+	of.warned = err != nil
+	return of.use()
+}
+
+func (of *key) use() (provider.Credential, error) {
 	if !of.found {
 		return provider.Credential{}, ErrNoKey
 	}

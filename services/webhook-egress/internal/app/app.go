@@ -187,11 +187,15 @@ func (p *parts) startServers(ctx context.Context) error {
 			return err
 		}
 	}
+	secure, err := p.cfg.TLS.Config()
+	if err != nil {
+		return err
+	}
 	server, err := rpc.New(rpc.Options{
 		Log: p.telemetry.Log, Tracer: p.tracer, Meter: p.meter, Tokens: tokens,
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: apierr.NewDocument,
-		MaxBody:   maxBody, UnaryTimeout: unaryTimeout,
+		MaxBody:   maxBody, UnaryTimeout: unaryTimeout, TLS: secure,
 	})
 	if err != nil {
 		return err

@@ -29,6 +29,8 @@ type Config struct {
 	AuthDisabled      bool        `env:"AUTH_DISABLED" envDefault:"false" doc:"take every caller for an operator; only with both faces on loopback"`
 	LogLevel          slog.Level  `env:"LOG_LEVEL" envDefault:"info" doc:"lowest level that is logged: debug, info, warn, error"`
 
+	TLS rpc.TLS `envPrefix:"TLS_"`
+
 	OrgSecretsDir       string      `env:"ORG_SECRETS_DIR" doc:"directory with one file of signing secrets per organization, named by its percent-encoded id; a line each, the current one first"`
 	DefaultSecretFile   secret.File `env:"DEFAULT_SECRET_FILE" doc:"file with the signing secrets of organizations that have no file of their own"`
 	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt custom headers which carry a credential; without it those are refused"`

@@ -127,7 +127,11 @@ func (m *Member) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.left = true
-	if err := m.store.Leave(ctx, m.id); err != nil {
+	err := m.store.Leave(ctx, m.id)
+	if err != nil { // A pooled connection may have died with an earlier Postgres; the next one is new.
+		err = m.store.Leave(ctx, m.id)
+	}
+	if err != nil {
 		return fmt.Errorf("leave replicas: %w", err)
 	}
 	return nil

@@ -180,12 +180,13 @@ type Attempt struct {
 	RemoteIp *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=remote_ip,json=remoteIp,proto3" json:"remote_ip,omitempty"`
 	// HTTP status; null when there was no answer.
 	ResponseCode *wrapperspb.Int32Value `protobuf:"bytes,7,opt,name=response_code,json=responseCode,proto3" json:"response_code,omitempty"`
-	// Start of the answer's body, at most 8 KiB of UTF-8, secrets redacted; empty when there was none.
+	// Start of the answer's body, at most 1 KiB of UTF-8, secrets redacted; empty when there was none.
 	ResponseBody string `protobuf:"bytes,8,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
 	// True when the body was longer than what is kept.
 	ResponseTruncated bool `protobuf:"varint,9,opt,name=response_truncated,json=responseTruncated,proto3" json:"response_truncated,omitempty"`
-	// Short code of the failure (as `dns`, `connect`, `tls`, `timeout`, `reset`,
-	// `target_not_allowed`, `redirect`, `http_status`); null when delivered.
+	// Short code of the failure (`dns_error`, `connect_failed`, `connection_reset`,
+	// `tls_failed`, `timeout`, `target_not_allowed`, `invalid_response`, `http_3xx`,
+	// `http_4xx`, `http_5xx`, `sealed_headers_unreadable`); null when delivered.
 	Error *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
 	// Retry-After as the target sent it; null when it sent none.
 	RetryAfter *wrapperspb.StringValue `protobuf:"bytes,11,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`

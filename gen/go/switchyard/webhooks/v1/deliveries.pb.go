@@ -523,7 +523,7 @@ type DeliveryRecord struct {
 	// HTTP status of the last attempt; null when there was no answer.
 	LastResponseCode *wrapperspb.Int32Value `protobuf:"bytes,9,opt,name=last_response_code,json=lastResponseCode,proto3" json:"last_response_code,omitempty"`
 	// Short code of what last went wrong, or of what the delivery waits for (as
-	// `breaker_open`, `endpoint_paused`, `secret_missing`); null when nothing did.
+	// `breaker_open`, `endpoint_paused`, `signing_secret_missing`); null when nothing did.
 	LastError *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Subscription that a fanned delivery came from; null for a direct enqueue.
 	EndpointId *wrapperspb.StringValue `protobuf:"bytes,11,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`

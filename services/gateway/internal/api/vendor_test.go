@@ -1,0 +1,105 @@
+package api_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// vendor is a fake of both dialects; the model says how it behaves.
+type vendor struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	requests []string
+	left     chan struct{} // a caller of "endless" left
+}
+
+func newVendor(tb testing.TB) *vendor {
+	tb.Helper()
+	v := &vendor{left: make(chan struct{}, 1)}
+	v.Server = httptest.NewServer(http.HandlerFunc(v.serve))
+	tb.Cleanup(v.Close)
+	return v
+}
+
+func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var request struct {
+		Model  string `json:"model"`
+		Stream bool   `json:"stream"`
+	}
+	_ = json.Unmarshal(body, &request)
+	v.mu.Lock()
+	v.requests = append(v.requests, string(body))
+	v.mu.Unlock()
+	say := func(status int, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+	stream := func(chunks ...string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, chunk := range chunks {
+			_, _ = io.WriteString(w, "data: "+chunk+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+	const hello = `{"choices":[{"delta":{"content":"hello"}}]}`
+	const finish = `{"choices":[{"delta":{},"finish_reason":"stop"}]}`
+	switch model := request.Model; {
+	case model == "spare" && request.Stream:
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"type":"message_start","message":{"usage":{"input_tokens":4,"output_tokens":1}}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"from spare"}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}
+
+data: {"type":"message_stop"}
+
+`)
+	case model == "spare":
+		say(200, `{"type":"message","content":[{"type":"text","text":"from spare"}],"stop_reason":"end_turn","usage":{"input_tokens":4,"output_tokens":2}}`)
+	case model == "down":
+		say(500, `{"error":{"message":"down; you sent `+r.Header.Get("Authorization")+`","type":"server_error"}}`)
+	case model == "long":
+		say(400, `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`)
+	case model == "busy":
+		w.Header().Set("Retry-After", "9")
+		say(429, `{"error":{"message":"slow down","type":"rate_limit_error"}}`)
+	case model == "late-error":
+		stream(`{"choices":[{"delta":{"role":"assistant"}}]}`, `{"error":{"message":"overloaded","type":"server_error"}}`)
+	case model == "cut":
+		stream(hello, `{"error":{"message":"gave up on `+r.Header.Get("Authorization")+`","type":"server_error"}}`)
+	case model == "endless":
+		stream(hello)
+		<-r.Context().Done()
+		v.left <- struct{}{}
+	case model == "tools" && request.Stream:
+		stream(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}}]}`,
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}`,
+			`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}`, "[DONE]")
+	case model == "tools":
+		say(200, `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"},"extra_content":{"google":{"thought_signature":"s"}}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":10,"completion_tokens":2}}`)
+	case request.Stream:
+		stream(hello, `{"choices":[{"delta":{"content":" <there> &"}}]}`, finish,
+			`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}`, "[DONE]")
+	default:
+		say(200, `{"choices":[{"message":{"content":"hello <there> &"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`)
+	}
+}
+
+func (v *vendor) last() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.requests) == 0 {
+		return ""
+	}
+	return v.requests[len(v.requests)-1]
+}
+
