@@ -116,7 +116,7 @@ func open(ctx context.Context, name string, more settings) (*house, error) {
 			stack.Gateway:       append(h.gatewaySettings(), more[stack.Gateway]...),
 			stack.WebhookEgress: append(h.webhookSettings(), more[stack.WebhookEgress]...),
 			stack.Notify:        more[stack.Notify],
-			stack.Edge:          append([]string{"EDGE_SPOOL_DIR=" + filepath.Join(root, "spool")}, more[stack.Edge]...),
+			stack.Edge:          more[stack.Edge],
 		},
 	})
 	if err != nil {

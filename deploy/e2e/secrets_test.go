@@ -205,7 +205,10 @@ func TestDeliveryWithACredential(t *testing.T) {
 	if d := ended(t, webhooks, got.ID); d.Status != "delivered" {
 		t.Fatalf("record %+v", d)
 	}
-	attempts(t, webhooks, got.ID) // whose record of the answer is searched, too
+	made := webhooks.get(t, deliveryPath+"/"+got.ID+"/attempts").want(t, http.StatusOK)
+	if bytes.Contains(made.body, []byte(token)) {
+		t.Errorf("the record of the attempt repeats the token: %s", made.body)
+	}
 	if arrived := to.arrivals(t); arrived[0].Headers.Get("Authorization") != "Bearer "+hashed(token) {
 		t.Errorf("Authorization: %q", arrived[0].Headers.Get("Authorization"))
 	}

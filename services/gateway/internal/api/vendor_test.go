@@ -102,4 +102,3 @@ func (v *vendor) last() string {
 	}
 	return v.requests[len(v.requests)-1]
 }
-

@@ -71,7 +71,7 @@ func scrub(text string, key secret.Value) string {
 	if key.IsZero() {
 		return text
 	}
-	return text
+	return strings.ReplaceAll(text, key.Reveal(), key.String())
 }
 
 // describe is what a caller reads of a failure.
