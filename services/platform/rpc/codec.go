@@ -60,12 +60,15 @@ func (c *codec) Unmarshal(data []byte, v any) error {
 	if err := checkObject(data); err != nil {
 		return err
 	}
-	if desc := m.ProtoReflect().Descriptor(); c.holdsRaw(desc) {
-		data = c.rewrite(nil, data, desc, enclose)
+	desc, text := m.ProtoReflect().Descriptor(), data
+	if c.holdsRaw(desc) {
+		text = c.rewrite(nil, data, desc, enclose)
 	}
-	if err := (protojson.UnmarshalOptions{}).Unmarshal(data, m); err != nil {
-		text := protoPrefix.ReplaceAllString(err.Error(), "")
-		return errors.New("body: " + fieldName.ReplaceAllStringFunc(text, jsonName))
+	if err := (protojson.UnmarshalOptions{}).Unmarshal(text, m); err != nil {
+		if found := c.mismatch(gjson.ParseBytes(data), desc, ""); found != "" {
+			return errors.New(found)
+		}
+		return errors.New("body: " + protoPrefix.ReplaceAllString(err.Error(), ""))
 	}
 	return nil
 }
@@ -73,10 +76,6 @@ func (c *codec) Unmarshal(data []byte, v any) error {
 // protoPrefix is what protojson puts before its texts, with a space or a
 // no-break space, plus a position that raw JSON may have moved.
 var protoPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):\s*)?`)
-
-// fieldName finds the name of the field in protojson's texts, which say
-// "webhookUrl" of a field that the contract shows as webhook_url.
-var fieldName = regexp.MustCompile(`field [A-Za-z0-9_]+`)
 
 func checkObject(data []byte) error {
 	if !json.Valid(data) {
@@ -118,21 +117,29 @@ func (c *codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// holdsRaw tells whether a message, or one inside it, has a raw_json field.
+// holdsRaw tells whether a message, or one inside it, has a raw_json field. Only
+// whole answers are kept: another call may be asking at the same time.
 func (c *codec) holdsRaw(desc protoreflect.MessageDescriptor) bool {
 	if known, ok := c.raw.Load(desc.FullName()); ok {
 		return known == true
 	}
-	c.raw.Store(desc.FullName(), false) // A recursive message asks again while it is being looked at.
-	found := false
-	for i := range desc.Fields().Len() {
-		field := desc.Fields().Get(i)
-		if c.isRaw(field) || (field.Message() != nil && !field.IsMap() && c.holdsRaw(field.Message())) {
-			found = true
-		}
-	}
+	found := c.findRaw(desc, make(map[protoreflect.FullName]bool))
 	c.raw.Store(desc.FullName(), found)
 	return found
+}
+
+func (c *codec) findRaw(desc protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
+	if seen[desc.FullName()] {
+		return false
+	}
+	seen[desc.FullName()] = true
+	for i := range desc.Fields().Len() {
+		field := desc.Fields().Get(i)
+		if c.isRaw(field) || (field.Message() != nil && !field.IsMap() && c.findRaw(field.Message(), seen)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *codec) isRaw(field protoreflect.FieldDescriptor) bool {

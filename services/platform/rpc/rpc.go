@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/services/platform/apierr"
@@ -135,6 +137,16 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	if err != nil {
 		s.errs = append(s.errs, fmt.Errorf("rpc: handler of %s %s: %w", verb, pattern, err))
 	}
+}
+
+// Decode reads the body of a handler's request into m and applies the contract's
+// rules, as transcoding does: names as in the contract, no unknown field, free
+// JSON byte for byte.
+func (s *Server) Decode(r *http.Request, m proto.Message) error {
+	if err := s.codec.NewDecoder(r.Body).Decode(m); err != nil && !errors.Is(err, io.EOF) {
+		return apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, err.Error())
+	}
+	return Validate(m)
 }
 
 // HandleOpen mounts a plain handler outside the chain and without a caller:

@@ -169,10 +169,14 @@ func TestRefusalsOfTheJSONFace(t *testing.T) {
 		"no token":             {"POST", "/v1/echo/ann", "", `{`, 401, "unauthenticated", "service token is required"},
 		"wrong token":          {"POST", "/v1/echo/ann", "nope", `{}`, 401, "unauthenticated", "not valid"},
 		"wrong role":           {"POST", "/v1/admin", "svc", `{}`, 403, "forbidden", "needs the role operator"},
-		"unknown field":        {"POST", "/v1/echo/ann", "svc", `{"nope":1}`, 400, "invalid_request", `unknown field "nope"`},
+		"unknown field":        {"POST", "/v1/echo/ann", "svc", `{"nope":1}`, 400, "invalid_request", "nope: unknown field"},
 		"unknown parameter":    {"POST", "/v1/echo/ann?usr=x", "svc", `{}`, 400, "invalid_request", "usr: unknown query parameter"},
-		"wrong type, snake":    {"POST", "/v1/echo/ann", "svc", `{"userName":5}`, 400, "invalid_request", "field user_name"},
+		"wrong type, snake":    {"POST", "/v1/echo/ann", "svc", `{"userName":5}`, 400, "invalid_request", "user_name: must be a string"},
 		"wrong type":           {"POST", "/v1/echo/ann", "svc", `{"count":"x"}`, 400, "invalid_request", "count"},
+		"deep unknown field":   {"POST", "/v1/echo/ann", "svc", `{"items":[{"count":1},{"nope":1}]}`, 400, "invalid_request", "items[1].nope: unknown field"},
+		"not a list":           {"POST", "/v1/echo/ann", "svc", `{"items":{}}`, 400, "invalid_request", "items: must be an array"},
+		"not an integer":       {"POST", "/v1/echo/ann", "svc", `{"items":[{"count":1.5}]}`, 400, "invalid_request", "items[0].count: must be an integer"},
+		"named twice":          {"POST", "/v1/echo/ann", "svc", `{"count":1,"count":2}`, 400, "invalid_request", "count"},
 		"not JSON":             {"POST", "/v1/echo/ann", "svc", `{"count":`, 400, "invalid_request", "invalid JSON at byte"},
 		"not an object":        {"POST", "/v1/echo/ann", "svc", `[1]`, 400, "invalid_request", "must be a JSON object"},
 		"too large":            {"POST", "/v1/echo/ann", "svc", `{"user_name":"` + strings.Repeat("x", 5000) + `"}`, 413, "too_large", "4096 bytes"},
@@ -348,6 +352,23 @@ func TestRequestID(t *testing.T) {
 		if got := rpc.RequestID(given); (got == given) != kept || got == "" {
 			t.Errorf("RequestID(%q) = %q", given, got)
 		}
+	}
+}
+
+// The first calls of a fresh process must find out about raw JSON by themselves,
+// without reading each other's half-done answer.
+func TestRawJSONFromTheFirstCalls(t *testing.T) {
+	for range 200 {
+		codec := rpc.NewCodecForTest(echoContract.rawJSON)
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				if err := codec.Unmarshal([]byte(`{"items":[{"payload":{"a":1}}]}`), dynamicpb.NewMessage(echoContract.echo)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
 	}
 }
 

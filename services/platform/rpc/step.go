@@ -31,7 +31,8 @@ type observer struct {
 
 func newObserver(log *slog.Logger, tracer trace.Tracer, meter metric.Meter) (*observer, error) {
 	duration, err := meter.Float64Histogram("switchyard.rpc.duration",
-		metric.WithUnit("s"), metric.WithDescription("Duration of calls by method, face and HTTP status."))
+		metric.WithUnit("s"), metric.WithDescription("Duration of calls by method, face and HTTP status."),
+		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
 	if err != nil {
 		return nil, fmt.Errorf("duration histogram: %w", err)
 	}

@@ -42,16 +42,21 @@ func Validate(m any) error {
 	}
 }
 
-// plain says the commonest rule the way people do.
-func plain(reason string) string {
-	if strings.HasPrefix(reason, "value length must be at least 1 ") || reason == "value is required" {
-		return "is required"
-	}
-	if limit, ok := strings.CutPrefix(reason, "value length must be between 1 and "); ok {
-		return "is required, at most " + strings.ReplaceAll(strings.TrimSuffix(limit, ", inclusive"), "runes", "characters")
-	}
-	return reason
-}
+// required are the forms in which the generated rules say that something is
+// missing, or that its limits begin at one.
+var required = strings.NewReplacer(
+	"value length must be at least 1 runes", "is required",
+	"value length must be at least 1 bytes", "is required",
+	"value must contain at least 1 item(s)", "is required",
+	"value is required", "is required",
+	"value length must be between 1 and ", "is required, at most ",
+	"value must contain between 1 and ", "is required, at most ",
+	" runes, inclusive", " characters",
+	" items, inclusive", " items",
+)
+
+// plain says the commonest rules the way people do.
+func plain(reason string) string { return required.Replace(reason) }
 
 // jsonName turns the Go name of a generated field ("OrganizationId",
 // "Messages[0]") into its JSON name.

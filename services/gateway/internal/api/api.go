@@ -29,7 +29,7 @@ const pingEvery = 15 * time.Second
 
 // Register puts the contract's services on both faces of server.
 func Register(ctx context.Context, server *rpc.Server, engine Engine) error {
-	inferences := &inferenceServer{engine: engine}
+	inferences := &inferenceServer{engine: engine, decode: server.Decode}
 	register(server, inferences)
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)

@@ -266,19 +266,21 @@ func TestFacesRefuseTheSame(t *testing.T) {
 func TestBadJSON(t *testing.T) {
 	b := setup(t)
 	for body, text := range map[string]string{
-		``:                                      "body: is required",
+		``:                                      "messages: is required",
 		`{`:                                     "body: invalid JSON",
-		`[]`:                                    "body: must not be this array",
-		`{"a":1}`:                               `unknown field "a"`,
-		`{"byok":{"api_key":"` + canary + `"}}`: `unknown field "api_key"`,
-		`{"messages":[{"role":"user","contents":"x"}]}`: `unknown field "contents"`,
-		`{"max_tokens":"5"}`:                            "max_tokens: must not be this string",
-		`{"max_tokens":99999999999}`:                    "max_tokens: must not be this number",
-		`{"messages":{}}`:                               "messages: must not be this object",
-		`{"messages":[{"role":1}]}`:                     "messages.role: must not be this number",
-		`{"stream":"yes"}`:                              "stream: must not be this string",
-		`{"tools":[{"function":{"name":1}}]}`:           "tools.function.name: must not be this number",
-		`{} {}`:                                         "body: holds more than one",
+		`[]`:                                    "body: must be a JSON object",
+		`{"a":1}`:                               "a: unknown field",
+		`{"MODEL":"x"}`:                         "MODEL: unknown field",
+		`{"model":"x","model":"y"}`:             "body: duplicate field",
+		`{"byok":{"api_key":"` + canary + `"}}`: "byok.api_key: unknown field",
+		`{"messages":[{"role":"user","contents":"x"}]}`: "messages[0].contents: unknown field",
+		`{"max_tokens":true}`:                           "max_tokens: must be an integer",
+		`{"max_tokens":99999999999}`:                    "max_tokens: must be an integer from",
+		`{"messages":{}}`:                               "messages: must be an array",
+		`{"messages":[{"role":1}]}`:                     "messages[0].role: must be a string",
+		`{"stream":"yes"}`:                              "stream: must be true or false",
+		`{"tools":[{"function":{"name":1}}]}`:           "tools[0].function.name: must be a string",
+		`{} {}`:                                         "body: invalid JSON at byte 4",
 	} {
 		got := b.chat(t, body)
 		got.refused(t, 400, "invalid_request", text)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,7 +49,7 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	return &inference.Request{
 		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
 		Route: routing.Request{
-			Model: m.GetModel(), Provider: m.GetProvider(), Goal: routing.Goal(m.GetOptimizationGoal()),
+			Model: cmp.Or(m.GetModel(), routing.DefaultModel), Provider: m.GetProvider(), Goal: routing.Goal(m.GetOptimizationGoal()),
 			Substitution: m.AllowSubstitution == nil || m.GetAllowSubstitution(),
 		},
 		Byok: byokMode(m.GetByok()), Locale: m.GetLocale(), ForceLocale: force, Chat: *chat,

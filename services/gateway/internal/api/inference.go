@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/inference"
@@ -32,6 +33,8 @@ type inferenceServer struct {
 	gatewayv1.UnimplementedInferenceServiceServer
 
 	engine Engine
+	// decode reads a JSON body into a message of the contract and applies its rules.
+	decode func(r *http.Request, m proto.Message) error
 }
 
 // Chat answers over gRPC.
@@ -84,8 +87,8 @@ func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStr
 // serveChat answers on the JSON face, whole or as server-sent events.
 func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
-	m, err := decodeChat(r.Body)
-	if err != nil {
+	m := new(gatewayv1.LlmRequest)
+	if err := s.decode(r, m); err != nil {
 		return err
 	}
 	request, err := toRequest(ctx, m)

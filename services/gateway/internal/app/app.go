@@ -133,10 +133,14 @@ func newServer(cfg *Config, tel *telemetry.Telemetry) (*rpc.Server, error) {
 			return nil, err
 		}
 	}
+	secure, err := cfg.TLS.Config()
+	if err != nil {
+		return nil, err
+	}
 	return rpc.New(rpc.Options{
 		Log: tel.Log, Tracer: tel.TracerProvider.Tracer(service), Meter: tel.MeterProvider.Meter(service),
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: apierr.NewDocument, MaxBody: maxBody, UnaryTimeout: cfg.TotalTimeout + settleTime,
+		ErrorBody: apierr.NewDocument, MaxBody: maxBody, UnaryTimeout: cfg.TotalTimeout + settleTime, TLS: secure,
 	})
 }
 

@@ -26,6 +26,8 @@ type Config struct {
 	ServiceTokens string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
 	AuthDisabled  bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
 
+	TLS rpc.TLS `envPrefix:"TLS_"`
+
 	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); the shipped policy/policy.yaml when empty"`
 	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); the shipped policy/prices.yaml when empty"`
 	ExtraProvidersFile string      `env:"EXTRA_PROVIDERS_FILE" doc:"providers added to the policy's (YAML or JSON)"`

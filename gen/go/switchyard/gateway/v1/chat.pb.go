@@ -28,7 +28,8 @@ type LlmRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Model name, canonical or an alias of the catalog.
+	// Model name, canonical or an alias of the catalog. Absent, or `default`: the
+	// policy's default model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// The conversation, oldest first.
 	Messages []*ChatMessage `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
@@ -949,12 +950,11 @@ var File_switchyard_gateway_v1_chat_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xd9\v\n" +
+	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xd7\v\n" +
 	"\n" +
 	"LlmRequest\x121\n" +
-	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12 \n" +
-	"\x05model\x18\x02 \x01(\tB\n" +
-	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\x05model\x12K\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
+	"\x05model\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x12K\n" +
 	"\bmessages\x18\x03 \x03(\v2\".switchyard.gateway.v1.ChatMessageB\v\xfaB\b\x92\x01\x05\b\x01\x10\x80 R\bmessages\x12\x16\n" +
 	"\x06stream\x18\x04 \x01(\bR\x06stream\x12<\n" +
 	"\x05tools\x18\x05 \x03(\v2\x1b.switchyard.gateway.v1.ToolB\t\xfaB\x06\x92\x01\x03\x10\x80\x04R\x05tools\x12M\n" +

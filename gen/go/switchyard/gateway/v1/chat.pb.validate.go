@@ -68,10 +68,10 @@ func (m *LlmRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if l := utf8.RuneCountInString(m.GetModel()); l < 1 || l > 256 {
+	if utf8.RuneCountInString(m.GetModel()) > 256 {
 		err := LlmRequestValidationError{
 			field:  "Model",
-			reason: "value length must be between 1 and 256 runes, inclusive",
+			reason: "value length must be at most 256 runes",
 		}
 		if !all {
 			return err

@@ -38,7 +38,7 @@ const (
 // picks a credential, plans, tries the candidates in turn, meters and captures.
 //
 // Every method refuses a suspended organization, a run that may not go on and a
-// spent budget with 403, and answers 502 `all_providers_failed` when no
+// spent budget with 403, and answers 503 `all_providers_failed` when no
 // candidate could serve.
 type InferenceServiceClient interface {
 	// Chat answers a conversation. On the JSON face `stream: true` answers with
@@ -130,7 +130,7 @@ func (c *inferenceServiceClient) GenerateImages(ctx context.Context, in *ImagesR
 // picks a credential, plans, tries the candidates in turn, meters and captures.
 //
 // Every method refuses a suspended organization, a run that may not go on and a
-// spent budget with 403, and answers 502 `all_providers_failed` when no
+// spent budget with 403, and answers 503 `all_providers_failed` when no
 // candidate could serve.
 type InferenceServiceServer interface {
 	// Chat answers a conversation. On the JSON face `stream: true` answers with

@@ -322,7 +322,7 @@ func (x *ListUsageResponse) GetNextCursor() string {
 // UsageRecord is one row of the ledger. Its token buckets are disjoint.
 type UsageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Request that was billed; unique.
+	// Request that was billed, by the id that the caller was given; a caller may send the same id twice.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Tenant that is billed.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
