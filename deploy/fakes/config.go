@@ -67,7 +67,7 @@ func readSecrets(secret, file string) ([]string, error) {
 	if file == "" {
 		return secrets, nil
 	}
-	raw, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("--webhook-secret-file: %w", err)
 	}

@@ -281,7 +281,7 @@ func (p *Process) Tail(n int) string {
 const tailBytes = 16 << 10
 
 func readEnd(path string, from int64) (string, error) {
-	file, err := os.Open(path) //nolint:gosec // a log of the stack
+	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}

@@ -24,13 +24,13 @@ func own(state string) error {
 // lock makes sure that one stack at a time uses a state folder. The lock ends
 // with the process, however that ends.
 func lock(path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in the state folder
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the state folder: %w", err)
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(path) //nolint:gosec // likewise
+		holder, _ := os.ReadFile(path)
 		_ = file.Close()
 		return nil, fmt.Errorf("a stack is already running from this folder (process %s): stop it first", strings.TrimSpace(string(holder)))
 	}

@@ -116,7 +116,7 @@ var errNotInstalled = errors.New("no Postgres is installed")
 
 // dataMajor is the release that made a data folder, 0 when there is none.
 func dataMajor(data string) (int, error) {
-	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION")) //nolint:gosec // below the state
+	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}

@@ -46,7 +46,7 @@ func OpenSpool(dir string, limit int64) (*Spool, error) {
 		return nil, fmt.Errorf("spool folder: %w", err)
 	}
 	name := filepath.Join(dir, strings.ToLower(rand.Text())+suffix)
-	file, err := os.OpenFile(name+".new", os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600) //nolint:gosec // the operator names the folder.
+	file, err := os.OpenFile(name+".new", os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("spool file: %w", err)
 	}
@@ -165,7 +165,7 @@ func (s *Spool) Orphans() ([]*Spool, error) {
 	}
 	var orphans []*Spool
 	for _, name := range names {
-		file, err := os.OpenFile(name, os.O_RDWR, 0) //nolint:gosec // in the same folder.
+		file, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			continue // somebody else was faster
 		}

@@ -100,7 +100,7 @@ func CompareGolden(t *testing.T, path string, value any) {
 		}
 		return
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // The test names the file.
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("%v; -update writes it", err)
 	}

@@ -65,7 +65,7 @@ var (
 // golden reads testdata/<dir>/<name>.
 func golden(t *testing.T, dir, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", dir, name)) //nolint:gosec // The test names the file.
+	text, err := os.ReadFile(filepath.Join("testdata", dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
