@@ -143,9 +143,13 @@ func From(err error) *Error {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return New(KindTimeout, ReasonTimeout, "the request ran out of time").Wrap(err)
+		return timeout().Wrap(err)
 	case errors.Is(err, context.Canceled):
-		return New(KindCanceled, ReasonCancelled, "the request was cancelled").Wrap(err)
+		return cancelled().Wrap(err)
 	}
 	return Internal(err)
 }
+
+func timeout() *Error { return New(KindTimeout, ReasonTimeout, "the request ran out of time") }
+
+func cancelled() *Error { return New(KindCanceled, ReasonCancelled, "the request was cancelled") }

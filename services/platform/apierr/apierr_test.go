@@ -30,6 +30,9 @@ func TestFrom(t *testing.T) {
 		"a driver's":              {errors.New("pq: password authentication failed for user gateway"), 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
 		"a library's status":      {status.Error(codes.InvalidArgument, "bad JSON"), 400, apierr.ReasonInvalidRequest, "bad JSON"},
 		"a library's internal":    {status.Error(codes.Unknown, "secret text"), 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
+		"a peer that is away":     {status.Error(codes.Unavailable, "dial tcp 10.0.0.7:9102: refused"), 503, apierr.ReasonUnavailable, "a service that is needed for this is not available"},
+		"a vendor's refusal":      {fmt.Errorf("secret: %w", status.Error(codes.PermissionDenied, "denied on projects/p/secrets/s")), 500, apierr.ReasonInternal, "internal error; quote the request id to support"},
+		"a peer's clock":          {status.Error(codes.DeadlineExceeded, "received context error"), 504, apierr.ReasonTimeout, "the request ran out of time"},
 		"unimplemented":           {status.Error(codes.Unimplemented, "method X not implemented"), 501, apierr.ReasonNotImplemented, "method X not implemented"},
 		"a kind out of its table": {&apierr.Error{Kind: 99, Reason: "x", Text: "x"}, 500, "x", "x"},
 	}

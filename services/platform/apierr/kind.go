@@ -80,35 +80,3 @@ func kindOfStatus(status int) (Kind, bool) {
 	}
 	return KindInternal, false
 }
-
-// kindOfCode is the kind of a status that carries no details: one that a
-// library made (grpc itself, grpc-gateway), not a handler.
-func kindOfCode(code codes.Code) Kind {
-	switch code {
-	case codes.Canceled:
-		return KindCanceled
-	case codes.InvalidArgument, codes.OutOfRange:
-		return KindInvalid
-	case codes.DeadlineExceeded:
-		return KindTimeout
-	case codes.NotFound:
-		return KindNotFound
-	case codes.AlreadyExists, codes.Aborted:
-		return KindConflict
-	case codes.PermissionDenied:
-		return KindForbidden
-	case codes.ResourceExhausted:
-		return KindRateLimited
-	case codes.FailedPrecondition:
-		return KindUnprocessable
-	case codes.Unimplemented:
-		return KindNotImplemented
-	case codes.Unavailable:
-		return KindUnavailable
-	case codes.Unauthenticated:
-		return KindUnauthenticated
-	case codes.OK, codes.Unknown, codes.Internal, codes.DataLoss:
-		return KindInternal
-	}
-	return KindInternal
-}

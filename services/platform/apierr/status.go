@@ -45,29 +45,56 @@ func (e *Error) GRPCStatus() *status.Status {
 // err is no status.
 func fromStatus(err error) *Error {
 	st, ok := status.FromError(err)
-	if !ok || st.Code() == codes.OK {
+	switch {
+	case !ok || st.Code() == codes.OK:
 		return nil
-	}
-	kind := kindOfCode(st.Code())
-	e := &Error{Kind: kind, Reason: kind.traits().reason, Text: st.Message(), Cause: err}
-	if kind == KindInternal {
+	case st.Code() == codes.Internal:
 		return Internal(err)
 	}
+	if e := fromDetails(st); e != nil {
+		return e
+	}
+	return fromCode(st).Wrap(err)
+}
+
+// fromDetails gives back what GRPCStatus rendered, nil for any other status.
+func fromDetails(st *status.Status) *Error {
+	var e *Error
+	var wait time.Duration
 	for _, detail := range st.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			if d.GetDomain() != Domain {
-				continue
-			}
-			e.Reason, e.Class, e.Cause = Reason(d.GetReason()), Class(d.GetMetadata()[metaClass]), nil
-			if n, err := strconv.Atoi(d.GetMetadata()[metaStatus]); err == nil {
-				if k, ok := kindOfStatus(n); ok {
-					e.Kind = k
-				}
+			n, err := strconv.Atoi(d.GetMetadata()[metaStatus])
+			kind, known := kindOfStatus(n)
+			if d.GetDomain() == Domain && err == nil && known {
+				e = &Error{Kind: kind, Reason: Reason(d.GetReason()), Class: Class(d.GetMetadata()[metaClass]), Text: st.Message()}
 			}
 		case *errdetails.RetryInfo:
-			e.RetryAfter = d.GetRetryDelay().AsDuration().Truncate(time.Millisecond)
+			wait = d.GetRetryDelay().AsDuration().Truncate(time.Millisecond)
 		}
 	}
+	if e != nil {
+		e.RetryAfter = wait
+	}
 	return e
+}
+
+// fromCode reads a status that no service made: of grpc itself, of grpc-gateway,
+// or of a vendor's library. Only what speaks of the request keeps its text; the
+// others name addresses and resources, and refuse this service, not its caller.
+func fromCode(st *status.Status) *Error {
+	switch st.Code() {
+	case codes.InvalidArgument:
+		return New(KindInvalid, ReasonInvalidRequest, st.Message())
+	case codes.Unimplemented:
+		return New(KindNotImplemented, ReasonNotImplemented, st.Message())
+	case codes.Canceled:
+		return cancelled()
+	case codes.DeadlineExceeded:
+		return timeout()
+	case codes.Unavailable:
+		return New(KindUnavailable, ReasonUnavailable, "a service that is needed for this is not available")
+	default:
+		return Internal(nil)
+	}
 }

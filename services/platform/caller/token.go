@@ -24,6 +24,7 @@ import (
 type Tokens struct {
 	path    string
 	entries atomic.Pointer[map[[sha256.Size]byte]entry]
+	loaded  string // stamp of the file before it was first read
 }
 
 type entry struct {
@@ -39,6 +40,7 @@ type entry struct {
 //	    sha256: <64 hex digits of the token's SHA-256>
 func LoadTokens(path string) (*Tokens, error) {
 	t := &Tokens{path: path}
+	t.loaded = t.stamp()
 	if err := t.Reload(); err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ const watchEvery = 2 * time.Second
 func (t *Tokens) Watch(ctx context.Context, log *slog.Logger) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	seen := t.stamp()
+	seen := t.loaded
 	for {
 		select {
 		case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/grpc"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 )
 
@@ -129,8 +131,29 @@ func (t methodTable) byPattern(verb, pattern string) (string, bool) {
 	return method, ok
 }
 
+// checkURL refuses what percent-encoding can smuggle in and no store takes, and
+// query parameters that the method's request has no field for: a misspelt filter
+// must not widen an answer.
+func (t methodTable) checkURL(method string, u *url.URL) error {
+	query := u.Query()
+	if !isText(u.Path) {
+		return apierr.Invalid("path", "must be UTF-8 without a zero byte")
+	}
+	for name, values := range query {
+		if !isText(strings.Join(values, "")) {
+			return apierr.Invalid(name, "must be UTF-8 without a zero byte")
+		}
+	}
+	if name, unknown := t.unknownParameter(method, query); unknown {
+		return apierr.Invalid(name, "unknown query parameter")
+	}
+	return nil
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
 // unknownParameter finds a query parameter that the method's request has no
-// field for: a misspelt filter must not widen an answer.
+// field for.
 func (t methodTable) unknownParameter(method string, query url.Values) (string, bool) {
 	input, ok := t.inputs[method]
 	if !ok {

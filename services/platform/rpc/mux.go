@@ -81,8 +81,8 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			s.refuse(w, r, apierr.From(err))
 			return
 		}
-		if name, unknown := s.methods.unknownParameter(method, r.URL.Query()); unknown {
-			s.refuse(w, r, apierr.Invalid(name, "unknown query parameter"))
+		if err := s.methods.checkURL(method, r.URL); err != nil {
+			s.refuse(w, r, apierr.From(err))
 			return
 		}
 		if err := s.readBody(w, r); err != nil {

@@ -87,6 +87,7 @@ func New(options Options) (*Server, error) {
 		grpc.UnaryInterceptor(s.chain.unary(FaceGRPC)),
 		grpc.StreamInterceptor(s.chain.stream(FaceGRPC)),
 		grpc.MaxRecvMsgSize(options.MaxBody),
+		grpc.MaxHeaderListSize(headerBytes),
 	}
 	if options.TLS != nil {
 		serverOptions = append(serverOptions, grpc.Creds(credentials.NewTLS(options.TLS)))
@@ -94,6 +95,7 @@ func New(options Options) (*Server, error) {
 	s.grpc = grpc.NewServer(serverOptions...)
 	s.local = newLocal(s.chain.unary(FaceHTTP))
 	s.mux = s.newMux()
+	s.plain.Handle("/", s.mux)
 	reflection.Register(s.grpc)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	return s, nil
@@ -130,7 +132,12 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 			r.SetPathValue(name, value)
 		}
 		call := &Call{Method: method, Face: FaceHTTP, Header: r.Header.Get}
-		if err := s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(w, r.WithContext(ctx)) }); err != nil {
+		answer := &beginning{ResponseWriter: w}
+		err := s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(answer, r.WithContext(ctx)) })
+		switch {
+		case err != nil && answer.begun: // by a panic; nobody may take half an answer for a whole one
+			panic(http.ErrAbortHandler)
+		case err != nil:
 			s.writeError(w, r, apierr.From(err))
 		}
 	})
@@ -148,6 +155,29 @@ func (s *Server) Decode(r *http.Request, m proto.Message) error {
 	}
 	return Validate(m)
 }
+
+// beginning remembers whether an answer has begun. Controllers reach what is
+// below by Unwrap.
+type beginning struct {
+	http.ResponseWriter
+
+	begun bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (b *beginning) WriteHeader(status int) {
+	b.begun = true
+	b.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (b *beginning) Write(p []byte) (int, error) {
+	b.begun = true
+	return b.ResponseWriter.Write(p)
+}
+
+// Unwrap is what http.ResponseController looks for.
+func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // HandleOpen mounts a plain handler outside the chain and without a caller:
 // probes, metrics. pattern is net/http's.

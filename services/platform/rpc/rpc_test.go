@@ -62,16 +62,7 @@ type bench struct {
 func setup(t *testing.T, handle answer) *bench {
 	t.Helper()
 	b := &bench{log: &lockedBuffer{}}
-	var err error
-	b.server, err = rpc.New(rpc.Options{
-		Log: slog.New(slog.NewJSONHandler(b.log, nil)), Tracer: tracenoop.NewTracerProvider().Tracer(""),
-		Meter: metricnoop.NewMeterProvider().Meter(""), Tokens: tokens(t),
-		Role: echoContract.role, RawJSON: echoContract.rawJSON, ErrorBody: apierr.NewDocument,
-		MaxBody: 4096, UnaryTimeout: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.server = newServer(t, b.log)
 	b.server.RegisterService(echoDesc(), handle)
 	for path, method := range map[string]string{"/v1/echo/{user_name}": "Echo", "/v1/admin": "Admin", "/v1/open": "Open"} {
 		transcode(t, b.server.Mux(), b.server.Local(), path, "/rpctest.EchoService/"+method)
@@ -101,6 +92,20 @@ func setup(t *testing.T, handle answer) *bench {
 	}
 	t.Cleanup(func() { _ = b.conn.Close() })
 	return b
+}
+
+func newServer(t *testing.T, log io.Writer) *rpc.Server {
+	t.Helper()
+	server, err := rpc.New(rpc.Options{
+		Log: slog.New(slog.NewJSONHandler(log, nil)), Tracer: tracenoop.NewTracerProvider().Tracer(""),
+		Meter: metricnoop.NewMeterProvider().Meter(""), Tokens: tokens(t),
+		Role: echoContract.role, RawJSON: echoContract.rawJSON, ErrorBody: apierr.NewDocument,
+		MaxBody: 4096, UnaryTimeout: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
 }
 
 func tokens(t *testing.T) *caller.Tokens {
@@ -171,6 +176,9 @@ func TestRefusalsOfTheJSONFace(t *testing.T) {
 		"wrong role":           {"POST", "/v1/admin", "svc", `{}`, 403, "forbidden", "needs the role operator"},
 		"unknown field":        {"POST", "/v1/echo/ann", "svc", `{"nope":1}`, 400, "invalid_request", "nope: unknown field"},
 		"unknown parameter":    {"POST", "/v1/echo/ann?usr=x", "svc", `{}`, 400, "invalid_request", "usr: unknown query parameter"},
+		"zero in the path":     {"POST", "/v1/echo/%00", "svc", `{}`, 400, "invalid_request", "path: must be UTF-8"},
+		"path not UTF-8":       {"POST", "/v1/echo/%ff", "svc", `{}`, 400, "invalid_request", "path: must be UTF-8"},
+		"zero in a parameter":  {"POST", "/v1/echo/ann?count=%00", "svc", `{}`, 400, "invalid_request", "count: must be UTF-8"},
 		"wrong type, snake":    {"POST", "/v1/echo/ann", "svc", `{"userName":5}`, 400, "invalid_request", "user_name: must be a string"},
 		"wrong type":           {"POST", "/v1/echo/ann", "svc", `{"count":"x"}`, 400, "invalid_request", "count"},
 		"deep unknown field":   {"POST", "/v1/echo/ann", "svc", `{"items":[{"count":1},{"nope":1}]}`, 400, "invalid_request", "items[1].nope: unknown field"},
@@ -281,6 +289,30 @@ func (b *bench) callStream(ctx context.Context) error {
 	return errors.Join(stream.CloseSend(), stream.RecvMsg(dynamicpb.NewMessage(echoContract.echo)))
 }
 
+// Half an answer that a panic ends doesn't look like a whole one, and nothing is
+// added to it.
+func TestPanicInTheMiddleCutsTheAnswer(t *testing.T) {
+	b := setup(t, echo)
+	b.server.Handle(http.MethodGet, "/v1/half", "/rpctest.EchoService/Watch", func(w http.ResponseWriter, _ *http.Request) error {
+		_, _ = io.WriteString(w, "half")
+		_ = http.NewResponseController(w).Flush()
+		panic("bug")
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.http.URL+"/v1/half", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer svc")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if text, err := io.ReadAll(resp.Body); err == nil || string(text) != "half" {
+		t.Errorf("answer %q, %v", text, err)
+	}
+}
+
 func TestGRPCNeedsToken(t *testing.T) {
 	b := setup(t, echo)
 	for name, call := range map[string]func(context.Context) error{"unary": b.callUnary, "stream": b.callStream} {
@@ -329,9 +361,9 @@ func TestProblemDetailsOnRequest(t *testing.T) {
 }
 
 func TestMethodWithoutRoleDoesNotStart(t *testing.T) {
-	b := setup(t, echo)
-	b.server.RegisterService(&grpc.ServiceDesc{ServiceName: "rpctest.BareService", HandlerType: (*any)(nil)}, answer(echo))
-	if err := b.server.Check(); err == nil || !strings.Contains(err.Error(), "NoRole has no role") {
+	server := newServer(t, io.Discard)
+	server.RegisterService(&grpc.ServiceDesc{ServiceName: "rpctest.BareService", HandlerType: (*any)(nil)}, answer(echo))
+	if err := server.Check(); err == nil || !strings.Contains(err.Error(), "NoRole has no role") {
 		t.Errorf("Check = %v", err)
 	}
 }

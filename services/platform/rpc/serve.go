@@ -8,19 +8,18 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
 // Handler is the whole HTTP face: open handlers first, then the contract's paths.
-func (s *Server) Handler() http.Handler {
-	s.plain.Handle("/", s.mux)
-	return WithRequestID(s.plain)
-}
+func (s *Server) Handler() http.Handler { return WithRequestID(s.plain) }
 
 // GRPC is the gRPC face.
 func (s *Server) GRPC() *grpc.Server { return s.grpc }
@@ -46,7 +45,8 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 	if err != nil {
 		return fmt.Errorf("gRPC face: %w", err)
 	}
-	if err := ServeHTTP(ctx, runner, "http", httpAddr, s.Handler(), s.options.TLS); err != nil {
+	server, err := listenHTTP(ctx, runner, "http", httpAddr, s.Handler(), s.options.TLS)
+	if err != nil {
 		_ = listener.Close()
 		return err
 	}
@@ -54,11 +54,44 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 		runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, s.options.Log) })
 	}
 	runner.Go("grpc", func(context.Context) error { return s.grpc.Serve(listener) })
-	runner.OnDrain("grpc", func(ctx context.Context) error {
+	runner.Go("grpc health", func(ctx context.Context) error {
+		s.followReadiness(ctx, runner)
+		return nil
+	})
+	runner.OnDrain("faces", func(ctx context.Context) error {
 		s.health.Shutdown()
-		return stopGRPC(ctx, s.grpc)
+		var http, grpc error
+		var faces sync.WaitGroup
+		faces.Go(func() { http = stopHTTP(ctx, "http", server) })
+		faces.Go(func() { grpc = stopGRPC(ctx, s.grpc) })
+		faces.Wait()
+		return errors.Join(http, grpc)
 	})
 	return nil
+}
+
+// followEvery is how far gRPC health may be behind readiness.
+const followEvery = time.Second
+
+// followReadiness keeps the gRPC health of the whole server what /health/ready
+// says, until ctx ends.
+func (s *Server) followReadiness(ctx context.Context, runner *lifecycle.Runner) {
+	ticker := time.NewTicker(followEvery)
+	defer ticker.Stop()
+	for {
+		status := healthpb.HealthCheckResponse_SERVING
+		for _, check := range runner.Ready(ctx) {
+			if check.Err != nil {
+				status = healthpb.HealthCheckResponse_NOT_SERVING
+			}
+		}
+		s.health.SetServingStatus("", status)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // stopGRPC lets calls finish within ctx, then cuts those that are left.
@@ -87,15 +120,24 @@ const (
 
 // ServeHTTP listens on addr and hands an HTTP server to the runner.
 func ServeHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string, h http.Handler, secure *tls.Config) error {
+	server, err := listenHTTP(ctx, runner, name, addr, h, secure)
+	if err != nil {
+		return err
+	}
+	runner.OnDrain(name, func(ctx context.Context) error { return stopHTTP(ctx, name, server) })
+	return nil
+}
+
+func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string, h http.Handler, secure *tls.Config) (*http.Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("%s face: %w", name, err)
+		return nil, fmt.Errorf("%s face: %w", name, err)
 	}
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}
 	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+		Handler: boundBody(h), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	runner.Go(name, func(context.Context) error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -103,13 +145,27 @@ func ServeHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string,
 		}
 		return nil
 	})
-	runner.OnDrain(name, func(ctx context.Context) error {
-		if err := server.Shutdown(ctx); err != nil {
-			return errors.Join(fmt.Errorf("%s face: requests cut: %w", name, err), server.Close())
-		}
-		return nil
-	})
+	return server, nil
+}
+
+// stopHTTP lets requests finish within ctx, then cuts those that are left.
+func stopHTTP(ctx context.Context, name string, server *http.Server) error {
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("%s face: requests cut: %w", name, err), server.Close())
+	}
 	return nil
+}
+
+// boundBody gives whoever sends a body bodyTime for it, also when the handler
+// doesn't read it: before it answers, net/http waits for what was left unread.
+// A handler that outlasts bodyTime takes the limit off once it has read.
+func boundBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // -1 is not said
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Live answers 200 as long as the process can answer at all.

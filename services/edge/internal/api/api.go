@@ -4,7 +4,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -163,12 +162,4 @@ func (a *API) operator(next handler) handler {
 		}
 		return next(w, r, l)
 	}
-}
-
-// refuse answers with an error, unless the answer has begun: then it cuts it.
-func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, proxy.ErrCut) {
-		panic(http.ErrAbortHandler)
-	}
-	rpc.WriteError(w, r, apierr.From(err), apierr.NewDocument)
 }

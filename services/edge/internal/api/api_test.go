@@ -237,6 +237,11 @@ func TestRefusals(t *testing.T) {
 		"cursor":               {"GET", "/admin/v1/usage?cursor=!", operatorToken, "", 400, "cursor: ", ""},
 		"time":                 {"GET", "/admin/v1/usage?from=yesterday", operatorToken, "", 400, "from: ", ""},
 		"unknown parameter":    {"GET", "/admin/v1/usage?org=o", operatorToken, "", 400, "org: ", ""},
+		"zero in a key's id":   {"DELETE", "/admin/v1/keys/key%00", operatorToken, "", 404, "not_found", ""},
+		"zero in a filter":     {"GET", "/admin/v1/keys?organization_id=%00", operatorToken, "", 400, "organization_id: ", ""},
+		"not UTF-8":            {"GET", "/admin/v1/usage?metric=%ff", operatorToken, "", 400, "metric: ", ""},
+		"zero in a cursor":     {"GET", "/admin/v1/keys?cursor=IlxcdTAwMDAi", operatorToken, "", 400, "cursor: ", ""},
+		"zero in a name":       {"POST", "/admin/v1/keys", operatorToken, `{"organization_id":"o","product":"ai","permissions":["read"],"name":"\u0000"}`, 400, "name: ", ""},
 		"encoded path segment": {"DELETE", "/admin/v1/keys/key%2Fx", operatorToken, "", 404, "not_found", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,14 +269,24 @@ func TestFailuresOfACall(t *testing.T) {
 	if w := x.do(t, "POST", "/product/v1/ai/chat", key, "{}"); w.Code != 500 || strings.Contains(w.Body.String(), "bug") {
 		t.Errorf("panic: %d %s", w.Code, w.Body)
 	}
-	x.relay = func(http.ResponseWriter, proxy.Call) error { return errors.Join(proxy.ErrCut, context.Canceled) }
-	defer func() {
-		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares like this.
-			t.Errorf("cut answer: panic %v, want ErrAbortHandler", p)
-		}
-	}()
-	x.do(t, "POST", "/product/v1/ai/chat", key, "{}")
-	t.Error("a cut answer looks whole")
+	for name, relay := range map[string]func(w http.ResponseWriter, _ proxy.Call) error{
+		"cut": func(http.ResponseWriter, proxy.Call) error { return errors.Join(proxy.ErrCut, context.Canceled) },
+		"panic in the middle": func(w http.ResponseWriter, _ proxy.Call) error {
+			_, _ = io.WriteString(w, "half")
+			panic("bug")
+		},
+	} {
+		x.relay = relay
+		func() {
+			defer func() {
+				if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares like this.
+					t.Errorf("%s: panic %v, want ErrAbortHandler", name, p)
+				}
+			}()
+			x.do(t, "POST", "/product/v1/ai/chat", key, "{}")
+			t.Errorf("%s: half an answer looks whole", name)
+		}()
+	}
 }
 
 func TestCatalog(t *testing.T) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 )
 
 // maxBody bounds an operator's request body in bytes.
@@ -73,8 +75,12 @@ func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T],
 		return nil, p, apierr.Invalid("query", "is malformed")
 	}
 	for name := range q {
-		if name != "limit" && name != "cursor" && !slices.Contains(names, name) {
+		switch {
+		case name == "limit" || name == "cursor":
+		case !slices.Contains(names, name):
 			return nil, p, apierr.Invalid(name, "is not a parameter of this request")
+		case !caller.Printable(q.Get(name)):
+			return nil, p, apierr.Invalid(name, "must be printable ASCII without spaces, at most 256 characters")
 		}
 	}
 	p.limit = defaultLimit
@@ -86,7 +92,7 @@ func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T],
 	}
 	if text := q.Get("cursor"); text != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(text)
-		if err != nil || json.Unmarshal(raw, &p.value) != nil {
+		if err != nil || json.Unmarshal(raw, &p.value) != nil || bytes.Contains(raw, []byte(`\u0000`)) {
 			return nil, p, apierr.Invalid("cursor", "is not one that this operation gave out")
 		}
 	}

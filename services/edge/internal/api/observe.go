@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -57,7 +58,8 @@ func (a *API) observe(name string, h handler) http.Handler {
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		err := guarded(h, seen, r, &l)
 		status := seen.status
-		if err != nil && !errors.Is(err, proxy.ErrCut) {
+		cut := seen.begun || errors.Is(err, proxy.ErrCut)
+		if err != nil && !cut {
 			status = apierr.From(err).Kind.HTTPStatus()
 		}
 		if status >= http.StatusInternalServerError {
@@ -67,8 +69,11 @@ func (a *API) observe(name string, h handler) http.Handler {
 		a.duration.Record(ctx, elapsed.Seconds(), metric.WithAttributes(
 			attribute.String("route", name), attribute.Int("status", status)))
 		a.log(ctx, name, status, elapsed, l, err)
-		if err != nil {
-			refuse(w, r, err)
+		switch {
+		case err != nil && cut: // nobody may take half an answer for a whole one
+			panic(http.ErrAbortHandler)
+		case err != nil:
+			rpc.WriteError(w, r, apierr.From(err), apierr.NewDocument)
 		}
 	})
 }
@@ -111,17 +116,24 @@ func inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
-// statusWriter remembers the status. Controllers reach what is below by Unwrap.
+// statusWriter remembers the status and whether the answer has begun. Controllers reach what is below by Unwrap.
 type statusWriter struct {
 	http.ResponseWriter
 
 	status int
+	begun  bool
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
+	w.status, w.begun = status, true
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap is what http.ResponseController looks for.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -74,8 +75,8 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 		return r, apierr.Invalid("product", "must be one of "+strings.Join(products, ", "))
 	case len(r.Permissions) == 0 || slices.ContainsFunc(r.Permissions, unknown):
 		return r, apierr.Invalid("permissions", "must be read, write or both")
-	case len(r.Name) > maxName:
-		return r, apierr.Invalid("name", "must have at most 200 bytes")
+	case len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsRune(r.Name, 0):
+		return r, apierr.Invalid("name", "must have at most 200 bytes of UTF-8, and no zero byte")
 	case !validEnvironment(r.Environment):
 		return r, apierr.Invalid("environment", "must have 1 to 16 lower-case letters and digits")
 	case r.ExpiresAt != nil && !now.Before(*r.ExpiresAt):
@@ -116,6 +117,9 @@ func (b *Book) List(ctx context.Context, organization, after string, limit int) 
 // Revoke ends a key for good, on every replica within a second. Doing it again
 // changes nothing.
 func (b *Book) Revoke(ctx context.Context, id string) error {
+	if !caller.Printable(id) { // Postgres would refuse the text
+		return apierr.NotFound("key")
+	}
 	digest, found, err := b.store.Revoke(ctx, id, time.Now().UTC())
 	switch {
 	case err != nil:

@@ -156,9 +156,11 @@ func (c *cache) keep(s *shard, digest Digest, f *flight, started time.Time) {
 		}
 	case f.key == nil:
 		delete(s.known, digest)
+		delete(s.unknown, digest) // its own place is room enough
 		bound(s.unknown, c.limit)
 		s.unknown[digest] = started.Add(unknownFor)
 	default:
+		delete(s.known, digest) // its own place is room enough
 		bound(s.known, c.limit)
 		s.known[digest] = &entry{key: f.key, loaded: started, until: started.Add(freshFor), used: started.Unix()}
 	}

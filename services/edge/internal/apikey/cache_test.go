@@ -341,3 +341,22 @@ func BenchmarkVerify(b *testing.B) {
 		})
 	}
 }
+
+// An entry that is read again takes its own place, not another's.
+func TestRefreshPushesNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{rows: map[Digest]*Key{{2: 1}: {ID: "key_1"}, {2: 2}: {ID: "key_2"}}} // of one shard
+		c := newCache(store, 2*shards, time.Minute)
+		for range 20 {
+			for digest := range store.rows {
+				if key, err := c.get(t.Context(), digest); key == nil || err != nil {
+					t.Fatal(key, err)
+				}
+				if n := len(c.shard(digest).known); store.count() > 1 && n != 2 {
+					t.Fatalf("%d entries are left of 2", n)
+				}
+			}
+			time.Sleep(2 * freshFor)
+		}
+	})
+}

@@ -162,6 +162,7 @@ func (e *edge) face(ctx context.Context) error {
 		if tokens, err = caller.LoadTokens(string(e.cfg.ServiceTokens)); err != nil {
 			return err
 		}
+		e.runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, e.tel.Log) })
 	}
 	transport := proxy.Transport()
 	e.runner.OnClose("connections", func(context.Context) error {

@@ -320,6 +320,33 @@ func TestRevocationReachesEveryReplica(t *testing.T) {
 	}
 }
 
+// A service token that is taken out of the file opens nothing any more.
+func TestServiceTokensAreReloaded(t *testing.T) {
+	url, _ := gateway(t)
+	f := newFleet(t, url, testkit.PostgresURL(t, migrations.FS), "")
+	x := f.start(t)
+	x.counted(t) // the token opens
+	for _, setting := range f.environ {
+		if path, ok := strings.CutPrefix(setting, "EDGE_SERVICE_TOKENS_FILE="); ok {
+			text := "tokens: [{name: op, role: operator, sha256: " + strings.Repeat("00", sha256.Size) + "}]"
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for status := 0; status != http.StatusUnauthorized; { // the test's own limit ends it
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, x.url+"/admin/v1/usage", nil)
+		r.Header.Set("Authorization", "Bearer "+operatorToken)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		status = answer.StatusCode
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // The announcement alone, with no feed: what Redis carries is understood.
 func TestBus(t *testing.T) {
 	client := testkit.Redis(t)
@@ -329,6 +356,11 @@ func TestBus(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- b.listen(ctx, func(d digest) { heard <- d }) }()
 	for want := (digest{1, 2, 3}); ; {
+		for _, nonsense := range []string{"", "xyz", strings.Repeat("ab", 33)} {
+			if err := client.Publish(t.Context(), b.channel, nonsense).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := b.Announce(t.Context(), want); err != nil {
 			t.Fatal(err)
 		}

@@ -42,9 +42,8 @@ func (b *bus) listen(ctx context.Context, forget func(apikey.Digest)) error {
 			if !ok {
 				return nil
 			}
-			var digest apikey.Digest
-			if n, err := hex.Decode(digest[:], []byte(message.Payload)); err == nil && n == len(digest) {
-				forget(digest)
+			if raw, err := hex.DecodeString(message.Payload); err == nil && len(raw) == len(apikey.Digest{}) {
+				forget(apikey.Digest(raw))
 			}
 		}
 	}

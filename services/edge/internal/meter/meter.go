@@ -77,6 +77,9 @@ const (
 	queue = 1024
 	// largest is how many calls one batch takes.
 	largest = 1024
+	// linger is how long a batch that goes to disk waits for more calls: fewer
+	// batches, so that the database catches up with a disk that is faster.
+	linger = 20 * time.Millisecond
 	// applyTime is how long the database may take before a batch goes to disk.
 	applyTime = time.Second
 )
@@ -155,6 +158,12 @@ func (m *Meter) Write(ctx context.Context) error {
 			return nil
 		case s := <-m.successes:
 			batch = append(batch, s)
+		}
+		if !m.spool.Empty() {
+			select {
+			case <-ctx.Done():
+			case <-time.After(linger):
+			}
 		}
 		for more := true; more && len(batch) < largest; {
 			select {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,7 +26,8 @@ type fakeStore struct {
 	totals map[string]int64 // by key
 	// fate decides what becomes of the next batch: whether it is applied, and
 	// what the caller hears.
-	fate func() (applied bool, err error)
+	fate  func() (applied bool, err error)
+	takes time.Duration
 }
 
 func newStore() *fakeStore {
@@ -33,6 +35,7 @@ func newStore() *fakeStore {
 }
 
 func (s *fakeStore) Apply(_ context.Context, batch Batch) error {
+	time.Sleep(s.takes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	applied, err := s.fate()
@@ -236,6 +239,41 @@ func TestSpoolFolderOfOthers(t *testing.T) {
 	if _, err := OpenSpool(link, 1); err == nil {
 		t.Error("followed a link")
 	}
+}
+
+// A database that takes longer for a batch than the disk does still catches up
+// while calls go on.
+func TestSlowDatabaseCatchesUp(t *testing.T) {
+	dir := t.TempDir() + "/spool"
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		store.behave(away)
+		m, stop := start(t, store, dir)
+		defer stop()
+		call(t, m, 8)
+		store.behave(func() (bool, error) { return true, nil })
+		store.takes = 5 * time.Millisecond
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		for i := range 8 {
+			go func() {
+				time.Sleep(time.Duration(i) * 200 * time.Microsecond)
+				for ctx.Err() == nil {
+					_ = m.Count("org-1", "key_1", "llm_requests", time.Now())()
+					time.Sleep(time.Millisecond)
+				}
+			}()
+		}
+		for !m.spool.Empty() && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if ctx.Err() != nil {
+			t.Errorf("%d bytes wait on disk after 10 s", m.spool.size-m.spool.read)
+		}
+		cancel()
+		time.Sleep(time.Second)
+	})
 }
 
 // A call that outlives the meter is told, and doesn't hang.

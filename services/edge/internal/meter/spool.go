@@ -21,7 +21,7 @@ import (
 // never acknowledged.
 const (
 	suffix  = ".spool"
-	maxLine = 1 << 20
+	maxLine = 4 << 20 // more than the largest batch takes, with every character escaped
 )
 
 // Spool keeps batches on disk in the order they came. Its file is locked while

@@ -108,6 +108,38 @@ func TestFeedMissesNothing(t *testing.T) {
 	wg.Wait()
 }
 
+// Replicas write down the last uses of the same keys at the same time.
+func TestTouchesDoNotDeadlock(t *testing.T) {
+	keys := postgres.NewKeys(testkit.Postgres(t, migrations.FS))
+	created := time.Now().UTC()
+	uses := make(map[string]time.Time)
+	for i := range 300 {
+		key := apikey.Key{
+			ID: fmt.Sprintf("key_%03d", i), Organization: "org-1", Product: "ai", Environment: "test",
+			Permissions: []apikey.Permission{apikey.Read}, CreatedAt: created,
+		}
+		if err := keys.Insert(t.Context(), key, apikey.Digest{byte(i), byte(i >> 8)}); err != nil {
+			t.Fatal(err)
+		}
+		uses[key.ID] = created
+	}
+	var replicas sync.WaitGroup
+	for range 3 {
+		replicas.Go(func() {
+			for round := range 10 {
+				later := make(map[string]time.Time, len(uses)) // a new map, a new order
+				for id := range uses {
+					later[id] = created.Add(time.Duration(round) * time.Minute)
+				}
+				if err := keys.Touch(t.Context(), later); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	replicas.Wait()
+}
+
 func TestUsage(t *testing.T) {
 	usage := postgres.NewUsage(testkit.Postgres(t, migrations.FS))
 	ctx := t.Context()

@@ -216,9 +216,12 @@ func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) ([]byte, e
 }
 
 const touchKeys = `-- name: TouchKeys :exec
+WITH locked AS MATERIALIZED (
+    SELECT id FROM api_keys WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE
+)
 UPDATE api_keys AS k SET last_used_at = u.used
 FROM (SELECT unnest($1::text[]) AS id, unnest($2::timestamptz[]) AS used) AS u
-WHERE k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.used)
+WHERE k.id IN (SELECT id FROM locked) AND k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.used)
 `
 
 type TouchKeysParams struct {
@@ -226,6 +229,7 @@ type TouchKeysParams struct {
 	Used []time.Time
 }
 
+// All replicas lock the rows in the order of their ids, whatever the plan.
 func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
 	_, err := q.db.Exec(ctx, touchKeys, arg.Ids, arg.Used)
 	return err

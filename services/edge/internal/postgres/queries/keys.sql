@@ -30,6 +30,10 @@ RETURNING digest;
 SELECT digest, position FROM api_keys WHERE position > @position ORDER BY position LIMIT @page;
 
 -- name: TouchKeys :exec
+-- All replicas lock the rows in the order of their ids, whatever the plan.
+WITH locked AS MATERIALIZED (
+    SELECT id FROM api_keys WHERE id = ANY (@ids::text[]) ORDER BY id FOR NO KEY UPDATE
+)
 UPDATE api_keys AS k SET last_used_at = u.used
 FROM (SELECT unnest(@ids::text[]) AS id, unnest(@used::timestamptz[]) AS used) AS u
-WHERE k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.used);
+WHERE k.id IN (SELECT id FROM locked) AND k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.used);

@@ -1,0 +1,143 @@
+package rpc_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// oneConn is a listener that accepts one connection of a bubble.
+type oneConn chan net.Conn
+
+func (l oneConn) Accept() (net.Conn, error) {
+	conn, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (l oneConn) Close() error { return nil }
+
+func (l oneConn) Addr() net.Addr { return &net.UnixAddr{} }
+
+// A sender that is refused before its body is read, and never sends it, doesn't
+// keep its connection.
+func TestUnreadBodyIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+		server := &http.Server{Handler: rpc.BoundBodyForTest(refuse), ReadHeaderTimeout: time.Second}
+		listener := make(oneConn, 1)
+		client, conn := net.Pipe()
+		listener <- conn
+		go func() { _ = server.Serve(listener) }()
+
+		start := time.Now()
+		if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		_ = client.SetReadDeadline(start.Add(time.Hour))
+		status, err := bufio.NewReader(client).ReadString('\n')
+		if err != nil || !strings.Contains(status, "401") || time.Since(start) > time.Minute {
+			t.Errorf("after %v: %q, %v", time.Since(start), status, err)
+		}
+		_ = client.Close()
+		close(listener)
+		_ = server.Close()
+	})
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// gRPC health says what readiness says, and a request that keeps the HTTP face
+// busy doesn't keep the gRPC face open.
+func TestFacesDrainTogether(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) {
+		close(started)
+		<-release
+		return in, nil
+	})
+	var healthy atomic.Bool
+	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: 10 * time.Second})
+	runner.Check("store", func(context.Context) error {
+		if healthy.Load() {
+			return nil
+		}
+		return errors.New("away")
+	})
+	httpAddr, grpcAddr := freeAddress(t), freeAddress(t)
+	if err := b.server.Serve(t.Context(), runner, httpAddr, grpcAddr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(ctx) }()
+
+	conn, err := grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	health := func() string { // "" when the face is closed
+		answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		if err != nil {
+			return ""
+		}
+		return answer.GetStatus().String()
+	}
+	until := func(want string) { // the test's own limit ends it
+		for health() != want {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	until("NOT_SERVING")
+	healthy.Store(true)
+	until("SERVING")
+
+	busy := make(chan error, 1)
+	go func() {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+httpAddr+"/v1/watch", nil)
+		r.Header.Set("Authorization", "Bearer svc")
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+		busy <- err
+	}()
+	<-started
+	stop()
+	until("")
+	close(release)
+	if err := errors.Join(<-busy, <-stopped); err != nil {
+		t.Errorf("the request in flight, or the drain: %v", err)
+	}
+}
