@@ -24,6 +24,8 @@ type Route struct {
 	Method string
 	// Role required to call it; empty when the contract gives none.
 	Role caller.Role
+	// Body tells that the whole request comes in the body, none in the query.
+	Body bool
 }
 
 // Routes lists the HTTP rules and roles of a service's methods. A method
@@ -43,6 +45,7 @@ func Routes(service protoreflect.ServiceDescriptor, role protoreflect.ExtensionT
 		}
 		for _, binding := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
 			route.Verb, route.Path = verbAndPath(binding)
+			route.Body = binding.GetBody() == "*"
 			routes = append(routes, route)
 		}
 	}
@@ -86,7 +89,8 @@ type methodTable struct {
 	extension protoreflect.ExtensionType
 	roles     map[string]caller.Role // by full method name
 	routes    map[string]string      // "VERB /path/{x}" to full method name
-	// inputs are the request messages of transcoded routes, by full method name.
+	// inputs are the request messages of methods that read the query, nil for
+	// those that don't, by full method name.
 	inputs map[string]protoreflect.MessageDescriptor
 }
 
@@ -112,7 +116,10 @@ func (t methodTable) add(desc *grpc.ServiceDesc) error {
 		}
 		t.roles[route.Method] = route.Role
 		name := route.Method[strings.LastIndex(route.Method, "/")+1:]
-		t.inputs[route.Method] = service.Methods().ByName(protoreflect.Name(name)).Input()
+		t.inputs[route.Method] = nil
+		if !route.Body {
+			t.inputs[route.Method] = service.Methods().ByName(protoreflect.Name(name)).Input()
+		}
 		if route.Path != "" {
 			t.route(route.Verb, route.Path, route.Method)
 		}
@@ -161,7 +168,7 @@ func (t methodTable) unknownParameter(method string, query url.Values) (string, 
 	}
 	for name := range query {
 		field, _, _ := strings.Cut(name, ".")
-		if input.Fields().ByTextName(field) == nil && input.Fields().ByJSONName(field) == nil {
+		if input == nil || (input.Fields().ByTextName(field) == nil && input.Fields().ByJSONName(field) == nil) {
 			return name, true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -60,7 +61,7 @@ func (s *Server) newMux() *runtime.ServeMux {
 		runtime.WithOutgoingHeaderMatcher(func(name string) (string, bool) {
 			return name, name != statusKey && name != "content-type"
 		}),
-		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters),
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithWriteContentLength(),
@@ -110,6 +111,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
 		return apierr.Invalid("body", "could not be read in whole").Wrap(err)
 	}
 	_ = control.SetReadDeadline(time.Time{})
+	if !utf8.Valid(body) {
+		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }

@@ -58,7 +58,7 @@ type Server struct {
 	grpc    *grpc.Server
 	local   *local
 	mux     *runtime.ServeMux
-	plain   *http.ServeMux
+	open    map[string]http.Handler // by "VERB /path"
 	health  *health.Server
 	errs    []error
 }
@@ -69,7 +69,7 @@ func New(options Options) (*Server, error) {
 		options: options,
 		methods: newMethodTable(options.Role),
 		codec:   newCodec(options.RawJSON),
-		plain:   http.NewServeMux(),
+		open:    make(map[string]http.Handler),
 		health:  health.NewServer(),
 	}
 	observe, err := newObserver(options.Log, options.Tracer, options.Meter)
@@ -95,7 +95,6 @@ func New(options Options) (*Server, error) {
 	s.grpc = grpc.NewServer(serverOptions...)
 	s.local = newLocal(s.chain.unary(FaceHTTP))
 	s.mux = s.newMux()
-	s.plain.Handle("/", s.mux)
 	reflection.Register(s.grpc)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	return s, nil
@@ -180,8 +179,8 @@ func (b *beginning) Write(p []byte) (int, error) {
 func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // HandleOpen mounts a plain handler outside the chain and without a caller:
-// probes, metrics. pattern is net/http's.
-func (s *Server) HandleOpen(pattern string, h http.Handler) { s.plain.Handle(pattern, h) }
+// probes, metrics. pattern is "GET /path", taken literally.
+func (s *Server) HandleOpen(pattern string, h http.Handler) { s.open[pattern] = h }
 
 // Check tells what must not start: a method without a role, a chain step
 // without a name, a handler of an unknown method.

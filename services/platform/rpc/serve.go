@@ -19,7 +19,21 @@ import (
 )
 
 // Handler is the whole HTTP face: open handlers first, then the contract's paths.
-func (s *Server) Handler() http.Handler { return WithRequestID(s.plain) }
+// Paths are matched as they come: one that http.ServeMux would redirect to its
+// clean form is simply not there.
+func (s *Server) Handler() http.Handler {
+	return WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		verb := r.Method
+		if verb == http.MethodHead {
+			verb = http.MethodGet
+		}
+		if h, ok := s.open[verb+" "+r.URL.Path]; ok {
+			h.ServeHTTP(w, r)
+			return
+		}
+		s.mux.ServeHTTP(w, r)
+	}))
+}
 
 // GRPC is the gRPC face.
 func (s *Server) GRPC() *grpc.Server { return s.grpc }

@@ -2,8 +2,12 @@ package rpc
 
 import (
 	"crypto/rand"
+	"strconv"
 	"strings"
 	"unicode"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -20,6 +24,11 @@ type violation interface {
 // Validate applies the contract's rules to a message. The error names the field
 // by its JSON path and the rule it breaks. Messages without rules pass.
 func Validate(m any) error {
+	if message, ok := m.(proto.Message); ok {
+		if path := zeroByte(message.ProtoReflect()); path != "" {
+			return apierr.Invalid(path, "must not hold a zero byte")
+		}
+	}
 	rules, ok := m.(interface{ Validate() error })
 	if !ok {
 		return nil
@@ -40,6 +49,53 @@ func Validate(m any) error {
 		}
 		err = broken.Cause()
 	}
+}
+
+// zeroByte finds a string with U+0000, which JSON can carry and Postgres can't
+// store. It is the path of the field, or empty.
+func zeroByte(m protoreflect.Message) (path string) {
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		name := string(field.Name())
+		switch {
+		case field.IsMap():
+			value.Map().Range(func(key protoreflect.MapKey, item protoreflect.Value) bool {
+				path = within(name, zeroByteIn(field.MapValue(), item)+zeroByteIn(field.MapKey(), key.Value()))
+				return path == ""
+			})
+		case field.IsList():
+			for i := 0; i < value.List().Len() && path == ""; i++ {
+				path = within(name+"["+strconv.Itoa(i)+"]", zeroByteIn(field, value.List().Get(i)))
+			}
+		default:
+			path = within(name, zeroByteIn(field, value))
+		}
+		return path == ""
+	})
+	return path
+}
+
+// zeroByteIn is zeroByte of one value; "." stands for the value itself.
+func zeroByteIn(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		if strings.IndexByte(value.String(), 0) >= 0 {
+			return "."
+		}
+	case protoreflect.MessageKind:
+		return zeroByte(value.Message())
+	default:
+	}
+	return ""
+}
+
+func within(name, path string) string {
+	switch path {
+	case "":
+		return ""
+	case ".":
+		return name
+	}
+	return name + "." + path
 }
 
 // required are the forms in which the generated rules say that something is

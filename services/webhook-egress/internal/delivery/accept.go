@@ -54,10 +54,8 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 	if !r.Deadline.IsZero() && !r.Deadline.After(now) {
 		return nil, apierr.New(apierr.KindInvalid, ReasonDeadlinePassed, "deadline_at: has passed")
 	}
-	for field, text := range map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key} {
-		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
-			return nil, apierr.Invalid(field, "must be text without NUL")
-		}
+	if err := checkTexts(map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key}); err != nil {
+		return nil, err
 	}
 	plain, credentials, err := splitHeaders(r.Headers)
 	if err != nil {
@@ -79,6 +77,16 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 		}
 	}
 	return draft, nil
+}
+
+// checkTexts refuses what the store could not even look for.
+func checkTexts(fields map[string]string) error {
+	for field, text := range fields {
+		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
+			return apierr.Invalid(field, "must be text without NUL")
+		}
+	}
+	return nil
 }
 
 func (s *Service) maxAttempts(asked *int) int {

@@ -42,11 +42,13 @@ func splitHeaders(custom map[string]string) (plain, secret map[string]string, er
 	seen := make(map[string]bool, len(custom))
 	for name, value := range custom {
 		canonical := http.CanonicalHeaderKey(name)
+		// As many receivers (CGI, WSGI, Rack) read it.
+		read := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		total += len(name) + len(value)
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
 			return nil, nil, refuseHeader("a name", "is not a valid header name")
-		case reserved(canonical):
+		case reserved(read):
 			return nil, nil, refuseHeader(canonical, "is reserved")
 		case !httpguts.ValidHeaderFieldValue(value) || !printable(value):
 			return nil, nil, refuseHeader(canonical, "has a value with control or non-ASCII characters")
@@ -57,7 +59,7 @@ func splitHeaders(custom map[string]string) (plain, secret map[string]string, er
 		}
 		seen[canonical] = true
 		into := &plain
-		if credential(canonical) {
+		if credential(read) {
 			into = &secret
 		}
 		if *into == nil {

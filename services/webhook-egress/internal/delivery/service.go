@@ -210,6 +210,9 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 // Get reads a delivery. Another organization's is not found, neither is
 // another owner's where an owner is named.
 func (s *Service) Get(ctx context.Context, organization, owner, id string, withBody bool) (Record, error) {
+	if err := checkTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
+		return Record{}, err
+	}
 	parsed, err := ParseID(id)
 	if err != nil {
 		return Record{}, apierr.NotFound("delivery").Wrap(err)

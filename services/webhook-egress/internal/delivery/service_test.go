@@ -149,11 +149,26 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestReadsRefuseWhatNoColumnHolds(t *testing.T) {
+	s := newService(t, &memory{}, nil)
+	id := delivery.NewID(time.Now()).String()
+	for _, who := range [][2]string{{"a\x00", ""}, {"acme", "\x00"}, {"acme", "\xff"}} {
+		_, err := s.Get(t.Context(), who[0], who[1], id, false)
+		if e := apierr.From(err); e == nil || e.Kind != apierr.KindInvalid {
+			t.Errorf("%q: err = %v", who, err)
+		}
+		_, _, err = s.Attempts(t.Context(), who[0], who[1], id, 0, 1)
+		if e := apierr.From(err); e == nil || e.Kind != apierr.KindInvalid {
+			t.Errorf("attempts, %q: err = %v", who, err)
+		}
+	}
+}
+
 func TestHeadersRefused(t *testing.T) {
 	names := []string{
 		"Host", "host", "Connection", "Keep-Alive", "Proxy-Authorization", "proxy-x", "TE", "Trailer", "Transfer-Encoding",
 		"Upgrade", "Content-Length", "content-type", "Content-Encoding", "Expect", "User-Agent", "Forwarded", "X-Forwarded-For",
-		"X-Real-IP", "X-Webhook-Signature", "webhook-id", "Traceparent", "tracestate", "X-Amz-Date", "X-Amzn-Trace-Id",
+		"X-Real-IP", "X-Webhook-Signature", "x_webhook_signature", "webhook-id", "Traceparent", "tracestate", "X-Amz-Date", "X-Amzn-Trace-Id",
 		"X-Goog-User", "X-Google-Cloud", "X-GFE-Request", "X-Azure-Ref", "X-FD-HealthProbe", "Metadata", "Metadata-Flavor",
 		"X-aws-ec2-metadata-token", "Cache-Control", "Clear-Site-Data", "bad name", "bad:name", "",
 	}

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/signing"
 )
@@ -76,7 +77,28 @@ func (e *Engine) conclude(ctx context.Context, result Result) {
 	}
 }
 
+// flush settles a batch. A result that the store can't hold is given up alone,
+// so that it keeps neither its slot nor the others; its lease runs out.
 func (e *Engine) flush(ctx context.Context, results []Result) ([]bool, error) {
+	held, err := e.flushAll(ctx, results)
+	if !errors.Is(err, delivery.ErrRejected) {
+		return held, err
+	}
+	held = make([]bool, len(results))
+	if len(results) == 1 {
+		return held, nil
+	}
+	for i := range results {
+		one, err := e.flush(ctx, results[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		held[i] = one[0]
+	}
+	return held, nil
+}
+
+func (e *Engine) flushAll(ctx context.Context, results []Result) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	held, err := e.o.Store.Settle(ctx, results)
@@ -124,9 +146,14 @@ func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.St
 	if reply.Err == nil || !e.o.Log.Enabled(ctx, level) {
 		return
 	}
-	e.o.Log.LogAttrs(ctx, level, "attempt failed", slog.String("delivery_id", job.ID.String()),
-		slog.String("organization", job.Organization), slog.String("fault", string(step.Fault)),
-		slog.String("detail", reply.Err.Error()))
+	attrs := []slog.Attr{
+		slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization),
+		slog.String("fault", string(step.Fault)), slog.String("detail", reply.Err.Error()),
+	}
+	if refusal, ok := errors.AsType[*netguard.Refusal](reply.Err); ok && refusal.Addr.IsValid() {
+		attrs = append(attrs, slog.String("address", refusal.Addr.String()))
+	}
+	e.o.Log.LogAttrs(ctx, level, "attempt failed", attrs...)
 }
 
 // headers are the customer's; hidden are the values that must not be kept.

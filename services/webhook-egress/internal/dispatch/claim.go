@@ -15,7 +15,8 @@ const (
 	// maxPoll is between two looks while there is none. Wake-ups only shorten
 	// it: polling is what work is never missed by.
 	maxPoll = time.Second
-	// claimFlows and quantum bound a claim: so many flows, so many rows of each.
+	// claimFlows and quantum bound a claim: so many flows, so many rows of each;
+	// fewer where that many flows share the free slots.
 	claimFlows = 64
 	quantum    = 32
 	// claimTimeout bounds its transaction.
@@ -76,6 +77,7 @@ func (e *Engine) rest(ctx context.Context, d time.Duration) bool {
 func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	none := Claimed{Next: -1}
 	flows, organizations, free := e.room.full()
+	passedOver := len(flows)+len(organizations) > 0
 	if free == 0 {
 		return none, nil // Whoever frees a slot wakes the loop.
 	}
@@ -85,8 +87,8 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	claimed, err := e.o.Store.Claim(ctx, Claim{
 		Replica: e.o.Replica.ID(), Lease: e.o.Lease, Flows: claimFlows,
 		FullFlows: flows, FullOrganizations: organizations,
-		Grant: func(flow delivery.Flow, probe bool) int {
-			want := quantum
+		Grant: func(flow delivery.Flow, probe bool, of int) int {
+			want := min(quantum, max(1, free/of))
 			if probe {
 				want = 1
 			}
@@ -100,6 +102,9 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 			e.jobs <- job
 		}
 		e.note(granted, claimed.Drained)
+		if claimed.Flows == 0 && !passedOver {
+			e.room.idle()
+		}
 	}
 	for flow, unused := range granted {
 		if unused > 0 {
@@ -109,7 +114,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	if err != nil {
 		return none, err
 	}
-	if len(flows)+len(organizations) > 0 {
+	if passedOver {
 		claimed.Next = -1 // It may be that of a flow that was passed over.
 	}
 	return claimed, nil

@@ -32,7 +32,8 @@ const LeaseMargin = 5 * time.Second
 // settleRows is how many results share a transaction at most.
 const settleRows = 128
 
-// Store claims and settles. Its errors are temporary: the engine tries again.
+// Store claims and settles. Its errors are temporary, and the engine tries
+// again, but for delivery.ErrRejected.
 type Store interface {
 	// Claim leases due rows: it asks grant for each flow that is ready, and
 	// takes at most as many rows of it.
@@ -51,8 +52,8 @@ type Claim struct {
 	// FullFlows and FullOrganizations are passed over.
 	FullFlows         []int64
 	FullOrganizations []string
-	// Grant gives the number of rows to take of a flow.
-	Grant func(flow delivery.Flow, probe bool) int
+	// Grant gives the number of rows to take of a flow, one of so many.
+	Grant func(flow delivery.Flow, probe bool, of int) int
 }
 
 // Claimed is the work that was leased.

@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -389,6 +390,35 @@ func TestSlowTargetStarvesNobody(t *testing.T) {
 	}
 	close(release)
 	until(t, "the queue is empty", func() bool { return w.count("SELECT count(*) FROM delivery_queue") == 0 })
+}
+
+// A result that can never be stored, here for want of a partition, must not
+// keep its slot or what is settled beside it.
+func TestUnstorableResult(t *testing.T) {
+	r := newReceiver(t, nil)
+	w := newWorld(t, r)
+	yesterday := delivery.NewID(time.Now().AddDate(0, 0, -1))
+	w.exec("DROP TABLE attempts" + yesterday.Time().Format("_20060102"))
+	ids := w.leave(20, "acme", r.URL)
+	w.exec(fmt.Sprintf(`WITH d AS (UPDATE deliveries SET id = '%[1]s', created_at = '%[2]s' WHERE id = '%[3]s'),
+		b AS (UPDATE delivery_body SET delivery_id = '%[1]s', created_at = '%[2]s' WHERE delivery_id = '%[3]s')
+		UPDATE delivery_queue SET delivery_id = '%[1]s', created_at = '%[2]s' WHERE delivery_id = '%[3]s'`,
+		yesterday, yesterday.Time().Format(time.RFC3339Nano), ids[0]))
+	n := w.start()
+	for _, id := range ids[1:] {
+		w.untilStatus(id, delivery.StatusDelivered)
+	}
+	until(t, "all were sent", func() bool { return r.count() == len(ids) })
+	drained := make(chan error, 1)
+	go func() { drained <- n.engine.Drain(t.Context()) }()
+	select {
+	case err := <-drained:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a slot is kept")
+	}
 }
 
 // The next attempt would come after the deadline: the delivery ends at it.

@@ -119,6 +119,14 @@ func (r *room) drained(flow int64) {
 	delete(r.backlog, flow)
 }
 
+// idle notes that no flow has due rows in the store. It forgets those that
+// another replica worked off and those that were parked meanwhile.
+func (r *room) idle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.backlog)
+}
+
 // full lists the flows and organizations that have used up their share, and
 // tells how many slots are free.
 func (r *room) full() (flows []int64, organizations []string, free int) {

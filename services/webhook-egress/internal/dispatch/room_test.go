@@ -1,8 +1,12 @@
 package dispatch
 
 import (
+	"context"
+	"slices"
+	"strconv"
 	"testing"
 
+	"go.opentelemetry.io/otel/metric/noop"
 	"pgregory.net/rapid"
 
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -44,6 +48,11 @@ func TestNewDeliveriesDontOvertake(t *testing.T) {
 	if !r.takeFresh(flow) {
 		t.Error("not sent after the backlog")
 	}
+	r.waiting(1)
+	r.idle() // worked off by another replica
+	if !r.takeFresh(flow) || r.give(flow, 1) {
+		t.Error("a backlog that is gone is still held against its flow")
+	}
 	if r.takeFresh(delivery.Flow{ID: 2, Organization: "a", Parked: true}) {
 		t.Error("sent to a parked flow")
 	}
@@ -67,6 +76,40 @@ func TestRoomCloses(t *testing.T) {
 	r.give(flow, 1)
 	<-empty
 	<-r.close()
+}
+
+// ready is a store in which many flows are ready, each with many rows.
+type ready struct{ granted []int }
+
+func (s *ready) Claim(_ context.Context, c Claim) (Claimed, error) {
+	for id := range c.Flows {
+		flow := delivery.Flow{ID: int64(id), Organization: strconv.Itoa(id)}
+		s.granted = append(s.granted, c.Grant(flow, false, c.Flows))
+	}
+	return Claimed{Flows: c.Flows}, nil
+}
+
+func (s *ready) Settle(context.Context, []Result) ([]bool, error) { return nil, nil }
+
+// alone is the only replica.
+type alone struct{}
+
+func (alone) ID() int64                   { return 1 }
+func (alone) Leave(context.Context) error { return nil }
+
+// A claim's first flows must not take the slots that all of them could share.
+func TestFlowsShareTheRoom(t *testing.T) {
+	s := &ready{}
+	e, err := New(Options{Store: s, Replica: alone{}, Limits: LimitsOf(2 * claimFlows), Meter: noop.NewMeterProvider().Meter("t")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.claim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Min(s.granted) != 2 || slices.Max(s.granted) != 2 || e.room.inFlight() != 0 {
+		t.Errorf("granted %v, kept %d", s.granted, e.room.inFlight())
+	}
 }
 
 // Whatever happens, no share is exceeded and nothing stays behind.

@@ -3,9 +3,11 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	neturl "net/url"
 	"time"
 
 	"switchyard.dev/services/platform/netguard"
@@ -67,14 +69,14 @@ func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, b
 	watch := newStopwatch()
 	request, err := http.NewRequestWithContext(watch.attach(ctx), http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return Reply{Fault: delivery.FaultTarget, Err: err}
+		return Reply{Fault: delivery.FaultTarget, Err: withoutURL(err)}
 	}
 	for name, value := range header {
 		request.Header.Set(name, value)
 	}
 	response, err := h.client.Do(request)
 	if err != nil {
-		reply := Reply{Fault: watch.fault(err), Err: err}
+		reply := Reply{Fault: watch.fault(err), Err: withoutURL(err)}
 		reply.Timing, reply.RemoteIP = watch.result()
 		return reply
 	}
@@ -86,6 +88,15 @@ func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, b
 	}
 	reply.Timing, reply.RemoteIP = watch.result()
 	return reply
+}
+
+// withoutURL leaves out the URL that net/http puts before an error: its path or
+// query may hold a credential.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*neturl.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
 }
 
 // addressOf is the IP of a connection's other end.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 )
@@ -134,5 +135,21 @@ func TestFaultsOfConnecting(t *testing.T) {
 				t.Errorf("status %d, fault %q, want %q (%v)", reply.Status, reply.Fault, tt.fault, reply.Err)
 			}
 		})
+	}
+}
+
+// The URL may hold a credential, and the error goes to the log.
+func TestErrorsDontHoldTheURL(t *testing.T) {
+	const canary = "canary-token-8191"
+	closed := hostile(t, func(net.Conn) {})
+	sender := newSender(t, time.Second, closed)
+	for _, url := range []string{
+		"http://" + closed + "/" + canary, "http://10.0.0.1/" + canary, "http://unresolvable.example.com/?k=" + canary, "http://a b/" + canary,
+	} {
+		reply := sender.Send(t.Context(), url, nil, nil)
+		if reply.Err == nil {
+			t.Fatalf("%s: no error, so the test shows nothing", url)
+		}
+		testkit.NoLeak(t, canary, reply.Err.Error())
 	}
 }

@@ -51,7 +51,7 @@ func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []
 	take := dbsql.TakeRowsParams{Lease: c.Lease, ReplicaID: c.Replica}
 	rooms := make(map[int64]int, len(picked))
 	for _, f := range picked {
-		n := c.Grant(delivery.Flow{ID: f.FlowID, Organization: f.OrganizationID}, f.Probe)
+		n := c.Grant(delivery.Flow{ID: f.FlowID, Organization: f.OrganizationID}, f.Probe, len(picked))
 		rooms[f.FlowID] = n
 		if n > 0 {
 			take.FlowIds, take.Rooms = append(take.FlowIds, f.FlowID), append(take.Rooms, int32(n))
@@ -69,17 +69,15 @@ func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []
 		taken[r.FlowID]++
 	}
 	var turn dbsql.TurnFlowsParams
-	var idle []int64
 	for _, f := range picked {
 		n, granted := taken[f.FlowID], rooms[f.FlowID]
-		if n < granted {
-			claimed.Drained = append(claimed.Drained, f.FlowID)
-		}
 		switch {
-		case n == 0 && granted > 0:
-			idle = append(idle, f.FlowID)
+		case granted == 0:
+			continue // It keeps its place and is among the first of the next claim.
+		case n < granted:
+			claimed.Drained = append(claimed.Drained, f.FlowID)
 			continue
-		case f.Probe && n > 0:
+		case f.Probe:
 			turn.Delays = append(turn.Delays, c.Lease)
 		default:
 			turn.Delays = append(turn.Delays, turnDelay)
@@ -89,16 +87,16 @@ func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []
 	if err := q.TurnFlows(ctx, turn); err != nil {
 		return fmt.Errorf("turn flows: %w", err)
 	}
-	return sleep(ctx, q, idle)
+	return sleep(ctx, q, claimed.Drained)
 }
 
 // sleep leaves flows alone until the first of their rows is due. One to which
 // rows are being added is left as it is and looked at again.
-func sleep(ctx context.Context, q *dbsql.Queries, idle []int64) error {
-	if len(idle) == 0 {
+func sleep(ctx context.Context, q *dbsql.Queries, drained []int64) error {
+	if len(drained) == 0 {
 		return nil
 	}
-	locked, err := q.LockIdleFlows(ctx, idle)
+	locked, err := q.LockIdleFlows(ctx, drained)
 	if err != nil {
 		return fmt.Errorf("lock idle flows: %w", err)
 	}

@@ -1,8 +1,11 @@
 package postgres_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -48,7 +51,7 @@ func claim(t *testing.T, s *postgres.Store, replica int64, room int) dispatch.Cl
 	t.Helper()
 	claimed, err := s.Claim(t.Context(), dispatch.Claim{
 		Replica: replica, Lease: time.Minute, Flows: 10, FullFlows: []int64{}, FullOrganizations: []string{},
-		Grant: func(_ delivery.Flow, probe bool) int {
+		Grant: func(_ delivery.Flow, probe bool, _ int) int {
 			if probe {
 				return 1
 			}
@@ -136,6 +139,73 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
+// Flows for which a claim has no room come first at the next one, else those
+// with the longest queues would take it all, every time.
+func TestNoRoomCostsNoTurn(t *testing.T) {
+	s, _ := open(t)
+	const flows, rows = 9, 3
+	for i := range flows {
+		var drafts []*delivery.Draft
+		for range rows {
+			drafts = append(drafts, draft(strconv.Itoa(i)))
+		}
+		enqueue(t, s, leaseOf(1, false), drafts...)
+	}
+	seen := map[string]int{}
+	for range flows { // each time there is room for one row
+		room := 1
+		claimed, err := s.Claim(t.Context(), dispatch.Claim{
+			Replica: 1, Lease: time.Minute, Flows: flows, FullFlows: []int64{}, FullOrganizations: []string{},
+			Grant: func(delivery.Flow, bool, int) int {
+				room--
+				return max(room+1, 0)
+			},
+		})
+		if err != nil || len(claimed.Jobs) != 1 {
+			t.Fatalf("%d jobs, %v", len(claimed.Jobs), err)
+		}
+		seen[claimed.Jobs[0].Organization]++
+	}
+	if len(seen) != flows {
+		t.Errorf("%d claims went to %d of %d flows: %v", flows, len(seen), flows, seen)
+	}
+}
+
+// An enqueue that waits, here for a key, must not use up the lease of its rows.
+func TestLeaseBeginsAtTheInsert(t *testing.T) {
+	s, pool := open(t)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	d := draft("acme")
+	d.Key = "k"
+	hash := sha256.Sum256([]byte(d.Key))
+	_, err = tx.Exec(t.Context(), `INSERT INTO idempotency VALUES ('acme', $1, '', gen_random_uuid(), now())`, hash[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := s.Enqueue(t.Context(), []*delivery.Draft{d}, leaseOf(1, true))
+		done <- err
+	}()
+	for count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'", t.Name()) == 0 {
+		runtime.Gosched()
+	}
+	var waited time.Time
+	if err := tx.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&waited); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(tx.Rollback(t.Context()), <-done); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM delivery_queue WHERE due_at >= $1", waited.Add(time.Minute)); n != 1 {
+		t.Error("the lease began before the wait")
+	}
+}
+
 func TestFence(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"))
@@ -217,8 +287,11 @@ func TestParkedFlow(t *testing.T) {
 func TestFlowsSleep(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"))
-	job := claim(t, s, 1, 8).Jobs[0]
-	if _, err := s.Settle(t.Context(), []dispatch.Result{delivered(job)}); err != nil {
+	first := claim(t, s, 1, 8)
+	if len(first.Jobs) != 1 || first.Next < 59*time.Second {
+		t.Fatalf("claimed %+v; a flow without further due rows sleeps to the end of the lease", first)
+	}
+	if _, err := s.Settle(t.Context(), []dispatch.Result{delivered(first.Jobs[0])}); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, pool, "UPDATE flow SET ready_at = now()")

@@ -109,8 +109,10 @@ func (m *Member) beat(ctx context.Context) error {
 	return nil
 }
 
+// bury may take no longer than a beat: the next one waits for it, and a replica
+// that waits too long is silent itself.
 func (m *Member) bury(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, Silence)
+	ctx, cancel := context.WithTimeout(ctx, Period)
 	defer cancel()
 	freed, err := m.store.Bury(ctx, m.ID(), Silence)
 	switch {

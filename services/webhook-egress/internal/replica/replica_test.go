@@ -22,6 +22,8 @@ type list struct {
 	joined int64
 	struck bool  // the next beat finds the replica struck off
 	err    error // of beats
+	stuck  bool  // burials take as long as they may
+	beats  []time.Time
 	buried []int64
 	frees  int
 	left   []int64
@@ -37,14 +39,19 @@ func (l *list) Join(context.Context, string) (int64, error) {
 func (l *list) Beat(context.Context, int64) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.beats = append(l.beats, time.Now())
 	listed := !l.struck
 	l.struck = false
 	return listed, l.err
 }
 
-func (l *list) Bury(_ context.Context, self int64, _ time.Duration) (int, error) {
+func (l *list) Bury(ctx context.Context, self int64, _ time.Duration) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stuck {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
 	l.buried = append(l.buried, self)
 	return l.frees, nil
 }
@@ -108,6 +115,20 @@ func TestJudgesOnlyWhenSteady(t *testing.T) {
 		pass(1)
 		if got := l.burials(); got != 2 {
 			t.Errorf("judged %d times", got)
+		}
+	})
+}
+
+// A burial that gets stuck must not make the replica itself look dead.
+func TestBeatsBesideAStuckBurial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &list{stuck: true}
+		_, pass := run(t, l, func() {})
+		pass(12)
+		for i := 1; i < len(l.beats); i++ {
+			if gap := l.beats[i].Sub(l.beats[i-1]); gap > replica.Silence-replica.Period {
+				t.Errorf("%v between two beats", gap)
+			}
 		}
 	})
 }

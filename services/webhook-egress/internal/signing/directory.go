@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"switchyard.dev/services/platform/secret"
@@ -74,7 +75,8 @@ func (d *Directory) read(ctx context.Context, organization string) []secret.Valu
 		if err == nil {
 			return secrets
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		// A name that is too long for a file is that of no file.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
 			// A broken file is no reason to sign with another secret.
 			d.log.WarnContext(ctx, "the organization's signing secret cannot be read",
 				slog.String("organization", organization), slog.String("error", err.Error()))

@@ -131,6 +131,7 @@ func TestDirectory(t *testing.T) {
 		"":      {"fallback"},
 		"empty": nil, // broken: better not sent than signed with another secret
 		"../" + filepath.Base(outside) + "/default": {"fallback"},
+		strings.Repeat("é", 128):                    {"fallback"}, // no file can have its name
 	} {
 		if diff := cmp.Diff(want, reveal(d.Of(t.Context(), organization))); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", organization, diff)

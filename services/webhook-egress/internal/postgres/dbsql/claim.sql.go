@@ -180,15 +180,16 @@ func (q *Queries) SleepFlows(ctx context.Context, flowIds []int64) error {
 const takeRows = `-- name: TakeRows :many
 UPDATE delivery_queue q
 SET due_at = now() + $1::interval, lease_seq = q.lease_seq + 1, leased_by = $2::bigint
-FROM (SELECT unnest($3::bigint[]) AS flow_id, unnest($4::integer[]) AS room) AS picked
-CROSS JOIN LATERAL (
-    SELECT waiting.delivery_id FROM delivery_queue waiting
-    WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
-    ORDER BY waiting.due_at
-    LIMIT picked.room
-    FOR UPDATE SKIP LOCKED
-) AS due
-WHERE q.delivery_id = due.delivery_id
+WHERE q.delivery_id = ANY (ARRAY(
+    SELECT due.delivery_id
+    FROM (SELECT unnest($3::bigint[]) AS flow_id, unnest($4::integer[]) AS room) AS picked
+    CROSS JOIN LATERAL (
+        SELECT waiting.delivery_id FROM delivery_queue waiting
+        WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
+        ORDER BY waiting.due_at
+        LIMIT picked.room
+        FOR UPDATE SKIP LOCKED
+    ) AS due))
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq
 `
 
@@ -206,7 +207,8 @@ type TakeRowsRow struct {
 	LeaseSeq   int64
 }
 
-// Leases the oldest due rows of each flow, at most its room.
+// Leases the oldest due rows of each flow, at most its room. An array, because
+// no plan runs it twice, which would lock further rows, or reads the whole queue.
 func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsRow, error) {
 	rows, err := q.db.Query(ctx, takeRows,
 		arg.Lease,

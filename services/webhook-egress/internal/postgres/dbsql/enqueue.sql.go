@@ -36,7 +36,7 @@ WITH draft AS (
 )
 INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at)
 SELECT id, created_at, flow_id,
-       CASE WHEN leased THEN now() + $1::interval ELSE now() END,
+       CASE WHEN leased THEN clock_timestamp() + $1::interval ELSE now() END,
        CASE WHEN leased THEN 1 ELSE 0 END,
        CASE WHEN leased THEN $2::bigint END,
        deadline_at
@@ -64,7 +64,8 @@ type AddDeliveriesParams struct {
 }
 
 // One statement for the three rows of each delivery. A row with a lease is
-// sent by this replica from memory; the others are due at once.
+// sent by this replica from memory; the others are due at once. The lease counts
+// from here: the transaction may have waited for a key.
 func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, addDeliveries,
 		arg.Lease,

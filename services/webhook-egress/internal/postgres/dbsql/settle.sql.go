@@ -219,18 +219,19 @@ SET status = r.status, attempts = r.attempts,
     last_response_code = CASE WHEN r.tried THEN NULLIF(r.response_code, 0) ELSE d.last_response_code END,
     last_error = CASE WHEN r.tried THEN NULLIF(r.error, '') ELSE d.last_error END,
     updated_at = now(), finished_at = CASE WHEN r.ended THEN now() END
-FROM (SELECT unnest($3::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
              unnest($5::text[]) AS status, unnest($6::integer[]) AS attempts,
              unnest($7::integer[]) AS response_code, unnest($8::text[]) AS error,
              unnest($9::boolean[]) AS ended, unnest($10::boolean[]) AS tried) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
-  AND d.created_at BETWEEN $1 AND $2
+  AND d.id = ANY ($1::uuid[]) -- else a day without statistics yet is read whole
+  AND d.created_at BETWEEN $2 AND $3
 `
 
 type UpdateDeliveriesParams struct {
+	Ids           []pgtype.UUID
 	Oldest        time.Time
 	Newest        time.Time
-	Ids           []pgtype.UUID
 	CreatedAts    []time.Time
 	Statuses      []string
 	Attempts      []int32
@@ -242,9 +243,9 @@ type UpdateDeliveriesParams struct {
 
 func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, updateDeliveries,
+		arg.Ids,
 		arg.Oldest,
 		arg.Newest,
-		arg.Ids,
 		arg.CreatedAts,
 		arg.Statuses,
 		arg.Attempts,

@@ -26,23 +26,24 @@ func (q *Queries) EnsurePartitions(ctx context.Context, days int32) (int32, erro
 const expireDeliveries = `-- name: ExpireDeliveries :exec
 UPDATE deliveries d
 SET status = 'expired', updated_at = now(), finished_at = now()
-FROM (SELECT unnest($3::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at) AS expired
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at) AS expired
 WHERE d.id = expired.id AND d.created_at = expired.created_at
-  AND d.created_at BETWEEN $1 AND $2
+  AND d.id = ANY ($1::uuid[])
+  AND d.created_at BETWEEN $2 AND $3
 `
 
 type ExpireDeliveriesParams struct {
+	Ids        []pgtype.UUID
 	Oldest     time.Time
 	Newest     time.Time
-	Ids        []pgtype.UUID
 	CreatedAts []time.Time
 }
 
 func (q *Queries) ExpireDeliveries(ctx context.Context, arg ExpireDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, expireDeliveries,
+		arg.Ids,
 		arg.Oldest,
 		arg.Newest,
-		arg.Ids,
 		arg.CreatedAts,
 	)
 	return err

@@ -10,18 +10,20 @@ LIMIT @flows
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: TakeRows :many
--- Leases the oldest due rows of each flow, at most its room.
+-- Leases the oldest due rows of each flow, at most its room. An array, because
+-- no plan runs it twice, which would lock further rows, or reads the whole queue.
 UPDATE delivery_queue q
 SET due_at = now() + @lease::interval, lease_seq = q.lease_seq + 1, leased_by = @replica_id::bigint
-FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@rooms::integer[]) AS room) AS picked
-CROSS JOIN LATERAL (
-    SELECT waiting.delivery_id FROM delivery_queue waiting
-    WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
-    ORDER BY waiting.due_at
-    LIMIT picked.room
-    FOR UPDATE SKIP LOCKED
-) AS due
-WHERE q.delivery_id = due.delivery_id
+WHERE q.delivery_id = ANY (ARRAY(
+    SELECT due.delivery_id
+    FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@rooms::integer[]) AS room) AS picked
+    CROSS JOIN LATERAL (
+        SELECT waiting.delivery_id FROM delivery_queue waiting
+        WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
+        ORDER BY waiting.due_at
+        LIMIT picked.room
+        FOR UPDATE SKIP LOCKED
+    ) AS due))
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq;
 
 -- name: ReadJobs :many

@@ -44,7 +44,8 @@ LEFT JOIN delivery_queue q ON q.delivery_id = d.id;
 
 -- name: AddDeliveries :exec
 -- One statement for the three rows of each delivery. A row with a lease is
--- sent by this replica from memory; the others are due at once.
+-- sent by this replica from memory; the others are due at once. The lease counts
+-- from here: the transaction may have waited for a key.
 WITH draft AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
            unnest(@organizations::text[]) AS organization_id, unnest(@owners::text[]) AS owner_id,
@@ -68,7 +69,7 @@ WITH draft AS (
 )
 INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at)
 SELECT id, created_at, flow_id,
-       CASE WHEN leased THEN now() + @lease::interval ELSE now() END,
+       CASE WHEN leased THEN clock_timestamp() + @lease::interval ELSE now() END,
        CASE WHEN leased THEN 1 ELSE 0 END,
        CASE WHEN leased THEN @replica_id::bigint END,
        deadline_at

@@ -41,6 +41,7 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS 
              unnest(@response_codes::integer[]) AS response_code, unnest(@errors::text[]) AS error,
              unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
+  AND d.id = ANY (@ids::uuid[]) -- else a day without statistics yet is read whole
   AND d.created_at BETWEEN @oldest AND @newest; -- lets the planner leave out the other days
 
 -- name: RemoveRows :exec

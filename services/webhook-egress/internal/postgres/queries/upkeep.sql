@@ -14,6 +14,7 @@ UPDATE deliveries d
 SET status = 'expired', updated_at = now(), finished_at = now()
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS expired
 WHERE d.id = expired.id AND d.created_at = expired.created_at
+  AND d.id = ANY (@ids::uuid[])
   AND d.created_at BETWEEN @oldest AND @newest;
 
 -- name: PurgeKeys :execrows
