@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -222,15 +221,3 @@ func audit(job *delivery.Job, step delivery.Step, reply Reply, started time.Time
 
 // maxRetryAfter is what is kept of the header, in bytes.
 const maxRetryAfter = 64
-
-// responseText is the start of a body as text, without the credentials that the
-// target may have echoed: they are taken out before the text is cut.
-func responseText(body []byte, hidden []string) (text string, cut bool) {
-	text = string(body)
-	for _, value := range hidden {
-		if value != "" {
-			text = strings.ReplaceAll(text, value, "[redacted]")
-		}
-	}
-	return delivery.Text(text, maxResponseText), len(text) > maxResponseText
-}
