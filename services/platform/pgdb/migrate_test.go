@@ -2,6 +2,9 @@ package pgdb_test
 
 import (
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -114,5 +118,22 @@ func TestCheckSchema(t *testing.T) {
 		if (c.err == nil) != (c.want == "") || c.err != nil && !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
 		}
+	}
+}
+
+func TestMigrateCommandReports(t *testing.T) {
+	url := testkit.PostgresURL(t, nil)
+	file := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(file, []byte(url), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"applied 00001_add_item.sql\n", "the schema is up to date\n"} {
+		var out strings.Builder
+		if err := pgdb.MigrateCommand(t.Context(), secret.File(file), migrations("1"), &out); err != nil || out.String() != want {
+			t.Errorf("%q, %v, want %q", out.String(), err, want)
+		}
+	}
+	if err := pgdb.MigrateCommand(t.Context(), secret.File(file+"x"), migrations("1"), io.Discard); err == nil {
+		t.Error("no error without the file")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -70,9 +69,6 @@ func NewService(registry channel.Registry, outbox Outbox) *Service {
 // Accept commits a request with the work of all its channels, or refuses the
 // whole of it.
 func (s *Service) Accept(ctx context.Context, r Request) (Receipt, error) {
-	if strings.ContainsRune(r.Message.Text, 0) {
-		return Receipt{}, apierr.Invalid("message", "must not hold a NUL character")
-	}
 	works, err := s.registry.Prepare(r.Channels, r.Message)
 	if err != nil {
 		return Receipt{}, err

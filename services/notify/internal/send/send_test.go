@@ -59,7 +59,6 @@ func TestAccept(t *testing.T) {
 		"in-app":            {send.Request{Channels: []channel.Name{channel.InApp}}, outbox{}, 1, true},
 		"the store fails":   {send.Request{Channels: []channel.Name{channel.InApp}}, outbox{err: full}, 1, false},
 		"one channel fails": {send.Request{Channels: []channel.Name{channel.InApp, channel.Slack}}, outbox{}, 0, false},
-		"NUL in the text":   {send.Request{Channels: []channel.Name{channel.InApp}, Message: channel.Message{Text: "a\x00"}}, outbox{}, 0, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
