@@ -9,7 +9,8 @@ MODULES := gen deploy services/platform services/gateway services/webhook-egress
 PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
 GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql)
-STORES := go run ./deploy/dev stores --
+DEV := $(BIN)/dev
+STORES := $(DEV) stores --
 
 .PHONY: help
 help: ## list the targets
@@ -17,12 +18,15 @@ help: ## list the targets
 
 ##@ Run
 
-.PHONY: run demo
-run: ## build and start everything; prints the URLs and three curl lines
-	@go run ./deploy/dev run
+.PHONY: run demo dev
+run: dev ## build and start everything; prints the URLs and three curl lines
+	@exec $(DEV) run
 
-demo: ## run the three main jobs against `make run` and show what came back
-	@go run ./deploy/dev demo
+demo: dev ## run the three main jobs against `make run` and show what came back
+	@exec $(DEV) demo
+
+dev:
+	@mkdir -p $(BIN) && go build -o $(DEV) ./deploy/dev
 
 ##@ Tools, pinned. The protoc plugins are pinned in .ci/tools/go.mod, beside the libraries whose protos they read.
 
@@ -96,7 +100,7 @@ fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
 ##@ Test
 
 .PHONY: test isolate e2e bench ci
-test: ## every test with -race, on a Postgres and a Redis that it starts itself
+test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
 	@$(STORES) go test -race -timeout 10m work
 
 isolate: ## each module builds and vets by itself, as its image does
@@ -105,7 +109,7 @@ isolate: ## each module builds and vets by itself, as its image does
 e2e: ## black-box tests over HTTP and gRPC against the built binaries
 	@go test -count=1 -tags e2e -timeout 10m ./deploy/e2e/... ./deploy/compose/...
 
-bench: ## every benchmark once, so that none rots, and the tests that -race would distort
+bench: dev ## every benchmark once, so that none rots, and the tests that -race would distort
 	@$(STORES) go test -run 'DoesNotAllocate$$' -bench . -benchtime 1x work
 
 ci: verify-gen verify-mod lint test isolate e2e bench ## all that must pass before a change lands
