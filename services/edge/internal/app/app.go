@@ -28,11 +28,11 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// edge is what the steps of a start build up.
-type edge struct {
-	cfg    Config
-	runner *lifecycle.Runner
-	tel    *telemetry.Telemetry
+// parts is the service while it is put together.
+type parts struct {
+	cfg       Config
+	runner    *lifecycle.Runner
+	telemetry *telemetry.Telemetry
 
 	pool     *pgxpool.Pool
 	bus      *bus // nil without Redis
@@ -47,77 +47,85 @@ func Serve(ctx context.Context, cfg Config) error {
 	if err := cfg.servable(); err != nil {
 		return fmt.Errorf("settings:\n%w", err)
 	}
-	e := &edge{cfg: cfg}
-	for _, step := range []func(context.Context) error{e.telemetry, e.stores, e.keys, e.counters, e.face} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	p := &parts{cfg: cfg}
+	if err := p.openTelemetry(ctx); err != nil {
+		return err
 	}
-	return e.runner.Run(ctx)
-}
-
-func (e *edge) telemetry(ctx context.Context) error {
-	tel, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: e.cfg.LogLevel})
+	err := p.runner.Build(ctx,
+		lifecycle.Step{Name: "stores", Do: p.openStores},
+		lifecycle.Step{Name: "keys", Do: p.startKeys},
+		lifecycle.Step{Name: "meter", Do: p.startMeter},
+		lifecycle.Step{Name: "server", Do: p.startServer},
+	)
 	if err != nil {
 		return err
 	}
-	e.tel = tel
-	e.runner = lifecycle.New(tel.Log, lifecycle.Options{DrainDelay: e.cfg.DrainDelay, Grace: e.cfg.DrainGrace})
-	e.runner.OnClose("telemetry", tel.Shutdown)
+	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.Listen, "routes", len(p.table.Routes))
+	return p.runner.Run(ctx)
+}
+
+func (p *parts) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: p.cfg.LogLevel})
+	if err != nil {
+		return err
+	}
+	p.telemetry = t
+	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
+	p.runner.OnClose("telemetry", t.Shutdown)
 	return nil
 }
 
-func (e *edge) stores(ctx context.Context) error {
-	pool, err := open(ctx, e.cfg)
+func (p *parts) openStores(ctx context.Context) error {
+	pool, err := open(ctx, p.cfg)
 	if err != nil {
 		return err
 	}
-	e.pool = pool
-	e.runner.OnClose("postgres", func(context.Context) error {
+	p.pool = pool
+	p.runner.OnClose("postgres", func(context.Context) error {
 		pool.Close()
 		return nil
 	})
 	if err := pgdb.CheckSchema(ctx, pool, migrations.FS, service); err != nil {
 		return err
 	}
-	client, err := redis(ctx, e.cfg)
+	client, err := redis(ctx, p.cfg)
 	if err != nil || client == nil {
 		return err
 	}
-	e.bus = newBus(client)
-	e.runner.OnClose("redis", func(context.Context) error { return client.Close() })
+	p.bus = newBus(client)
+	p.runner.OnClose("redis", func(context.Context) error { return client.Close() })
 	return nil
 }
 
-// keys wires the check of product keys and what keeps it true.
-func (e *edge) keys(ctx context.Context) error {
+// startKeys wires the check of product keys and what keeps it true.
+func (p *parts) startKeys(ctx context.Context) error {
 	table, err := route.Snapshot()
 	if err != nil {
 		return err
 	}
-	e.table = table.Served(slices.Collect(maps.Keys(e.cfg.upstreams())))
-	pepper, err := pepper(e.cfg)
+	p.table = table.Served(slices.Collect(maps.Keys(p.cfg.upstreams())))
+	pepper, err := pepper(p.cfg)
 	if err != nil {
 		return err
 	}
-	store := postgres.NewKeys(e.pool)
-	e.verifier = apikey.NewVerifier(pepper, store, e.cfg.KeyCacheSize, e.cfg.KeyStale)
-	watcher, err := apikey.NewWatcher(ctx, e.verifier, store, e.tel.Log)
+	store := postgres.NewKeys(p.pool)
+	p.verifier = apikey.NewVerifier(pepper, store, p.cfg.KeyCacheSize, p.cfg.KeyStale)
+	watcher, err := apikey.NewWatcher(ctx, p.verifier, store, p.telemetry.Log)
 	if err != nil {
 		return err
 	}
-	e.book = apikey.NewBook(pepper, store, e.announcer(), table.Products(), e.tel.Log)
-	e.runner.Go("key watcher", watcher.Run)
-	if e.bus != nil {
-		e.runner.Go("key announcements", func(ctx context.Context) error { return e.bus.listen(ctx, e.verifier.Forget) })
+	p.book = apikey.NewBook(pepper, store, p.announcer(), table.Products(), p.telemetry.Log)
+	p.runner.Go("key watcher", watcher.Run)
+	if p.bus != nil {
+		p.runner.Go("key announcements", func(ctx context.Context) error { return p.bus.listen(ctx, p.verifier.Forget) })
 	}
-	e.runner.OnClose("last uses of keys", func(ctx context.Context) error {
+	p.runner.OnClose("last uses of keys", func(ctx context.Context) error {
 		watcher.Flush(ctx)
 		return nil
 	})
 	// While Postgres is away a replica serves the keys it knows; then it is of no use.
-	e.runner.Check("keys", func(context.Context) error {
-		if behind := watcher.Behind(); behind > e.cfg.KeyStale {
+	p.runner.Check("keys", func(context.Context) error {
+		if behind := watcher.Behind(); behind > p.cfg.KeyStale {
 			return fmt.Errorf("changes of keys unknown for %v", behind)
 		}
 		return nil
@@ -126,67 +134,63 @@ func (e *edge) keys(ctx context.Context) error {
 }
 
 // announcer is the bus, or nothing: an interface that holds a nil isn't nil.
-func (e *edge) announcer() apikey.Announcer {
-	if e.bus == nil {
+func (p *parts) announcer() apikey.Announcer {
+	if p.bus == nil {
 		return nil
 	}
-	return e.bus
+	return p.bus
 }
 
-// counters wires the meter. Its loops end after the face has drained, and its
+// startMeter wires the meter. Its loops end after the face has drained, and its
 // spool closes behind them.
-func (e *edge) counters(context.Context) error {
-	dir := e.cfg.SpoolDir
+func (p *parts) startMeter(context.Context) error {
+	dir := p.cfg.SpoolDir
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	spool, err := meter.OpenSpool(filepath.Join(dir, "switchyard-edge"), e.cfg.SpoolLimit)
+	spool, err := meter.OpenSpool(filepath.Join(dir, "switchyard-edge"), p.cfg.SpoolLimit)
 	if err != nil {
 		return err
 	}
-	e.runner.OnClose("spool", func(context.Context) error { return spool.Close() })
-	e.meter = meter.New(postgres.NewUsage(e.pool), spool, e.tel.Log)
-	e.runner.Go("meter", e.meter.Write)
-	e.runner.Go("meter replay", e.meter.Replay)
-	e.runner.Check("meter", func(context.Context) error { return e.meter.Admit() })
+	p.runner.OnClose("spool", func(context.Context) error { return spool.Close() })
+	p.meter = meter.New(postgres.NewUsage(p.pool), spool, p.telemetry.Log)
+	p.runner.Go("meter", p.meter.Write)
+	p.runner.Go("meter replay", p.meter.Replay)
+	p.runner.Check("meter", func(context.Context) error { return p.meter.Admit() })
 	return nil
 }
 
-func (e *edge) face(ctx context.Context) error {
-	token, err := e.cfg.ServiceToken.Read()
+func (p *parts) startServer(ctx context.Context) error {
+	token, err := p.cfg.ServiceToken.Read()
 	if err != nil {
 		return fmt.Errorf("EDGE_SERVICE_TOKEN_FILE: %w", err)
 	}
 	var tokens *caller.Tokens
-	if !e.cfg.AuthDisabled {
-		if tokens, err = caller.LoadTokens(string(e.cfg.ServiceTokens)); err != nil {
+	if !p.cfg.AuthDisabled {
+		if tokens, err = caller.LoadTokens(string(p.cfg.ServiceTokens)); err != nil {
 			return err
 		}
-		e.runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, e.tel.Log) })
+		p.runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, p.telemetry.Log) })
 	}
 	transport := proxy.Transport()
-	e.runner.OnClose("connections", func(context.Context) error {
+	p.runner.OnClose("connections", func(context.Context) error {
 		transport.CloseIdleConnections()
 		return nil
 	})
 	handler, err := api.New(api.Options{
-		Log: e.tel.Log, Tracer: e.tel.TracerProvider.Tracer(service), Meter: e.tel.MeterProvider.Meter(service),
-		Table: e.table, Upstreams: e.cfg.upstreams(),
-		Verifier: e.verifier, Counter: e.meter, Relay: proxy.New(transport, token, e.cfg.MaxBody),
-		Book: e.book, Ledger: postgres.NewUsage(e.pool), Tokens: tokens,
+		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
+		Table: p.table, Upstreams: p.cfg.upstreams(),
+		Verifier: p.verifier, Counter: p.meter, Relay: proxy.New(transport, token, p.cfg.MaxBody),
+		Book: p.book, Ledger: postgres.NewUsage(p.pool), Tokens: tokens,
 		Open: map[string]http.Handler{
-			"GET /health": rpc.Live(), "GET /health/live": rpc.Live(), "GET /health/ready": rpc.Ready(e.runner),
-			"GET /metrics": e.tel.MetricsHandler(),
+			"GET /health": rpc.Live(), "GET /health/live": rpc.Live(), "GET /health/ready": rpc.Ready(p.runner),
+			"GET /metrics": p.telemetry.MetricsHandler(),
 		},
 	})
 	if err != nil {
 		return err
 	}
-	if err := rpc.ServeHTTP(ctx, e.runner, "http", e.cfg.Listen, handler, nil); err != nil {
-		return err
-	}
-	e.tel.Log.InfoContext(ctx, "edge listens", "address", e.cfg.Listen, "routes", len(e.table.Routes))
-	return nil
+	return rpc.ServeHTTP(ctx, p.runner, "http", p.cfg.Listen, handler, nil)
 }
 
 // open is the pool of the database that the settings name.

@@ -32,115 +32,128 @@ const maxBody = 32 << 20
 // settleTime is what a call may take beyond its total clock, to be recorded.
 const settleTime = 5 * time.Second
 
-// Serve runs the service until ctx ends, then drains it.
-func Serve(ctx context.Context, cfg *Config) error {
-	tel, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: cfg.LogLevel})
-	if err != nil {
-		return err
-	}
-	runner := lifecycle.New(tel.Log, lifecycle.Options{DrainDelay: cfg.DrainDelay, Grace: cfg.DrainGrace})
-	runner.OnClose("telemetry", tel.Shutdown)
+// parts is the service while it is put together.
+type parts struct {
+	cfg       Config
+	telemetry *telemetry.Telemetry
+	runner    *lifecycle.Runner
+	pool      *pgxpool.Pool
+	engine    *inference.Engine
+}
 
-	pool, err := openStore(ctx, cfg, runner)
+// Serve runs the service until ctx ends, then drains it.
+func Serve(ctx context.Context, cfg Config) error {
+	p := &parts{cfg: cfg}
+	if err := p.openTelemetry(ctx); err != nil {
+		return err
+	}
+	err := p.runner.Build(ctx,
+		lifecycle.Step{Name: "stores", Do: p.openStores},
+		lifecycle.Step{Name: "engine", Do: p.buildEngine},
+		lifecycle.Step{Name: "servers", Do: p.startServers},
+	)
 	if err != nil {
 		return err
 	}
-	engine, err := newEngine(ctx, cfg, tel, newLedger(pool, tel, runner))
+	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
+	return p.runner.Run(ctx)
+}
+
+func (p *parts) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: p.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
-	server, err := newServer(cfg, tel)
+	p.telemetry = t
+	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
+	p.runner.OnClose("telemetry", t.Shutdown)
+	return nil
+}
+
+// openStores opens the database and refuses a schema older than this build.
+func (p *parts) openStores(ctx context.Context) error {
+	url, err := p.cfg.DatabaseURLFile.Read()
+	if err != nil {
+		return fmt.Errorf("database URL: %w", err)
+	}
+	p.pool, err = pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, engine); err != nil {
+	p.runner.OnClose("postgres", func(context.Context) error {
+		p.pool.Close()
+		return nil
+	})
+	p.runner.Check("postgres", p.pool.Ping)
+	return pgdb.CheckSchema(ctx, p.pool, migrations.FS, service)
+}
+
+// buildEngine starts the ledger's one writer, which writes what is left before
+// the database closes, and puts the pipeline together.
+func (p *parts) buildEngine(ctx context.Context) error {
+	writer := ledger.NewWriter(postgres.NewLedger(p.pool), p.telemetry.Log)
+	p.runner.Check("ledger", writer.Ready)
+	p.runner.Go("ledger", writer.Run)
+	p.runner.OnClose("ledger", writer.Close)
+
+	policy, err := readPolicy(p.cfg)
+	if err != nil {
+		return err
+	}
+	prices, err := readPrices(p.cfg, policy)
+	if err != nil {
+		return err
+	}
+	providers, err := newProviders(p.cfg, policy)
+	if err != nil {
+		return err
+	}
+	keys, err := newKeyring(ctx, p.cfg, p.telemetry, policy)
+	if err != nil {
+		return err
+	}
+	p.engine, err = inference.New(inference.Options{
+		Planner: policy, Providers: providers, Keys: keys, Prices: prices, Ledger: writer,
+		Clocks: inference.Clocks{
+			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
+		},
+		Log: p.telemetry.Log, Meter: p.telemetry.MeterProvider.Meter(service),
+	})
+	return err
+}
+
+// startServers registers both faces.
+func (p *parts) startServers(ctx context.Context) error {
+	server, err := p.newServer()
+	if err != nil {
+		return err
+	}
+	if err := api.Register(ctx, server, p.engine); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", rpc.Live())
 	server.HandleOpen("GET /health/live", rpc.Live())
-	server.HandleOpen("GET /health/ready", rpc.Ready(runner))
-	server.HandleOpen("GET /metrics", tel.MetricsHandler())
-	if err := server.Serve(ctx, runner, cfg.HTTPListen, cfg.GRPCListen); err != nil {
-		return err
-	}
-	tel.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
-	return runner.Run(ctx)
+	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
+	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	return server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen)
 }
 
-// openStore opens the database and refuses a schema older than this build.
-func openStore(ctx context.Context, cfg *Config, runner *lifecycle.Runner) (*pgxpool.Pool, error) {
-	url, err := cfg.DatabaseURL.Read()
-	if err != nil {
-		return nil, fmt.Errorf("database URL: %w", err)
-	}
-	pool, err := pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
-	if err != nil {
-		return nil, err
-	}
-	if err := pgdb.CheckSchema(ctx, pool, migrations.FS, service); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	runner.Check("postgres", pool.Ping)
-	runner.OnClose("postgres", func(context.Context) error {
-		pool.Close()
-		return nil
-	})
-	return pool, nil
-}
-
-// newLedger starts the one writer, which writes what is left before the
-// database closes.
-func newLedger(pool *pgxpool.Pool, tel *telemetry.Telemetry, runner *lifecycle.Runner) *ledger.Writer {
-	writer := ledger.NewWriter(postgres.NewLedger(pool), tel.Log)
-	runner.Check("ledger", writer.Ready)
-	runner.Go("ledger", writer.Run)
-	runner.OnClose("ledger", writer.Close)
-	return writer
-}
-
-func newEngine(ctx context.Context, cfg *Config, tel *telemetry.Telemetry, writer *ledger.Writer) (*inference.Engine, error) {
-	policy, err := readPolicy(cfg)
-	if err != nil {
-		return nil, err
-	}
-	prices, err := readPrices(cfg, policy)
-	if err != nil {
-		return nil, err
-	}
-	providers, err := newProviders(cfg, policy)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := newKeyring(ctx, cfg, tel, policy)
-	if err != nil {
-		return nil, err
-	}
-	return inference.New(inference.Options{
-		Planner: policy, Providers: providers, Keys: keys, Prices: prices, Ledger: writer,
-		Clocks: inference.Clocks{
-			Answer: cfg.AnswerTimeout, FirstToken: cfg.FirstTokenTimeout, Idle: cfg.IdleTimeout, Total: cfg.TotalTimeout,
-		},
-		Log: tel.Log, Meter: tel.MeterProvider.Meter(service),
-	})
-}
-
-func newServer(cfg *Config, tel *telemetry.Telemetry) (*rpc.Server, error) {
+func (p *parts) newServer() (*rpc.Server, error) {
 	var tokens *caller.Tokens
-	if !cfg.AuthDisabled {
+	if !p.cfg.AuthDisabled {
 		var err error
-		if tokens, err = caller.LoadTokens(cfg.ServiceTokens); err != nil {
+		if tokens, err = caller.LoadTokens(p.cfg.ServiceTokensFile); err != nil {
 			return nil, err
 		}
 	}
-	secure, err := cfg.TLS.Config()
+	secure, err := p.cfg.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
 	return rpc.New(rpc.Options{
-		Log: tel.Log, Tracer: tel.TracerProvider.Tracer(service), Meter: tel.MeterProvider.Meter(service),
+		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: apierr.NewDocument, MaxBody: maxBody, UnaryTimeout: cfg.TotalTimeout + settleTime, TLS: secure,
+		ErrorBody: apierr.NewDocument, MaxBody: maxBody, UnaryTimeout: p.cfg.TotalTimeout + settleTime, TLS: secure,
 	})
 }
 

@@ -24,14 +24,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"))
 }
 
-func settings(t *testing.T, databaseURL string) *Config {
+func settings(t *testing.T, databaseURL string) Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db.url")
 	if err := os.WriteFile(path, []byte(databaseURL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &Config{
-		HTTPListen: free(t), GRPCListen: free(t), DatabaseURL: secret.File(path), AuthDisabled: true,
+	return Config{
+		HTTPListen: free(t), GRPCListen: free(t), DatabaseURLFile: secret.File(path), AuthDisabled: true,
 		AnswerTimeout: time.Minute, FirstTokenTimeout: time.Minute, IdleTimeout: time.Minute,
 		TotalTimeout: time.Minute, ConnectTimeout: time.Second, DrainGrace: 20 * time.Second,
 	}

@@ -20,11 +20,11 @@ type Config struct {
 	HTTPListen string `env:"HTTP_LISTEN" envDefault:":8101" doc:"address of the JSON face, health and metrics"`
 	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9101" doc:"address of the gRPC face"`
 
-	DatabaseURL secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
-	RedisURL    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for what replicas will share; chat needs none"`
+	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
+	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for what replicas will share; chat needs none"`
 
-	ServiceTokens string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
-	AuthDisabled  bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
+	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
+	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
@@ -48,19 +48,17 @@ type Config struct {
 }
 
 // Load reads the configuration from environ.
-func Load(environ []string) (*Config, error) {
+func Load(environ []string) (Config, error) {
 	var cfg Config
-	if err := config.Load(prefix, &cfg, environ); err != nil {
-		return nil, err
-	}
-	return &cfg, nil
+	err := config.Load(prefix, &cfg, environ)
+	return cfg, err
 }
 
 // Validate refuses what would leave the service open, or a call without a bound.
-func (c *Config) Validate() error {
+func (c Config) Validate() error {
 	var errs []error
 	switch {
-	case !c.AuthDisabled && c.ServiceTokens == "":
+	case !c.AuthDisabled && c.ServiceTokensFile == "":
 		errs = append(errs, errors.New(prefix+"_SERVICE_TOKENS_FILE: required, but not set"))
 	case c.AuthDisabled && (!rpc.Loopback(c.HTTPListen) || !rpc.Loopback(c.GRPCListen)):
 		errs = append(errs, fmt.Errorf("%s_AUTH_DISABLED: only with %s_HTTP_LISTEN and %s_GRPC_LISTEN on loopback", prefix, prefix, prefix))
@@ -86,4 +84,4 @@ func (c *Config) Validate() error {
 }
 
 // Print writes the effective configuration, secrets redacted.
-func Print(w io.Writer, cfg *Config) error { return config.Print(w, prefix, cfg) }
+func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

@@ -23,7 +23,7 @@ import (
 )
 
 // readPolicy reads the operator's policy, or the shipped one, and the extra providers.
-func readPolicy(cfg *Config) (*routing.Policy, error) {
+func readPolicy(cfg Config) (*routing.Policy, error) {
 	base, err := readSource(cfg.PolicyFile, cfg.FleetKeysDir)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -59,7 +59,7 @@ func readSource(path, keysDir string) (routing.Source, error) {
 
 // readPrices joins the price table with the prices of the policy's own models,
 // which take the place of those in the table.
-func readPrices(cfg *Config, p *routing.Policy) (*price.Table, error) {
+func readPrices(cfg Config, p *routing.Policy) (*price.Table, error) {
 	text := policy.Prices
 	if cfg.PricesFile != "" {
 		var err error
@@ -89,7 +89,7 @@ func readPrices(cfg *Config, p *routing.Policy) (*price.Table, error) {
 
 // newProviders makes an adapter for each configured provider. They share one
 // pool of connections.
-func newProviders(cfg *Config, p *routing.Policy) (map[string]provider.Provider, error) {
+func newProviders(cfg Config, p *routing.Policy) (map[string]provider.Provider, error) {
 	client := wire.NewClient(cfg.ConnectTimeout)
 	providers := make(map[string]provider.Provider)
 	for _, vendor := range p.Providers {
@@ -117,7 +117,7 @@ func newProviders(cfg *Config, p *routing.Policy) (map[string]provider.Provider,
 
 // newKeyring says at start which providers have a key: a missing one is the
 // commonest mistake of a first day.
-func newKeyring(ctx context.Context, cfg *Config, tel *telemetry.Telemetry, p *routing.Policy) (*keyring.Keyring, error) {
+func newKeyring(ctx context.Context, cfg Config, tel *telemetry.Telemetry, p *routing.Policy) (*keyring.Keyring, error) {
 	var pin secret.Value
 	if cfg.FingerprintKey != "" {
 		var err error

@@ -16,7 +16,7 @@ import (
 // What ships is whole: each provider can be made, each model has a price, and a
 // fresh system plans the sandbox, which nothing else falls back to.
 func TestShippedPolicy(t *testing.T) {
-	cfg := &Config{ConnectTimeout: time.Second}
+	cfg := Config{ConnectTimeout: time.Second}
 	policy, err := readPolicy(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestExtraProviders(t *testing.T) {
 		return path
 	}
 	write("local.key", "sk-local")
-	cfg := &Config{ConnectTimeout: time.Second}
+	cfg := Config{ConnectTimeout: time.Second}
 	cfg.ExtraProvidersFile = write("extra.yaml", `
 providers:
   - {name: local, dialect: openai, base_url: "http://127.0.0.1:11434/v1", key_file: local.key, models: [{name: m, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}

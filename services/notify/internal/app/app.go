@@ -32,87 +32,105 @@ const (
 	unaryTimeout = 10 * time.Second
 )
 
-// Serve runs the service until ctx ends, then drains it.
-func Serve(ctx context.Context, cfg *Config) error {
-	tel, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: cfg.LogLevel})
-	if err != nil {
-		return err
-	}
-	runner := lifecycle.New(tel.Log, lifecycle.Options{DrainDelay: cfg.DrainDelay, Grace: cfg.DrainGrace})
-	runner.OnClose("telemetry", tel.Shutdown)
+// parts is the service while it is put together.
+type parts struct {
+	cfg       Config
+	telemetry *telemetry.Telemetry
+	runner    *lifecycle.Runner
+	pool      *pgxpool.Pool
+}
 
-	pool, err := openStore(ctx, cfg, runner)
+// Serve runs the service until ctx ends, then drains it.
+func Serve(ctx context.Context, cfg Config) error {
+	p := &parts{cfg: cfg}
+	if err := p.openTelemetry(ctx); err != nil {
+		return err
+	}
+	err := p.runner.Build(ctx,
+		lifecycle.Step{Name: "stores", Do: p.openStores},
+		lifecycle.Step{Name: "servers", Do: p.startServers},
+	)
 	if err != nil {
 		return err
 	}
-	server, err := newServer(cfg, tel)
+	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
+	return p.runner.Run(ctx)
+}
+
+func (p *parts) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: p.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, newServices(cfg, pool)); err != nil {
+	p.telemetry = t
+	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
+	p.runner.OnClose("telemetry", t.Shutdown)
+	return nil
+}
+
+// openStores opens the database and refuses a schema older than this build.
+func (p *parts) openStores(ctx context.Context) error {
+	url, err := p.cfg.DatabaseURLFile.Read()
+	if err != nil {
+		return fmt.Errorf("database URL: %w", err)
+	}
+	p.pool, err = pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
+	if err != nil {
+		return err
+	}
+	p.runner.OnClose("postgres", func(context.Context) error {
+		p.pool.Close()
+		return nil
+	})
+	p.runner.Check("postgres", p.pool.Ping)
+	return pgdb.CheckSchema(ctx, p.pool, migrations.FS, service)
+}
+
+// startServers registers both faces.
+func (p *parts) startServers(ctx context.Context) error {
+	server, err := p.newServer()
+	if err != nil {
+		return err
+	}
+	if err := api.Register(ctx, server, p.services()); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", rpc.Live())
 	server.HandleOpen("GET /health/live", rpc.Live())
-	server.HandleOpen("GET /health/ready", rpc.Ready(runner))
-	server.HandleOpen("GET /metrics", tel.MetricsHandler())
-	if err := server.Serve(ctx, runner, cfg.HTTPListen, cfg.GRPCListen); err != nil {
-		return err
-	}
-	tel.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
-	return runner.Run(ctx)
+	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
+	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	return server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen)
 }
 
-// openStore opens the database and refuses a schema older than this build.
-func openStore(ctx context.Context, cfg *Config, runner *lifecycle.Runner) (*pgxpool.Pool, error) {
-	url, err := cfg.DatabaseURL.Read()
-	if err != nil {
-		return nil, fmt.Errorf("database URL: %w", err)
-	}
-	pool, err := pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
-	if err != nil {
-		return nil, err
-	}
-	if err := pgdb.CheckSchema(ctx, pool, migrations.FS, service); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	runner.Check("postgres", pool.Ping)
-	runner.OnClose("postgres", func(context.Context) error {
-		pool.Close()
-		return nil
-	})
-	return pool, nil
-}
-
-func newServices(cfg *Config, pool *pgxpool.Pool) api.Services {
-	outbox := postgres.NewOutbox(pool)
-	registry := channel.NewRegistry(cfg.WebPushEnabled, channel.InAppSender{})
-	return api.Services{
-		Sender:  send.NewService(registry, outbox),
-		Logs:    outbox,
-		Inboxes: postgres.NewInboxes(pool),
-		WebPush: cfg.WebPushEnabled,
-	}
-}
-
-func newServer(cfg *Config, tel *telemetry.Telemetry) (*rpc.Server, error) {
+func (p *parts) newServer() (*rpc.Server, error) {
 	var tokens *caller.Tokens
-	if !cfg.AuthDisabled {
+	if !p.cfg.AuthDisabled {
 		var err error
-		if tokens, err = caller.LoadTokens(cfg.ServiceTokens); err != nil {
+		if tokens, err = caller.LoadTokens(p.cfg.ServiceTokensFile); err != nil {
 			return nil, err
 		}
 	}
-	secure, err := cfg.TLS.Config()
+	secure, err := p.cfg.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
 	return rpc.New(rpc.Options{
-		Log: tel.Log, Tracer: tel.TracerProvider.Tracer(service), Meter: tel.MeterProvider.Meter(service),
+		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: api.ErrorBody, MaxBody: maxBody, UnaryTimeout: unaryTimeout, TLS: secure,
 	})
+}
+
+// services are the nouns that the handlers speak to.
+func (p *parts) services() api.Services {
+	outbox := postgres.NewOutbox(p.pool)
+	registry := channel.NewRegistry(p.cfg.WebPushEnabled, channel.InAppSender{})
+	return api.Services{
+		Sender:  send.NewService(registry, outbox),
+		Logs:    outbox,
+		Inboxes: postgres.NewInboxes(p.pool),
+		WebPush: p.cfg.WebPushEnabled,
+	}
 }
 
 // version is the build's, as the Go toolchain stamped it.

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // environ is a service on a database of the test's own and two free ports.
-func environ(t *testing.T) (*Config, string) {
+func environ(t *testing.T) (Config, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "database-url")
 	if err := os.WriteFile(file, []byte(testkit.PostgresURL(t, nil)+"\n"), 0o600); err != nil {

@@ -9,6 +9,6 @@ import (
 )
 
 // Migrate brings the schema up to this build and names the files it applied.
-func Migrate(ctx context.Context, cfg *Config, w io.Writer) error {
-	return pgdb.MigrateCommand(ctx, cfg.DatabaseURL, migrations.FS, w)
+func Migrate(ctx context.Context, cfg Config, w io.Writer) error {
+	return pgdb.MigrateCommand(ctx, cfg.DatabaseURLFile, migrations.FS, w)
 }

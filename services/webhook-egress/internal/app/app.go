@@ -63,19 +63,17 @@ type parts struct {
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
 	p := &parts{cfg: cfg}
-	for _, step := range []struct {
-		name string
-		do   func(context.Context) error
-	}{
-		{"telemetry", p.openTelemetry},
-		{"stores", p.openStores},
-		{"secrets and guard", p.openGuards},
-		{"engine", p.startEngine},
-		{"servers", p.startServers},
-	} {
-		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
+	if err := p.openTelemetry(ctx); err != nil {
+		return err
+	}
+	err := p.runner.Build(ctx,
+		lifecycle.Step{Name: "stores", Do: p.openStores},
+		lifecycle.Step{Name: "secrets and guard", Do: p.openGuards},
+		lifecycle.Step{Name: "engine", Do: p.startEngine},
+		lifecycle.Step{Name: "servers", Do: p.startServers},
+	)
+	if err != nil {
+		return err
 	}
 	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
 	return p.runner.Run(ctx)
