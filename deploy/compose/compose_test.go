@@ -75,7 +75,7 @@ func TestDockerfilesBuildWhatIsThere(t *testing.T) {
 			continue
 		}
 		for _, match := range copied.FindAllStringSubmatch(string(text), -1) {
-			for _, source := range strings.FieldsSeq(match[1]) {
+			for source := range strings.FieldsSeq(match[1]) {
 				if _, err := os.Stat(filepath.Join(root, source)); err != nil {
 					t.Errorf("%s copies %s: %v", service.Build.Dockerfile, source, err)
 				}
