@@ -43,7 +43,7 @@ func TestStoresRunsACommandWithServers(t *testing.T) {
 func TestBuiltByGoRun(t *testing.T) {
 	for program, want := range map[string]bool{
 		"/tmp/go-build2137005868/b001/exe/dev": true,
-		"/home/me/switchyard/.local/bin/dev":   false,
+		"/srv/switchyard/.local/bin/dev":       false,
 	} {
 		if got := builtByGoRun(program); got != want {
 			t.Errorf("builtByGoRun(%s) = %t", program, got)

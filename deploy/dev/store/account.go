@@ -32,7 +32,7 @@ var wanted = []string{"postgres", "nobody"}
 // owner of the data there is, else as an unprivileged user of the machine.
 func postgresAccount(data string) (*account, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // nil is "as oneself"
+		return nil, nil // nil is "as oneself"
 	}
 	if a, ok := ownerOf(data); ok {
 		return &a, nil

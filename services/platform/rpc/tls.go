@@ -23,7 +23,7 @@ type TLS struct {
 // file changes, so that a renewed one needs no restart.
 func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {
-		return nil, nil //nolint:nilnil // No TLS is a valid setting.
+		return nil, nil // No TLS is a valid setting.
 	}
 	if t.CertFile == "" || t.KeyFile == "" {
 		return nil, errors.New("TLS_CERT_FILE and TLS_KEY_FILE go together")

@@ -96,7 +96,7 @@ func (c *cache) get(ctx context.Context, digest Digest) (*Key, error) {
 	}
 	if until, ok := s.unknown[digest]; ok && now.Before(until) {
 		s.mu.Unlock()
-		return nil, nil //nolint:nilnil // unknown is an answer, not an error.
+		return nil, nil // unknown is an answer, not an error.
 	}
 	f, lead := s.board(digest)
 	s.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *cache) lookup(ctx context.Context, digest Digest) (*Key, error) {
 		return nil, apierr.Unavailable("API keys can't be checked right now", fmt.Errorf("look up key: %w", err))
 	}
 	if key != nil && !key.Live(time.Now()) {
-		return nil, nil //nolint:nilnil // a dead key is as good as none.
+		return nil, nil // a dead key is as good as none.
 	}
 	return key, nil
 }

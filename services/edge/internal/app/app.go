@@ -205,7 +205,7 @@ func open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 // redis is the client of the server that the settings name, nil without one.
 func redis(ctx context.Context, cfg Config) (*redisdb.Client, error) {
 	if cfg.RedisURLFile == "" {
-		return nil, nil //nolint:nilnil // Redis is optional.
+		return nil, nil // Redis is optional.
 	}
 	url, err := cfg.RedisURLFile.Read()
 	if err != nil {

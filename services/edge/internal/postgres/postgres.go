@@ -83,7 +83,7 @@ func (k *Keys) Revoke(ctx context.Context, id string, now time.Time) (digest api
 func (k *Keys) KeyByDigest(ctx context.Context, digest apikey.Digest) (*apikey.Key, error) {
 	row, err := dbsql.New(k.pool).KeyByDigest(ctx, digest[:])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // apikey.Loader says so.
+		return nil, nil // apikey.Loader says so.
 	}
 	if err != nil {
 		return nil, err
