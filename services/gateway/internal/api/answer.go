@@ -95,7 +95,7 @@ func toUsage(r inference.Report) usage {
 		PromptTokens: clamp(r.Prompt), CompletionTokens: clamp(r.Completion),
 		ProviderUsed: r.Provider, CostCents: r.Cost.Cents(), Estimated: r.Estimated,
 		RequestedProvider: r.RequestedProvider, RequestedGoal: r.RequestedGoal,
-		Substituted: r.Substituted, ModelUsed: r.Model,
+		Substituted: r.Substituted, CacheHit: r.CacheHit, ModelUsed: r.Model,
 	}
 }
 

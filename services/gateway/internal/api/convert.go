@@ -49,10 +49,12 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	return &inference.Request{
 		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
 		Route: routing.Request{
+			Operation: routing.OperationChat, Organization: organization, Classification: m.GetDataClassification(),
 			Model: cmp.Or(m.GetModel(), routing.DefaultModel), Provider: m.GetProvider(), Goal: routing.Goal(m.GetOptimizationGoal()),
 			Substitution: m.AllowSubstitution == nil || m.GetAllowSubstitution(),
 		},
-		Byok: byokMode(m.GetByok()), Locale: m.GetLocale(), ForceLocale: force, Chat: *chat,
+		Byok: byokMode(m.GetByok()), Locale: m.GetLocale(), ForceLocale: force,
+		BypassCache: m.GetCache() == "bypass", Metadata: m.GetMetadata(), ApprovalRef: m.GetApprovalRef(), Chat: *chat,
 	}, nil
 }
 

@@ -139,8 +139,9 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	fleet := &inference.Fleet{Planner: policy, Providers: providers, Prices: prices}
 	engine, err := inference.New(inference.Options{
-		Planner: policy, Providers: providers, Keys: keyring.New(log, files, secret.Value{}), Prices: prices,
+		Fleet: func() *inference.Fleet { return fleet }, Keys: keyring.New(log, files, secret.Value{}),
 		Ledger: b.writer(tb, log), Log: log, Meter: metricnoop.NewMeterProvider().Meter(""),
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})

@@ -112,8 +112,9 @@ func (p *parts) buildEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fleet := &inference.Fleet{Planner: policy, Providers: providers, Prices: prices}
 	p.engine, err = inference.New(inference.Options{
-		Planner: policy, Providers: providers, Keys: keys, Prices: prices, Ledger: writer,
+		Fleet: func() *inference.Fleet { return fleet }, Keys: keys, Ledger: writer,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},

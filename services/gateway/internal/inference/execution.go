@@ -10,11 +10,13 @@ import (
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // execution is one request on its way through the pipeline.
 type execution struct {
 	*Engine
+	fleet   *Fleet
 	request *Request
 	plan    routing.Plan
 	// candidates have a key.
@@ -34,14 +36,23 @@ type candidate struct {
 	credential provider.Credential
 }
 
+// chatter is the candidate's provider where it can chat. Plans hold no other;
+// a policy that says otherwise is answered like a vendor that can't.
+func (c candidate) chatter() (provider.Chatter, error) {
+	if chatter, ok := c.provider.(provider.Chatter); ok {
+		return chatter, nil
+	}
+	return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the provider has no chat"}
+}
+
 // begin runs the steps before the first attempt.
 func (e *Engine) begin(ctx context.Context, r *Request) (*execution, error) {
-	x := &execution{Engine: e, request: r, started: time.Now()}
+	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now()}
 	if err := e.admit(ctx); err != nil {
 		return nil, err
 	}
 	var err error
-	if x.plan, err = e.Planner.Plan(r.Route); err != nil {
+	if x.plan, err = x.fleet.Planner.Plan(r.Route); err != nil {
 		return nil, err
 	}
 	if err := x.resolve(); err != nil {
@@ -70,7 +81,7 @@ func (x *execution) resolve() error {
 		case err != nil:
 			return err
 		}
-		x.candidates = append(x.candidates, candidate{planned, x.Providers[planned.Provider], credential})
+		x.candidates = append(x.candidates, candidate{planned, x.fleet.Providers[planned.Provider], credential})
 		if len(x.candidates) == maxAttempts || !x.request.Route.Substitution {
 			return nil
 		}
@@ -155,7 +166,11 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	err = x.try(bounded, func(ctx context.Context, c candidate, grace time.Duration) (err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, x.Clocks.Answer*grace, errAnswer)
 		defer cancel()
-		answer, err = c.provider.Chat(ctx, c.credential, x.chat(c))
+		chatter, err := c.chatter()
+		if err != nil {
+			return err
+		}
+		answer, err = chatter.Chat(ctx, c.credential, x.chat(c))
 		return err
 	})
 	if err != nil {
@@ -166,7 +181,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	completion := &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls,
 		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),
-		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally),
+		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native,
 	}
 	completion.Route = x.route()
 	return completion, nil

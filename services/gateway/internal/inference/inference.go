@@ -4,6 +4,7 @@ package inference
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -41,6 +42,14 @@ type Prices interface {
 	Cost(provider, model string, at time.Time, u provider.Usage) price.Cost
 }
 
+// Fleet is what a policy file makes of the world, all of one version: a request
+// keeps the one that it began with, so that a reload changes nothing halfway.
+type Fleet struct {
+	Planner   Planner
+	Providers map[string]provider.Provider
+	Prices    Prices
+}
+
 // Clocks bound the waits of a call. The time to connect is the transport's.
 type Clocks struct {
 	// Answer bounds one attempt at a whole answer.
@@ -62,14 +71,13 @@ const maxAttempts = 4
 
 // Options of an Engine. All are required.
 type Options struct {
-	Planner   Planner
-	Providers map[string]provider.Provider
-	Keys      Keys
-	Prices    Prices
-	Ledger    Ledger
-	Clocks    Clocks
-	Log       *slog.Logger
-	Meter     metric.Meter
+	// Fleet gives the present one; it is called once a request.
+	Fleet  func() *Fleet
+	Keys   Keys
+	Ledger Ledger
+	Clocks Clocks
+	Log    *slog.Logger
+	Meter  metric.Meter
 }
 
 // Engine serves completions. Safe for concurrent use.
@@ -101,8 +109,18 @@ type Request struct {
 	// hold whatever language the input is in.
 	Locale      string
 	ForceLocale bool
-	// Chat is the conversation; its Model is set for each candidate.
-	Chat provider.Chat
+	// BypassCache leaves the response cache out of it.
+	BypassCache bool
+	// Metadata are the caller's labels; ApprovalRef the approval of its tools.
+	Metadata    map[string]string
+	ApprovalRef string
+
+	// What is asked for, by Route.Operation: the conversation of a chat or a
+	// question about an image, texts to embed, or images to make. The model is set
+	// for each candidate.
+	Chat      provider.Chat
+	Embedding provider.Embedding
+	Drawing   provider.Drawing
 }
 
 // Report says who served a completion, what it used and what it costs.
@@ -117,6 +135,7 @@ type Report struct {
 	RequestedProvider string
 	RequestedGoal     string
 	Substituted       bool
+	CacheHit          bool
 }
 
 // Route says how a request was served, known before the first byte of the answer.
@@ -134,4 +153,6 @@ type Completion struct {
 	FinishReason provider.FinishReason
 	Report       Report
 	Route        Route
+	// Native is the vendor's whole answer; see provider.Chat.
+	Native json.RawMessage
 }

@@ -12,9 +12,6 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 )
 
-// operationChat is the ledger's name of a chat completion.
-const operationChat = "chat"
-
 // tally is what is known of a completion's size: the provider's report, if
 // there was one, and the bytes that came.
 type tally struct {
@@ -35,7 +32,7 @@ func (t *tally) add(calls []provider.ToolCall) {
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) Report {
 	now := time.Now()
 	usage, state := x.usage(t, outcome)
-	cost := x.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
+	cost := x.fleet.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
 	if !cost.Known {
 		x.Log.InfoContext(ctx, "no price; nothing is billed",
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
@@ -64,7 +61,10 @@ func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledg
 		return provider.Estimate(promptBytes(&x.request.Chat), t.bytes), ledger.StateEstimated
 	}
 	u := *t.usage
-	for _, bucket := range []*int64{&u.Input, &u.CacheRead, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Images} {
+	for _, bucket := range []*int64{
+		&u.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWriteLong, &u.ImageInput, &u.AudioInput,
+		&u.Output, &u.Reasoning, &u.ImageOutput, &u.AudioOutput, &u.Images,
+	} {
 		*bucket = max(*bucket, 0)
 	}
 	if outcome != ledger.OutcomeCompleted {
@@ -91,7 +91,7 @@ func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) 
 	r := x.request
 	return ledger.Entry{
 		ID: id, RequestID: r.ID,
-		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: operationChat,
+		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: string(r.Route.Operation),
 		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
 		Provider: report.Provider, Model: report.Model,
 		Credential: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint,

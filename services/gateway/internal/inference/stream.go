@@ -58,7 +58,11 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	clock := time.AfterFunc(s.x.Clocks.FirstToken*grace, func() { cancel(errFirstToken) })
-	upstream, err := c.provider.StreamChat(ctx, c.credential, s.x.chat(c))
+	var upstream provider.Stream
+	chatter, err := c.chatter()
+	if err == nil {
+		upstream, err = chatter.StreamChat(ctx, c.credential, s.x.chat(c))
+	}
 	if err == nil {
 		err = s.hold(upstream)
 	}

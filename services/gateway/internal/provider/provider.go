@@ -12,17 +12,36 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Provider is one configured vendor: a dialect, a base URL and its models.
-// Implementations are safe for concurrent use and pass the conformance suite
-// of package providertest.
+// Provider is one configured vendor: a dialect, a base URL and its models. What
+// it can do beyond that are the interfaces below. Implementations are safe for
+// concurrent use and pass the conformance suite of package providertest.
 type Provider interface {
 	// Name as configuration gives it, for example "openai" or "my-vllm".
 	Name() string
+}
+
+// Chatter is a provider of chat completions, with images in them for vision.
+type Chatter interface {
+	Provider
 	// Chat asks for a whole answer.
 	Chat(ctx context.Context, credential Credential, chat *Chat) (*Answer, error)
 	// StreamChat returns once the vendor's response head has arrived. The caller
 	// closes the stream; cancelling ctx ends the call upstream at once.
 	StreamChat(ctx context.Context, credential Credential, chat *Chat) (Stream, error)
+}
+
+// Embedder is a provider of embeddings.
+type Embedder interface {
+	Provider
+	// Embed makes one vector per input, in order.
+	Embed(ctx context.Context, credential Credential, request *Embedding) (*Vectors, error)
+}
+
+// ImageMaker is a provider of generated images.
+type ImageMaker interface {
+	Provider
+	// MakeImages makes Count images, or fails as a whole.
+	MakeImages(ctx context.Context, credential Credential, request *Drawing) (*Images, error)
 }
 
 // Stream is the answer as it arrives. Next returns io.EOF after the last event;
@@ -68,6 +87,21 @@ type Chat struct {
 	Temperature, TopP *float64
 	Stop              []string
 	Seed              *int64
+	// ParallelTools allows several tool calls in one turn; nil for the vendor's default.
+	ParallelTools *bool
+	// Native is the request as the caller wrote it in a vendor's own dialect. A
+	// provider of that dialect sends it as it is but for the model, and keeps the
+	// frames of the answer; every other one goes by the fields above.
+	Native *Native
+}
+
+// Native is a request body in the words of one dialect.
+type Native struct {
+	// Dialect that the body is written in, "openai" or "anthropic".
+	Dialect string
+	Body    json.RawMessage
+	// Headers that belong to the body (for example anthropic-beta).
+	Headers map[string]string
 }
 
 // Message is one turn of the conversation.
@@ -132,10 +166,18 @@ type ToolCall struct {
 // Event is one step of a stream. An event that carries text or tool calls is
 // content-bearing; the last events carry the finish reason and usage.
 type Event struct {
-	Text         string
+	Text string
+	// Reasoning is thinking that the vendor shows. It proves that the model is at
+	// work, and is content only on a face of the same dialect.
+	Reasoning    string
 	ToolCalls    []ToolCall
 	FinishReason FinishReason
 	Usage        *Usage
+	// Native is the vendor's frame as it came: the data of one server-sent event,
+	// and NativeType its event name. Set only for a request with Native that went
+	// to its own dialect. Valid until the next call of Next.
+	Native     []byte
+	NativeType string
 }
 
 // Content tells whether the event carries something that a reader would see.
@@ -161,4 +203,6 @@ type Answer struct {
 	Usage *Usage
 	// Model as the vendor names what it ran; may be empty.
 	Model string
+	// Native is the vendor's whole answer as it came; see Chat.Native.
+	Native json.RawMessage
 }

@@ -4,23 +4,31 @@ package provider
 // each bucket can be priced by itself. Vendors that report inclusive totals are
 // normalised by their dialect.
 type Usage struct {
-	// Input that was read afresh.
+	// Input text that was read afresh.
 	Input int64
-	// CacheRead and CacheWrite are input served from and written to the vendor's prompt cache.
-	CacheRead, CacheWrite int64
-	// Output that the caller sees.
+	// CacheRead is input served from the vendor's prompt cache, CacheWrite input
+	// written to it, and CacheWriteLong what is kept there for an hour.
+	CacheRead, CacheWrite, CacheWriteLong int64
+	// ImageInput and AudioInput are input of these kinds, where a vendor tells
+	// them from text.
+	ImageInput, AudioInput int64
+	// Output text that the caller sees.
 	Output int64
 	// Reasoning is output that the caller doesn't see.
 	Reasoning int64
-	// Images made.
+	// ImageOutput and AudioOutput are output of these kinds.
+	ImageOutput, AudioOutput int64
+	// Images made: pieces, not tokens.
 	Images int64
 }
 
 // Prompt is all input, as the contract's prompt_tokens.
-func (u Usage) Prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite }
+func (u Usage) Prompt() int64 {
+	return u.Input + u.CacheRead + u.CacheWrite + u.CacheWriteLong + u.ImageInput + u.AudioInput
+}
 
 // Completion is all output, as the contract's completion_tokens.
-func (u Usage) Completion() int64 { return u.Output + u.Reasoning }
+func (u Usage) Completion() int64 { return u.Output + u.Reasoning + u.ImageOutput + u.AudioOutput }
 
 // Estimate guesses the usage of text when a vendor reported none: a token for
 // every four bytes, at least one where there is text. Callers mark it estimated.

@@ -15,8 +15,29 @@ const (
 	ReasonProviderUnknown apierr.Reason = "provider_unknown"
 )
 
+// Operation is a kind of completion, by the ledger's name.
+type Operation string
+
+// The operations.
+const (
+	OperationChat       Operation = "chat"
+	OperationEmbeddings Operation = "embeddings"
+	OperationVision     Operation = "vision"
+	OperationImages     Operation = "images"
+)
+
 // Request is what a caller asked to be served by.
 type Request struct {
+	// Operation that a candidate must be able to do.
+	Operation Operation
+	// Organization whose rules hold.
+	Organization string
+	// Classification of the data, for those rules; empty is the policy's default.
+	Classification string
+	// Needs are what the request asks of a model; candidates that lack one are left out.
+	Needs Needs
+	// Affinity is the same for requests that share a provider's prompt cache; 0 is none.
+	Affinity uint64
 	// Model by its name, as "provider/model", or DefaultModel.
 	Model string
 	// Provider asked for; empty leaves it to the policy.
@@ -25,6 +46,17 @@ type Request struct {
 	Goal Goal
 	// Substitution allows another provider than the one asked for.
 	Substitution bool
+}
+
+// Needs are what a request asks of a model. The zero value asks for nothing.
+type Needs struct {
+	// Tools, Vision, JSON (an object) and JSONSchema that the request uses.
+	Tools, Vision, JSON, JSONSchema bool
+	// Context is the estimated size of the input in tokens, Output the most that
+	// may be answered; 0 is unknown.
+	Context, Output int
+	// Dialect that alone can carry the request as its caller wrote it; empty is any.
+	Dialect string
 }
 
 // Candidate is a provider and model that may serve a request.

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, client *http.Client) (provider.Provider, error) {
+		New: func(baseURL string, client *http.Client) (provider.Chatter, error) {
 			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Client: client})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dialect(config openai.Config) providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, client *http.Client) (provider.Provider, error) {
+		New: func(baseURL string, client *http.Client) (provider.Chatter, error) {
 			wired := config
 			wired.BaseURL, wired.Client = baseURL+config.BaseURL, client
 			return openai.New(wired)

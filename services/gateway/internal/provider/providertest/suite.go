@@ -20,7 +20,7 @@ import (
 // an answer of several words with usage, and "parallel_tools", one with two calls.
 type Dialect struct {
 	// New wires a provider to a vendor.
-	New func(baseURL string, client *http.Client) (provider.Provider, error)
+	New func(baseURL string, client *http.Client) (provider.Chatter, error)
 	// Answers by the name of their golden files answers/<name>.json, the whole
 	// answer, and answers/<name>.sse, the same answer as a stream.
 	Answers map[string]*provider.Answer
@@ -90,7 +90,7 @@ func question() *provider.Chat {
 
 // Answers checks that a provider answers a chat as wanted, whole and streamed.
 // A stream does not tell the model.
-func Answers(t *testing.T, p provider.Provider, chat *provider.Chat, want *provider.Answer) {
+func Answers(t *testing.T, p provider.Chatter, chat *provider.Chat, want *provider.Answer) {
 	t.Helper()
 	whole, err := p.Chat(t.Context(), Credential(), chat)
 	if err != nil {
