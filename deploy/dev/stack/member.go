@@ -94,6 +94,15 @@ func (s *Stack) find(name string) (*memberProcess, error) {
 	return nil, fmt.Errorf("the stack has no process %q", name)
 }
 
+// PID is the process id of a member that runs.
+func (s *Stack) PID(name string) (int, error) {
+	m, err := s.find(name)
+	if err != nil {
+		return 0, err
+	}
+	return m.PID(), nil
+}
+
 // Kill ends a member at once (SIGKILL) and returns when it is gone. Members are
 // the services, their further replicas ("gateway-2"), Fakes, and Postgres and
 // Redis where the stack runs them as processes.

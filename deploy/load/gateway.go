@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/fakes/plain"
+	"switchyard.dev/deploy/load/client"
+)
+
+// gatewayPlan is how to measure the gateway.
+type gatewayPlan struct {
+	round  time.Duration
+	rounds int
+	rate   float64
+	pieces int
+	pause  time.Duration
+	soak   time.Duration
+	keep   bool
+}
+
+func parseGateway(args []string) (gatewayPlan, error) {
+	var plan gatewayPlan
+	set := flag.NewFlagSet("load gateway", flag.ContinueOnError)
+	set.DurationVar(&plan.round, "round", 3*time.Second, "time of each measurement")
+	set.IntVar(&plan.rounds, "rounds", 3, "repeats, of which the median counts")
+	set.Float64Var(&plan.rate, "rate", 200, "requests per second of the open loop")
+	set.IntVar(&plan.pieces, "pieces", 50, "pieces of a stream")
+	set.DurationVar(&plan.pause, "pause", 20*time.Millisecond, "time between the pieces of a stream")
+	set.DurationVar(&plan.soak, "soak", 30*time.Second, "time under load in which memory is watched")
+	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
+	return plan, set.Parse(args)
+}
+
+// target is one way to the provider.
+type target struct {
+	name string
+	chat *client.Request
+	// stream is the same way for a streamed answer.
+	stream *client.Request
+	// pids are the processes whose time it costs, without provider and client.
+	pids []int
+}
+
+// yard is all that runs while the gateway is measured.
+type yard struct {
+	dir           string
+	vendor, relay *helper
+	stack         *stack.Stack
+}
+
+func runGateway(ctx context.Context, args []string) (err error) {
+	plan, err := parseGateway(args)
+	if err != nil {
+		return err
+	}
+	y, err := openYard(ctx, plan)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
+	targets, err := y.targets(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := measureGateway(ctx, plan, targets)
+	if err != nil {
+		return err
+	}
+	fmt.Print(report)
+	if plan.keep {
+		return keep("gateway", report)
+	}
+	return nil
+}
+
+// openYard starts the provider, the relay, and a stack of two gateways, one
+// that commits each ledger row before its answer is complete and one that
+// doesn't wait.
+func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
+	y := &yard{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, y.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if y.dir, err = os.MkdirTemp("", "switchyard-load-"); err != nil {
+		return nil, err
+	}
+	if err = os.Chmod(y.dir, 0o755); err != nil { //nolint:gosec // Postgres runs as another user and must get through
+		return nil, err
+	}
+	if y.vendor, err = startHelper(ctx, y.dir, "provider", "-pieces", fmt.Sprint(plan.pieces), "-pause", plan.pause.String()); err != nil {
+		return nil, err
+	}
+	if y.relay, err = startHelper(ctx, y.dir, "relay", "-relay", y.vendor.url); err != nil {
+		return nil, err
+	}
+	providers := filepath.Join(y.dir, "providers.json")
+	text := fmt.Sprintf(`{"providers":[{"name":"load","dialect":"openai","base_url":"%s/v1","models":[
+		{"name":"load","input_per_mtok_usd":"1","output_per_mtok_usd":"2"}]}]}`, y.vendor.url)
+	if err = os.WriteFile(providers, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	y.stack, err = stack.Start(ctx, stack.Options{
+		State: filepath.Join(y.dir, "stack"), Durable: true,
+		Env:      map[stack.Service][]string{stack.Gateway: {"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers, "GATEWAY_LOG_LEVEL=warn"}},
+		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
+	})
+	return y, err
+}
+
+func (y *yard) close(ctx context.Context) error {
+	var errs []error
+	if y.stack != nil {
+		errs = append(errs, y.stack.Stop(ctx))
+	}
+	for _, h := range []*helper{y.relay, y.vendor} {
+		if h != nil {
+			h.Kill()
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(y.dir))...)
+}
+
+// The bodies are of the same size and ask for the same.
+var question = strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
+
+func openAIBody(stream bool) []byte {
+	return fmt.Appendf(nil, `{"model":"load","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":%q}],"max_tokens":500,"stream":%t}`,
+		question, stream)
+}
+
+func llmBody(stream bool) []byte {
+	return fmt.Appendf(nil, `{"model":"load/load","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":%q}],"max_tokens":500,"stream":%t}`,
+		question, stream)
+}
+
+// targets are the ways to measure; the first is the provider itself, the second the floor.
+func (y *yard) targets(ctx context.Context) ([]target, error) {
+	key, err := y.stack.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := y.stack.PID(string(stack.Gateway))
+	if err != nil {
+		return nil, err
+	}
+	edge, err := y.stack.PID(string(stack.Edge))
+	if err != nil {
+		return nil, err
+	}
+	service := http.Header{
+		"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {stack.Organization},
+	}
+	customer := http.Header{"Authorization": {"Bearer " + key}}
+	const completions = "/v1/chat/completions"
+	at := y.stack.URL
+	var all []target
+	for _, way := range []struct {
+		name, url string
+		header    http.Header
+		body      func(stream bool) []byte
+		pids      []int
+	}{
+		{"provider itself", y.vendor.url + completions, nil, openAIBody, nil},
+		{"thin relay (floor)", y.relay.url + completions, nil, openAIBody, []int{y.relay.PID()}},
+		{"gateway /v1/llm/chat", at("gateway") + "/v1/llm/chat", service, llmBody, []int{gateway}},
+		{"gateway openai face", at("gateway") + completions, service, openAIBody, []int{gateway}},
+		{"edge + gateway", at("edge") + "/product/v1/ai/chat", customer, llmBody, []int{edge, gateway}},
+	} {
+		t := target{name: way.name, pids: way.pids}
+		var errs [2]error
+		t.chat, errs[0] = client.NewRequest(way.url, way.header, way.body(false))
+		t.stream, errs[1] = client.NewRequest(way.url, way.header, way.body(true))
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// wantText is what each whole stream must hold: the text, piece by piece.
+func wantText(pieces int) func(client.Answer) error {
+	want := strings.Count(plain.Text(pieces), "carriage ")
+	return func(a client.Answer) error {
+		got := strings.Count(string(a.Body), `"carriage "`)
+		if a.Status != http.StatusOK || got != want || !strings.Contains(string(a.Body), "[DONE]") {
+			return fmt.Errorf("status %d, %d of %d pieces", a.Status, got, want)
+		}
+		return nil
+	}
+}

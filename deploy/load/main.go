@@ -1,0 +1,59 @@
+// Command load measures the services on this machine, each beside its floor: the
+// least that a service of its kind must do, measured in the same run. Machines
+// differ and are noisy, so that what it prints are ratios first.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+const help = `use
+  load gateway [flags]   the gateway beside a thin relay and the provider itself
+  load gateway -h        its flags`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New(help)
+	}
+	switch command, rest := args[0], args[1:]; command {
+	case "gateway":
+		return runGateway(ctx, rest)
+	case "serve": // what load starts of itself
+		return serve(ctx, rest)
+	}
+	return errors.New(help)
+}
+
+// keep writes a report to the folder of results, by the name of the test and the time.
+func keep(name, report string) error {
+	root, err := stack.FindRoot()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, "deploy", "load", "results", name+"-"+time.Now().UTC().Format("2006-01-02T1504")+".txt")
+	if err := os.WriteFile(path, []byte(report), 0o600); err != nil {
+		return fmt.Errorf("keep the report: %w", err)
+	}
+	fmt.Println("kept in", path)
+	return nil
+}

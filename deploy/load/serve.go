@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"switchyard.dev/deploy/dev/port"
+	"switchyard.dev/deploy/dev/process"
+	"switchyard.dev/deploy/fakes/plain"
+	"switchyard.dev/deploy/load/relay"
+)
+
+// serve is the provider or the relay in a process of its own, so that its
+// processor time can be told from the others'.
+func serve(ctx context.Context, args []string) error {
+	var config plain.Config
+	set := flag.NewFlagSet("serve", flag.ContinueOnError)
+	listen := set.String("listen", "", "address")
+	upstream := set.String("relay", "", "relay to this URL instead of being the provider")
+	set.DurationVar(&config.Delay, "delay", 0, "time before an answer")
+	set.IntVar(&config.Pieces, "pieces", 0, "pieces of a stream")
+	set.DurationVar(&config.Pause, "pause", 0, "time between pieces")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	handler := plain.New(config)
+	if *upstream != "" {
+		handler = relay.New(*upstream)
+	}
+	server := &http.Server{Addr: *listen, Handler: handler, ReadHeaderTimeout: time.Minute}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// helper is a process of load's own that serves.
+type helper struct {
+	*process.Process
+	url string
+}
+
+func startHelper(ctx context.Context, dir, name string, args ...string) (*helper, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := port.Free(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	address := port.At(ports[0])
+	p, err := process.Start(process.Spec{
+		Name: name, Path: self, Log: filepath.Join(dir, name+".log"), Env: os.Environ(),
+		Args: append([]string{"serve", "-listen", address}, args...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &helper{p, "http://" + address}
+	err = p.Await(ctx, 10*time.Second, func(ctx context.Context) error {
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	})
+	if err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return h, nil
+}
