@@ -23,6 +23,7 @@ import (
 type codec struct {
 	rawJSON protoreflect.ExtensionType
 	raw     sync.Map // protoreflect.FullName to bool: does the message hold raw JSON?
+	plain   sync.Map // likewise: can the message be read the quick way?
 }
 
 func newCodec(rawJSON protoreflect.ExtensionType) *codec { return &codec{rawJSON: rawJSON} }
@@ -57,6 +58,13 @@ func (c *codec) Unmarshal(data []byte, v any) error {
 	if !ok {
 		return json.Unmarshal(data, v)
 	}
+	if c.quick(data, m) {
+		return nil
+	}
+	return c.thorough(data, m)
+}
+
+func (c *codec) thorough(data []byte, m proto.Message) error {
 	if err := checkObject(data); err != nil {
 		return err
 	}

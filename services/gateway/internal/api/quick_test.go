@@ -1,0 +1,90 @@
+package api_test
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/protobuf/proto"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+func decoder(tb testing.TB) func(body string) (*gatewayv1.LlmRequest, error) {
+	tb.Helper()
+	server, err := rpc.New(rpc.Options{
+		Log: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, ErrorBody: apierr.NewDocument, MaxBody: 1 << 20,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return func(body string) (*gatewayv1.LlmRequest, error) {
+		m := new(gatewayv1.LlmRequest)
+		err := server.Decode(httptest.NewRequest("POST", "/", strings.NewReader(body)), m)
+		return m, err
+	}
+}
+
+const everyField = `{"organization_id":"acme","model":"m","messages":[{"role":"user","content":[{"type":"text","text":"é\u00e9 <&>"}]},
+	{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"},"extra_content":{"b" : 2.50}}]},
+	{"role":"tool","tool_call_id":"1","content":"42","name":"f"}],"stream":true,"tools":[{"type":"function","function":{"name":"f","description":"d",
+	"parameters":{"type":"object","x": 1e3},"strict":false}}],"optimization_goal":"cost","byok":{"mode":"prefer"},"allow_substitution":false,
+	"data_classification":"c","locale":"de","language_mode":"force","provider":"p","max_tokens":5,"temperature":0,"top_p":0.1,"stop":["a","b"],
+	"seed":0,"tool_choice":{"type":"function","function":{"name":"f"}},"response_format":{"type":"json_object"},"metadata":{"k":"v"},"cache":"bypass"}`
+
+// The quick way of reading a body and the thorough one, which a null leads to,
+// give the same message.
+func FuzzQuickDecode(f *testing.F) {
+	for _, seed := range []string{
+		everyField, `{"messages":[{"role":"user","content":"hi"}]}`, `{"messages":[{}]}`, `{"seed":1.0,"max_tokens":1e1}`,
+		`{"messages":[[]]}`, `{"metadata":{"a":"b","a":"c"}}`, `{"temperature":1e999}`, `{"seed":2147483648}`, `{"topP":0.5,"top_p":0.5}`,
+		`{"tool_choice":"auto", "messages" : [ {"role":"user","content": "x" } ] }`, `{"stop":[1]}`, `{"tool_choice":{"a":1,"a":2}}`,
+	} {
+		f.Add(seed)
+	}
+	decode := decoder(f)
+	f.Fuzz(func(t *testing.T, body string) {
+		end := strings.LastIndex(body, "}")
+		if end < 0 || strings.Contains(body, "run_id") || strings.Contains(body, "runId") || strings.Contains(body, "null") {
+			return
+		}
+		quick, err := decode(body)
+		comma := ","
+		if strings.TrimSpace(body[:end]) == "{" {
+			comma = ""
+		}
+		thorough, thoroughErr := decode(body[:end] + comma + `"run_id":null` + body[end:])
+		if (err == nil) != (thoroughErr == nil) {
+			t.Fatalf("%s: %v, thoroughly %v", body, err, thoroughErr)
+		}
+		if err == nil && !proto.Equal(quick, thorough) {
+			t.Errorf("%s:\n%v\n%v", body, quick, thorough)
+		}
+	})
+}
+
+func BenchmarkDecodeChat(b *testing.B) {
+	decode := decoder(b)
+	long := strings.Repeat("Why is the sky blue? ", 50)
+	quick := `{"model":"first/ok","messages":[{"role":"system","content":"` + long + `"},{"role":"user","content":"` + long + `"}]}`
+	for _, body := range []struct{ name, text string }{
+		{"quick", quick},
+		{"thorough", strings.Replace(quick, `{`, `{"run_id":null,`, 1)},
+	} {
+		b.Run(body.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := decode(body.text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

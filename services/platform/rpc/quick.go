@@ -1,0 +1,84 @@
+package rpc
+
+import (
+	"bytes"
+	"slices"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// quick reads a body straight into a generated message, at a fifth of the cost.
+// It takes only what it reads exactly as protojson would: plain kinds, names as
+// the contract spells them, no null. Whatever it does not take is protojson's
+// to read or to refuse, so that there is one set of rules and of error texts.
+func (c *codec) quick(data []byte, m proto.Message) bool {
+	if !c.isPlain(m.ProtoReflect().Descriptor()) || bytes.Contains(data, []byte("null")) {
+		return false
+	}
+	if jsonv2.Unmarshal(data, m, quickOptions) == nil {
+		return true
+	}
+	proto.Reset(m)
+	return false
+}
+
+// quickOptions carry bytes fields, which are raw JSON in a plain message, as
+// their text.
+var quickOptions = jsonv2.JoinOptions(
+	jsonv2.RejectUnknownMembers(true),
+	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, raw *[]byte) error {
+		value, err := d.ReadValue()
+		*raw = slices.Clone(value)
+		return err
+	})),
+)
+
+// isPlain tells whether a message holds, at any depth, only what quick can
+// read: strings, booleans, 32-bit integers, doubles, raw JSON, messages of its
+// kind, lists of these, and maps of strings.
+func (c *codec) isPlain(desc protoreflect.MessageDescriptor) bool {
+	if known, ok := c.plain.Load(desc.FullName()); ok {
+		return known == true
+	}
+	plain := c.findPlain(desc, make(map[protoreflect.FullName]bool))
+	c.plain.Store(desc.FullName(), plain)
+	return plain
+}
+
+func (c *codec) findPlain(desc protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
+	if seen[desc.FullName()] {
+		return true
+	}
+	seen[desc.FullName()] = true
+	if desc.ParentFile().Package() == "google.protobuf" {
+		return false // they have a JSON form of their own
+	}
+	for i := range desc.Fields().Len() {
+		if !c.plainField(desc.Fields().Get(i), seen) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *codec) plainField(field protoreflect.FieldDescriptor, seen map[protoreflect.FullName]bool) bool {
+	if oneof := field.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
+		return false
+	}
+	if field.IsMap() {
+		return field.MapKey().Kind() == protoreflect.StringKind && field.MapValue().Kind() == protoreflect.StringKind
+	}
+	switch field.Kind() {
+	case protoreflect.StringKind, protoreflect.BoolKind, protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.DoubleKind:
+		return true
+	case protoreflect.BytesKind:
+		return c.isRaw(field)
+	case protoreflect.MessageKind:
+		return c.findPlain(field.Message(), seen)
+	default:
+		return false
+	}
+}
