@@ -1,0 +1,156 @@
+// Package control makes every replica follow what operators and organizations
+// set (suspensions, revocations, credentials, pins), within a second. Postgres
+// is the truth: a change moves its topic's version on, and a Watcher that sees
+// a newer version has the topic's owner load what changed. A wake-up through
+// Redis only makes it sooner. While Postgres is away the last known state holds.
+// internal/app wires owners to topics; internal/postgres has the versions.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// Topic is a group of settings with one version.
+type Topic string
+
+// The topics.
+const (
+	Organizations Topic = "organization"
+	Runs          Topic = "run"
+	Credentials   Topic = "credential"
+	Routing       Topic = "routing"
+	Models        Topic = "model"
+)
+
+// ErrUnchanged is what a change returns that finds nothing to do: it leaves no
+// version and no audit behind.
+var ErrUnchanged = errors.New("nothing to change")
+
+const (
+	// pollEvery keeps the promise of a second without any wake-up.
+	pollEvery = 300 * time.Millisecond
+	// pollTime bounds one look with all that it loads.
+	pollTime = 5 * time.Second
+	// staleAfter is when a replica that can't look says so.
+	staleAfter = 10 * time.Second
+)
+
+// Store has the versions.
+type Store interface {
+	// Versions of all topics.
+	Versions(ctx context.Context) (map[Topic]int64, error)
+}
+
+// Load takes what changed after a version into memory and returns the version
+// that it is level with. Version 0 asks for everything.
+type Load func(ctx context.Context, since int64) (level int64, err error)
+
+// Watcher keeps a replica level with the store. Watch before Start, Start
+// before Run.
+type Watcher struct {
+	store  Store
+	log    *slog.Logger
+	topics map[Topic]*watched
+	wake   chan struct{}
+	looked atomic.Int64 // when it last succeeded, in Unix nanoseconds
+}
+
+type watched struct {
+	load  Load
+	level int64
+}
+
+// NewWatcher returns a watcher of no topics.
+func NewWatcher(store Store, log *slog.Logger) *Watcher {
+	return &Watcher{store: store, log: log, topics: make(map[Topic]*watched), wake: make(chan struct{}, 1)}
+}
+
+// Watch makes load follow a topic.
+func (w *Watcher) Watch(topic Topic, load Load) { w.topics[topic] = &watched{load: load} }
+
+// Start loads every topic, so that a replica never serves without knowing who
+// is suspended.
+func (w *Watcher) Start(ctx context.Context) error {
+	for topic, of := range w.topics {
+		level, err := of.load(ctx, 0)
+		if err != nil {
+			return fmt.Errorf("load %s: %w", topic, err)
+		}
+		of.level = level
+	}
+	w.looked.Store(time.Now().UnixNano())
+	return nil
+}
+
+// Wake has the watcher look at once; many at a time become one.
+func (w *Watcher) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks for changes until ctx ends. It is a part of the service's lifecycle.
+func (w *Watcher) Run(ctx context.Context) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-w.wake:
+		}
+		err := w.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			w.log.WarnContext(ctx, "settings can't be followed; the last known ones hold", "error", err.Error())
+		case err == nil && failing:
+			w.log.InfoContext(ctx, "settings are followed again")
+		}
+		failing = err != nil
+	}
+}
+
+// look loads each topic that moved on. One that fails doesn't hold up the others.
+func (w *Watcher) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	versions, err := w.store.Versions(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for topic, of := range w.topics {
+		if versions[topic] <= of.level {
+			continue
+		}
+		level, err := of.load(ctx, of.level)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("load %s: %w", topic, err))
+			continue
+		}
+		of.level = level
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	w.looked.Store(time.Now().UnixNano())
+	return nil
+}
+
+// Ready tells when the settings were not seen for long.
+func (w *Watcher) Ready(context.Context) error {
+	if age := time.Since(time.Unix(0, w.looked.Load())); age > staleAfter {
+		return fmt.Errorf("settings of %s ago", age.Round(time.Second))
+	}
+	return nil
+}

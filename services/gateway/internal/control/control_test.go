@@ -1,0 +1,140 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// versions is a store in memory.
+type versions struct {
+	mu  sync.Mutex
+	now map[Topic]int64
+	err error
+}
+
+func (v *versions) Versions(context.Context) (map[Topic]int64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := make(map[Topic]int64)
+	for topic, version := range v.now {
+		all[topic] = version
+	}
+	return all, v.err
+}
+
+func (v *versions) set(topic Topic, version int64, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.now[topic], v.err = version, err
+}
+
+// follower notes what it was asked to load.
+type follower struct {
+	of    *versions
+	topic Topic
+	since []int64
+	err   error
+}
+
+func (f *follower) load(ctx context.Context, since int64) (int64, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	f.since = append(f.since, since)
+	all, _ := f.of.Versions(ctx)
+	return all[f.topic], nil
+}
+
+func TestFollowsWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &versions{now: map[Topic]int64{Runs: 3, Routing: 1}}
+		runs, routing := &follower{of: store, topic: Runs}, &follower{of: store, topic: Routing}
+		w := NewWatcher(store, slog.New(slog.DiscardHandler))
+		w.Watch(Runs, runs.load)
+		w.Watch(Routing, routing.load)
+		if err := w.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { _ = w.Run(ctx); close(done) }()
+
+		store.set(Runs, 4, nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(runs.since) != 2 || runs.since[0] != 0 || runs.since[1] != 3 {
+			t.Errorf("runs were loaded since %v, want 0 and 3", runs.since)
+		}
+		if len(routing.since) != 1 {
+			t.Errorf("what had not changed was loaded: %v", routing.since)
+		}
+
+		// A wake-up needs no poll.
+		store.set(Routing, 2, nil)
+		w.Wake()
+		synctest.Wait()
+		if len(routing.since) != 2 {
+			t.Error("a wake-up was not heard")
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestFailuresPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &versions{now: map[Topic]int64{Runs: 1, Routing: 1}}
+		runs, routing := &follower{of: store, topic: Runs}, &follower{of: store, topic: Routing}
+		w := NewWatcher(store, slog.New(slog.DiscardHandler))
+		w.Watch(Runs, runs.load)
+		w.Watch(Routing, routing.load)
+		if err := w.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { _ = w.Run(ctx); close(done) }()
+
+		// The store is away, then back.
+		store.set(Runs, 2, errors.New("away"))
+		time.Sleep(2 * staleAfter)
+		synctest.Wait()
+		if w.Ready(ctx) == nil {
+			t.Error("ready though nothing was seen for long")
+		}
+		// One topic fails; the other goes on, and the first is tried again.
+		runs.err = errors.New("bad row")
+		store.set(Routing, 2, nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(routing.since) != 2 || len(runs.since) != 1 {
+			t.Errorf("routing %v, runs %v", routing.since, runs.since)
+		}
+		runs.err = nil
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(runs.since) != 2 || runs.since[1] != 1 || w.Ready(ctx) != nil {
+			t.Errorf("runs %v, ready: %v", runs.since, w.Ready(ctx))
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestStartNeedsEverything(t *testing.T) {
+	store := &versions{now: map[Topic]int64{}}
+	w := NewWatcher(store, slog.New(slog.DiscardHandler))
+	w.Watch(Runs, (&follower{of: store, topic: Runs, err: errors.New("away")}).load)
+	if w.Start(t.Context()) == nil {
+		t.Error("started without knowing the runs")
+	}
+}
