@@ -54,7 +54,8 @@ type target struct {
 type yard struct {
 	dir           string
 	vendor, relay *helper
-	stack         *stack.Stack
+	// async and committed differ in when a ledger row is stored.
+	async, committed *stack.Stack
 }
 
 func runGateway(ctx context.Context, args []string) (err error) {
@@ -92,10 +93,7 @@ func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
 			err = errors.Join(err, y.close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if y.dir, err = os.MkdirTemp("", "switchyard-load-"); err != nil {
-		return nil, err
-	}
-	if err = os.Chmod(y.dir, 0o755); err != nil { //nolint:gosec // Postgres runs as another user and must get through
+	if y.dir, err = openDir(); err != nil {
 		return nil, err
 	}
 	if y.vendor, err = startHelper(ctx, y.dir, "provider", "-pieces", fmt.Sprint(plan.pieces), "-pause", plan.pause.String()); err != nil {
@@ -110,18 +108,27 @@ func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
 	if err = os.WriteFile(providers, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	y.stack, err = stack.Start(ctx, stack.Options{
-		State: filepath.Join(y.dir, "stack"), Durable: true,
-		Env:      map[stack.Service][]string{stack.Gateway: {"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers, "GATEWAY_LOG_LEVEL=warn"}},
+	if y.async, err = y.startStack(ctx, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
+		return nil, err
+	}
+	y.committed, err = y.startStack(ctx, "committed", providers)
+	return y, err
+}
+
+func (y *yard) startStack(ctx context.Context, name, providers string, more ...string) (*stack.Stack, error) {
+	settings := append(more, "GATEWAY_EXTRA_PROVIDERS_FILE="+providers, "GATEWAY_LOG_LEVEL=warn")
+	return stack.Start(ctx, stack.Options{
+		State: filepath.Join(y.dir, name), Durable: true, Env: map[stack.Service][]string{stack.Gateway: settings},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})
-	return y, err
 }
 
 func (y *yard) close(ctx context.Context) error {
 	var errs []error
-	if y.stack != nil {
-		errs = append(errs, y.stack.Stop(ctx))
+	for _, s := range []*stack.Stack{y.async, y.committed} {
+		if s != nil {
+			errs = append(errs, s.Stop(ctx))
+		}
 	}
 	for _, h := range []*helper{y.relay, y.vendor} {
 		if h != nil {
@@ -146,24 +153,25 @@ func llmBody(stream bool) []byte {
 
 // targets are the ways to measure; the first is the provider itself, the second the floor.
 func (y *yard) targets(ctx context.Context) ([]target, error) {
-	key, err := y.stack.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
+	key, err := y.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := y.stack.PID(string(stack.Gateway))
+	gateway, err := y.async.PID(string(stack.Gateway))
 	if err != nil {
 		return nil, err
 	}
-	edge, err := y.stack.PID(string(stack.Edge))
+	edge, err := y.async.PID(string(stack.Edge))
 	if err != nil {
 		return nil, err
 	}
-	service := http.Header{
-		"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {stack.Organization},
+	committed, err := y.committed.PID(string(stack.Gateway))
+	if err != nil {
+		return nil, err
 	}
 	customer := http.Header{"Authorization": {"Bearer " + key}}
 	const completions = "/v1/chat/completions"
-	at := y.stack.URL
+	at, service := y.async.URL, firstParty(y.async)
 	var all []target
 	for _, way := range []struct {
 		name, url string
@@ -175,6 +183,7 @@ func (y *yard) targets(ctx context.Context) ([]target, error) {
 		{"thin relay (floor)", y.relay.url + completions, nil, openAIBody, []int{y.relay.PID()}},
 		{"gateway /v1/llm/chat", at("gateway") + "/v1/llm/chat", service, llmBody, []int{gateway}},
 		{"gateway openai face", at("gateway") + completions, service, openAIBody, []int{gateway}},
+		{"gateway, row committed", y.committed.URL("gateway") + "/v1/llm/chat", firstParty(y.committed), llmBody, []int{committed}},
 		{"edge + gateway", at("edge") + "/product/v1/ai/chat", customer, llmBody, []int{edge, gateway}},
 	} {
 		t := target{name: way.name, pids: way.pids}
@@ -187,6 +196,11 @@ func (y *yard) targets(ctx context.Context) ([]target, error) {
 		all = append(all, t)
 	}
 	return all, nil
+}
+
+// firstParty are the headers of a service that calls a stack.
+func firstParty(s *stack.Stack) http.Header {
+	return http.Header{"Authorization": {"Bearer " + s.Secrets().Service}, "X-Organization-Id": {stack.Organization}}
 }
 
 // wantText is what each whole stream must hold: the text, piece by piece.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 const help = `use
   load gateway [flags]   the gateway beside a thin relay and the provider itself
+  load webhook [flags]   webhook-egress beside a bare client and bare inserts
   load gateway -h        its flags`
 
 func main() {
@@ -38,10 +40,26 @@ func run(ctx context.Context, args []string) error {
 	switch command, rest := args[0], args[1:]; command {
 	case "gateway":
 		return runGateway(ctx, rest)
+	case "webhook":
+		return runWebhook(ctx, rest)
 	case "serve": // what load starts of itself
 		return serve(ctx, rest)
 	}
 	return errors.New(help)
+}
+
+// openDir makes the folder of a run.
+func openDir() (string, error) {
+	dir, err := os.MkdirTemp("", "switchyard-load-")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755) //nolint:gosec // Postgres runs as another user and must get through
+}
+
+// machine is what a report begins with.
+func machine() string {
+	return fmt.Sprintf("%s, %d cores, %s", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
 }
 
 // keep writes a report to the folder of results, by the name of the test and the time.

@@ -24,6 +24,7 @@ func serve(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("serve", flag.ContinueOnError)
 	listen := set.String("listen", "", "address")
 	upstream := set.String("relay", "", "relay to this URL instead of being the provider")
+	receive := set.Bool("receiver", false, "be the receiver of webhooks instead")
 	set.DurationVar(&config.Delay, "delay", 0, "time before an answer")
 	set.IntVar(&config.Pieces, "pieces", 0, "pieces of a stream")
 	set.DurationVar(&config.Pause, "pause", 0, "time between pieces")
@@ -31,7 +32,10 @@ func serve(ctx context.Context, args []string) error {
 		return err
 	}
 	handler := plain.New(config)
-	if *upstream != "" {
+	switch {
+	case *receive:
+		handler = &plain.Receiver{}
+	case *upstream != "":
 		handler = relay.New(*upstream)
 	}
 	server := &http.Server{Addr: *listen, Handler: handler, ReadHeaderTimeout: time.Minute}

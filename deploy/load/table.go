@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,8 +12,8 @@ import (
 // processor time.
 func table(plan gatewayPlan, targets []target, all []figures) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s, %d cores, %s; medians of %d rounds of %s; open loop at %.0f/s; streams of %d pieces, %s apart\n\n",
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), plan.rounds, plan.round, plan.rate, plan.pieces, plan.pause)
+	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; open loop at %.0f/s; streams of %d pieces, %s apart\n\n",
+		machine(), plan.rounds, plan.round, plan.rate, plan.pieces, plan.pause)
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "way\trps c1\trps c16\trps c64\tCPU/request\tadded p50\tadded p99\tadded TTFT p50\tadded TTFT p99\tstreams of %d\tfailed\t\n", parallelStreams)
 	direct := all[0]

@@ -23,7 +23,16 @@ import (
 type Request struct {
 	address string
 	wire    []byte
+	// stamp is where Stamp stood in the body; 0 for none.
+	stamp int
 }
+
+// Stamp in a body is replaced with the Unix time in nanoseconds whenever the
+// request is sent, so that a receiver can tell how old it is.
+const Stamp = "{{now in nanosecs}}"
+
+// now writes a moment over a stamp.
+func now(at []byte) { strconv.AppendInt(at[:0], time.Now().UnixNano(), 10) }
 
 // NewRequest prepares a POST of a JSON body.
 func NewRequest(target string, header http.Header, body []byte) (*Request, error) {
@@ -42,7 +51,7 @@ func NewRequest(target string, header http.Header, body []byte) (*Request, error
 	}
 	wire.WriteString("\r\n")
 	wire.Write(body)
-	return &Request{at.Host, wire.Bytes()}, nil
+	return &Request{at.Host, wire.Bytes(), max(0, bytes.Index(wire.Bytes(), []byte(Stamp)))}, nil
 }
 
 // answerTime bounds one exchange.
@@ -56,6 +65,7 @@ type Conn struct {
 	conn   net.Conn
 	reader *bufio.Reader
 	body   []byte
+	sent   []byte // a stamped request
 }
 
 // Dial opens a connection to where a request goes.
@@ -87,7 +97,13 @@ func (c *Conn) Do(r *Request) (Answer, error) {
 	if err := c.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
 		return answer, err
 	}
-	if _, err := c.conn.Write(r.wire); err != nil {
+	wire := r.wire
+	if r.stamp > 0 {
+		c.sent = append(c.sent[:0], r.wire...)
+		now(c.sent[r.stamp : r.stamp+len(Stamp)])
+		wire = c.sent
+	}
+	if _, err := c.conn.Write(wire); err != nil {
 		return answer, err
 	}
 	status, length, err := c.head()
@@ -95,8 +111,10 @@ func (c *Conn) Do(r *Request) (Answer, error) {
 		return answer, err
 	}
 	answer.Status = status
-	if _, err := c.reader.Peek(1); err != nil {
-		return answer, err
+	if length != 0 {
+		if _, err := c.reader.Peek(1); err != nil {
+			return answer, err
+		}
 	}
 	answer.First = time.Now()
 	c.body = c.body[:0]

@@ -1,10 +1,13 @@
 package client
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDo(t *testing.T) {
@@ -53,6 +56,40 @@ func TestDo(t *testing.T) {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestStamp(t *testing.T) {
+	var bodies []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+	}))
+	defer server.Close()
+	r, err := NewRequest(server.URL+"/", nil, []byte(`{"at":`+Stamp+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := Dial(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().UnixNano()
+	for range 2 {
+		if _, err := conn.Do(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	var last int64
+	for _, body := range bodies {
+		var at struct{ At int64 }
+		if err := json.Unmarshal([]byte(body), &at); err != nil || at.At < before || at.At <= last {
+			t.Errorf("%s: %v", body, err)
+		}
+		last = at.At
 	}
 }
 

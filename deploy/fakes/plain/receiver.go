@@ -1,0 +1,67 @@
+package plain
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Receiver takes webhooks for load tests: it answers each POST at once with 200
+// and counts it. A payload may begin with {"at":<Unix nanoseconds>, when it was
+// sent off; the age on arrival is noted. GET /tally reads the count and the
+// ages since the last reading.
+type Receiver struct {
+	mu   sync.Mutex
+	got  int
+	ages []int64
+}
+
+// Tally is what a receiver got since it was last asked.
+type Tally struct {
+	// Got counts deliveries since the receiver began.
+	Got int `json:"got"`
+	// Ages on arrival in microseconds.
+	Ages []int64 `json:"ages"`
+}
+
+// ServeHTTP implements http.Handler.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if request.Method == http.MethodGet {
+		r.tell(w)
+		return
+	}
+	now := time.Now()
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return
+	}
+	age, known := ageOf(body, now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got++
+	if known {
+		r.ages = append(r.ages, age)
+	}
+}
+
+func (r *Receiver) tell(w http.ResponseWriter) {
+	r.mu.Lock()
+	tally := Tally{Got: r.got, Ages: r.ages}
+	r.ages = nil
+	r.mu.Unlock()
+	_ = json.NewEncoder(w).Encode(tally) // a reader that left asks again
+}
+
+func ageOf(body []byte, now time.Time) (int64, bool) {
+	rest, found := bytes.CutPrefix(body, []byte(`{"at":`))
+	digits, _, _ := bytes.Cut(rest, []byte(","))
+	sent, err := strconv.ParseInt(string(digits), 10, 64)
+	if !found || err != nil {
+		return 0, false
+	}
+	return now.Sub(time.Unix(0, sent)).Microseconds(), true
+}

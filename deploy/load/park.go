@@ -1,0 +1,6 @@
+package main
+
+import "context"
+
+// park fills the queue
+func (y *dispatchYard) park(ctx context.Context, size int) error { return nil }
