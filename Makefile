@@ -112,4 +112,9 @@ e2e: ## black-box tests over HTTP and gRPC against the built binaries
 bench: dev ## every benchmark once, so that none rots, and the tests that -race would distort
 	@$(STORES) go test -run 'DoesNotAllocate$$' -bench . -benchtime 1x work
 
+.PHONY: load
+load: ## the gateway beside its floor, some minutes; see deploy/load
+	@go run ./deploy/load gateway $(LOAD)
+
+.PHONY: ci
 ci: verify-gen verify-mod lint test isolate e2e bench ## all that must pass before a change lands

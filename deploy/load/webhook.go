@@ -264,3 +264,7 @@ func (y *dispatchYard) walPosition(ctx context.Context) int64 {
 	_ = y.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&at) // 0 shows
 	return at
 }
+
+func (y *dispatchYard) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
