@@ -99,7 +99,7 @@ fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
 
 ##@ Test
 
-.PHONY: test isolate e2e bench ci
+.PHONY: test isolate e2e bench load ci
 test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
 	@$(STORES) go test -race -timeout 10m work
 
@@ -112,9 +112,7 @@ e2e: ## black-box tests over HTTP and gRPC against the built binaries
 bench: dev ## every benchmark once, so that none rots, and the tests that -race would distort
 	@$(STORES) go test -run 'DoesNotAllocate$$' -bench . -benchtime 1x work
 
-.PHONY: load
 load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)
 
-.PHONY: ci
 ci: verify-gen verify-mod lint test isolate e2e bench ## all that must pass before a change lands

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -38,7 +39,26 @@ func (h *house) script(t *testing.T, f stack.Fake, rules ...rule) {
 // other, the first one preferred.
 type vendor struct {
 	name, dialect, model string
+	upstream             string // the model by the vendor's own name; empty: the same
 	keyless              bool
+	blind                bool // it fetches no images
+}
+
+// at finds the calls to the vendor on a path of the fake.
+func (v vendor) at(path string) object {
+	return object{"path": path, "body": fmt.Sprintf(`"model":%q`, cmp.Or(v.upstream, v.model))}
+}
+
+// entry is the vendor's model in the providers file.
+func (v vendor) entry() object {
+	model := object{
+		"name": v.model, "upstream": cmp.Or(v.upstream, v.model),
+		"input_per_mtok_usd": fmt.Sprint(inputPrice), "output_per_mtok_usd": fmt.Sprint(outputPrice),
+	}
+	if v.blind {
+		model["features"] = []string{}
+	}
+	return model
 }
 
 // key is what the vendor is called with.
@@ -56,9 +76,7 @@ func (v vendor) callPath() string {
 }
 
 // match finds the calls to the vendor: no other has its model and its dialect.
-func (v vendor) match() object {
-	return object{"path": v.callPath(), "body": fmt.Sprintf(`"model":%q`, v.model)}
-}
+func (v vendor) match() object { return v.at(v.callPath()) }
 
 // Prices of every vendor's model, in USD per million tokens.
 const (
@@ -110,9 +128,7 @@ func (h *house) writeFiles(provider string) error {
 		}
 		providers = append(providers, object{
 			"name": v.name, "dialect": v.dialect, "base_url": base, "key_file": filepath.Join(h.root, keyFile),
-			"models": []object{{
-				"name": v.model, "input_per_mtok_usd": fmt.Sprint(inputPrice), "output_per_mtok_usd": fmt.Sprint(outputPrice),
-			}},
+			"models": []object{v.entry()},
 		})
 	}
 	text, err := json.Marshal(object{"providers": providers})

@@ -102,7 +102,10 @@ func (s *Stack) particular(service Service) []string {
 			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Edge)),
 		}
 	case Gateway:
-		return []string{"FINGERPRINT_KEY_FILE=" + s.vault.path(gatewayKey)}
+		return []string{
+			"FINGERPRINT_KEY_FILE=" + s.vault.path(gatewayKey),
+			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Gateway)),
+		}
 	case Notify:
 	}
 	return nil

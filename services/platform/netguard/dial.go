@@ -52,6 +52,9 @@ func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn
 	if err := g.checkTarget(t); err != nil {
 		return nil, err
 	}
+	if g.proxy != nil {
+		return g.proxy.dial(ctx, g, t)
+	}
 	host, control := t.host(), g.Control
 	switch {
 	case t.name != "" && g.allowed[t]:
@@ -84,10 +87,22 @@ func (g *Guard) controlAllowedName(_ context.Context, network, address string, _
 	if err != nil {
 		return err
 	}
+	return g.checkAllowedName(dialled)
+}
+
+func (g *Guard) checkAllowedName(dialled target) error {
 	if dialled.addr.IsLoopback() || dialled.addr.IsPrivate() {
 		return nil
 	}
 	return g.checkAddr(dialled.addr)
+}
+
+// checkDialled decides on an address that a target's host resolved to.
+func (g *Guard) checkDialled(t, dialled target) error {
+	if t.name != "" && g.allowed[t] {
+		return g.checkAllowedName(dialled)
+	}
+	return g.checkTarget(dialled)
 }
 
 func parseDialled(network, address string) (target, error) {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 
 	"code.dny.dev/ssrf"
 )
@@ -29,6 +30,9 @@ type Options struct {
 	// DenyPrefixes are refused beside the special-purpose networks: the cluster's
 	// own public addresses, its NAT64 prefix.
 	DenyPrefixes []netip.Prefix
+	// Proxy is the operator's way out, an http or https URL: every connection is
+	// asked for by CONNECT to the address that the guard has decided on. Nil for none.
+	Proxy *url.URL
 	// Resolver looks names up; nil means Go's own with the machine's settings.
 	Resolver *net.Resolver
 }
@@ -39,6 +43,7 @@ type Guard struct {
 	requireHTTPS bool
 	networks     *ssrf.Guardian
 	resolver     *net.Resolver
+	proxy        *proxy // nil for none
 }
 
 // New fails on an AllowTarget that is not host:port and on an invalid prefix.
@@ -52,6 +57,10 @@ func New(o Options) (*Guard, error) {
 		// libc's resolver reads "127.1" and "0x7f.1" as addresses, Go's does not.
 		g.resolver = &net.Resolver{PreferGo: true}
 	}
+	var err error
+	if g.proxy, err = newProxy(o.Proxy); err != nil {
+		return nil, err
+	}
 	for _, hostport := range o.AllowTargets {
 		t, err := splitTarget(hostport)
 		if err != nil {
@@ -59,7 +68,6 @@ func New(o Options) (*Guard, error) {
 		}
 		g.allowed[t] = true
 	}
-	var err error
 	if g.networks, err = guardian(o.DenyPrefixes); err != nil {
 		return nil, err
 	}

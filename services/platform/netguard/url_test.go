@@ -94,7 +94,7 @@ func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	g := tableGuard(t)
 	cases := urlCases(t)
-	if len(cases) < 120 {
+	if len(cases) < 220 {
 		t.Fatalf("only %d forms in the table", len(cases))
 	}
 	for _, c := range cases {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ type Options struct {
 	URL             string // postgres://user:password@host:port/database; a parameter in it wins over the defaults here
 	MaxConns        int32  // 0 leaves it to the URL's pool_max_conns or the driver
 	ApplicationName string // shown in pg_stat_activity
+	// Settings are further parameters of each session.
+	Settings map[string]string
 }
 
 // errURL stands in for the driver's parse error, which quotes the URL and can
@@ -41,13 +44,14 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, errURL
 	}
-	err = configure(cfg.ConnConfig, map[string]string{
+	settings := map[string]string{
 		"application_name":                    o.ApplicationName,
 		"statement_timeout":                   "30s",
 		"idle_in_transaction_session_timeout": "10s",
 		"timezone":                            "UTC",
-	})
-	if err != nil {
+	}
+	maps.Copy(settings, o.Settings)
+	if err := configure(cfg.ConnConfig, settings); err != nil {
 		return nil, err
 	}
 	if o.MaxConns > 0 {

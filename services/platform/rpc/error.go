@@ -13,10 +13,10 @@ import (
 // problemType is the media type of RFC 9457.
 const problemType = "application/problem+json"
 
-// writeError renders an error on the JSON face: the service's own body, or a
-// problem document for a caller that asks for one.
+// writeError renders an error on the JSON face: the service's own body, that of
+// the caller's dialect, or a problem document for a caller that asks for one.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
-	WriteError(w, r, e, s.options.ErrorBody)
+	WriteError(w, r, e, apierr.Body(s.dialect(r).Name, s.options.ErrorBody))
 }
 
 // WriteError renders e with the given body, with the headers that go with its
@@ -43,6 +43,9 @@ func WriteError(w http.ResponseWriter, r *http.Request, e *apierr.Error, body fu
 	}
 	if e.Kind == apierr.KindUnauthenticated {
 		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if !e.ErrorClass().Retryable() {
+		h.Set("X-Should-Retry", "false") // SDKs go by the status, which some faults share with others
 	}
 	w.WriteHeader(e.Kind.HTTPStatus())
 	_, _ = w.Write(text)

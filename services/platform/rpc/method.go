@@ -140,8 +140,8 @@ func (t methodTable) byPattern(verb, pattern string) (string, bool) {
 
 // checkURL refuses what percent-encoding can smuggle in and no store takes, and
 // query parameters that the method's request has no field for: a misspelt filter
-// must not widen an answer.
-func (t methodTable) checkURL(method string, u *url.URL) error {
+// must not widen an answer. lenient lets those pass.
+func (t methodTable) checkURL(method string, u *url.URL, lenient bool) error {
 	query := u.Query()
 	if !isText(u.Path) {
 		return apierr.Invalid("path", "must be UTF-8 without a zero byte")
@@ -151,7 +151,7 @@ func (t methodTable) checkURL(method string, u *url.URL) error {
 			return apierr.Invalid(name, "must be UTF-8 without a zero byte")
 		}
 	}
-	if name, unknown := t.unknownParameter(method, query); unknown {
+	if name, unknown := t.unknownParameter(method, query); unknown && !lenient {
 		return apierr.Invalid(name, "unknown query parameter")
 	}
 	return nil

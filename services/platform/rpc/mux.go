@@ -82,7 +82,7 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			s.refuse(w, r, apierr.From(err))
 			return
 		}
-		if err := s.methods.checkURL(method, r.URL); err != nil {
+		if err := s.methods.checkURL(method, r.URL, s.dialect(r).Name != ""); err != nil {
 			s.refuse(w, r, apierr.From(err))
 			return
 		}

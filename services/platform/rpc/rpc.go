@@ -41,12 +41,26 @@ type Options struct {
 	Role, RawJSON protoreflect.ExtensionType
 	// ErrorBody renders the service's JSON error document.
 	ErrorBody func(e *apierr.Error, requestID string) any
+	// Dialect is optional: it says which other API's words the caller of an HTTP
+	// request speaks; the zero Dialect is the service's own.
+	Dialect func(r *http.Request) Dialect
 	// MaxBody bounds a request in bytes, on both faces.
 	MaxBody int
 	// UnaryTimeout bounds a unary call; streams and HTTP handlers keep their own clocks.
 	UnaryTimeout time.Duration
 	// TLS is optional; with client CAs set it demands client certificates.
 	TLS *tls.Config
+}
+
+// Dialect is another API's way to talk over HTTP, for callers who use its SDK.
+type Dialect struct {
+	// Name of apierr's form of the error body; empty is the service's own. A
+	// request in a dialect may have query parameters that its method doesn't know.
+	Name string
+	// KeyHeader may carry the token in place of Authorization; empty is none.
+	KeyHeader string
+	// IDHeader repeats X-Request-Id in the answer by another name; empty is none.
+	IDHeader string
 }
 
 // Server holds both faces of a service.

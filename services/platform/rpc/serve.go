@@ -31,8 +31,27 @@ func (s *Server) Handler() http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
+		s.adopt(w, r)
 		s.mux.ServeHTTP(w, r)
 	}))
+}
+
+// adopt puts what a dialect says in its own way where everybody looks for it.
+func (s *Server) adopt(w http.ResponseWriter, r *http.Request) {
+	d := s.dialect(r)
+	if key := r.Header.Get(d.KeyHeader); key != "" && r.Header.Get("Authorization") == "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	if d.IDHeader != "" {
+		w.Header().Set(d.IDHeader, w.Header().Get(caller.HeaderRequest))
+	}
+}
+
+func (s *Server) dialect(r *http.Request) Dialect {
+	if s.options.Dialect == nil {
+		return Dialect{}
+	}
+	return s.options.Dialect(r)
 }
 
 // GRPC is the gRPC face.

@@ -156,6 +156,21 @@ $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+-- first_id is the lowest UUIDv7 of a moment, for ranges over ids.
+CREATE FUNCTION first_id(moment timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT (lpad(to_hex((extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION day_is_queued(day date) RETURNS boolean
+LANGUAGE sql VOLATILE SET timezone = 'UTC' SET enable_seqscan = off AS $$
+    SELECT EXISTS (SELECT FROM delivery_queue
+        WHERE delivery_id >= first_id(day::timestamptz) AND delivery_id < first_id((day + 1)::timestamptz))
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
 -- drop_oldest_day drops the partitions of the oldest day before `before` on which
 -- nothing is queued any more, and returns it; null when there is no such day.
 -- The parents are locked for as long as that takes, which is the removal of
@@ -175,11 +190,9 @@ BEGIN
           AND to_date(right(c.relname, 8), 'YYYYMMDD') < before
         ORDER BY of_day
     LOOP
-        CONTINUE WHEN EXISTS (SELECT FROM delivery_queue
-            WHERE created_at >= day::timestamptz AND created_at < (day + 1)::timestamptz);
+        CONTINUE WHEN day_is_queued(day);
         LOCK TABLE ONLY deliveries, ONLY delivery_body, ONLY attempts, ONLY events, ONLY dead_letter IN ACCESS EXCLUSIVE MODE;
-        CONTINUE WHEN EXISTS (SELECT FROM delivery_queue
-            WHERE created_at >= day::timestamptz AND created_at < (day + 1)::timestamptz);
+        CONTINUE WHEN day_is_queued(day);
         FOREACH parent IN ARRAY ARRAY['deliveries', 'delivery_body', 'attempts', 'events', 'dead_letter'] LOOP
             EXECUTE format('DROP TABLE IF EXISTS %I', parent || to_char(day, '_YYYYMMDD'));
         END LOOP;
@@ -200,6 +213,8 @@ WHERE i.inhparent = to_regclass('deliveries');
 
 -- +goose Down
 DROP FUNCTION drop_oldest_day(date);
+DROP FUNCTION day_is_queued(date);
+DROP FUNCTION first_id(timestamptz);
 DROP TABLE replays, operational_event, events, dead_letter;
 DROP INDEX endpoints_by_flow;
 ALTER TABLE endpoints DROP COLUMN failures, DROP COLUMN failing_reported_at;
@@ -211,3 +226,31 @@ DROP INDEX flow_direct, flow_target, flow_endpoint;
 ALTER TABLE flow
     DROP COLUMN endpoint_id CASCADE, DROP COLUMN paused CASCADE, DROP COLUMN rate_per_second, DROP COLUMN opened,
     ADD UNIQUE (organization_id, scheme, host, port);
+
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION ensure_partitions(first date, days integer) RETURNS integer
+LANGUAGE plpgsql SET timezone = 'UTC' AS $$
+DECLARE
+    parent  text;
+    part    text;
+    options text;
+    day     date;
+    made    integer := 0;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('ensure_partitions'), hashtext(current_schema()));
+    FOR day IN SELECT first + n FROM generate_series(0, days - 1) AS n LOOP
+        FOREACH parent IN ARRAY ARRAY['deliveries', 'delivery_body', 'attempts'] LOOP
+            part := parent || to_char(day, '_YYYYMMDD');
+            CONTINUE WHEN to_regclass(quote_ident(part)) IS NOT NULL;
+            -- Deliveries change state: room for updates within the page.
+            options := CASE WHEN parent = 'deliveries' THEN ' WITH (fillfactor = 70)' ELSE '' END;
+            EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', part, parent) || options;
+            EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)',
+                parent, part, day::timestamptz, (day + 1)::timestamptz);
+            made := made + 1;
+        END LOOP;
+    END LOOP;
+    RETURN made;
+END
+$$;
+-- +goose StatementEnd

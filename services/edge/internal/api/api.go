@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -82,10 +84,39 @@ func New(options Options) (http.Handler, error) {
 	for path, h := range options.Open {
 		a.mux.Handle(path, h)
 	}
-	a.mux.Handle("/", a.observe("none", func(http.ResponseWriter, *http.Request, *line) error {
+	nowhere := a.observe("none", func(http.ResponseWriter, *http.Request, *line) error {
 		return apierr.NotFound("path")
-	}))
-	return rpc.WithRequestID(a.mux), nil
+	})
+	a.mux.Handle("/", nowhere)
+	return rpc.WithRequestID(a.speak(a.asItComes(nowhere))), nil
+}
+
+// asItComes matches paths as they come: one that http.ServeMux would redirect to
+// its clean form is simply not there.
+func (a *API) asItComes(nowhere http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, text := range []string{r.URL.Path, r.URL.EscapedPath()} {
+			if clean := path.Clean(text); text != clean && text != clean+"/" || !strings.HasPrefix(text, "/") {
+				nowhere.ServeHTTP(w, r)
+				return
+			}
+		}
+		a.mux.ServeHTTP(w, r)
+	})
+}
+
+// speak puts what a dialect says in its own way where everybody looks for it,
+// and its name for the request's id into the answer.
+func (a *API) speak(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.options.Table.Dialect(r.URL.Path) == apierr.DialectAnthropic {
+			if key := r.Header.Get("X-Api-Key"); key != "" && r.Header.Get("Authorization") == "" {
+				r.Header.Set("Authorization", "Bearer "+key)
+			}
+			w.Header().Set("Request-Id", w.Header().Get(caller.HeaderRequest))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // mountRoutes mounts what customers call.
@@ -125,6 +156,9 @@ func target(base *url.URL, path string) *url.URL {
 // the call.
 func (a *API) product(r route.Route, target *url.URL) handler {
 	return func(w http.ResponseWriter, req *http.Request, l *line) error {
+		if req.Method != r.Method { // http.ServeMux takes HEAD for GET
+			return notAllowed(w, req, r.Method)
+		}
 		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
 		if err != nil {
 			return err
@@ -137,13 +171,26 @@ func (a *API) product(r route.Route, target *url.URL) handler {
 			return err
 		}
 		return a.options.Relay.Do(w, req, proxy.Call{
-			Target: target, Timeout: r.Timeout, Organization: key.Organization, Key: key.ID,
-			Inject: func(h http.Header) { inject(req.Context(), h) },
+			Target: whole(target, r, req), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID,
+			Dialect: a.options.Table.Dialect(r.Path),
+			Inject:  func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {
+				if r.Metric == "" {
+					return func() error { return nil }
+				}
 				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
 			},
 		})
 	}
+}
+
+// whole adds the rest of a request's path to a route's target, as one segment.
+func whole(target *url.URL, r route.Route, req *http.Request) *url.URL {
+	_, name, ok := r.Rest()
+	if !ok {
+		return target
+	}
+	return target.JoinPath(url.PathEscape(req.PathValue(name)))
 }
 
 // operator lets only operators through. It decides before a body is read.

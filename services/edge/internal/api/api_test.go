@@ -43,13 +43,16 @@ type world struct {
 	book  *apikey.Book
 	logs  bytes.Buffer
 	calls []proxy.Call
+	// counted are the metrics of successes.
+	counted []string
 	full  error
 	relay func(w http.ResponseWriter, call proxy.Call) error
 }
 
 func (x *world) Admit() error { return x.full }
 
-func (x *world) Count(string, string, string, time.Time) func() error {
+func (x *world) Count(_, _, metric string, _ time.Time) func() error {
+	x.counted = append(x.counted, metric)
 	return func() error { return nil }
 }
 
@@ -293,7 +296,7 @@ func TestCatalog(t *testing.T) {
 	x := newWorld(t)
 	w := x.do(t, "GET", "/product/v1/_meta/catalog", "", "")
 	var got route.Table
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Routes) != 3 || got.Version != "v1" {
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Routes) != 11 || got.Version != "v1" {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
 	etag := w.Header().Get("ETag")

@@ -39,9 +39,13 @@ func (a *API) mount(path string, methods map[string]handler) {
 	}
 	allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
 	a.mux.Handle(path, a.observe(path, func(w http.ResponseWriter, r *http.Request, _ *line) error {
-		w.Header().Set("Allow", allow) // RFC 9110, section 10.2.1
-		return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, r.Method+" is not allowed here")
+		return notAllowed(w, r, allow)
 	}))
+}
+
+func notAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
+	w.Header().Set("Allow", allow) // RFC 9110, section 10.2.1
+	return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, r.Method+" is not allowed here")
 }
 
 // observe wraps a handler with its span, metrics, log line and error answer.
@@ -73,7 +77,7 @@ func (a *API) observe(name string, h handler) http.Handler {
 		case err != nil && cut: // nobody may take half an answer for a whole one
 			panic(http.ErrAbortHandler)
 		case err != nil:
-			rpc.WriteError(w, r, apierr.From(err), apierr.NewDocument)
+			rpc.WriteError(w, r, apierr.From(err), apierr.Body(a.options.Table.Dialect(r.URL.Path), apierr.NewDocument))
 		}
 	})
 }

@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -148,12 +149,12 @@ func (p *parts) startMeter(context.Context) error {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	spool, err := meter.OpenSpool(filepath.Join(dir, "switchyard-edge"), p.cfg.SpoolLimit)
+	counts, err := spool.Open(filepath.Join(dir, "switchyard-edge"), p.cfg.SpoolLimit)
 	if err != nil {
 		return err
 	}
-	p.runner.OnClose("spool", func(context.Context) error { return spool.Close() })
-	p.meter = meter.New(postgres.NewUsage(p.pool), spool, p.telemetry.Log)
+	p.runner.OnClose("spool", func(context.Context) error { return counts.Close() })
+	p.meter = meter.New(postgres.NewUsage(p.pool), counts, p.telemetry.Log)
 	p.runner.Go("meter", p.meter.Write)
 	p.runner.Go("meter replay", p.meter.Replay)
 	p.runner.Check("meter", func(context.Context) error { return p.meter.Admit() })

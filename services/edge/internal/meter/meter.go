@@ -5,7 +5,7 @@
 // same time share one Batch, which carries the number that its writer (one per
 // start of a process) has reached; the database takes a batch only if that
 // number is new, so sending one again, not knowing whether it arrived, is safe.
-// While the database is away batches go to a file on disk (Spool), and from
+// While the database is away batches go to disk (platform/spool), and from
 // there to the database in the same order.
 //
 // The api package calls Admit and Count, the app package runs the two loops.
@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/spool"
 )
 
 // Counter names one number: the successes of a key on a metric in a minute.
@@ -97,14 +99,14 @@ type success struct {
 type Meter struct {
 	writer    string
 	store     Store
-	spool     *Spool
+	spool     *spool.Spool
 	log       *slog.Logger
 	successes chan success
 	stopped   chan struct{}
 }
 
 // New returns a meter whose loops, Write and Replay, the caller has to run.
-func New(store Store, spool *Spool, log *slog.Logger) *Meter {
+func New(store Store, spool *spool.Spool, log *slog.Logger) *Meter {
 	return &Meter{
 		writer: rand.Text(), store: store, spool: spool, log: log,
 		successes: make(chan success, queue), stopped: make(chan struct{}),
@@ -195,7 +197,20 @@ func (m *Meter) put(ctx context.Context, batch Batch) error {
 		}
 		m.log.WarnContext(ctx, "counters go to disk", "error", err.Error())
 	}
-	return m.spool.Append(batch)
+	return m.keep(batch)
+}
+
+// keep writes a batch to disk so that it survives the end of the process and of
+// the machine.
+func (m *Meter) keep(batch Batch) error {
+	record, err := json.Marshal(batch)
+	if err != nil {
+		return fmt.Errorf("encode batch: %w", err)
+	}
+	if _, err := m.spool.Append(record); err != nil {
+		return err
+	}
+	return m.spool.Sync()
 }
 
 func (m *Meter) apply(ctx context.Context, batch Batch) error {

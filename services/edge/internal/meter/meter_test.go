@@ -6,15 +6,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -78,11 +77,11 @@ func now(well bool) (bool, error) {
 // start runs a meter until stop is called, which also closes its spool.
 func start(t *testing.T, store Store, dir string) (m *Meter, stop func()) {
 	t.Helper()
-	spool, err := OpenSpool(dir, 1<<20)
+	counts, err := spool.Open(dir, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = New(store, spool, testkit.Logger(t))
+	m = New(store, counts, testkit.Logger(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = m.Write(ctx) })
@@ -90,7 +89,7 @@ func start(t *testing.T, store Store, dir string) (m *Meter, stop func()) {
 	return m, sync.OnceFunc(func() {
 		cancel()
 		loops.Wait()
-		if err := spool.Close(); err != nil {
+		if err := counts.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -159,7 +158,7 @@ func TestNextProcessTakesOver(t *testing.T) {
 	call(t, m, 72)
 	stop()
 
-	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if len(files) != 1 {
 		t.Fatalf("left behind: %v", files)
 	}
@@ -190,54 +189,31 @@ func TestNextProcessTakesOver(t *testing.T) {
 }
 
 func TestFullSpoolRefuses(t *testing.T) {
-	spool, err := OpenSpool(t.TempDir()+"/spool", 100)
+	counts, err := spool.Open(t.TempDir()+"/spool", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := New(newStore(), spool, testkit.Logger(t))
+	store := newStore()
+	m := New(store, counts, testkit.Logger(t))
 	if err := m.Admit(); err != nil {
 		t.Errorf("refused with an empty spool: %v", err)
 	}
 	batch := Batch{Writer: "w", Seq: 1, Counts: []Count{{Counter{"org-1", "key_1", "deliveries", time.Unix(0, 0).UTC()}, 3}}}
-	if err := spool.Append(batch); err != nil {
+	if err := m.keep(batch); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Admit(); err == nil {
 		t.Error("let in with a full spool")
 	}
 	batch.Seq = 2 // calls under way are still kept
-	if err := spool.Append(batch); err != nil {
+	if err := m.keep(batch); err != nil {
 		t.Error(err)
 	}
-	for want := int64(1); want <= 2; want++ {
-		got, done, err := spool.Next()
-		if err != nil || done() != nil {
-			t.Fatal(err)
-		}
-		batch.Seq = want
-		if diff := cmp.Diff(batch, got); diff != "" {
-			t.Errorf("batch %d (-want +got):\n%s", want, diff)
-		}
+	if n, err := m.replay(t.Context(), counts); err != nil || n != 2 || store.total() != 6 {
+		t.Errorf("%d batches, %d counts, %v, want 2 and 6", n, store.total(), err)
 	}
 	if err := m.Admit(); err != nil {
 		t.Errorf("refused with the spool empty again: %v", err)
-	}
-}
-
-func TestSpoolFolderOfOthers(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenSpool(dir, 1); err == nil {
-		t.Error("took a folder that anyone may write to")
-	}
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(t.TempDir(), link); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenSpool(link, 1); err == nil {
-		t.Error("followed a link")
 	}
 }
 
@@ -269,7 +245,7 @@ func TestSlowDatabaseCatchesUp(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if ctx.Err() != nil {
-			t.Errorf("%d bytes wait on disk after 10 s", m.spool.size-m.spool.read)
+			t.Errorf("%d bytes wait on disk after 10 s", m.spool.Waiting())
 		}
 		cancel()
 		time.Sleep(time.Second)
@@ -283,31 +259,4 @@ func TestCountAfterStop(t *testing.T) {
 	if err := m.Count("o", "k", "m", time.Now())(); err == nil {
 		t.Error("counted by a meter that has stopped")
 	}
-}
-
-func FuzzSpoolLine(f *testing.F) {
-	line, err := encode(Batch{Writer: "w", Seq: 1, Counts: []Count{{Counter{"o", "k", "m", time.Unix(60, 0).UTC()}, 2}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(string(line))
-	f.Add(string(line[:len(line)-1]))
-	f.Add("00000000 \n")
-	f.Add("\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		batch, length, err := decodeAt(strings.NewReader(text), 0)
-		if err != nil {
-			return
-		}
-		if length < 10 || length > len(text) || text[length-1] != '\n' {
-			t.Errorf("length %d of %q", length, text)
-		}
-		again, err := encode(batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if back, _, err := decodeAt(strings.NewReader(string(again)), 0); err != nil || cmp.Diff(batch, back) != "" {
-			t.Errorf("%q doesn't survive a round trip: %v", text, err)
-		}
-	})
 }

@@ -2,10 +2,11 @@ package meter
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"time"
+
+	"switchyard.dev/services/platform/spool"
 )
 
 const (
@@ -44,23 +45,38 @@ func (m *Meter) Replay(ctx context.Context) error {
 
 // replay applies the batches of a spool in order until none is left or one
 // fails, and tells how many it applied.
-func (m *Meter) replay(ctx context.Context, spool *Spool) (n int, err error) {
-	for ; ; n++ {
-		batch, done, err := spool.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return n, nil
-		case err != nil:
+func (m *Meter) replay(ctx context.Context, waiting *spool.Spool) (n int, err error) {
+	for !waiting.Empty() {
+		next, err := waiting.Read(1)
+		if err != nil {
 			m.log.ErrorContext(ctx, "spool unreadable", "error", err.Error())
 			return n, err
 		}
-		if err := m.apply(ctx, batch); err != nil {
-			return n, err
+		if next.Damaged > 0 {
+			m.log.ErrorContext(ctx, "counts on disk are damaged; the file is kept aside", "lines", next.Damaged)
 		}
-		if err := done(); err != nil {
-			return n, fmt.Errorf("mark batch: %w", err)
+		for _, record := range next.Records {
+			if err := m.applyRecord(ctx, record); err != nil {
+				return n, err
+			}
+			n++
+		}
+		if err := waiting.Drop(next.End); err != nil {
+			return n, fmt.Errorf("drop batch: %w", err)
 		}
 	}
+	return n, nil
+}
+
+// applyRecord brings one batch from disk to the database. What is whole but no
+// batch was not written by this service, and can only be passed over.
+func (m *Meter) applyRecord(ctx context.Context, record []byte) error {
+	var batch Batch
+	if err := json.Unmarshal(record, &batch); err != nil {
+		m.log.ErrorContext(ctx, "a record on disk is no batch of counts", "error", err.Error())
+		return nil
+	}
+	return m.apply(ctx, batch)
 }
 
 // adopt replays the files of ended processes. What fails stays for next time.

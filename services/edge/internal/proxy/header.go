@@ -13,13 +13,16 @@ import (
 var passed = []string{
 	"Accept", "Content-Type",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
+	"Anthropic-Version", "Anthropic-Beta",
+	product + "Goal", product + "Provider", product + "Byok", product + "Allow-Substitution", product + "Classification",
+	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref",
 }
 
 // returned are the response headers that reach a customer, beside those that
 // begin with product. X-Request-Id is on every answer of the edge already.
 var returned = []string{
 	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag", "Last-Modified",
-	"Retry-After", "Idempotent-Replayed", "Deprecation", "Sunset",
+	"Retry-After", "X-Should-Retry", "Idempotent-Replayed", "Deprecation", "Sunset",
 }
 
 const product = "X-Switchyard-"
@@ -36,6 +39,9 @@ func request(inbound http.Header, token string, call Call) http.Header {
 	h["Authorization"] = []string{"Bearer " + token}
 	h[caller.HeaderOrganization] = []string{call.Organization}
 	h[caller.HeaderKey] = []string{call.Key}
+	if call.Dialect != "" {
+		h[product+"Dialect"] = []string{call.Dialect}
+	}
 	h["User-Agent"] = []string{"switchyard-edge"}
 	return h
 }

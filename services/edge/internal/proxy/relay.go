@@ -49,6 +49,8 @@ type Call struct {
 	Timeout time.Duration
 	// Organization and Key are whose key it is.
 	Organization, Key string
+	// Dialect in which the customer talks; empty is our own words.
+	Dialect string
 	// Inject adds the trace to the headers of the call; it may be nil.
 	Inject func(http.Header)
 	// Succeeded runs once when the service has answered with 2xx. The answer

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/platform/apierr"
 )
 
 //go:embed snapshot_v1.yaml
@@ -21,14 +23,16 @@ var snapshot []byte
 
 // Route is one operation that customers may call.
 type Route struct {
-	Method     string            `yaml:"method"     json:"method"`
+	Method string `yaml:"method" json:"method"`
+	// Path is plain, but for a last segment "{name...}" that stands for the rest.
 	Path       string            `yaml:"path"       json:"path"`
 	Products   []string          `yaml:"products"   json:"products"`
 	Permission apikey.Permission `yaml:"permission" json:"permission"`
-	// Metric counts the route's successful calls.
+	// Metric counts the route's successful calls; empty counts none.
 	Metric string `yaml:"metric" json:"metric"`
-	// Upstream names the service behind the route, Target the path there, Timeout
-	// how long its answer may take to begin.
+	// Upstream names the service behind the route, Target the path there, below
+	// which the rest of a path goes as one segment, Timeout how long its answer may
+	// take to begin.
 	Upstream string        `yaml:"upstream" json:"-"`
 	Target   string        `yaml:"target"   json:"-"`
 	Timeout  time.Duration `yaml:"timeout"  json:"-"`
@@ -38,6 +42,27 @@ type Route struct {
 type Table struct {
 	Version string  `yaml:"version" json:"version"`
 	Routes  []Route `yaml:"routes"  json:"routes"`
+	// Dialects are the names of other APIs by the prefix below which their SDKs
+	// call: these are answered, errors too, in that API's words.
+	Dialects map[string]string `yaml:"dialects" json:"-"`
+}
+
+// Dialect of a path; empty is our own words.
+func (t Table) Dialect(path string) string {
+	for prefix, dialect := range t.Dialects {
+		if strings.HasPrefix(path, prefix) {
+			return dialect
+		}
+	}
+	return ""
+}
+
+// Rest is the name of the path's last segment when that stands for the rest;
+// before is what comes before it.
+func (r Route) Rest() (before, name string, ok bool) {
+	before, last, ok := strings.Cut(r.Path, "{")
+	name, whole := strings.CutSuffix(last, "...}")
+	return before, name, ok && whole && strings.HasSuffix(before, "/") && name != "" && !strings.ContainsAny(name, "{}/. ")
 }
 
 // Snapshot is the table that ships with this build.
@@ -52,6 +77,11 @@ func parse(text []byte) (Table, error) {
 	}
 	if table.Version == "" {
 		return Table{}, errors.New("route table: version is required")
+	}
+	for prefix, dialect := range table.Dialects {
+		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || apierr.Body(dialect, nil) == nil {
+			return Table{}, fmt.Errorf("route table: dialects: %s: must be a path below %s that ends in / with a known dialect", prefix, root)
+		}
 	}
 	seen := make(map[string]bool)
 	for i, r := range table.Routes {
@@ -74,11 +104,17 @@ const (
 )
 
 func (r Route) check() error {
+	plain := r.Path
+	if before, _, ok := r.Rest(); ok {
+		plain = before
+	}
 	switch {
-	case r.Method == "" || r.Metric == "" || r.Upstream == "" || len(r.Products) == 0:
-		return errors.New("method, metric, upstream and products are required")
-	case !strings.HasPrefix(r.Path, root) || strings.HasPrefix(r.Path, meta) || strings.ContainsAny(r.Path, "{} "):
-		return fmt.Errorf("path must be a plain path below %s, not below %s", root, meta)
+	case r.Method == "" || r.Upstream == "" || len(r.Products) == 0:
+		return errors.New("method, upstream and products are required")
+	case r.Metric == "" && !r.free():
+		return errors.New("metric is required, but for what only reads and what counts tokens")
+	case !strings.HasPrefix(plain, root) || strings.HasPrefix(plain, meta) || strings.ContainsAny(plain, "{} "):
+		return fmt.Errorf("path must be below %s, not below %s, and plain but for a last {name...}", root, meta)
 	case !strings.HasPrefix(r.Target, "/v1/"):
 		return errors.New("target must be below /v1/")
 	case r.Permission != apikey.Read && r.Permission != apikey.Write:
@@ -87,6 +123,11 @@ func (r Route) check() error {
 		return errors.New("timeout must be above zero")
 	}
 	return nil
+}
+
+// free tells that a route without a metric is meant so.
+func (r Route) free() bool {
+	return r.Method == http.MethodGet || strings.HasSuffix(r.Path, "/count_tokens")
 }
 
 // Served is the table without the routes whose service is not among upstreams.

@@ -42,6 +42,94 @@ const golden = `{
       ],
       "permission": "write",
       "metric": "notifications_sent"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/openai/v1/chat/completions",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/openai/v1/embeddings",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "GET",
+      "path": "/product/v1/ai/openai/v1/models",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "GET",
+      "path": "/product/v1/ai/openai/v1/models/{model...}",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/anthropic/v1/messages",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/anthropic/v1/messages/count_tokens",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "GET",
+      "path": "/product/v1/ai/anthropic/v1/models",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "GET",
+      "path": "/product/v1/ai/anthropic/v1/models/{model...}",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
     }
   ]
 }`
@@ -66,6 +154,15 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/chat":             "gateway /v1/llm/chat",
 		"/product/v1/webhooks/deliveries": "webhook-egress /v1/deliveries",
 		"/product/v1/notifications/send":  "notify /v1/notify",
+
+		"/product/v1/ai/openai/v1/chat/completions":         "gateway /v1/chat/completions",
+		"/product/v1/ai/openai/v1/embeddings":               "gateway /v1/embeddings",
+		"/product/v1/ai/openai/v1/models":                   "gateway /v1/models",
+		"/product/v1/ai/openai/v1/models/{model...}":        "gateway /v1/models/by-id",
+		"/product/v1/ai/anthropic/v1/messages":              "gateway /v1/messages",
+		"/product/v1/ai/anthropic/v1/messages/count_tokens": "gateway /v1/messages/count_tokens",
+		"/product/v1/ai/anthropic/v1/models":                "gateway /v1/models",
+		"/product/v1/ai/anthropic/v1/models/{model...}":     "gateway /v1/models/by-id",
 	}, targets); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
@@ -73,11 +170,27 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 3 {
+	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 11 {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {
 		t.Error("routes are served without services")
+	}
+}
+
+// What SDKs call is answered in their words, whatever comes of it.
+func TestDialects(t *testing.T) {
+	table, err := Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/product/v1/ai/openai/v1/chat/completions": "openai", "/product/v1/ai/openai/v9/nothing": "openai",
+		"/product/v1/ai/anthropic/v1/messages": "anthropic", "/product/v1/ai/chat": "", "/product/v1/ai/openai": "",
+	} {
+		if got := table.Dialect(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
 	}
 }
 
@@ -87,16 +200,20 @@ func TestParseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string][2]string{
-		"no version":         {"version: v1", "version: ''"},
-		"unknown field":      {"metric: m", "metric: m, meter: x"},
-		"no metric":          {"metric: m", "metric: ''"},
-		"outside of product": {"/product/v1/a", "/v1/a"},
-		"the edge's own":     {"/product/v1/a", "/product/v1/_meta/a"},
-		"a pattern":          {"/product/v1/a", "/product/v1/a_{id}"},
-		"permission":         {"permission: read", "permission: admin"},
-		"target":             {"target: /v1/a", "target: http://elsewhere/v1/a"},
-		"timeout":            {"timeout: 1s", "timeout: 0s"},
-		"twice":              {"routes:\n", "routes:\n" + strings.SplitAfter(good, "\n")[2]},
+		"no version":           {"version: v1", "version: ''"},
+		"unknown field":        {"metric: m", "metric: m, meter: x"},
+		"no metric":            {"metric: m", "metric: ''"},
+		"a pattern in between": {"/product/v1/a", "/product/v1/{a...}/b"},
+		"a nameless rest":      {"/product/v1/a", "/product/v1/{...}"},
+		"an unknown dialect":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: cobol}"},
+		"a dialect elsewhere":  {"version: v1", "version: v1\ndialects: {/v1/a/: openai}"},
+		"outside of product":   {"/product/v1/a", "/v1/a"},
+		"the edge's own":       {"/product/v1/a", "/product/v1/_meta/a"},
+		"a pattern":            {"/product/v1/a", "/product/v1/a_{id}"},
+		"permission":           {"permission: read", "permission: admin"},
+		"target":               {"target: /v1/a", "target: http://elsewhere/v1/a"},
+		"timeout":              {"timeout: 1s", "timeout: 0s"},
+		"twice":                {"routes:\n", "routes:\n" + strings.SplitAfter(good, "\n")[2]},
 	} {
 		if _, err := parse([]byte(strings.Replace(good, change[0], change[1], 1))); err == nil {
 			t.Errorf("%s: taken", name)

@@ -1,6 +1,6 @@
-// Package api is the gateway's contract over its nouns. Chat has a handler of
-// its own on the JSON face, since transcoding can't stream and decodes twice;
-// both faces read the same message, by the same rules, into the same request.
+// Package api is the gateway's contract over its nouns. The completions have
+// handlers of their own on the JSON face, since transcoding can't stream and
+// decodes twice; both faces read the same message, by the same rules, into the same request.
 // internal/app registers it.
 package api
 
@@ -14,6 +14,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -21,26 +22,40 @@ import (
 type Engine interface {
 	Chat(ctx context.Context, r *inference.Request) (*inference.Completion, error)
 	StreamChat(ctx context.Context, r *inference.Request) (*inference.Stream, error)
+	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
+	MakeImages(ctx context.Context, r *inference.Request) (*inference.Drawn, error)
+	// Models lists what may be asked for.
+	Models() []routing.Target
 }
 
 // pingEvery is how often a silent stream says that it lives: proxies cut what
 // is silent for a minute.
 const pingEvery = 15 * time.Second
 
+// Nouns are what the services are made over. All are required.
+type Nouns struct {
+	Engine   Engine
+	Policies Policies
+}
+
 // Register puts the contract's services on both faces of server.
-func Register(ctx context.Context, server *rpc.Server, engine Engine) error {
-	inferences := &inferenceServer{engine: engine, decode: server.Decode}
-	register(server, inferences)
+func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
+	inferences := &inferenceServer{engine: nouns.Engine, decode: server.Decode}
+	register(server, inferences, nouns)
+	inferences.mountCompatible(server) // First: the contract's own paths go before its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)
 	}
 	server.Handle("POST", "/v1/llm/chat", gatewayv1.InferenceService_Chat_FullMethodName, inferences.serveChat)
+	server.Handle("POST", "/v1/embeddings", gatewayv1.InferenceService_Embed_FullMethodName, inferences.embeddingsOf)
+	server.Handle("POST", "/v1/vision", gatewayv1.InferenceService_DescribeImage_FullMethodName, inferences.serveVision)
+	server.Handle("POST", "/v1/images/generations", gatewayv1.InferenceService_GenerateImages_FullMethodName, inferences.serveImages)
 	return nil
 }
 
 // register names every service of the contract. A method that is still to come
 // answers 501; unimplemented_test.go lists them.
-func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServer) {
+func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServer, nouns Nouns) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
 	gatewayv1.RegisterApprovalServiceServer(r, gatewayv1.UnimplementedApprovalServiceServer{})
 	gatewayv1.RegisterByokServiceServer(r, gatewayv1.UnimplementedByokServiceServer{})
@@ -49,7 +64,7 @@ func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServ
 	gatewayv1.RegisterPricingServiceServer(r, gatewayv1.UnimplementedPricingServiceServer{})
 	gatewayv1.RegisterProbeServiceServer(r, gatewayv1.UnimplementedProbeServiceServer{})
 	gatewayv1.RegisterProviderServiceServer(r, gatewayv1.UnimplementedProviderServiceServer{})
-	gatewayv1.RegisterRoutingServiceServer(r, gatewayv1.UnimplementedRoutingServiceServer{})
+	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies})
 	gatewayv1.RegisterRunServiceServer(r, gatewayv1.UnimplementedRunServiceServer{})
 	gatewayv1.RegisterSecurityServiceServer(r, gatewayv1.UnimplementedSecurityServiceServer{})
 	gatewayv1.RegisterTraceServiceServer(r, gatewayv1.UnimplementedTraceServiceServer{})

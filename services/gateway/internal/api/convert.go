@@ -19,9 +19,21 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// toRequest turns a message that the contract's rules passed into a request.
-// What those rules can't say is checked here, for both faces.
-func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request, error) {
+// asked is what the requests of all operations have.
+type asked interface {
+	GetOrganizationId() string
+	GetRunId() string
+	GetModel() string
+	GetProvider() string
+	GetOptimizationGoal() string
+	GetDataClassification() string
+	GetByok() *gatewayv1.ByokReference
+	GetMetadata() map[string]string
+}
+
+// newRequest turns what the requests of all operations have into a request: who
+// asks, for whom, and who is to serve. Substitution is allowed unless forbidden.
+func newRequest(ctx context.Context, operation routing.Operation, m asked, substitution *bool) (*inference.Request, error) {
 	c := caller.From(ctx)
 	for _, id := range []struct{ field, value string }{
 		{"organization_id", m.GetOrganizationId()}, {"run_id", m.GetRunId()}, {"model", m.GetModel()},
@@ -38,24 +50,37 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 	if err != nil {
 		return nil, err
 	}
-	force, err := forceLocale(m)
+	return &inference.Request{
+		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
+		Route: routing.Request{
+			Operation: operation, Organization: organization, Classification: m.GetDataClassification(),
+			Model: cmp.Or(m.GetModel(), routing.DefaultModel), Provider: m.GetProvider(), Goal: routing.Goal(m.GetOptimizationGoal()),
+			Substitution: substitution == nil || *substitution,
+		},
+		Byok: byokMode(m.GetByok()), Metadata: m.GetMetadata(),
+	}, nil
+}
+
+// bypass is the value of cache that leaves the response cache out of it.
+const bypass = "bypass"
+
+// toRequest turns a message that the contract's rules passed into a request.
+// What those rules can't say is checked here, for both faces.
+func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request, error) {
+	r, err := newRequest(ctx, routing.OperationChat, m, m.AllowSubstitution)
 	if err != nil {
+		return nil, err
+	}
+	if r.ForceLocale, err = forceLocale(m); err != nil {
 		return nil, err
 	}
 	chat, err := toChat(m)
 	if err != nil {
 		return nil, err
 	}
-	return &inference.Request{
-		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
-		Route: routing.Request{
-			Operation: routing.OperationChat, Organization: organization, Classification: m.GetDataClassification(),
-			Model: cmp.Or(m.GetModel(), routing.DefaultModel), Provider: m.GetProvider(), Goal: routing.Goal(m.GetOptimizationGoal()),
-			Substitution: m.AllowSubstitution == nil || m.GetAllowSubstitution(),
-		},
-		Byok: byokMode(m.GetByok()), Locale: m.GetLocale(), ForceLocale: force,
-		BypassCache: m.GetCache() == "bypass", Metadata: m.GetMetadata(), ApprovalRef: m.GetApprovalRef(), Chat: *chat,
-	}, nil
+	r.Chat, r.Locale = *chat, m.GetLocale()
+	r.BypassCache, r.ApprovalRef = m.GetCache() == bypass, m.GetApprovalRef()
+	return r, nil
 }
 
 func byokMode(b *gatewayv1.ByokReference) keyring.Mode {

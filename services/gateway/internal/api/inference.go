@@ -96,7 +96,7 @@ func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	if m.GetStream() {
-		return s.serveStream(ctx, w, request)
+		return s.serveStream(ctx, w, request, wantsEarly(r))
 	}
 	completion, err := s.engine.Chat(ctx, request)
 	if err != nil {
@@ -107,15 +107,22 @@ func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) erro
 	return writeJSON(w, toAnswer(completion, request.ID))
 }
 
-func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter, request *inference.Request) error {
+func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter, request *inference.Request, early bool) error {
+	var events *eventWriter
+	if early {
+		events = newEventWriter(w, pingEvery)
+		defer events.close()
+	}
 	stream, err := s.engine.StreamChat(ctx, request)
 	if err != nil {
-		return fmt.Errorf("chat: %w", err)
+		return lateError(ctx, events, request.ID, fmt.Errorf("chat: %w", err))
 	}
 	defer stream.Close()
-	eachHeader(stream.Route(), w.Header().Set)
-	events := newEventWriter(w, pingEvery)
-	defer events.close()
+	if events == nil {
+		eachHeader(stream.Route(), w.Header().Set)
+		events = newEventWriter(w, pingEvery)
+		defer events.close()
+	}
 	for {
 		event, err := stream.Next()
 		switch {
@@ -172,11 +179,15 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	if err := encoder.Encode(v); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	text := bytes.TrimSuffix(body.Bytes(), []byte("\n"))
+	writeText(w, bytes.TrimSuffix(body.Bytes(), []byte("\n")))
+	return nil
+}
+
+// writeText writes JSON text as a whole answer.
+func writeText(w http.ResponseWriter, text []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	_, _ = w.Write(text)
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,6 +31,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
@@ -46,6 +48,7 @@ import (
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -59,6 +62,9 @@ providers:
   - {name: sandbox, dialect: sandbox, models: [sandbox]}
   - {name: first, dialect: openai, base_url: %[1]s, key_file: first.key}
   - {name: second, dialect: anthropic, base_url: %[1]s, key_file: first.key, models: [spare]}
+  - {name: third, dialect: openai, base_url: %[1]s, key_file: first.key, models: [{name: shared, upstream: shared-down}]}
+  - {name: fourth, dialect: openai, base_url: %[1]s, key_file: first.key, models: [shared]}
+  - {name: fifth, dialect: openai, base_url: %[1]s, key_file: first.key, models: [{name: eyes, features: []}]}
   - {name: keyless, dialect: openai, base_url: %[1]s, key_file: absent.key, models: [nobody]}
 ladder: [second/spare]
 `
@@ -66,7 +72,7 @@ ladder: [second/spare]
 const pricesText = `
 providers:
   - {provider: sandbox, models: [{model: sandbox, effective_from: 2020-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}
-  - {provider: first, models: [{model: ok, effective_from: 2020-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 15}]}
+  - {provider: first, models: [{model: ok, effective_from: 2020-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 15}, {model: vectors, effective_from: 2020-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 15}]}
   - {provider: second, models: [{model: spare, effective_from: 2020-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 5}]}
 `
 
@@ -78,6 +84,8 @@ type bench struct {
 	vendor *vendor
 	conn   *grpc.ClientConn
 	log    *lockedBuffer
+	// policies answer reloads as a test says.
+	policies policies
 }
 
 func setup(tb testing.TB) *bench {
@@ -87,12 +95,12 @@ func setup(tb testing.TB) *bench {
 	server, err := rpc.New(rpc.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Tokens: tokens(tb), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: apierr.NewDocument, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
+		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := api.Register(tb.Context(), server, b.engine(tb, log)); err != nil {
+	if err := api.Register(tb.Context(), server, api.Nouns{Engine: b.engine(tb, log), Policies: &b.policies}); err != nil {
 		tb.Fatal(err)
 	}
 	if err := server.Check(); err != nil {
@@ -139,10 +147,10 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := &inference.Fleet{Planner: policy, Providers: providers, Prices: prices}
+	fleet := &inference.Fleet{Keys: keyring.New(log, files, secret.Value{}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices}), Providers: providers, Prices: prices}
 	engine, err := inference.New(inference.Options{
-		Fleet: func() *inference.Fleet { return fleet }, Keys: keyring.New(log, files, secret.Value{}),
-		Ledger: b.writer(tb, log), Log: log, Meter: metricnoop.NewMeterProvider().Meter(""),
+		Fleet:  func() *inference.Fleet { return fleet },
+		Ledger: b.writer(tb, log), Images: b.images(tb), Log: log, Meter: metricnoop.NewMeterProvider().Meter(""),
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})
 	if err != nil {
@@ -151,9 +159,29 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	return engine
 }
 
+// images fetches from the fake vendor; no name is looked up.
+func (b *bench) images(tb testing.TB) *imagefetch.Fetcher {
+	tb.Helper()
+	images, err := imagefetch.New(imagefetch.Options{
+		AllowTargets: []string{b.vendor.Listener.Addr().String()},
+		Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no lookups in tests")
+		}},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(images.Close)
+	return images
+}
+
 func (b *bench) writer(tb testing.TB, log *slog.Logger) *ledger.Writer {
 	tb.Helper()
-	writer := ledger.NewWriter(postgres.NewLedger(b.pool), log)
+	rows, err := spool.Open(tb.TempDir(), 1<<20)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	writer := ledger.NewWriter(postgres.NewLedger(b.pool), rows, ledger.ModeCommitted, log)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = writer.Run(ctx) })
@@ -183,12 +211,12 @@ func (b *bench) dial(tb testing.TB, server *rpc.Server) {
 	})
 }
 
-// tokens accepts "svc" as a service and "sup" as support.
+// tokens accepts "svc" as a service, "sup" as support and "ops" as an operator.
 func tokens(tb testing.TB) *caller.Tokens {
 	tb.Helper()
 	sum := func(s string) string { d := sha256.Sum256([]byte(s)); return hex.EncodeToString(d[:]) }
 	path := filepath.Join(tb.TempDir(), "tokens.yaml")
-	text := "tokens:\n- {name: edge, role: service, sha256: " + sum("svc") + "}\n- {name: desk, role: support, sha256: " + sum("sup") + "}\n"
+	text := "tokens:\n- {name: edge, role: service, sha256: " + sum("svc") + "}\n- {name: desk, role: support, sha256: " + sum("sup") + "}\n- {name: ops, role: operator, sha256: " + sum("ops") + "}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -210,7 +238,13 @@ type answer struct {
 // header (name, value, …) says otherwise.
 func (b *bench) chat(tb testing.TB, body string, headers ...string) answer {
 	tb.Helper()
-	resp := b.open(tb.Context(), tb, body, headers...)
+	return b.post(tb, chatPath, body, headers...)
+}
+
+// post is chat for any path.
+func (b *bench) post(tb testing.TB, path, body string, headers ...string) answer {
+	tb.Helper()
+	resp := b.openAt(tb.Context(), tb, path, body, headers...)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -219,9 +253,16 @@ func (b *bench) chat(tb testing.TB, body string, headers ...string) answer {
 	return answer{resp.StatusCode, string(text), resp.Header}
 }
 
+const chatPath = "/v1/llm/chat"
+
 func (b *bench) open(ctx context.Context, tb testing.TB, body string, headers ...string) *http.Response {
 	tb.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.http.URL+"/v1/llm/chat", strings.NewReader(body))
+	return b.openAt(ctx, tb, chatPath, body, headers...)
+}
+
+func (b *bench) openAt(ctx context.Context, tb testing.TB, path, body string, headers ...string) *http.Response {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.http.URL+path, strings.NewReader(body))
 	if err != nil {
 		tb.Fatal(err)
 	}

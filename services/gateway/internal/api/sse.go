@@ -23,7 +23,9 @@ type eventWriter struct {
 	buf     bytes.Buffer
 	encoder *json.Encoder
 	ping    *time.Timer
+	silence []byte // what a ping says
 	err     error
+	begun   bool // the head has been sent
 	closed  bool
 }
 
@@ -33,13 +35,30 @@ func newEventWriter(w http.ResponseWriter, every time.Duration) *eventWriter {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	e := &eventWriter{every: every, w: w, control: http.NewResponseController(w)}
+	e := &eventWriter{every: every, w: w, control: http.NewResponseController(w), silence: []byte(": ping\n\n")}
 	e.encoder = json.NewEncoder(&e.buf)
 	e.encoder.SetEscapeHTML(false)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ping = time.AfterFunc(every, e.keepAlive)
 	return e
+}
+
+// pingWith makes the pings another text than a comment.
+func (e *eventWriter) pingWith(text []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.silence = text
+}
+
+// send writes events that are in their form already; none is nothing to write.
+func (e *eventWriter) send(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.write(text)
 }
 
 func (e *eventWriter) data(v any) { e.event("data: ", v) }
@@ -70,7 +89,7 @@ func (e *eventWriter) event(head string, v any) {
 func (e *eventWriter) keepAlive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write([]byte(": ping\n\n"))
+	e.write(e.silence)
 }
 
 // write sends bytes and puts the next ping off. The caller holds the lock.
@@ -78,6 +97,7 @@ func (e *eventWriter) write(text []byte) {
 	if e.err != nil || e.closed {
 		return
 	}
+	e.begun = true
 	_ = e.control.SetWriteDeadline(time.Now().Add(writeTime))
 	if _, e.err = e.w.Write(text); e.err == nil {
 		e.err = e.control.Flush()

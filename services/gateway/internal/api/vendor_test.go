@@ -36,6 +36,9 @@ func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	v.requests = append(v.requests, string(body))
 	v.mu.Unlock()
+	if media(w, r, body) {
+		return
+	}
 	say := func(status int, text string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)

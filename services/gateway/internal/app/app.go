@@ -12,14 +12,16 @@ import (
 
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/telemetry"
 )
@@ -38,6 +40,10 @@ type parts struct {
 	telemetry *telemetry.Telemetry
 	runner    *lifecycle.Runner
 	pool      *pgxpool.Pool
+	redis     *redisdb.Client // nil for none
+	fleets    *fleets
+	health    *health.Monitor
+	ledger    *ledger.Writer
 	engine    *inference.Engine
 }
 
@@ -49,6 +55,10 @@ func Serve(ctx context.Context, cfg Config) error {
 	}
 	err := p.runner.Build(ctx,
 		lifecycle.Step{Name: "stores", Do: p.openStores},
+		lifecycle.Step{Name: "redis", Do: p.openRedis},
+		lifecycle.Step{Name: "fleet", Do: p.openFleet},
+		lifecycle.Step{Name: "health", Do: p.watchHealth},
+		lifecycle.Step{Name: "ledger", Do: p.startLedger},
 		lifecycle.Step{Name: "engine", Do: p.buildEngine},
 		lifecycle.Step{Name: "servers", Do: p.startServers},
 	)
@@ -84,37 +94,17 @@ func (p *parts) openStores(ctx context.Context) error {
 		p.pool.Close()
 		return nil
 	})
-	p.runner.Check("postgres", p.pool.Ping)
 	return pgdb.CheckSchema(ctx, p.pool, migrations.FS, service)
 }
 
-// buildEngine starts the ledger's one writer, which writes what is left before
-// the database closes, and puts the pipeline together.
-func (p *parts) buildEngine(ctx context.Context) error {
-	writer := ledger.NewWriter(postgres.NewLedger(p.pool), p.telemetry.Log)
-	p.runner.Check("ledger", writer.Ready)
-	p.runner.Go("ledger", writer.Run)
-	p.runner.OnClose("ledger", writer.Close)
-
-	policy, err := readPolicy(p.cfg)
+// buildEngine puts the pipeline together.
+func (p *parts) buildEngine(context.Context) error {
+	images, err := imagefetch.New(imagefetch.Options{AllowTargets: p.cfg.AllowTargets})
 	if err != nil {
 		return err
 	}
-	prices, err := readPrices(p.cfg, policy)
-	if err != nil {
-		return err
-	}
-	providers, err := newProviders(p.cfg, policy)
-	if err != nil {
-		return err
-	}
-	keys, err := newKeyring(ctx, p.cfg, p.telemetry, policy)
-	if err != nil {
-		return err
-	}
-	fleet := &inference.Fleet{Planner: policy, Providers: providers, Prices: prices}
 	p.engine, err = inference.New(inference.Options{
-		Fleet: func() *inference.Fleet { return fleet }, Keys: keys, Ledger: writer,
+		Fleet: p.fleets.fleet, Ledger: p.ledger, Images: images, Health: p.health,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},
@@ -129,7 +119,7 @@ func (p *parts) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, p.engine); err != nil {
+	if err := api.Register(ctx, server, api.Nouns{Engine: p.engine, Policies: p.fleets}); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", rpc.Live())
@@ -154,7 +144,7 @@ func (p *parts) newServer() (*rpc.Server, error) {
 	return rpc.New(rpc.Options{
 		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: apierr.NewDocument, MaxBody: maxBody, UnaryTimeout: p.cfg.TotalTimeout + settleTime, TLS: secure,
+		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, MaxBody: maxBody, UnaryTimeout: p.cfg.TotalTimeout + settleTime, TLS: secure,
 	})
 }
 

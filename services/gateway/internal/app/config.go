@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
@@ -21,7 +22,7 @@ type Config struct {
 	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9101" doc:"address of the gRPC face"`
 
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
-	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for what replicas will share; chat needs none"`
+	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for what replicas share (breakers, caches); nothing fails without it"`
 
 	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
 	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
@@ -34,11 +35,17 @@ type Config struct {
 	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"where relative key_file paths lie; beside the file that names them when empty"`
 	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"key that fingerprints of provider keys are hashed with"`
 
+	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"what an answer waits for: committed (its ledger row is in Postgres) or async (it is in the spool)"`
+	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must outlive a restart, and replicas may share it. Default: the system's temporary folder"`
+	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows from which on completions are refused with 503"`
+
 	AnswerTimeout     time.Duration `env:"ANSWER_TIMEOUT" envDefault:"2m" doc:"wait of one attempt for a whole answer; the last candidate has twice as long"`
 	FirstTokenTimeout time.Duration `env:"FIRST_TOKEN_TIMEOUT" envDefault:"30s" doc:"wait of one attempt for a stream's first content; the last candidate has twice as long"`
 	IdleTimeout       time.Duration `env:"IDLE_TIMEOUT" envDefault:"60s" doc:"wait between two events of a stream"`
 	TotalTimeout      time.Duration `env:"TOTAL_TIMEOUT" envDefault:"10m" doc:"time of a request with all its attempts"`
 	ConnectTimeout    time.Duration `env:"CONNECT_TIMEOUT" envDefault:"5s" doc:"time to connect to a provider"`
+
+	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls under way to one provider at a time; a quarter as many more wait shortly"`
 
 	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of fetched URLs lets through, for development; providers need no entry"`
 
@@ -63,6 +70,12 @@ func (c Config) Validate() error {
 	case c.AuthDisabled && (!rpc.Loopback(c.HTTPListen) || !rpc.Loopback(c.GRPCListen)):
 		errs = append(errs, fmt.Errorf("%s_AUTH_DISABLED: only with %s_HTTP_LISTEN and %s_GRPC_LISTEN on loopback", prefix, prefix, prefix))
 	}
+	if c.LedgerMode != string(ledger.ModeCommitted) && c.LedgerMode != string(ledger.ModeAsync) {
+		errs = append(errs, fmt.Errorf("%s_LEDGER_MODE: want committed or async", prefix))
+	}
+	if c.SpoolLimit < 1 {
+		errs = append(errs, fmt.Errorf("%s_SPOOL_LIMIT: must be above zero", prefix))
+	}
 	for _, clock := range []struct {
 		name string
 		time time.Duration
@@ -76,6 +89,9 @@ func (c Config) Validate() error {
 		if clock.time <= 0 {
 			errs = append(errs, fmt.Errorf("%s_%s: must be positive", prefix, clock.name))
 		}
+	}
+	if c.ProviderConcurrency <= 0 {
+		errs = append(errs, errors.New(prefix+"_PROVIDER_CONCURRENCY: must be positive"))
 	}
 	if c.DrainDelay < 0 || c.DrainGrace < 0 {
 		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))

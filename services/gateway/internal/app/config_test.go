@@ -25,6 +25,8 @@ func TestLoad(t *testing.T) {
 		{"no authentication on all addresses", append(needed, "GATEWAY_AUTH_DISABLED=true"), "on loopback"},
 		{"no authentication on loopback", append(needed[:1:1], "GATEWAY_AUTH_DISABLED=true", "GATEWAY_HTTP_LISTEN=127.0.0.1:1", "GATEWAY_GRPC_LISTEN=[::1]:2"), ""},
 		{"a call without a bound", append(needed, "GATEWAY_TOTAL_TIMEOUT=0s"), "GATEWAY_TOTAL_TIMEOUT: must be positive"},
+		{"a ledger mode that is none", append(needed, "GATEWAY_LEDGER_MODE=sync"), "GATEWAY_LEDGER_MODE: want committed or async"},
+		{"a spool without room", append(needed, "GATEWAY_SPOOL_LIMIT=0"), "GATEWAY_SPOOL_LIMIT: must be above zero"},
 		{"a negative drain", append(needed, "GATEWAY_DRAIN_GRACE=-1s"), "must not be negative"},
 		{"a setting that is none", append(needed, "GATEWAY_PRICE_FILE=x"), "GATEWAY_PRICES_FILE"},
 		{"a secret in place of its file", append(needed, "GATEWAY_DATABASE_URL_FILE=postgres://u:p@h/d"), "not the secret"},

@@ -1,10 +1,10 @@
 package app
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,35 +13,51 @@ import (
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/provider/cohere"
+	"switchyard.dev/services/gateway/internal/provider/gemini"
 	"switchyard.dev/services/gateway/internal/provider/openai"
 	"switchyard.dev/services/gateway/internal/provider/sandbox"
-	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/policy"
 	"switchyard.dev/services/platform/secret"
-	"switchyard.dev/services/platform/telemetry"
 )
 
-// readPolicy reads the operator's policy, or the shipped one, and the extra providers.
-func readPolicy(cfg Config) (*routing.Policy, error) {
-	base, err := readSource(cfg.PolicyFile, cfg.FleetKeysDir)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
+// files are what a fleet is made of, as they were read.
+type files struct {
+	policy, extra routing.Source
+	prices        []byte
+}
+
+// readFiles reads the operator's policy and prices, or the shipped ones, and the
+// extra providers.
+func readFiles(cfg Config) (files, error) {
+	var f files
+	var err error
+	if f.policy, err = readSource(cfg.PolicyFile, cfg.FleetKeysDir); err != nil {
+		return f, fmt.Errorf("policy: %w", err)
 	}
 	if cfg.PolicyFile == "" {
-		base.Text = policy.Policy
+		f.policy.Text = policy.Policy
 	}
-	extra, err := readSource(cfg.ExtraProvidersFile, cfg.FleetKeysDir)
-	if err != nil {
-		return nil, fmt.Errorf("extra providers: %w", err)
+	if f.extra, err = readSource(cfg.ExtraProvidersFile, cfg.FleetKeysDir); err != nil {
+		return f, fmt.Errorf("extra providers: %w", err)
 	}
-	return routing.Parse(base, extra)
+	f.prices = policy.Prices
+	if cfg.PricesFile != "" {
+		if f.prices, err = os.ReadFile(cfg.PricesFile); err != nil {
+			return f, fmt.Errorf("prices: %w", err)
+		}
+	}
+	return f, nil
 }
+
+// hash tells versions of the files apart.
+func (f files) hash() string { return routing.Hash(f.policy.Text, f.extra.Text, f.prices) }
 
 // readSource reads a configuration file, or nothing where none is named. Key
 // files with relative paths lie in keysDir, or else beside it.
 func readSource(path, keysDir string) (routing.Source, error) {
-	source := routing.Source{KeysDir: keysDir}
+	source := routing.Source{Name: path, KeysDir: keysDir}
 	if path == "" {
 		return source, nil
 	}
@@ -57,16 +73,9 @@ func readSource(path, keysDir string) (routing.Source, error) {
 	return source, err
 }
 
-// readPrices joins the price table with the prices of the policy's own models,
+// newPrices joins the price table with the prices of the policy's own models,
 // which take the place of those in the table.
-func readPrices(cfg Config, p *routing.Policy) (*price.Table, error) {
-	text := policy.Prices
-	if cfg.PricesFile != "" {
-		var err error
-		if text, err = os.ReadFile(cfg.PricesFile); err != nil {
-			return nil, fmt.Errorf("prices: %w", err)
-		}
-	}
+func newPrices(text []byte, p *routing.Policy) (*price.Table, error) {
 	rows, err := price.Parse(text)
 	if err != nil {
 		return nil, err
@@ -89,24 +98,10 @@ func readPrices(cfg Config, p *routing.Policy) (*price.Table, error) {
 
 // newProviders makes an adapter for each configured provider. They share one
 // pool of connections.
-func newProviders(cfg Config, p *routing.Policy) (map[string]provider.Provider, error) {
-	client := wire.NewClient(cfg.ConnectTimeout)
+func newProviders(client *http.Client, p *routing.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
 	for _, vendor := range p.Providers {
-		var adapter provider.Provider
-		var err error
-		switch vendor.Dialect {
-		case "openai":
-			adapter, err = openai.New(openai.Config{
-				Name: vendor.Name, BaseURL: vendor.BaseURL, KeyHeader: vendor.KeyHeader, Client: client,
-			})
-		case "anthropic":
-			adapter, err = anthropic.New(anthropic.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Client: client})
-		case "sandbox":
-			adapter = sandbox.New(sandbox.Config{Name: vendor.Name})
-		default:
-			err = errors.New("dialect: want openai, anthropic or sandbox")
-		}
+		adapter, err := newProvider(client, vendor)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", vendor.Name, err)
 		}
@@ -115,9 +110,41 @@ func newProviders(cfg Config, p *routing.Policy) (map[string]provider.Provider, 
 	return providers, nil
 }
 
-// newKeyring says at start which providers have a key: a missing one is the
-// commonest mistake of a first day.
-func newKeyring(ctx context.Context, cfg Config, tel *telemetry.Telemetry, p *routing.Policy) (*keyring.Keyring, error) {
+// newProvider makes the adapter of a dialect.
+func newProvider(client *http.Client, vendor routing.Provider) (provider.Provider, error) {
+	switch vendor.Dialect {
+	case "openai":
+		return openai.New(openai.Config{
+			Name: vendor.Name, BaseURL: vendor.BaseURL, APIVersion: vendor.APIVersion, KeyHeader: vendor.KeyHeader,
+			StreamUsage: vendor.StreamUsage, ShortToolIDs: vendor.ShortToolIDs, Client: client,
+		})
+	case "anthropic":
+		return anthropic.New(anthropic.Config{
+			Name: vendor.Name, BaseURL: vendor.BaseURL, MaxTokens: outputLimits(vendor), Client: client,
+		})
+	case "gemini":
+		return gemini.New(gemini.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Client: client})
+	case "cohere":
+		return cohere.New(cohere.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Client: client})
+	case "sandbox":
+		return sandbox.New(sandbox.Config{Name: vendor.Name}), nil
+	}
+	return nil, fmt.Errorf("dialect %q: there is no such adapter", vendor.Dialect)
+}
+
+// outputLimits are those that the policy knows, by the vendor's names of its models.
+func outputLimits(vendor routing.Provider) map[string]int {
+	limits := make(map[string]int)
+	for _, model := range vendor.Models {
+		if model.Limits.Output > 0 {
+			limits[cmp.Or(model.Upstream, model.Name)] = model.Limits.Output
+		}
+	}
+	return limits
+}
+
+// newKeyring holds the fleet's keys of the policy's providers.
+func newKeyring(cfg Config, log *slog.Logger, p *routing.Policy) (*keyring.Keyring, error) {
 	var pin secret.Value
 	if cfg.FingerprintKey != "" {
 		var err error
@@ -129,11 +156,5 @@ func newKeyring(ctx context.Context, cfg Config, tel *telemetry.Telemetry, p *ro
 	for _, vendor := range p.Providers {
 		files[vendor.Name] = vendor.KeyFile
 	}
-	keys := keyring.New(tel.Log, files, pin)
-	for _, vendor := range p.Providers {
-		_, err := keys.Resolve(keyring.Scope{}, vendor.Name)
-		tel.Log.InfoContext(ctx, "provider", slog.String("name", vendor.Name), slog.String("dialect", vendor.Dialect),
-			slog.Bool("usable", err == nil), slog.String("key_file", vendor.KeyFile))
-	}
-	return keys, nil
+	return keyring.New(log, files, pin), nil
 }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,24 +10,17 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/platform/telemetry"
 )
 
 // What ships is whole: each provider can be made, each model has a price, and a
 // fresh system plans the sandbox, which nothing else falls back to.
 func TestShippedPolicy(t *testing.T) {
 	cfg := Config{ConnectTimeout: time.Second}
-	policy, err := readPolicy(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	prices, err := readPrices(cfg, policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newProviders(cfg, policy); err != nil {
+	policy, prices := readAll(t, cfg)
+	if _, err := newProviders(http.DefaultClient, policy); err != nil {
 		t.Fatal(err)
 	}
 	for _, vendor := range policy.Providers {
@@ -33,7 +28,7 @@ func TestShippedPolicy(t *testing.T) {
 			if !prices.Cost(vendor.Name, model.Name, time.Now(), provider.Usage{}).Known {
 				t.Errorf("%s/%s has no price", vendor.Name, model.Name)
 			}
-			plan, err := policy.Plan(routing.Request{Model: model.Name, Substitution: true})
+			plan, err := policy.Plan(routing.Request{Model: model.Name, Substitution: true}, routing.State{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +39,7 @@ func TestShippedPolicy(t *testing.T) {
 			}
 		}
 	}
-	plan, err := policy.Plan(routing.Request{Model: routing.DefaultModel})
+	plan, err := policy.Plan(routing.Request{Model: routing.DefaultModel}, routing.State{})
 	if err != nil || plan.Candidates[0].String() != "sandbox/sandbox" {
 		t.Errorf("default plan %+v, %v, want the sandbox first", plan, err)
 	}
@@ -66,14 +61,7 @@ providers:
   - {name: local, dialect: openai, base_url: "http://127.0.0.1:11434/v1", key_file: local.key, models: [{name: m, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}
   - {name: openai, dialect: openai, base_url: "http://127.0.0.1:9", models: [{name: gpt-5, input_per_mtok_usd: 7, output_per_mtok_usd: 8}, gpt-5-mini, gpt-5-nano, gpt-4o-mini]}
 `)
-	policy, err := readPolicy(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	prices, err := readPrices(cfg, policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy, prices := readAll(t, cfg)
 	one := provider.Usage{Input: 1}
 	if got := prices.Cost("local", "m", time.Now(), one); got.Amount != 1e6 || !got.Known {
 		t.Errorf("cost %+v, want the price of the file", got)
@@ -81,11 +69,7 @@ providers:
 	if got := prices.Cost("openai", "gpt-5", time.Now(), one); got.Amount != 7e6 {
 		t.Errorf("cost %+v, want the operator's price in place of the shipped one", got)
 	}
-	tel, err := telemetry.Setup(t.Context(), telemetry.Options{Service: service, LogWriter: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := newKeyring(t.Context(), cfg, tel, policy)
+	keys, err := newKeyring(cfg, slog.New(slog.DiscardHandler), policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,27 +78,36 @@ providers:
 	}
 
 	for text, want := range map[string]string{
-		"providers: [{name: x, dialect: klingon, base_url: https://x}]": "provider x: dialect",
-		"providers: [{name: x, dialect: openai, base_url: x}]":          "base_url",
+		"providers: [{name: x, dialect: klingon, base_url: https://x}]":                                "dialect",
+		"providers: [{name: x, dialect: openai, base_url: x}]":                                         "provider x: base_url",
+		"providers: [{name: x, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1}]}]":         "x/m",
+		"providers: [{name: x, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1, out: 2}]}]": "no such field",
 	} {
 		cfg.ExtraProvidersFile = write("bad.yaml", text)
-		policy, err := readPolicy(cfg)
-		if err == nil {
-			_, err = newProviders(cfg, policy)
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
+		f := &fleets{cfg: cfg, client: http.DefaultClient, log: slog.New(slog.DiscardHandler)}
+		if _, err := f.read(time.Now()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 	}
-	cfg.ExtraProvidersFile = write("half.yaml", "providers: [{name: x, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1}]}]")
-	if policy, err = readPolicy(cfg); err != nil {
+	cfg.ExtraProvidersFile = filepath.Join(dir, "absent.yaml")
+	if _, err := readFiles(cfg); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func readAll(t *testing.T, cfg Config) (*routing.Policy, *price.Table) {
+	t.Helper()
+	files, err := readFiles(cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readPrices(cfg, policy); err == nil || !strings.Contains(err.Error(), "x/m") {
-		t.Errorf("half a price: %v, want an error that names the model", err)
+	policy, err := routing.Parse(files.policy, files.extra)
+	if err != nil {
+		t.Fatal(err)
 	}
-	cfg.ExtraProvidersFile = filepath.Join(dir, "absent.yaml")
-	if _, err := readPolicy(cfg); err == nil {
-		t.Error("a file that is not there passes")
+	prices, err := newPrices(files.prices, policy)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return policy, prices
 }

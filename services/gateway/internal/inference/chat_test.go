@@ -113,7 +113,7 @@ func TestChat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Report{Provider: "a", Model: "a-1", Prompt: 10, Completion: 20, Cost: 50e6 / 1, RequestedGoal: "cost"}
+	want := Report{Provider: "a", Model: "a-1", Prompt: 10, Completion: 20, Usage: *good.Usage, Cost: 50e6 / 1, RequestedGoal: "cost"}
 	if diff := cmp.Diff(want, completion.Report); diff != "" || completion.Text != "yes" || completion.Route.Attempts != 1 {
 		t.Errorf("completion %+v (-want +got):\n%s", completion, diff)
 	}

@@ -3,9 +3,9 @@ package inference
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -22,6 +22,15 @@ type execution struct {
 	// candidates have a key.
 	candidates []candidate
 	started    time.Time
+
+	// inlined are the request's messages with the images in them, once a candidate
+	// needed that.
+	inlined []provider.Message
+
+	// permit is that of the present attempt. streams keeps it beyond the attempt,
+	// until the stream ends; answered tells that the vendor has begun to answer.
+	permit            health.Permit
+	streams, answered bool
 
 	attempts int
 	// upstream is the time spent waiting for providers.
@@ -51,6 +60,10 @@ func (e *Engine) begin(ctx context.Context, r *Request) (*execution, error) {
 	if err := e.admit(ctx); err != nil {
 		return nil, err
 	}
+	if err := e.checkImages(ctx, r); err != nil {
+		return nil, err
+	}
+	describe(r)
 	var err error
 	if x.plan, err = x.fleet.Planner.Plan(r.Route); err != nil {
 		return nil, err
@@ -74,7 +87,7 @@ func (e *Engine) admit(ctx context.Context) error {
 func (x *execution) resolve() error {
 	scope := keyring.Scope{Organization: x.request.Organization, Byok: x.request.Byok}
 	for _, planned := range x.plan.Candidates {
-		credential, err := x.Keys.Resolve(scope, planned.Provider)
+		credential, err := x.fleet.Keys.Resolve(scope, planned.Provider)
 		switch {
 		case errors.Is(err, keyring.ErrNoKey):
 			continue
@@ -82,7 +95,7 @@ func (x *execution) resolve() error {
 			return err
 		}
 		x.candidates = append(x.candidates, candidate{planned, x.fleet.Providers[planned.Provider], credential})
-		if len(x.candidates) == maxAttempts || !x.request.Route.Substitution {
+		if len(x.candidates) == maxCandidates || !x.request.Route.Substitution {
 			return nil
 		}
 	}
@@ -97,54 +110,21 @@ func (x *execution) bound(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeoutCause(ctx, x.Clocks.Total, errTotal)
 }
 
-// try calls the candidates in turn until one serves: the one place that
-// retries. grace multiplies the clocks of an attempt.
-func (x *execution) try(ctx context.Context, call func(ctx context.Context, c candidate, grace time.Duration) error) error {
-	var failures []failure
-	for i, c := range x.candidates {
-		grace := time.Duration(1)
-		if i == len(x.candidates)-1 {
-			grace = lastGrace
-		}
-		x.attempts++
-		start := time.Now()
-		err := call(ctx, c, grace)
-		x.upstream += time.Since(start)
-		if err == nil {
-			x.served = c
-			return nil
-		}
-		f := newFailure(c, err)
-		failures = append(failures, f)
-		x.failed(ctx, f)
-		if ctx.Err() != nil {
-			x.metrics.request(ctx, c.Provider, outcomeFailed)
-			return ended(ctx)
-		}
-		if !f.Failover() {
-			break
-		}
-	}
-	x.metrics.request(ctx, failures[len(failures)-1].provider, outcomeFailed)
-	return refusal(failures, x.request.Route.Substitution)
-}
-
-// failed counts and logs one attempt that failed.
-func (x *execution) failed(ctx context.Context, f failure) {
-	if ctx.Err() != nil {
-		return
-	}
-	x.metrics.attemptFailed(ctx, f.provider, f.Class)
-	x.Log.WarnContext(ctx, "attempt failed",
-		slog.String("provider", f.provider), slog.String("model", f.model),
-		slog.Int("attempt", x.attempts), slog.String("error", f.Error.Error()))
-}
-
-// chat is the request as a candidate gets it.
-func (x *execution) chat(c candidate) *provider.Chat {
+// chat is the request as a candidate gets it. A body in the caller's own words
+// names images by URL, so that it can't go to a candidate that fetches none;
+// unless only its dialect can carry it: then that vendor has the last word.
+func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, error) {
 	chat := x.request.Chat
 	chat.Model = c.Upstream
-	return &chat
+	if c.fetches() || !namesImages(chat.Messages) {
+		return &chat, nil
+	}
+	if x.request.Route.Needs.Dialect == "" {
+		chat.Native = nil
+	}
+	var err error
+	chat.Messages, err = x.inline(ctx)
+	return &chat, err
 }
 
 func (x *execution) route() Route {
@@ -160,17 +140,19 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := x.bound(ctx)
-	defer cancel()
 	var answer *provider.Answer
-	err = x.try(bounded, func(ctx context.Context, c candidate, grace time.Duration) (err error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, x.Clocks.Answer*grace, errAnswer)
-		defer cancel()
+	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) error {
 		chatter, err := c.chatter()
 		if err != nil {
 			return err
 		}
-		answer, err = chatter.Chat(ctx, c.credential, x.chat(c))
+		chat, err := x.chat(ctx, c)
+		if err != nil {
+			return err
+		}
+		if answer, err = chatter.Chat(ctx, c.credential, chat); err == nil {
+			x.permit.Learn(answer.Limits)
+		}
 		return err
 	})
 	if err != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
@@ -52,6 +54,10 @@ var (
 type failure struct {
 	*provider.Error
 	provider, model string
+	// skipped is why the candidate was not called; empty when it was.
+	skipped health.Cause
+	// repeatable tells whether the same call may be made once more.
+	repeatable bool
 }
 
 func newFailure(c candidate, err error) failure {
@@ -64,7 +70,7 @@ func newFailure(c candidate, err error) failure {
 	if e.Cause != nil {
 		clean.Cause = errors.New(scrub(e.Cause.Error(), c.credential.Key))
 	}
-	return failure{&clean, c.Provider, c.Model}
+	return failure{Error: &clean, provider: c.Provider, model: c.Model}
 }
 
 func scrub(text string, key secret.Value) string {
@@ -95,7 +101,7 @@ func (f failure) answer(kind apierr.Kind, reason apierr.Reason) *apierr.Error {
 // provider was allowed.
 func refusal(failures []failure, substitution bool) *apierr.Error {
 	last := failures[len(failures)-1]
-	if !last.Failover() {
+	if !last.Failover() || unsupported(failures) {
 		return last.answer(apierr.KindInvalid, faults[last.Class])
 	}
 	if !substitution {
@@ -130,10 +136,19 @@ func all(failures []failure, class apierr.Class) bool {
 	return true
 }
 
+// unsupported tells that no candidate's dialect could carry the request.
+func unsupported(failures []failure) bool {
+	return !slices.ContainsFunc(failures, func(f failure) bool { return !f.Unsupported })
+}
+
 func list(failures []failure) string {
 	texts := make([]string, len(failures))
 	for i, f := range failures {
-		texts[i] = f.provider + " (" + string(f.Class) + ")"
+		why := string(f.Class)
+		if f.skipped != "" {
+			why = f.Text
+		}
+		texts[i] = f.provider + " (" + why + ")"
 	}
 	return strings.Join(texts, ", ")
 }

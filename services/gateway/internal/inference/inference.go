@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/price"
@@ -32,8 +33,8 @@ type Keys interface {
 type Ledger interface {
 	// Ready is nil when an entry can be taken.
 	Ready(ctx context.Context) error
-	// Commit returns once the entry is stored, or when it took too long; then
-	// the ledger goes on by itself.
+	// Commit returns once the entry is safe: nothing that ends the process can lose
+	// it from then on.
 	Commit(ctx context.Context, entry ledger.Entry) error
 }
 
@@ -45,7 +46,10 @@ type Prices interface {
 // Fleet is what a policy file makes of the world, all of one version: a request
 // keeps the one that it began with, so that a reload changes nothing halfway.
 type Fleet struct {
-	Planner   Planner
+	Planner Planner
+	// Keys are those of this version's providers: an address of one version never
+	// sees the key of another.
+	Keys      Keys
 	Providers map[string]provider.Provider
 	Prices    Prices
 }
@@ -62,19 +66,15 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// lastGrace is how much longer the last candidate may take: behind it is only
-// a failure, so that a slow answer is worth waiting for.
-const lastGrace = 2
-
-// maxAttempts caps the candidates that one request may try.
-const maxAttempts = 4
-
-// Options of an Engine. All are required.
+// Options of an Engine. All but Health are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
-	Keys   Keys
 	Ledger Ledger
+	// Images are fetched for providers that can't.
+	Images ImageSource
+	// Health decides who may be called now; nil makes one that other replicas don't share.
+	Health *health.Monitor
 	Clocks Clocks
 	Log    *slog.Logger
 	Meter  metric.Meter
@@ -91,6 +91,9 @@ func New(o Options) (*Engine, error) {
 	m, err := newMetrics(o.Meter)
 	if err != nil {
 		return nil, fmt.Errorf("inference: %w", err)
+	}
+	if o.Health == nil {
+		o.Health = health.New(health.Options{Log: o.Log})
 	}
 	return &Engine{Options: o, metrics: m}, nil
 }
@@ -126,8 +129,9 @@ type Request struct {
 // Report says who served a completion, what it used and what it costs.
 type Report struct {
 	Provider, Model string
-	// Prompt and Completion are tokens.
+	// Prompt and Completion are tokens, Usage what they are made of.
 	Prompt, Completion int64
+	Usage              provider.Usage
 	Cost               price.Pico
 	// Estimated: the figures are not the provider's own.
 	Estimated bool

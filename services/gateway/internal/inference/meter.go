@@ -2,7 +2,6 @@ package inference
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -13,10 +12,11 @@ import (
 )
 
 // tally is what is known of a completion's size: the provider's report, if
-// there was one, and the bytes that came.
+// there was one, and the bytes or images that came.
 type tally struct {
-	usage *provider.Usage
-	bytes int
+	usage  *provider.Usage
+	bytes  int
+	images int
 }
 
 // add counts the bytes of tool calls.
@@ -27,8 +27,8 @@ func (t *tally) add(calls []provider.ToolCall) {
 }
 
 // settle prices a completion and records it, and returns what the caller is
-// told. An entry that isn't stored in time is the ledger's to store later: the
-// provider has been paid, so that the answer goes out.
+// told. The provider has been paid: a row that is lost is in the log, and the
+// answer goes out.
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) Report {
 	now := time.Now()
 	usage, state := x.usage(t, outcome)
@@ -40,14 +40,14 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 	requested := x.requestedProvider()
 	report := Report{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Prompt: usage.Prompt(), Completion: usage.Completion(), Cost: cost.Amount,
+		Prompt: usage.Prompt(), Completion: usage.Completion(), Usage: usage, Cost: cost.Amount,
 		Estimated:         state != ledger.StateReported || !cost.Known,
 		RequestedProvider: requested, RequestedGoal: string(x.request.Route.Goal),
-		Substituted: requested != "" && requested != x.served.Provider,
+		Substituted: requested != "" && (requested != x.served.Provider || x.anotherSpace()),
 	}
 	entry := x.entry(report, outcome, now)
 	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
-	if err := x.Ledger.Commit(context.WithoutCancel(ctx), entry); err != nil && !errors.Is(err, ledger.ErrPending) {
+	if err := x.Ledger.Commit(context.WithoutCancel(ctx), entry); err != nil {
 		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
 	}
 	x.metrics.served(ctx, report, usage, outcome)
@@ -58,7 +58,9 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 // is of what had come until then; where there is none, bytes are counted.
 func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
 	if t.usage == nil {
-		return provider.Estimate(promptBytes(&x.request.Chat), t.bytes), ledger.StateEstimated
+		u := provider.Estimate(promptBytes(x.request), t.bytes)
+		u.Images = int64(t.images)
+		return u, ledger.StateEstimated
 	}
 	u := *t.usage
 	for _, bucket := range []*int64{
@@ -68,6 +70,8 @@ func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledg
 		*bucket = max(*bucket, 0)
 	}
 	if outcome != ledger.OutcomeCompleted {
+		// Some vendors tell the input at the begin and the output only at the end.
+		u.Output = max(u.Output, provider.Estimate(0, t.bytes).Output)
 		return u, ledger.StatePartial
 	}
 	return u, ledger.StateReported
@@ -76,7 +80,7 @@ func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledg
 // requestedProvider is the provider asked for, where another one might have
 // served.
 func (x *execution) requestedProvider() string {
-	risk := len(x.candidates) > 1 || x.served.Provider != x.plan.Requested
+	risk := len(x.candidates) > 1 || x.served.Provider != x.plan.Requested || x.anotherSpace()
 	if !risk {
 		return ""
 	}
@@ -102,15 +106,18 @@ func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) 
 
 // promptBytes is the size of what is sent, for an estimate. An image counts
 // nothing: its bytes say nothing about its tokens.
-func promptBytes(chat *provider.Chat) int {
-	n := 0
-	for _, m := range chat.Messages {
+func promptBytes(r *Request) int {
+	n := len(r.Drawing.Prompt)
+	for _, text := range r.Embedding.Input {
+		n += len(text)
+	}
+	for _, m := range r.Chat.Messages {
 		n += len(m.Text())
 		for _, call := range m.ToolCalls {
 			n += len(call.Name) + len(call.Arguments)
 		}
 	}
-	for _, tool := range chat.Tools {
+	for _, tool := range r.Chat.Tools {
 		n += len(tool.Name) + len(tool.Description) + len(tool.Parameters)
 	}
 	return n

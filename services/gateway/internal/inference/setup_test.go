@@ -199,9 +199,9 @@ func setup(t *testing.T, missing []string, scripts ...*script) *bench {
 		b.scripts[s.name], providers[s.name] = s, streaming{s}
 		order.names = append(order.names, s.name)
 	}
-	fleet := &Fleet{Planner: order, Providers: providers, Prices: table}
+	fleet := &Fleet{Planner: order, Keys: keys{missing}, Providers: providers, Prices: table}
 	b.Engine, err = New(Options{
-		Fleet: func() *Fleet { return fleet }, Keys: keys{missing}, Ledger: b.book, Clocks: clocks,
+		Fleet: func() *Fleet { return fleet }, Ledger: b.book, Clocks: clocks,
 		Log:   slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

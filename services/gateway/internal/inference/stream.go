@@ -1,11 +1,13 @@
 package inference
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -22,10 +24,11 @@ type Stream struct {
 
 	upstream provider.Stream
 	cancel   context.CancelCauseFunc
-	idle     *time.Timer
+	pulse    *pulse
 	route    Route
 
-	held   *provider.Event
+	// held are the events up to the first content, in order.
+	held   []provider.Event
 	tally  tally
 	finish provider.FinishReason
 	calls  bool
@@ -42,6 +45,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.streams = true
 	s := &Stream{x: x, ctx: ctx}
 	bounded, release := x.bound(ctx)
 	s.release = release
@@ -57,36 +61,59 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) error {
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
-	clock := time.AfterFunc(s.x.Clocks.FirstToken*grace, func() { cancel(errFirstToken) })
-	var upstream provider.Stream
-	chatter, err := c.chatter()
+	clock := newPulse(cancel, s.x.Clocks.FirstToken*grace, s.x.Clocks.Idle)
+	upstream, err := s.dial(ctx, c)
 	if err == nil {
-		upstream, err = chatter.StreamChat(ctx, c.credential, s.x.chat(c))
+		err = s.hold(upstream, clock)
 	}
-	if err == nil {
-		err = s.hold(upstream)
-	}
-	if inTime := clock.Stop(); err == nil && !inTime {
-		err = &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error()}
+	if err == nil && !clock.beat() {
+		err = &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 	}
 	if err != nil {
+		clock.stop()
 		cancel(err)
 		if upstream != nil {
 			_ = upstream.Close()
 		}
 		return err
 	}
+	s.x.permit.Begin(ctx)
 	s.x.metrics.first(ctx, c.Provider, time.Since(start))
-	s.upstream, s.cancel = upstream, cancel
-	s.idle = time.AfterFunc(s.x.Clocks.Idle, func() { cancel(errIdle) })
+	s.upstream, s.cancel, s.pulse = upstream, cancel, clock
 	return nil
 }
 
-// hold reads until the first event that carries content. A stream that ends
-// before it, and says why, is an empty answer; one that just ends is a failure.
-func (s *Stream) hold(upstream provider.Stream) error {
+// dial makes the call and returns once the vendor's response head has arrived.
+func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error) {
+	chatter, err := c.chatter()
+	if err != nil {
+		return nil, err
+	}
+	chat, err := s.x.chat(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := chatter.StreamChat(ctx, c.credential, chat)
+	if err != nil {
+		return nil, err
+	}
+	s.x.answered = true
+	if limited, ok := upstream.(provider.LimitedStream); ok {
+		s.x.permit.Learn(limited.Limits())
+	}
+	return upstream, nil
+}
+
+// maxHeld bounds what is held of a stream's frames, in bytes: a vendor that has
+// said so much has begun, whatever it is saying.
+const maxHeld = 64 << 10
+
+// hold reads until the first event that carries content, and keeps the vendor's
+// frames before it for a face that relays them. A stream that ends before it,
+// and says why, is an empty answer; one that just ends is a failure.
+func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
 	s.held, s.tally, s.finish, s.calls, s.ended = nil, tally{}, "", false, false
-	for {
+	for size := 0; ; {
 		event, err := upstream.Next()
 		switch {
 		case errors.Is(err, io.EOF) && s.finish != "":
@@ -98,16 +125,33 @@ func (s *Stream) hold(upstream provider.Stream) error {
 			return err
 		}
 		s.note(event)
-		if event.Content() {
-			s.held = &event
+		if (clock.alive || event.Content() || event.Reasoning != "") && !clock.beat() {
+			return &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
+		}
+		if !shown(event) {
+			continue
+		}
+		event.Native = bytes.Clone(event.Native) // Its own only until the next event.
+		s.held = append(s.held, event)
+		if size += len(event.Native); begins(event) || size > maxHeld {
 			return nil
 		}
 	}
 }
 
+// shown tells whether an event reaches the face: content, or a vendor's frame of
+// whatever kind, which a face of its dialect relays.
+func shown(event provider.Event) bool { return event.Content() || event.Native != nil }
+
+// begins tells whether an event is the begin of an answer. Thinking is, where
+// the face shows it, which is where it relays frames.
+func begins(event provider.Event) bool {
+	return event.Content() || (event.Native != nil && event.Reasoning != "")
+}
+
 // note keeps what an event says about the whole.
 func (s *Stream) note(event provider.Event) {
-	s.tally.bytes += len(event.Text)
+	s.tally.bytes += len(event.Text) + len(event.Reasoning)
 	s.tally.add(event.ToolCalls)
 	s.calls = s.calls || len(event.ToolCalls) > 0
 	if event.Usage != nil {
@@ -121,12 +165,13 @@ func (s *Stream) note(event provider.Event) {
 // Route says who serves the stream.
 func (s *Stream) Route() Route { return s.route }
 
-// Next gives the next event that carries content. After the last one it records
-// the completion and returns io.EOF; any other error is an *apierr.Error.
+// Next gives the next event that carries content, or that is a frame of the
+// request's own dialect. After the last one it records the completion and
+// returns io.EOF; any other error is an *apierr.Error.
 func (s *Stream) Next() (provider.Event, error) {
-	if s.held != nil {
-		event := *s.held
-		s.held = nil
+	if len(s.held) > 0 {
+		event := s.held[0]
+		s.held = s.held[1:]
 		return event, nil
 	}
 	for !s.ended && s.err == nil {
@@ -137,9 +182,9 @@ func (s *Stream) Next() (provider.Event, error) {
 		case err != nil:
 			s.fail(err)
 		default:
-			s.idle.Reset(s.x.Clocks.Idle)
+			s.pulse.beat()
 			s.note(event)
-			if event.Content() {
+			if shown(event) {
 				return event, nil
 			}
 		}
@@ -160,6 +205,11 @@ func (s *Stream) fail(err error) {
 		return
 	}
 	s.x.failed(s.ctx, f)
+	if errors.Is(err, errTotal) { // Our own clock says nothing about the vendor.
+		s.x.permit.End(s.ctx, health.Verdict{})
+	} else {
+		s.x.permit.Fail(s.ctx, f.Error, false)
+	}
 	s.settle(ledger.OutcomeInterrupted)
 	s.err = interrupted(f)
 }
@@ -168,11 +218,18 @@ func (s *Stream) fail(err error) {
 func (s *Stream) settle(outcome ledger.Outcome) {
 	s.settled = true
 	s.stop()
+	switch outcome {
+	case ledger.OutcomeCompleted:
+		s.x.permit.End(s.ctx, health.Verdict{Outcome: health.Good})
+	case ledger.OutcomeCancelled:
+		s.x.permit.End(s.ctx, health.Verdict{})
+	case ledger.OutcomeInterrupted: // fail has ended it.
+	}
 	s.report = s.x.settle(s.ctx, outcome, s.tally)
 }
 
 func (s *Stream) stop() {
-	s.idle.Stop()
+	s.pulse.stop()
 	s.cancel(errLeft)
 	_ = s.upstream.Close()
 	s.release()

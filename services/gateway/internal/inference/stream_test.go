@@ -31,6 +31,7 @@ func TestStreamIsHeldUntilContent(t *testing.T) {
 		{"an error in place of the first event", []step{broken}, "from b", false},
 		{"an error behind events without content", []step{{event: provider.Event{Usage: used}}, broken}, "from b", false},
 		{"an end without a word", nil, "from b", false},
+		{"only a role, then an error", []step{{}, {}, broken}, "from b", false},
 		{"an error after content", []step{text("from "), broken}, "from ", true},
 		{"a tool call is content", []step{{event: provider.Event{ToolCalls: []provider.ToolCall{{ID: "1", Name: "f"}}}}, broken}, "", true},
 		{"an empty answer that says so", []step{end(used)}, "", false},
@@ -131,6 +132,7 @@ func TestStreamEndsOnce(t *testing.T) {
 
 func TestStreamClocks(t *testing.T) {
 	wait := func(d time.Duration, s step) step { s.wait = d; return s }
+	think := step{event: provider.Event{Reasoning: "hm"}}
 	cases := []struct {
 		name  string
 		a, b  []step
@@ -139,6 +141,9 @@ func TestStreamClocks(t *testing.T) {
 	}{
 		{"slow to begin, another serves", []step{wait(3*time.Second, text("from a")), end(used)}, fine().steps, "from b", false},
 		{"slow events without content don't help", []step{{event: provider.Event{Usage: used}}, wait(3*time.Second, text("from a"))}, fine().steps, "from b", false},
+		{"thinking is life", []step{wait(1900*time.Millisecond, think), wait(900*time.Millisecond, think), wait(900*time.Millisecond, text("from a")), end(used)}, fine().steps, "from a", false},
+		{"thinking that stops is none", []step{think, wait(1100*time.Millisecond, text("from a"))}, fine().steps, "from b", false},
+		{"thinking is no content: another may take over", []step{think, think, broken}, fine().steps, "from b", false},
 		{"the last has grace", []step{broken}, []step{wait(3*time.Second, text("from b")), end(used)}, "from b", false},
 		{"a long pause ends it", []step{text("from"), wait(2*time.Second, text(" a")), end(used)}, fine().steps, "from", true},
 		{"short pauses don't", []step{text("from"), wait(900*time.Millisecond, text(" a")), wait(900*time.Millisecond, end(used))}, nil, "from a", false},

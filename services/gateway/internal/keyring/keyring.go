@@ -23,6 +23,9 @@ var ErrNoKey = errors.New("no key for the provider")
 // SourceFleet is the source of credentials that belong to the fleet.
 const SourceFleet = "fleet"
 
+// SourceByok is the source of credentials that organizations bring.
+const SourceByok = "byok"
+
 // Mode says what to do where an organization has no credential of its own.
 type Mode string
 

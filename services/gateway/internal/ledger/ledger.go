@@ -1,5 +1,6 @@
-// Package ledger owns the billed feed: one entry for each billed completion,
-// committed before its answer is complete. Package inference records entries;
+// Package ledger owns the billed feed: one entry for each billed completion, on
+// disk or in the database before its answer is complete, and in the database
+// exactly once. Package inference records entries and package api reads them;
 // internal/postgres stores them.
 package ledger
 
@@ -7,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -41,31 +44,55 @@ const (
 	OutcomeInterrupted Outcome = "interrupted"
 )
 
-// Entry is one billed completion.
+// Entry is one billed completion. Its JSON is how it waits on disk.
 type Entry struct {
 	// ID is the execution's own, so that a repeated request id bills twice and a
 	// repeated write once.
-	ID        uuid.UUID
-	RequestID string
+	ID        uuid.UUID `json:"id"`
+	RequestID string    `json:"request_id"`
 
-	Organization, Key, Service, Run string
-	// Operation is "chat".
-	Operation string
+	Organization string `json:"organization_id"`
+	Key          string `json:"key_id,omitzero"`
+	Service      string `json:"service,omitzero"`
+	Run          string `json:"run_id,omitzero"`
+	// Operation is "chat", "embeddings", "vision", "images" or "probe".
+	Operation string `json:"operation"`
 
-	RequestedProvider, RequestedModel, RequestedGoal string
-	Provider, Model                                  string
+	RequestedProvider string `json:"requested_provider,omitzero"`
+	RequestedModel    string `json:"requested_model,omitzero"`
+	RequestedGoal     string `json:"requested_goal,omitzero"`
+	Provider          string `json:"provider"`
+	Model             string `json:"model"`
 	// Credential is "fleet" or "byok"; Fingerprint its keyed hash, if it has one.
-	Credential, Fingerprint string
-	Substituted             bool
-	Attempts                int
+	Credential  string `json:"credential"`
+	Fingerprint string `json:"credential_fingerprint,omitzero"`
+	Substituted bool   `json:"substituted,omitzero"`
+	// CacheHit: the answer came from the response cache, and costs nothing.
+	CacheHit bool `json:"cache_hit,omitzero"`
+	Attempts int  `json:"attempts"`
 
-	Usage        provider.Usage
-	State        State
-	Cost         price.Pico
-	PriceVersion string
-	Outcome      Outcome
+	Usage        provider.Usage `json:"usage"`
+	State        State          `json:"usage_state"`
+	Cost         price.Pico     `json:"cost_pico_usd"`
+	PriceVersion string         `json:"price_version,omitzero"`
+	Outcome      Outcome        `json:"outcome"`
 
-	StartedAt, EndedAt time.Time
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
+}
+
+// cleaned is the entry without what a store of text can't take (a zero byte,
+// broken UTF-8): a name that a caller made up must not cost the row.
+func (e Entry) cleaned() Entry {
+	for _, field := range []*string{
+		&e.RequestID, &e.Organization, &e.Key, &e.Service, &e.Run,
+		&e.RequestedProvider, &e.RequestedModel, &e.RequestedGoal, &e.Provider, &e.Model, &e.Fingerprint,
+	} {
+		if strings.IndexByte(*field, 0) >= 0 || !utf8.ValidString(*field) {
+			*field = strings.ReplaceAll(strings.ToValidUTF8(*field, "\uFFFD"), "\x00", "\uFFFD")
+		}
+	}
+	return e
 }
 
 // LogValue gives the whole entry: the log is what is left of an entry that
@@ -79,10 +106,8 @@ func (e Entry) LogValue() slog.Value {
 		slog.String("requested_goal", e.RequestedGoal),
 		slog.String("provider", e.Provider), slog.String("model", e.Model),
 		slog.String("credential", e.Credential), slog.String("credential_fingerprint", e.Fingerprint),
-		slog.Bool("substituted", e.Substituted), slog.Int("attempts", e.Attempts),
-		slog.Int64("input_tokens", e.Usage.Input), slog.Int64("cache_read_tokens", e.Usage.CacheRead),
-		slog.Int64("cache_write_tokens", e.Usage.CacheWrite), slog.Int64("output_tokens", e.Usage.Output),
-		slog.Int64("reasoning_tokens", e.Usage.Reasoning), slog.Int64("images", e.Usage.Images),
+		slog.Bool("substituted", e.Substituted), slog.Bool("cache_hit", e.CacheHit), slog.Int("attempts", e.Attempts),
+		slog.Any("usage", e.Usage),
 		slog.String("usage_state", string(e.State)), slog.Int64("cost_pico_usd", int64(e.Cost)),
 		slog.String("price_version", e.PriceVersion), slog.String("outcome", string(e.Outcome)),
 		slog.Time("started_at", e.StartedAt), slog.Time("ended_at", e.EndedAt),

@@ -2,86 +2,173 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
+
+	"switchyard.dev/services/platform/spool"
+)
+
+// Mode says what an answer waits for.
+type Mode string
+
+// The modes. Both survive kill -9; a loss of power in ModeAsync costs the rows
+// of the moment before it.
+const (
+	// ModeCommitted: the answer is complete when its row is committed.
+	ModeCommitted Mode = "committed"
+	// ModeAsync: the answer is complete when its row is in the spool.
+	ModeAsync Mode = "async"
 )
 
 // Bounds of the writer.
 const (
 	// maxBatch entries share one transaction.
-	maxBatch = 64
-	// maxQueue entries wait for the writer. More completions can't be in flight
-	// between their answers and their rows without the ledger being refused.
+	maxBatch = 256
+	// maxQueue entries wait in memory; further ones on disk alone.
 	maxQueue = 4096
-	// commitWait is how long an answer waits for its row.
-	commitWait = 2 * time.Second
-	// appendTime bounds one transaction.
-	appendTime = 5 * time.Second
+	// linger lets a batch grow in ModeAsync, where nobody waits for it.
+	linger = 20 * time.Millisecond
+	// commitTime is how long answers wait for a transaction; then their rows wait
+	// on disk.
+	commitTime = 2 * time.Second
+	// replayTime bounds one transaction that brings rows from disk.
+	replayTime = 10 * time.Second
 	// Pauses between tries while the store is away.
-	minPause, maxPause = 100 * time.Millisecond, 5 * time.Second
+	minPause, maxPause = 100 * time.Millisecond, 2 * time.Second
+	// handover is how many bytes on disk are few enough to bring them back to
+	// memory while commits stand still.
+	handover = 128 << 10
 )
 
-// ErrPending says that an entry was not committed in time. It is kept in memory
-// and tried again for as long as the process lives.
-var ErrPending = errors.New("ledger: the entry is not committed yet")
+// errLagging tells a waiting Commit that its row stays on disk for now.
+var errLagging = errors.New("the row waits on disk")
 
-// Writer commits entries in groups: while one transaction runs, the entries
-// that arrive wait together for the next. Only Run writes, so that there is one
-// transaction at a time.
+// Writer brings entries to the store. Each is written to the spool first, so
+// that a process that dies loses none, and to the store in groups: while one
+// transaction runs, the entries that arrive wait together for the next. While
+// the store is away or too slow the writer lags: entries go to the spool alone,
+// synced, and from there to the store in the same order.
 type Writer struct {
 	store Store
+	spool *spool.Spool
+	mode  Mode
 	log   *slog.Logger
-	queue chan waiting
-	away  atomic.Bool
+
+	// order holds the spool and the queue together: but while the writer lags, the
+	// queue is what waits in the spool.
+	order   sync.Mutex
+	queue   chan waiting
+	lagging bool
+	lag     chan struct{} // signals Run that lagging was set
+
+	health health
 }
 
-// waiting is an entry and who waits for it; done is buffered.
+// waiting is an entry and who waits for it.
 type waiting struct {
 	entry Entry
-	done  chan error
+	// end is the entry's position in the spool; 0: behind it is another one.
+	end int64
+	// done has room for one error; nil when nobody waits.
+	done chan error
 }
 
-// NewWriter returns a writer that does nothing until Run.
-func NewWriter(store Store, log *slog.Logger) *Writer {
-	return &Writer{store: store, log: log, queue: make(chan waiting, maxQueue)}
+// NewWriter returns a writer that does nothing until Run. It closes the spool.
+func NewWriter(store Store, spool *spool.Spool, mode Mode, log *slog.Logger) *Writer {
+	return &Writer{
+		store: store, spool: spool, mode: mode, log: log,
+		queue: make(chan waiting, maxQueue), lag: make(chan struct{}, 1),
+	}
 }
 
-// Ready is nil when entries can be taken. While the store is away, or the queue
-// is nearly full, completions are refused before a provider is called: nothing
-// that can't be billed is served.
-func (w *Writer) Ready(context.Context) error {
+// Commit returns when the entry is safe: committed, or on disk where the store
+// is away or the mode is ModeAsync. An error means that it is lost but for the
+// log. ctx carries ids for the log; its end does not end the wait, which is
+// bounded.
+func (w *Writer) Commit(ctx context.Context, entry Entry) error {
+	p := waiting{entry: entry.cleaned()}
+	if w.mode != ModeAsync {
+		p.done = make(chan error, 1)
+	}
+	queued, err := w.put(p)
 	switch {
-	case w.away.Load():
-		return ErrAway
-	case len(w.queue) > maxQueue/2:
-		return fmt.Errorf("ledger: %d entries are waiting", len(w.queue))
+	case err != nil:
+		return w.direct(ctx, p.entry, err)
+	case !queued:
+		return w.sync(ctx, p.entry)
+	case w.mode == ModeAsync:
+		return nil
+	}
+	timer := time.NewTimer(commitTime)
+	defer timer.Stop()
+	select {
+	case err = <-p.done:
+	case <-timer.C:
+		err = errLagging
+	}
+	if errors.Is(err, errLagging) {
+		return w.sync(ctx, p.entry)
+	}
+	return err
+}
+
+// put writes an entry to the spool and, unless the writer lags, to the queue.
+func (w *Writer) put(p waiting) (queued bool, err error) {
+	record, err := json.Marshal(p.entry)
+	if err != nil {
+		return false, fmt.Errorf("encode ledger entry: %w", err)
+	}
+	w.order.Lock()
+	defer w.order.Unlock()
+	if p.end, err = w.spool.Append(record); err != nil {
+		return false, err
+	}
+	if !w.lagging {
+		select {
+		case w.queue <- p:
+			return true, nil
+		default:
+			w.fallBehind()
+		}
+	}
+	return false, nil
+}
+
+// fallBehind makes the spool the only way. The caller holds order.
+func (w *Writer) fallBehind() {
+	w.lagging = true
+	select {
+	case w.lag <- struct{}{}:
+	default:
+	}
+}
+
+// sync keeps an entry on disk until the store is back.
+func (w *Writer) sync(ctx context.Context, entry Entry) error {
+	if err := w.spool.Sync(); err != nil {
+		return w.direct(ctx, entry, err)
 	}
 	return nil
 }
 
-// Commit returns when the entry is stored. It waits for two seconds at the
-// most; ErrPending then means that the row will follow, and that the log has it.
-// ctx carries ids for the log; its end does not end the wait.
-func (w *Writer) Commit(ctx context.Context, entry Entry) error {
-	p := waiting{entry, make(chan error, 1)}
-	timer := time.NewTimer(commitWait)
-	defer timer.Stop()
-	select {
-	case w.queue <- p:
-	default:
-		w.log.ErrorContext(ctx, "ledger_row_lost", "entry", entry, "error", "the queue is full")
-		return errors.New("ledger: the queue is full")
+// direct is for a disk that takes nothing: the store, or else the log, the last
+// place that has the entry.
+func (w *Writer) direct(ctx context.Context, entry Entry, cause error) error {
+	w.health.diskBroken(true)
+	err := w.append(ctx, []Entry{entry}, commitTime)
+	w.health.storeAway(errors.Is(err, ErrAway))
+	if err != nil {
+		w.lose(ctx, entry, errors.Join(cause, err))
 	}
-	select {
-	case err := <-p.done:
-		return err
-	case <-timer.C:
-		w.log.WarnContext(ctx, "ledger_row_pending", "entry", entry)
-		return ErrPending
-	}
+	return err
+}
+
+func (w *Writer) lose(ctx context.Context, entry Entry, err error) {
+	w.log.ErrorContext(ctx, "ledger_row_lost", "entry", entry, "error", err.Error())
 }
 
 // Run writes until ctx ends. It is a part of the service's lifecycle.
@@ -91,26 +178,22 @@ func (w *Writer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case first := <-w.queue:
-			w.settle(ctx, w.gather(first))
+			w.settle(ctx, w.gather(ctx, first))
+		case <-w.lag:
+			w.catchUp(ctx)
 		}
 	}
 }
 
-// Close writes what still waits when Run has ended, within ctx; what can't be
-// written is in the log.
-func (w *Writer) Close(ctx context.Context) error {
-	for {
+// gather takes what waits beside the first; where nobody waits for it, what
+// comes in a moment too.
+func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
+	if w.mode == ModeAsync {
 		select {
-		case first := <-w.queue:
-			w.settle(ctx, w.gather(first))
-		default:
-			return nil
+		case <-ctx.Done():
+		case <-time.After(linger):
 		}
 	}
-}
-
-// gather takes what waits beside the first, without waiting for more.
-func (w *Writer) gather(first waiting) []waiting {
 	batch := []waiting{first}
 	for len(batch) < maxBatch {
 		select {
@@ -123,65 +206,81 @@ func (w *Writer) gather(first waiting) []waiting {
 	return batch
 }
 
-// settle stores a batch, however long the store is away, and tells those who
-// wait. At the end of ctx it tries once more, then gives the batch to the log.
+// settle stores a batch and tells those who wait, or falls behind.
 func (w *Writer) settle(ctx context.Context, batch []waiting) {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := w.append(ctx, batch)
-		switch {
-		case err == nil:
-			w.away.Store(false)
-			answer(batch, nil)
-			return
-		case !errors.Is(err, ErrAway):
-			w.separate(ctx, batch, err)
-			return
-		case ctx.Err() != nil:
-			w.lose(ctx, batch, err)
-			return
-		}
-		if !w.away.Swap(true) {
-			w.log.ErrorContext(ctx, "the ledger's store is away; completions are refused until it is back", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
+	entries := make([]Entry, len(batch))
+	var end int64
+	for i, p := range batch {
+		entries[i], end = p.entry, max(end, p.end)
+	}
+	refused, err := w.write(ctx, entries, commitTime)
+	if err != nil {
+		w.order.Lock()
+		w.fallBehind()
+		w.order.Unlock()
+		w.log.ErrorContext(ctx, "the ledger's store is away; rows wait on disk", "error", err.Error())
+		w.release(batch)
+		return
+	}
+	w.drop(ctx, end)
+	for i, p := range batch {
+		if p.done != nil {
+			p.done <- refused[i]
 		}
 	}
+}
+
+// release tells everybody who waits that the rows stay on disk.
+func (w *Writer) release(batch []waiting) {
+	for {
+		for _, p := range batch {
+			if p.done != nil {
+				p.done <- errLagging
+			}
+		}
+		select {
+		case next := <-w.queue:
+			batch = []waiting{next}
+		default:
+			return
+		}
+	}
+}
+
+// drop forgets what the store has. A failure costs a repetition at the next
+// start, which the store bears.
+func (w *Writer) drop(ctx context.Context, end int64) {
+	if err := w.spool.Drop(end); err != nil {
+		w.log.ErrorContext(ctx, "the spool can't be emptied", "error", err.Error())
+	}
+}
+
+// write stores entries. Those that the store can never take are in the log and
+// in refused, by their place, and cost no other. The error is ErrAway.
+func (w *Writer) write(ctx context.Context, entries []Entry, limit time.Duration) (refused map[int]error, err error) {
+	err = w.append(ctx, entries, limit)
+	if err == nil || errors.Is(err, ErrAway) {
+		w.health.storeAway(err != nil)
+		return nil, err
+	}
+	refused = make(map[int]error)
+	for i, entry := range entries {
+		switch err := w.append(ctx, []Entry{entry}, limit); {
+		case errors.Is(err, ErrAway):
+			w.health.storeAway(true)
+			return nil, err
+		case err != nil:
+			w.lose(ctx, entry, err)
+			refused[i] = err
+		}
+	}
+	w.health.storeAway(false)
+	return refused, nil
 }
 
 // append outlives ctx by its own bound: a shutdown must not break off a commit.
-func (w *Writer) append(ctx context.Context, batch []waiting) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTime)
+func (w *Writer) append(ctx context.Context, entries []Entry, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	entries := make([]Entry, len(batch))
-	for i, p := range batch {
-		entries[i] = p.entry
-	}
 	return w.store.Append(ctx, entries)
-}
-
-// separate finds the entry that the store refuses, so that it costs no other.
-func (w *Writer) separate(ctx context.Context, batch []waiting, err error) {
-	if len(batch) == 1 {
-		w.lose(ctx, batch, err)
-		return
-	}
-	for i := range batch {
-		w.settle(ctx, batch[i:i+1])
-	}
-}
-
-// lose leaves entries to the log, the last place that has them.
-func (w *Writer) lose(ctx context.Context, batch []waiting, err error) {
-	for _, p := range batch {
-		w.log.ErrorContext(ctx, "ledger_row_lost", "entry", p.entry, "error", err.Error())
-	}
-	answer(batch, err)
-}
-
-func answer(batch []waiting, err error) {
-	for _, p := range batch {
-		p.done <- err
-	}
 }

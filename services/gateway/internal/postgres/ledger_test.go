@@ -22,8 +22,11 @@ func entry() ledger.Entry {
 	return ledger.Entry{
 		ID: uuid.New(), RequestID: "req_1", Organization: "acme", Key: "key", Service: "edge", Run: "run", Operation: "chat",
 		RequestedProvider: "alpha", RequestedModel: "m", RequestedGoal: "cost", Provider: "beta", Model: "m2",
-		Credential: "fleet", Fingerprint: "0011", Substituted: true, Attempts: 2,
-		Usage: provider.Usage{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Reasoning: 5, Images: 6},
+		Credential: "fleet", Fingerprint: "0011", Substituted: true, CacheHit: true, Attempts: 2,
+		Usage: provider.Usage{
+			Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Reasoning: 5, Images: 6,
+			CacheWriteLong: 7, ImageInput: 8, AudioInput: 9, ImageOutput: 10, AudioOutput: 11,
+		},
 		State: ledger.StateReported, Cost: math.MaxInt64, PriceVersion: "beta/m2@2026-01-01", Outcome: ledger.OutcomeCompleted,
 		StartedAt: at, EndedAt: at.Add(time.Second),
 	}
@@ -50,21 +53,18 @@ func TestAppend(t *testing.T) {
 	if err := store.Append(t.Context(), []ledger.Entry{first, entry(), second}); err != nil {
 		t.Fatal(err)
 	}
+	if err := store.Append(t.Context(), nil); err != nil {
+		t.Errorf("no entries, as a probe sends: %v", err)
+	}
 	if n := count(t, pool); n != 3 {
 		t.Errorf("%d rows, want 3", n)
 	}
-	var got ledger.Entry
-	row := pool.QueryRow(t.Context(), `SELECT id, request_id, organization_id, key_id, service, run_id, operation,
-		requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, attempts,
-		input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images,
-		usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at FROM ledger_entry WHERE id = $1`, first.ID)
-	err := row.Scan(&got.ID, &got.RequestID, &got.Organization, &got.Key, &got.Service, &got.Run, &got.Operation,
-		&got.RequestedProvider, &got.RequestedModel, &got.RequestedGoal, &got.Provider, &got.Model, &got.Credential, &got.Fingerprint,
-		&got.Substituted, &got.Attempts, &got.Usage.Input, &got.Usage.CacheRead, &got.Usage.CacheWrite, &got.Usage.Output,
-		&got.Usage.Reasoning, &got.Usage.Images, &got.State, &got.Cost, &got.PriceVersion, &got.Outcome, &got.StartedAt, &got.EndedAt)
-	if err != nil {
-		t.Fatal(err)
+	records, err := store.List(t.Context(), ledger.Filter{}, ledger.Position{}, 1)
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v, want the first", len(records), err)
 	}
+	got := records[0].Entry
+	got.StartedAt, got.EndedAt = got.StartedAt.UTC(), got.EndedAt.UTC()
 	if diff := cmp.Diff(first, got); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
 	}

@@ -9,16 +9,16 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 )
 
-func TestParseRate(t *testing.T) {
-	for text, want := range map[string]Rate{
+func TestParseDecimal(t *testing.T) {
+	for text, want := range map[string]int64{
 		"0": 0, "3": 3_000_000, "1.25": 1_250_000, "0.000001": 1, "15.00": 15_000_000, "0.5": 500_000,
 	} {
-		if got, err := parseRate(text); err != nil || got != want {
+		if got, err := parseDecimal(text, rateDecimals); err != nil || got != want {
 			t.Errorf("%q = %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", ".5", "-1", "1e3", "0.0000001", "1.2.3", "1,5", "99999999999999999999", "+1"} {
-		if got, err := parseRate(text); err == nil {
+		if got, err := parseDecimal(text, rateDecimals); err == nil {
 			t.Errorf("%q = %d, want an error", text, got)
 		}
 	}
@@ -88,13 +88,21 @@ func TestCents(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	cases := map[string]string{
-		"an unknown field": "providers: [{provider: a, colour: red}]",
-		"no provider":      "providers: [{models: []}]",
-		"no date":          "providers: [{provider: a, models: [{model: m, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]",
-		"no output rate":   "providers: [{provider: a, models: [{model: m, effective_from: 2025-01-01, input_per_mtok_usd: 1}]}]",
-		"no model":         "providers: [{provider: a, models: [{effective_from: 2025-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]",
-		"a bad rate":       "providers: [{provider: a, models: [{model: m, effective_from: 2025-01-01, input_per_mtok_usd: one, output_per_mtok_usd: 1}]}]",
-		"not YAML":         "\t",
+		"an unknown field":             "providers: [{provider: a, colour: red}]",
+		"no provider":                  "providers: [{models: []}]",
+		"no date":                      "providers: [{provider: a, models: [{model: m, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]",
+		"no output rate":               "providers: [{provider: a, models: [{model: m, effective_from: 2025-01-01, input_per_mtok_usd: 1}]}]",
+		"no model":                     "providers: [{provider: a, models: [{effective_from: 2025-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]",
+		"a bad rate":                   "providers: [{provider: a, models: [{model: m, effective_from: 2025-01-01, input_per_mtok_usd: one, output_per_mtok_usd: 1}]}]",
+		"not YAML":                     "\t",
+		"an end before its begin":      "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, effective_to: 2025-02-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]",
+		"an end that is no day":        "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, effective_to: never, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]",
+		"a review that is no day":      "providers: [{provider: a, reviewed: last year}]",
+		"a negative cadence":           "providers: [{provider: a, review_every_days: -1}]",
+		"an image and half a price":    "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, per_image_usd: 1, input_per_mtok_usd: 1}]}]",
+		"a tier without a bound":       "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1, tiers: [{input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]}]",
+		"tiers out of order":           "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1, tiers: [{above_tokens: 5, input_per_mtok_usd: 1, output_per_mtok_usd: 1}, {above_tokens: 5, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]}]",
+		"a tier that forgets a bucket": "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, input_per_mtok_usd: 1, cache_read_per_mtok_usd: 1, output_per_mtok_usd: 1, tiers: [{above_tokens: 5, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]}]",
 	}
 	for name, text := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -125,11 +133,11 @@ func TestNewRowVersionFollowsRates(t *testing.T) {
 }
 
 // Whatever is read as a rate prints back to the same amount.
-func FuzzParseRate(f *testing.F) {
+func FuzzParseDecimal(f *testing.F) {
 	f.Add("1.25")
 	f.Add("0.000001")
 	f.Fuzz(func(t *testing.T, text string) {
-		rate, err := parseRate(text)
+		rate, err := parseDecimal(text, rateDecimals)
 		if err != nil {
 			return
 		}

@@ -2,6 +2,7 @@ package price
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -15,13 +16,38 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 )
 
-// Row is the price of a model from a day on.
+// Row is the price of a model from a day on, in UTC.
 type Row struct {
 	Provider, Model string
 	// Version names the row for good: a ledger entry keeps it.
 	Version       string
 	EffectiveFrom time.Time
-	Rates         Rates
+	// EffectiveTo is the first day on which it holds no more; zero: none.
+	EffectiveTo time.Time
+	Rates       Rates
+	// Tiers of long prompts, shortest first.
+	Tiers []Tier
+	// Source is where the price was read, Reviewed when; after ReviewEvery it is
+	// due again. Empty for the operator's own models.
+	Source      string
+	Reviewed    time.Time
+	ReviewEvery time.Duration
+}
+
+// holds tells whether the row prices what happens at a moment.
+func (r *Row) holds(at time.Time) bool {
+	return !at.Before(r.EffectiveFrom) && (r.EffectiveTo.IsZero() || at.Before(r.EffectiveTo))
+}
+
+// at gives the rates for a prompt of a number of tokens.
+func (r *Row) at(prompt int64) *Rates {
+	rates := &r.Rates
+	for i := range r.Tiers {
+		if prompt > r.Tiers[i].AboveTokens {
+			rates = &r.Tiers[i].Rates
+		}
+	}
+	return rates
 }
 
 // NewRow prices a model of the operator's own from the start of time. Its
@@ -46,19 +72,28 @@ type Table struct {
 
 type key struct{ provider, model string }
 
+// defaultReview is how often a provider's prices are looked at again where the
+// file doesn't say.
+const defaultReview = 90
+
 // document is the price file.
 type document struct {
 	Providers []struct {
 		Provider string `yaml:"provider"`
 		// Source and Reviewed say where the prices were read, and when.
-		Source   string `yaml:"source"`
-		Reviewed string `yaml:"reviewed"`
-		Models   []struct {
-			Model         string `yaml:"model"`
-			EffectiveFrom string `yaml:"effective_from"`
-			Rates         `yaml:",inline"`
-		} `yaml:"models"`
+		Source          string  `yaml:"source"`
+		Reviewed        string  `yaml:"reviewed"`
+		ReviewEveryDays int     `yaml:"review_every_days"`
+		Models          []entry `yaml:"models"`
 	} `yaml:"providers"`
+}
+
+type entry struct {
+	Model         string `yaml:"model"`
+	EffectiveFrom string `yaml:"effective_from"`
+	EffectiveTo   string `yaml:"effective_to"`
+	Rates         `yaml:",inline"`
+	Tiers         []Tier `yaml:"tiers"`
 }
 
 // Parse reads a price file (YAML, strict: an unknown field is an error).
@@ -74,24 +109,52 @@ func Parse(text []byte) ([]Row, error) {
 		if p.Provider == "" {
 			return nil, fmt.Errorf("prices: providers[%d].provider: is required", i)
 		}
+		common := Row{Provider: p.Provider, Source: p.Source, ReviewEvery: time.Duration(cmp.Or(p.ReviewEveryDays, defaultReview)) * 24 * time.Hour}
+		var err error
+		if common.Reviewed, err = day("reviewed", p.Reviewed, true); err != nil {
+			return nil, fmt.Errorf("prices: %s: %w", p.Provider, err)
+		}
+		if p.ReviewEveryDays < 0 {
+			return nil, fmt.Errorf("prices: %s: review_every_days: must be above zero", p.Provider)
+		}
 		for _, m := range p.Models {
-			from, err := time.Parse(time.DateOnly, m.EffectiveFrom)
-			if err == nil {
-				err = m.check()
-			}
-			if m.Model == "" {
-				err = errors.Join(err, errors.New("model: is required"))
-			}
+			row, err := m.row(common)
 			if err != nil {
 				return nil, fmt.Errorf("prices: %s/%s: %w", p.Provider, m.Model, err)
 			}
-			rows = append(rows, Row{
-				Provider: p.Provider, Model: m.Model, EffectiveFrom: from, Rates: m.Rates,
-				Version: p.Provider + "/" + m.Model + "@" + m.EffectiveFrom,
-			})
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil
+}
+
+// row checks an entry and completes what its provider's entries have in common.
+func (e entry) row(row Row) (Row, error) {
+	var from, to error
+	row.EffectiveFrom, from = day("effective_from", e.EffectiveFrom, false)
+	row.EffectiveTo, to = day("effective_to", e.EffectiveTo, true)
+	err := errors.Join(from, to, e.check(), checkTiers(e.Rates, e.Tiers))
+	if e.Model == "" {
+		err = errors.Join(err, errors.New("model: is required"))
+	}
+	if !row.EffectiveTo.IsZero() && !row.EffectiveTo.After(row.EffectiveFrom) {
+		err = errors.Join(err, errors.New("effective_to: must be after effective_from"))
+	}
+	row.Model, row.Rates, row.Tiers = e.Model, e.Rates, e.Tiers
+	row.Version = row.Provider + "/" + e.Model + "@" + e.EffectiveFrom
+	return row, err
+}
+
+// day reads a date; optional allows none.
+func day(field, text string, optional bool) (time.Time, error) {
+	if text == "" && optional {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: want a day such as 2026-01-31", field)
+	}
+	return t, nil
 }
 
 // NewTable indexes rows. Two of one version are an error: a version is for good.
@@ -122,10 +185,21 @@ type Cost struct {
 
 // Cost prices a usage of a model as of a moment.
 func (t *Table) Cost(providerName, model string, at time.Time, u provider.Usage) Cost {
-	for _, row := range t.rows[key{providerName, model}] {
-		if !row.EffectiveFrom.After(at) {
-			return Cost{Amount: row.Rates.cost(u), Version: row.Version, Known: true}
+	rows := t.rows[key{providerName, model}]
+	for i := range rows {
+		if row := &rows[i]; row.holds(at) {
+			return Cost{Amount: row.at(u.Prompt()).cost(&u), Version: row.Version, Known: true}
 		}
 	}
 	return Cost{}
+}
+
+// Rows are all prices, in the order of their versions.
+func (t *Table) Rows() []Row {
+	var rows []Row
+	for _, of := range t.rows {
+		rows = append(rows, of...)
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Version, b.Version) })
+	return rows
 }

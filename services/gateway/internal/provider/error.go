@@ -19,8 +19,22 @@ type Error struct {
 	Text string
 	// RetryAfter is the vendor's hint, capped; 0 when there was none.
 	RetryAfter time.Duration
+	// ShouldRetry is the vendor's own word on whether the same request may be sent
+	// to it again (x-should-retry); nil when it said nothing.
+	ShouldRetry *bool
+	// Limits are what the vendor said is left of the rate limit.
+	Limits Limits
+	// Unsupported tells that the dialect can't carry the request. Nothing was sent,
+	// and another candidate may serve it.
+	Unsupported bool
 	// Cause for the log; may be nil.
 	Cause error
+}
+
+// Unsupported is the error of a request that a dialect can't carry: the text
+// names the field and the rule.
+func Unsupported(field, rule string) *Error {
+	return &Error{Class: apierr.ClassPolicy, Text: field + ": " + rule, Unsupported: true}
 }
 
 // Error is the text for the log.
@@ -37,7 +51,8 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // Failover tells whether another candidate may succeed where this one failed.
 // A request that is at fault (policy, content, context) fails everywhere; a
-// credential that is refused says nothing about another vendor.
+// credential that is refused, or a dialect that lacks a setting, says nothing
+// about another vendor.
 func (e *Error) Failover() bool {
-	return e.Class.Retryable() || e.Class == apierr.ClassAuth
+	return e.Class.Retryable() || e.Class == apierr.ClassAuth || e.Unsupported
 }

@@ -30,6 +30,15 @@ type Chatter interface {
 	StreamChat(ctx context.Context, credential Credential, chat *Chat) (Stream, error)
 }
 
+// ImageFetcher is a Chatter that says whether its vendor fetches the images that
+// a message names by https URL. One that doesn't say so does; for one that
+// doesn't fetch, images must be data: URIs, and a chat with another URL is
+// refused as unsupported.
+type ImageFetcher interface {
+	Chatter
+	FetchesImages() bool
+}
+
 // Embedder is a provider of embeddings.
 type Embedder interface {
 	Provider
@@ -172,10 +181,14 @@ type Event struct {
 	Reasoning    string
 	ToolCalls    []ToolCall
 	FinishReason FinishReason
-	Usage        *Usage
+	// Usage so far: it takes the place of an earlier event's. Before the finish
+	// reason its output may be less than what has come.
+	Usage *Usage
 	// Native is the vendor's frame as it came: the data of one server-sent event,
 	// and NativeType its event name. Set only for a request with Native that went
-	// to its own dialect. Valid until the next call of Next.
+	// to its own dialect; then an event without it is not for the caller (usage
+	// that only we asked for). The end mark of a dialect ("[DONE]") is no frame.
+	// Valid until the next call of Next.
 	Native     []byte
 	NativeType string
 }
@@ -196,7 +209,9 @@ const (
 
 // Answer is a whole completion.
 type Answer struct {
-	Text         string
+	Text string
+	// Reasoning that the vendor shows; see Event.
+	Reasoning    string
 	ToolCalls    []ToolCall
 	FinishReason FinishReason
 	// Usage is nil when the vendor reported none.
@@ -205,4 +220,6 @@ type Answer struct {
 	Model string
 	// Native is the vendor's whole answer as it came; see Chat.Native.
 	Native json.RawMessage
+	// Limits are what the vendor said is left of the rate limit.
+	Limits Limits
 }

@@ -36,3 +36,18 @@ func Estimate(promptBytes, completionBytes int) Usage {
 	tokens := func(n int) int64 { return int64((n + 3) / 4) }
 	return Usage{Input: tokens(promptBytes), Output: tokens(completionBytes)}
 }
+
+// Add adds what another call used.
+func (u *Usage) Add(other Usage) {
+	u.Input += other.Input
+	u.CacheRead += other.CacheRead
+	u.CacheWrite += other.CacheWrite
+	u.CacheWriteLong += other.CacheWriteLong
+	u.ImageInput += other.ImageInput
+	u.AudioInput += other.AudioInput
+	u.Output += other.Output
+	u.Reasoning += other.Reasoning
+	u.ImageOutput += other.ImageOutput
+	u.AudioOutput += other.AudioOutput
+	u.Images += other.Images
+}

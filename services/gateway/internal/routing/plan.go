@@ -5,175 +5,255 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Reasons of a request that can't be planned.
-const (
-	ReasonModelNotFound   apierr.Reason = "model_not_found"
-	ReasonProviderUnknown apierr.Reason = "provider_unknown"
-)
-
-// Operation is a kind of completion, by the ledger's name.
-type Operation string
-
-// The operations.
-const (
-	OperationChat       Operation = "chat"
-	OperationEmbeddings Operation = "embeddings"
-	OperationVision     Operation = "vision"
-	OperationImages     Operation = "images"
-)
-
-// Request is what a caller asked to be served by.
-type Request struct {
-	// Operation that a candidate must be able to do.
-	Operation Operation
-	// Organization whose rules hold.
-	Organization string
-	// Classification of the data, for those rules; empty is the policy's default.
-	Classification string
-	// Needs are what the request asks of a model; candidates that lack one are left out.
-	Needs Needs
-	// Affinity is the same for requests that share a provider's prompt cache; 0 is none.
-	Affinity uint64
-	// Model by its name, as "provider/model", or DefaultModel.
-	Model string
-	// Provider asked for; empty leaves it to the policy.
-	Provider string
-	// Goal asked for; empty is the policy's default.
-	Goal Goal
-	// Substitution allows another provider than the one asked for.
-	Substitution bool
-}
-
-// Needs are what a request asks of a model. The zero value asks for nothing.
-type Needs struct {
-	// Tools, Vision, JSON (an object) and JSONSchema that the request uses.
-	Tools, Vision, JSON, JSONSchema bool
-	// Context is the estimated size of the input in tokens, Output the most that
-	// may be answered; 0 is unknown.
-	Context, Output int
-	// Dialect that alone can carry the request as its caller wrote it; empty is any.
-	Dialect string
-}
-
-// Candidate is a provider and model that may serve a request.
-type Candidate struct {
-	Target
-	// Upstream is the model by the vendor's own name.
-	Upstream string
-}
-
-// Plan is who may serve a request, best first.
-type Plan struct {
-	// Requested is the provider that the caller asked for, by name or through
-	// its model; empty when the caller left the choice open.
-	Requested  string
-	Candidates []Candidate
-}
-
 // Plan orders the candidates of a request: those that were asked for, then
 // other providers of the same model, then the ladder, each ranked by the goal.
-func (p *Policy) Plan(r Request) (Plan, error) {
-	if r.Goal != "" && !slices.Contains(goals, r.Goal) {
-		return Plan{}, apierr.Invalid("optimization_goal", "must be cost, latency or quality")
+// Whoever can't serve the request, or may not, is left out before the ranking,
+// and named in the plan. The same policy, request and state give the same plan.
+func (p *Policy) Plan(r Request, s State) (Plan, error) {
+	b := planners.Get().(*planner)
+	defer b.release()
+	b.policy, b.request, b.state = p, r, s
+	if err := b.read(); err != nil {
+		return Plan{}, err
 	}
-	if r.Provider != "" && p.byName[r.Provider] == nil {
-		return Plan{}, apierr.New(apierr.KindInvalid, ReasonProviderUnknown,
-			fmt.Sprintf("provider: no provider %q is configured", r.Provider))
+	if s.Override.Pin != nil {
+		return b.pinned(*s.Override.Pin)
 	}
-	asked, open, err := p.asked(r)
+	asked, open, err := b.asked()
 	if err != nil {
 		return Plan{}, err
 	}
-	var plan Plan
+	b.section(asked, false)
 	if !open {
-		p.rank(asked, cmp.Or(r.Goal, p.goal))
-		plan.Requested = asked[0].Provider
-		if !r.Substitution {
-			asked = asked[:1]
-		}
+		b.requested = b.askedProvider(asked)
 	}
-	if !open && r.Substitution {
-		alike := p.listing(asked[0].Model, "")
-		p.rank(alike, cmp.Or(r.Goal, p.goal))
-		asked = append(asked, alike...)
+	if !open && !r.Substitution {
+		b.picked = b.picked[:min(1, len(b.picked))]
+		return b.plan()
 	}
-	if open || r.Substitution {
-		ladder := slices.Clone(p.ladder)
-		p.rank(ladder, cmp.Or(r.Goal, p.goal))
-		asked = append(asked, ladder...)
+	if !open {
+		b.section(p.byModel[asked[0].candidate.Model], true)
 	}
-	for _, target := range asked {
-		model, _ := p.byName[target.Provider].model(target.Model)
-		candidate := Candidate{target, cmp.Or(model.Upstream, model.Name)}
-		if !slices.Contains(plan.Candidates, candidate) {
-			plan.Candidates = append(plan.Candidates, candidate)
-		}
-	}
-	return plan, nil
+	b.section(p.ladders[b.operation], !open)
+	b.canary(asked, open)
+	return b.plan()
 }
 
-// asked lists the targets that a request names; open tells that it named none,
-// and the list is the policy's own choice.
-func (p *Policy) asked(r Request) (targets []Target, open bool, err error) {
-	provider := p.byName[r.Provider]
-	switch isDefault := r.Model == "" || r.Model == DefaultModel; {
-	case isDefault && provider != nil:
-		if len(provider.Models) == 0 {
-			return nil, false, apierr.Invalid("model", "is required with the provider "+provider.Name)
+// planner is a plan in the making.
+type planner struct {
+	policy    *Policy
+	request   Request
+	state     State
+	operation int
+	goal      int
+	// allowed by the data's classification, by the provider's index; nil is everybody.
+	allowed   []bool
+	offers    []*offer
+	requested string
+	picked    []scored
+	excluded  []Exclusion
+	isCanary  bool
+	isPinned  bool
+}
+
+// planners are used again: making one costs more than a plan.
+var planners = sync.Pool{New: func() any {
+	return &planner{offers: make([]*offer, 0, 32), picked: make([]scored, 0, 32)}
+}}
+
+// release forgets the request, and gives the room back.
+func (b *planner) release() {
+	clear(b.picked)
+	clear(b.offers)
+	*b = planner{offers: b.offers[:0], picked: b.picked[:0]}
+	planners.Put(b)
+}
+
+// read checks what the request says, and finds the rules that it is under.
+func (b *planner) read() error {
+	r := &b.request
+	b.goal = b.policy.goal
+	if r.Goal != "" {
+		if b.goal = slices.Index(goals, r.Goal); b.goal < 0 {
+			return apierr.Invalid("optimization_goal", "must be cost, latency or quality")
 		}
-		return []Target{{provider.Name, provider.Models[0].Name}}, false, nil
-	case isDefault && r.Goal != "":
-		return append(slices.Clone(p.ranks[r.Goal]), p.fallback), true, nil
-	case isDefault:
-		return []Target{p.fallback}, true, nil
 	}
-	if targets = p.named(r.Model, r.Provider); len(targets) > 0 {
-		return targets, false, nil
+	operation := cmp.Or(r.Operation, OperationChat)
+	if operation == OperationChat && r.Needs.Vision {
+		operation = OperationVision
+	}
+	b.operation = operation.index()
+	if b.operation < 0 {
+		return apierr.Internal(fmt.Errorf("plan: no operation %q", r.Operation))
+	}
+	if r.Provider != "" && b.policy.byName[r.Provider] == nil {
+		return apierr.New(apierr.KindInvalid, ReasonProviderUnknown,
+			fmt.Sprintf("provider: no provider %q is configured", r.Provider))
+	}
+	var err error
+	b.allowed, err = b.policy.allowed(r)
+	return err
+}
+
+// asked lists the offers that a request names; open tells that it named none,
+// and the list is the policy's own choice.
+func (b *planner) asked() (offers []*offer, open bool, err error) {
+	p, r := b.policy, &b.request
+	switch isDefault := r.Model == "" || r.Model == DefaultModel; {
+	case isDefault && r.Provider != "":
+		if o := p.byName[r.Provider].defaults[b.operation]; o != nil {
+			return b.only(o), false, nil
+		}
+		return nil, false, apierr.Invalid("model", "is required with the provider "+r.Provider)
+	case isDefault:
+		return b.open()
+	}
+	if offers = b.named(); len(offers) > 0 {
+		return offers, false, nil
 	}
 	return nil, false, apierr.New(apierr.KindNotFound, ReasonModelNotFound, fmt.Sprintf(
 		"model: no configured provider has %q; the configured ones are in GET /v1/models/catalog", r.Model))
 }
 
-// named finds the providers that serve a model: the one that its prefix names,
-// or all that list it.
-func (p *Policy) named(model, provider string) []Target {
-	of, rest, _ := strings.Cut(model, "/")
-	if at := p.byName[of]; at != nil && (provider == "" || provider == of) {
-		if _, ok := at.model(rest); ok {
-			return []Target{{of, rest}}
+// open is the policy's choice: its default model; where a goal was asked for,
+// the goal's ranks come first.
+func (b *planner) open() (offers []*offer, open bool, err error) {
+	fallback := b.policy.defaults[b.operation]
+	if b.request.Goal != "" {
+		for _, o := range b.policy.ranks[b.goal] {
+			if o.operations.has(b.operation) {
+				b.offers = append(b.offers, o)
+			}
 		}
 	}
-	return p.listing(model, provider)
+	if fallback != nil && !slices.Contains(b.offers, fallback) {
+		b.offers = append(b.offers, fallback)
+	}
+	if len(b.offers) == 0 {
+		return nil, false, apierr.Invalid("model", "is required: the policy has no default for "+string(operations[b.operation]))
+	}
+	return b.offers, true, nil
 }
 
-// listing finds the providers, or the one named, that list a model. One without
-// a list has any model, but only when it is named.
-func (p *Policy) listing(model, provider string) []Target {
-	var found []Target
-	for i := range p.Providers {
-		at := &p.Providers[i]
-		if provider != at.Name && (provider != "" || len(at.Models) == 0) {
-			continue
-		}
-		if _, ok := at.model(model); ok {
-			found = append(found, Target{at.Name, model})
+// named finds the offers of the request's model: of the provider that its prefix
+// names, or of all that list it. One without a list has any model, but only when
+// it is named.
+func (b *planner) named() []*offer {
+	p, model, provider := b.policy, b.request.Model, b.request.Provider
+	if of, rest, found := strings.Cut(model, "/"); found && (provider == "" || provider == of) {
+		if e := p.byName[of]; e != nil {
+			if o := e.find(rest); o != nil {
+				return b.only(o)
+			}
 		}
 	}
-	return found
+	if provider == "" {
+		return p.byModel[model]
+	}
+	if o := p.byName[provider].find(model); o != nil {
+		return b.only(o)
+	}
+	return nil
 }
 
-// rank sorts by a goal's ranks; what has none stays behind, in order.
-func (p *Policy) rank(targets []Target, goal Goal) {
-	ranks := p.ranks[goal]
-	place := func(t Target) int {
-		if i := slices.Index(ranks, t); i >= 0 {
-			return i
-		}
-		return len(ranks)
+func (b *planner) only(o *offer) []*offer {
+	b.offers = append(b.offers[:0], o)
+	return b.offers
+}
+
+// askedProvider is the one that the caller asked for: the best of those that
+// have the model and can serve, or else the first.
+func (b *planner) askedProvider(asked []*offer) string {
+	if len(b.picked) > 0 {
+		return b.picked[0].candidate.Provider
 	}
-	slices.SortStableFunc(targets, func(a, b Target) int { return cmp.Compare(place(a), place(b)) })
+	return asked[0].candidate.Provider
+}
+
+// section adds those of the offers that can serve and aren't there yet, ranked.
+func (b *planner) section(offers []*offer, substitute bool) {
+	from := len(b.picked)
+	for _, o := range offers {
+		if !b.has(o) && b.admits(o) {
+			b.picked = append(b.picked, scored{offer: o, substitute: substitute, index: int32(len(b.picked))})
+		}
+	}
+	b.rank(b.picked[from:])
+}
+
+func (b *planner) has(o *offer) bool {
+	for i := range b.picked {
+		if b.picked[i].is(o) {
+			return true
+		}
+	}
+	return len(b.excluded) > 0 && slices.ContainsFunc(b.excluded, func(e Exclusion) bool { return e.Target == o.candidate.Target })
+}
+
+// admits tells whether an offer may and can serve, and notes why not.
+func (b *planner) admits(o *offer) bool {
+	if b.allowed != nil && !b.allowed[o.provider.index] {
+		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackClassification})
+		return false
+	}
+	if lack, limit := o.lack(b.operation, &b.request.Needs); lack != "" {
+		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: lack, Limit: limit})
+		return false
+	}
+	return true
+}
+
+// plan is the result: who was picked, or why nobody could be.
+func (b *planner) plan() (Plan, error) {
+	if len(b.picked) == 0 {
+		return Plan{}, b.refusal()
+	}
+	plan := Plan{
+		Requested: b.requested, Excluded: b.excluded, Pinned: b.isPinned, Canary: b.isCanary,
+		Candidates: make([]Candidate, len(b.picked)),
+	}
+	for i := range b.picked {
+		plan.Candidates[i] = b.picked[i].candidate
+		plan.Candidates[i].Substitute = b.picked[i].substitute
+	}
+	return plan, nil
+}
+
+// maxNamed bounds the candidates that an error names.
+const maxNamed = 8
+
+// refusal says what none of the candidates can do, or may see.
+func (b *planner) refusal() error {
+	named := make([]string, 0, maxNamed)
+	unfit, long := 0, 0
+	for _, e := range b.excluded {
+		if len(named) < maxNamed {
+			named = append(named, e.String())
+		}
+		if e.Lack != LackClassification {
+			unfit++
+		}
+		if e.Lack == LackContext {
+			long++
+		}
+	}
+	list := strings.Join(named, ", ")
+	if len(b.excluded) > maxNamed {
+		list += fmt.Sprintf(" and %d more", len(b.excluded)-maxNamed)
+	}
+	switch {
+	case unfit == 0:
+		return denied("data_classification: no provider that may see this data has what was asked for: " + list)
+	case long == unfit:
+		return &apierr.Error{
+			Kind: apierr.KindInvalid, Reason: ReasonContextOverflow, Class: apierr.ClassContextOverflow,
+			Text: "messages: too long for every candidate: " + list,
+		}
+	}
+	return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported, "no candidate can do what was asked for: "+list)
 }

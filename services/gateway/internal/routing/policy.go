@@ -1,20 +1,18 @@
 // Package routing decides which provider and model serve a request. A policy is
-// read from configuration and never changed; a plan is a pure function of it.
-// Package inference asks for plans, internal/app reads the policy.
+// read from configuration and never changed; a plan is a pure function of it,
+// the request and the state of the moment. Package inference asks for plans
+// through a Router; internal/app reads the policy.
 package routing
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+	"time"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/cespare/xxhash/v2"
 
 	"switchyard.dev/services/gateway/internal/price"
 )
@@ -22,230 +20,314 @@ import (
 // DefaultModel is the alias that stands for the policy's default model.
 const DefaultModel = "default"
 
-// Goal is what a selection is optimized for.
-type Goal string
-
-// The goals.
-const (
-	GoalCost    Goal = "cost"
-	GoalLatency Goal = "latency"
-	GoalQuality Goal = "quality"
-)
-
 var goals = []Goal{GoalCost, GoalLatency, GoalQuality}
-
-// Target is a model of a provider, written "provider/model".
-type Target struct{ Provider, Model string }
-
-// String is the target as it is configured.
-func (t Target) String() string { return t.Provider + "/" + t.Model }
 
 // Model is one that a provider serves.
 type Model struct {
 	// Name that callers use.
 	Name string `yaml:"name"`
 	// Upstream is the vendor's own name, when it differs.
-	Upstream    string `yaml:"upstream"`
-	price.Rates `yaml:",inline"`
-}
-
-// UnmarshalYAML reads a model given by its name alone, or as an object.
-func (m *Model) UnmarshalYAML(node *yaml.Node) error {
-	if node.Kind == yaml.ScalarNode {
-		m.Name = node.Value
-		return nil
-	}
-	type plain Model
-	text, err := yaml.Marshal(node)
-	if err != nil {
-		return fmt.Errorf("model: %w", err)
-	}
-	return strict(text, (*plain)(m)) // node.Decode would let unknown fields pass.
+	Upstream     string `yaml:"upstream"`
+	Capabilities `yaml:",inline"`
+	price.Rates  `yaml:",inline"`
 }
 
 // Provider is one configured vendor.
 type Provider struct {
 	Name string `yaml:"name"`
-	// Dialect is the wire form it speaks: openai, anthropic or sandbox.
+	// Dialect is the wire form it speaks: openai, anthropic, gemini, cohere or sandbox.
 	Dialect string `yaml:"dialect"`
 	BaseURL string `yaml:"base_url"`
 	// KeyFile holds the fleet's key. Empty: the provider is called without one.
 	KeyFile string `yaml:"key_file"`
 	// KeyHeader carries the key in place of "Authorization: Bearer" (openai dialect).
 	KeyHeader string `yaml:"key_header"`
+	// APIVersion, StreamUsage and ShortToolIDs are of the openai dialect; see its package.
+	APIVersion   string `yaml:"api_version"`
+	StreamUsage  *bool  `yaml:"stream_usage"`
+	ShortToolIDs bool   `yaml:"short_tool_ids"`
+	// Regions that it works in, and Tags: what rules of data go by.
+	Regions []string `yaml:"regions"`
+	Tags    []string `yaml:"tags"`
+	// PromptCacheTTL is how long it keeps a prompt in its cache; so long requests
+	// of one prompt stay together.
+	PromptCacheTTL time.Duration `yaml:"prompt_cache_ttl"`
+	// DefaultModel of the provider for an operation; its first that does it when absent.
+	DefaultModel perOperation[string] `yaml:"default_model"`
+	// Capabilities of models that have none of their own: operations and features.
+	Capabilities `yaml:",inline"`
 	// Models it serves. None: any, asked for as "name/model".
 	Models []Model `yaml:"models"`
 }
 
-func (p *Provider) model(name string) (Model, bool) {
-	if len(p.Models) == 0 {
-		return Model{Name: name}, name != ""
+func (p *Provider) check() error {
+	switch {
+	case !providerName.MatchString(p.Name):
+		return errors.New("name: want lower-case letters, digits, '.', '_' and '-', at most 64")
+	case dialects[p.Dialect] == 0:
+		return fmt.Errorf("dialect: %q: want openai, anthropic, gemini, cohere or sandbox", p.Dialect)
+	case p.PromptCacheTTL != 0 && p.PromptCacheTTL < time.Second:
+		return errors.New("prompt_cache_ttl: want at least 1s")
 	}
-	i := slices.IndexFunc(p.Models, func(m Model) bool { return m.Name == name })
-	if i < 0 {
-		return Model{}, false
+	if err := p.Capabilities.check(); err != nil {
+		return err
 	}
-	return p.Models[i], true
+	seen := make(map[string]bool)
+	for i, model := range p.Models {
+		if model.Name == "" || model.Name == DefaultModel || seen[model.Name] {
+			return fmt.Errorf("models[%d].name %q: is empty, reserved or there twice", i, model.Name)
+		}
+		seen[model.Name] = true
+		if err := model.check(); err != nil {
+			return fmt.Errorf("models[%d] %q: %w", i, model.Name, err)
+		}
+	}
+	return nil
 }
+
+// check shadows the embedded ones.
+func (m *Model) check() error { return m.Capabilities.check() }
 
 // Policy says which providers there are and how to choose between them.
 type Policy struct {
 	// Providers in order of preference.
 	Providers []Provider
-	byName    map[string]*Provider
-	fallback  Target
-	goal      Goal
-	ranks     map[Goal][]Target
-	ladder    []Target
+
+	version    string
+	byName     map[string]*entry
+	byModel    map[string][]*offer
+	goal       int
+	ranks      [][]*offer // by goal
+	defaults   []*offer   // by operation; nil where there is none
+	ladders    [][]*offer // by operation
+	tenants    []tenant
+	resilience Resilience
+	cache      Cache
 }
 
-// document is the policy file.
-type document struct {
-	// DefaultModel serves requests that name no model.
-	DefaultModel string     `yaml:"default_model"`
-	DefaultGoal  Goal       `yaml:"default_goal"`
-	Providers    []Provider `yaml:"providers"`
-	// Goals ranks targets for each goal, the best first.
-	Goals map[Goal][]string `yaml:"goals"`
-	// Ladder is tried, in order, when what was asked for fails.
-	Ladder []string `yaml:"ladder"`
+// entry is a provider, compiled for planning.
+type entry struct {
+	*Provider
+	index    int
+	offers   map[string]*offer
+	defaults []*offer // by operation
 }
 
-// Source is a configuration file: its text and where it lies.
-type Source struct {
-	Text []byte
-	// KeysDir is where relative key_files lie; empty when they lie nowhere.
-	KeysDir string
+// offer is a model at a provider, compiled for planning.
+type offer struct {
+	candidate    Candidate
+	provider     *entry
+	capabilities Capabilities
+	operations   operationSet
+	// places in the ranks, by goal; unranked when it is in none. tied tells that
+	// others have the same place.
+	places []int32
+	tied   []bool
+	// hash of the target, for rendezvous.
+	hash uint64
 }
 
-// Parse reads a policy, and the file of further providers (may be empty). A
-// further provider takes the place of one of the same name, and keeps its
-// models when it names none.
-func Parse(policy, extra Source) (*Policy, error) {
-	var doc document
-	if err := strict(policy.Text, &doc); err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	var more struct {
-		Providers []Provider `yaml:"providers"`
-	}
-	if err := strict(extra.Text, &more); err != nil {
-		return nil, fmt.Errorf("extra providers: %w", err)
-	}
-	place(doc.Providers, policy.KeysDir)
-	place(more.Providers, extra.KeysDir)
-	for _, provider := range more.Providers {
-		i := slices.IndexFunc(doc.Providers, func(p Provider) bool { return p.Name == provider.Name })
-		if i < 0 {
-			doc.Providers = append(doc.Providers, provider)
-			continue
-		}
-		if len(provider.Models) == 0 {
-			provider.Models = doc.Providers[i].Models
-		}
-		doc.Providers[i] = provider
-	}
-	p, err := build(doc)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	return p, nil
-}
+// unranked is behind every rank.
+const unranked = 1 << 30
 
-func strict(text []byte, into any) error {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
-}
-
-// nowhere can't hold a key: it is where key files lie that have no directory.
-const nowhere = "/nonexistent"
-
-// place makes key files absolute, so that the working directory says nothing
-// about keys.
-func place(providers []Provider, dir string) {
-	for i := range providers {
-		if file := &providers[i].KeyFile; *file != "" && !filepath.IsAbs(*file) {
-			*file = filepath.Join(cmp.Or(dir, nowhere), *file)
-		}
-	}
-}
-
-var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+// Version is a hash of the files that the policy was read from.
+func (p *Policy) Version() string { return p.version }
 
 func build(doc document) (*Policy, error) {
 	p := &Policy{
-		Providers: doc.Providers, byName: make(map[string]*Provider),
-		goal: cmp.Or(doc.DefaultGoal, GoalQuality), ranks: make(map[Goal][]Target),
+		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*offer),
+		goal:  slices.Index(goals, cmp.Or(doc.DefaultGoal, GoalQuality)),
+		ranks: make([][]*offer, len(goals)), resilience: doc.Resilience, cache: doc.Cache,
+	}
+	if p.goal < 0 {
+		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
+	}
+	if err := errors.Join(doc.Resilience.check(), doc.Cache.check()); err != nil {
+		return nil, err
 	}
 	for i := range p.Providers {
-		if err := p.addProvider(&p.Providers[i]); err != nil {
+		if err := p.addProvider(i); err != nil {
 			return nil, fmt.Errorf("providers[%d] %q: %w", i, p.Providers[i].Name, err)
 		}
 	}
-	if !slices.Contains(goals, p.goal) {
-		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", p.goal)
-	}
-	var err error
-	if p.fallback, err = p.target(doc.DefaultModel); err != nil {
-		return nil, fmt.Errorf("default_model: %w", err)
-	}
-	for goal, names := range doc.Goals {
-		if !slices.Contains(goals, goal) {
-			return nil, fmt.Errorf("goals.%s: want cost, latency or quality", goal)
-		}
-		if p.ranks[goal], err = p.targets(names); err != nil {
+	for goal, tiers := range doc.Goals {
+		if err := p.addRanks(goal, tiers); err != nil {
 			return nil, fmt.Errorf("goals.%s: %w", goal, err)
 		}
 	}
-	if p.ladder, err = p.targets(doc.Ladder); err != nil {
-		return nil, fmt.Errorf("ladder: %w", err)
+	var err error
+	if p.defaults, err = p.pick("default_model", doc.DefaultModel); err != nil {
+		return nil, err
+	}
+	if p.defaults[OperationChat.index()] == nil {
+		return nil, errors.New("default_model: is required, for chat at least")
+	}
+	if err := p.addLadders(doc.Ladder); err != nil {
+		return nil, err
+	}
+	for i := range doc.DataClassification {
+		if err := p.addTenant(&doc.DataClassification[i]); err != nil {
+			return nil, fmt.Errorf("data_classification[%d].%w", i, err)
+		}
 	}
 	return p, nil
 }
 
-func (p *Policy) addProvider(provider *Provider) error {
-	switch {
-	case !providerName.MatchString(provider.Name):
-		return errors.New("name: want lower-case letters, digits, '.', '_' and '-', at most 64")
-	case p.byName[provider.Name] != nil:
-		return errors.New("name: is there twice")
+func (p *Policy) addProvider(index int) error {
+	provider := &p.Providers[index]
+	e := &entry{Provider: provider, index: index, offers: make(map[string]*offer)}
+	p.byName[provider.Name] = e
+	for i := range provider.Models {
+		model := &provider.Models[i]
+		o := e.offer(model)
+		e.offers[model.Name] = o
+		p.byModel[model.Name] = append(p.byModel[model.Name], o)
 	}
-	seen := make(map[string]bool)
-	for _, model := range provider.Models {
-		if model.Name == "" || model.Name == DefaultModel || seen[model.Name] {
-			return fmt.Errorf("model %q: is empty, reserved or there twice", model.Name)
+	return p.addDefaults(e)
+}
+
+// offer compiles a model of the provider.
+func (e *entry) offer(model *Model) *offer {
+	target := Target{e.Name, model.Name}
+	o := &offer{
+		candidate: Candidate{Target: target, Upstream: cmp.Or(model.Upstream, model.Name)},
+		provider:  e, capabilities: model.within(e.Capabilities), operations: dialects[e.Dialect],
+		places: make([]int32, len(goals)), tied: make([]bool, len(goals)), hash: xxhash.Sum64String(target.String()),
+	}
+	if o.capabilities.Operations != nil {
+		o.operations &= setOf(o.capabilities.Operations)
+	}
+	if o.capabilities.Features != nil {
+		o.candidate.Lacks = ^*o.capabilities.Features & (1<<len(featureNames) - 1)
+	}
+	for i := range o.places {
+		o.places[i] = unranked
+	}
+	return o
+}
+
+// find gives the provider's offer of a model. A provider without a list has any.
+func (e *entry) find(model string) *offer {
+	if len(e.Models) > 0 {
+		return e.offers[model]
+	}
+	if model == "" {
+		return nil
+	}
+	if known := e.offers[model]; known != nil {
+		return known
+	}
+	return e.offer(&Model{Name: model})
+}
+
+// addDefaults finds the provider's model for requests that name only it.
+func (p *Policy) addDefaults(e *entry) error {
+	var err error
+	e.defaults, err = pickEach("default_model", e.DefaultModel, func(name string) (*offer, error) {
+		if o := e.find(name); o != nil {
+			return o, nil
 		}
-		seen[model.Name] = true
+		return nil, fmt.Errorf("%q: the provider has no such model", name)
+	})
+	if err != nil {
+		return err
 	}
-	p.byName[provider.Name] = provider
+	for operation := range operations {
+		for i := 0; e.defaults[operation] == nil && i < len(e.Models); i++ {
+			if o := e.offers[e.Models[i].Name]; o.operations.has(operation) {
+				e.defaults[operation] = o
+			}
+		}
+	}
 	return nil
 }
 
-func (p *Policy) targets(names []string) ([]Target, error) {
-	var all []Target
-	for _, name := range names {
-		t, err := p.target(name)
-		if err != nil {
-			return nil, err
+// pick finds the target of a setting for each operation.
+func (p *Policy) pick(field string, setting perOperation[string]) ([]*offer, error) {
+	return pickEach(field, setting, p.target)
+}
+
+func pickEach(field string, setting perOperation[string], find func(name string) (*offer, error)) ([]*offer, error) {
+	picked := make([]*offer, len(operations))
+	for operation, name := range setting.of {
+		path, at := field+"."+string(operation), operation.index()
+		if setting.all {
+			path = field
 		}
-		all = append(all, t)
+		if at < 0 {
+			return nil, fmt.Errorf("%s: want chat, embeddings, vision or images", path)
+		}
+		o, err := find(name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
+		case o.operations.has(at):
+			picked[at] = o
+		case !setting.all:
+			return nil, fmt.Errorf("%s: %q does not do %s", path, name, operation)
+		}
 	}
-	return all, nil
+	return picked, nil
 }
 
 // target reads "provider/model" and checks that both exist.
-func (p *Policy) target(name string) (Target, error) {
+func (p *Policy) target(name string) (*offer, error) {
 	of, model, _ := strings.Cut(name, "/")
-	provider := p.byName[of]
-	if provider == nil {
-		return Target{}, fmt.Errorf("%q: want provider/model of a configured provider", name)
+	e := p.byName[of]
+	if e == nil {
+		return nil, fmt.Errorf("%q: want provider/model of a configured provider", name)
 	}
-	if _, ok := provider.model(model); !ok {
-		return Target{}, fmt.Errorf("%q: the provider has no such model", name)
+	o := e.find(model)
+	if o == nil {
+		return nil, fmt.Errorf("%q: the provider has no such model", name)
 	}
-	return Target{of, model}, nil
+	e.offers[model] = o // Of a provider without a list: the one that ranks are kept in.
+	return o, nil
+}
+
+func (p *Policy) addRanks(goal Goal, tiers []tier) error {
+	at := slices.Index(goals, goal)
+	if at < 0 {
+		return errors.New("want cost, latency or quality")
+	}
+	for place, names := range tiers {
+		for _, name := range names {
+			o, err := p.target(name)
+			if err != nil {
+				return err
+			}
+			if o.places[at] != unranked {
+				return fmt.Errorf("%q: is there twice", name)
+			}
+			o.places[at], o.tied[at] = int32(place), len(names) > 1
+			p.ranks[at] = append(p.ranks[at], o)
+		}
+	}
+	return nil
+}
+
+func (p *Policy) addLadders(setting perOperation[[]string]) error {
+	p.ladders = make([][]*offer, len(operations))
+	for operation, names := range setting.of {
+		at := operation.index()
+		path := "ladder"
+		if !setting.all {
+			path += "." + string(operation)
+		}
+		if at < 0 {
+			return fmt.Errorf("%s: want chat, embeddings, vision or images", path)
+		}
+		for _, name := range names {
+			o, err := p.target(name)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%s: %w", path, err)
+			case o.operations.has(at):
+				p.ladders[at] = append(p.ladders[at], o)
+			case !setting.all:
+				return fmt.Errorf("%s: %q does not do %s", path, name, operation)
+			}
+		}
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 	p := parse(t)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := p.Plan(c.request)
+			plan, err := p.Plan(c.request, State{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestPlanRefuses(t *testing.T) {
 	p := parse(t)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := p.Plan(c.request)
+			_, err := p.Plan(c.request, State{})
 			e := apierr.From(err)
 			if e == nil || e.Kind.HTTPStatus() != c.status || e.Reason != c.reason || !strings.Contains(e.Text, c.text) {
 				t.Errorf("error %v, want %d %s with %q", e, c.status, c.reason, c.text)
@@ -110,12 +110,12 @@ func TestPlanRefuses(t *testing.T) {
 // A plan must not disturb the policy that it was made from.
 func TestPlanLeavesThePolicy(t *testing.T) {
 	p := parse(t)
-	first, _ := p.Plan(Request{Model: "shared", Substitution: true})
+	first, _ := p.Plan(Request{Model: "shared", Substitution: true}, State{})
 	for _, goal := range goals {
-		_, _ = p.Plan(Request{Model: "shared", Goal: goal, Substitution: true})
-		_, _ = p.Plan(Request{Goal: goal, Substitution: true})
+		_, _ = p.Plan(Request{Model: "shared", Goal: goal, Substitution: true}, State{})
+		_, _ = p.Plan(Request{Goal: goal, Substitution: true}, State{})
 	}
-	again, _ := p.Plan(Request{Model: "shared", Substitution: true})
+	again, _ := p.Plan(Request{Model: "shared", Substitution: true}, State{})
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("the plan changed (-first +again):\n%s", diff)
 	}
@@ -150,8 +150,8 @@ func TestParseRefuses(t *testing.T) {
 		{"bad price", policyText, "providers: [{name: x, dialect: openai, models: [{name: m, input_per_mtok_usd: cheap}]}]", "cheap"},
 		{"bad name", policyText, "providers: [{name: X Y}]", "lower-case"},
 		{"twice in the policy", strings.ReplaceAll(policyText, "name: beta", "name: alpha"), "", "there twice"},
-		{"a model twice", policyText, "providers: [{name: x, models: [m, m]}]", "there twice"},
-		{"a reserved model", policyText, "providers: [{name: x, models: [default]}]", "reserved"},
+		{"a model twice", policyText, "providers: [{name: x, dialect: openai, models: [m, m]}]", "there twice"},
+		{"a reserved model", policyText, "providers: [{name: x, dialect: openai, models: [default]}]", "reserved"},
 		{"unknown default", strings.Replace(policyText, "box/small", "box/huge", 1), "", "default_model"},
 		{"unknown goal", strings.Replace(policyText, "default_goal: quality", "default_goal: fun", 1), "", "default_goal"},
 		{"ranks of an unknown goal", strings.Replace(policyText, "  cost:", "  fun:", 1), "", "goals.fun"},
@@ -177,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if plan, err := p.Plan(Request{Substitution: true}); err != nil || len(plan.Candidates) == 0 {
+		if plan, err := p.Plan(Request{Substitution: true}, State{}); err != nil || len(plan.Candidates) == 0 {
 			t.Errorf("a valid policy plans nothing: %v", err)
 		}
 	})

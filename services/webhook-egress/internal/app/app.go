@@ -2,8 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,12 +20,16 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/telemetry"
 	"switchyard.dev/services/webhook-egress/internal/api"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
+	"switchyard.dev/services/webhook-egress/internal/rate"
+	"switchyard.dev/services/webhook-egress/internal/redis"
 	"switchyard.dev/services/webhook-egress/internal/replica"
 	"switchyard.dev/services/webhook-egress/internal/seal"
 	"switchyard.dev/services/webhook-egress/internal/signing"
@@ -53,6 +61,7 @@ type parts struct {
 
 	store   *postgres.Store // on the pool of the API and the engine
 	control *postgres.Store // on the pool of heartbeats and upkeep
+	redis   *redisdb.Client // nil for none
 	wakes   *wakes
 	guard   *netguard.Guard
 	box     *seal.Box // nil without a key
@@ -93,12 +102,12 @@ func (p *parts) openTelemetry(ctx context.Context) error {
 
 // openStores opens the pools, refuses an old schema, and connects to Redis.
 func (p *parts) openStores(ctx context.Context) error {
-	url, err := p.cfg.DatabaseURLFile.Read()
+	database, err := p.cfg.DatabaseURLFile.Read()
 	if err != nil {
 		return fmt.Errorf("database URL: %w", err)
 	}
 	open := func(name string, size int32) (*pgxpool.Pool, error) {
-		pool, err := pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), MaxConns: size, ApplicationName: name})
+		pool, err := pgdb.Open(ctx, pgdb.Options{URL: database.Reveal(), MaxConns: size, ApplicationName: name, Settings: postgres.Settings()})
 		if err != nil {
 			return nil, err
 		}
@@ -119,12 +128,33 @@ func (p *parts) openStores(ctx context.Context) error {
 	p.store = postgres.New(pool, p.cfg.IdempotencyWindow)
 	p.control = postgres.New(control, p.cfg.IdempotencyWindow)
 	p.runner.Check("database", p.store.Ping)
-	p.wakes, err = openWakes(ctx, p)
-	return err
+	return p.openRedis(ctx)
+}
+
+// openRedis connects to what replicas share and may lose.
+func (p *parts) openRedis(ctx context.Context) error {
+	p.wakes = newWakes(p.telemetry.Log)
+	if p.cfg.RedisURLFile == "" {
+		return nil
+	}
+	server, err := p.cfg.RedisURLFile.Read()
+	if err != nil {
+		return fmt.Errorf("redis URL: %w", err)
+	}
+	if p.redis, err = redisdb.Open(ctx, server.Reveal(), "webhook"); err != nil {
+		return err
+	}
+	p.runner.OnClose("redis", func(context.Context) error { return p.redis.Close() })
+	p.wakes.over(p.redis)
+	return nil
 }
 
 func (p *parts) openGuards(context.Context) (err error) {
-	p.guard, err = netguard.New(netguard.Options{AllowTargets: p.cfg.AllowTargets, RequireHTTPS: p.cfg.RequireHTTPS})
+	proxy, err := p.egressProxy()
+	if err != nil {
+		return err
+	}
+	p.guard, err = netguard.New(netguard.Options{AllowTargets: p.cfg.AllowTargets, RequireHTTPS: p.cfg.RequireHTTPS, Proxy: proxy})
 	if err != nil || p.cfg.EncryptionKeyFile == "" {
 		return err
 	}
@@ -136,10 +166,26 @@ func (p *parts) openGuards(context.Context) (err error) {
 	return err
 }
 
+// egressProxy reads the proxy's URL; nil for none.
+func (p *parts) egressProxy() (*url.URL, error) {
+	if p.cfg.ProxyURLFile == "" {
+		return nil, nil //nolint:nilnil // No proxy is no fault.
+	}
+	text, err := p.cfg.ProxyURLFile.Read()
+	if err != nil {
+		return nil, fmt.Errorf("egress proxy: %w", err)
+	}
+	proxy, err := url.Parse(strings.TrimSpace(text.Reveal()))
+	if err != nil {
+		return nil, errors.New("egress proxy: not a URL") // The parser's error would quote it.
+	}
+	return proxy, nil
+}
+
 // startEngine joins the replicas and registers what runs beside the servers.
 func (p *parts) startEngine(ctx context.Context) error {
 	log := p.telemetry.Log
-	keeper := upkeep.New(p.control, log, p.expiredMeter())
+	keeper := upkeep.New(p.control, log, p.cfg.Retention, p.expiredMeter())
 	if err := keeper.Prepare(ctx); err != nil {
 		return err
 	}
@@ -151,13 +197,15 @@ func (p *parts) startEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sender := dispatch.NewHTTP(p.guard, p.cfg.RequestTimeout, dispatch.LimitsOf(p.cfg.MaxInFlight).Flow)
+	limits := dispatch.LimitsOf(p.cfg.MaxInFlight, p.cfg.MaxInFlightBytes)
+	sender := dispatch.NewHTTP(p.guard, p.cfg.RequestTimeout, limits.Flow)
 	p.runner.OnClose("idle connections", func(context.Context) error { sender.Close(); return nil })
 	options := dispatch.Options{
 		Store: p.store, Sender: sender, Replica: member, Log: log, Meter: p.meter, Tracer: p.tracer, Now: time.Now,
 		Secrets: signing.NewDirectory(p.cfg.OrgSecretsDir, p.cfg.DefaultSecretFile, log, time.Now),
 		Policy:  delivery.Policy{Schedule: p.cfg.RetrySchedule, HoldDelay: holdDelay},
-		Limits:  dispatch.LimitsOf(p.cfg.MaxInFlight), Lease: p.cfg.Lease, Notify: p.wakes.notify,
+		Breaker: p.newBreaker(), Rates: p.newRates(),
+		Limits: limits, Lease: p.cfg.Lease, Notify: p.wakes.notify,
 	}
 	if p.box != nil {
 		options.Opener = p.box
@@ -170,6 +218,24 @@ func (p *parts) startEngine(ctx context.Context) error {
 	p.runner.Go("engine", p.engine.Run)
 	p.runner.Go("wakes", func(ctx context.Context) error { return p.wakes.run(ctx, p.engine.Wake) })
 	return nil
+}
+
+func (p *parts) newBreaker() *breaker.Breaker {
+	policy := breaker.DefaultPolicy()
+	policy.Failures, policy.Pause, policy.MaxPause = p.cfg.BreakerFailures, p.cfg.BreakerPause, p.cfg.BreakerMaxPause
+	o := breaker.Options{Policy: policy, Log: p.telemetry.Log, Now: time.Now, Random: rand.Float64}
+	if p.redis != nil {
+		o.Cells = redis.NewBreakers(p.redis)
+	}
+	return breaker.New(o)
+}
+
+func (p *parts) newRates() *rate.Limiter {
+	var cells rate.Cells
+	if p.redis != nil {
+		cells = redis.NewRates(p.redis)
+	}
+	return rate.New(cells, p.telemetry.Log, time.Now)
 }
 
 // holdDelay is how long a flow waits for a signing secret before it looks again.

@@ -24,7 +24,7 @@ type Config struct {
 	HTTPListen        string      `env:"HTTP_LISTEN" envDefault:":8102" doc:"address of the HTTP face"`
 	GRPCListen        string      `env:"GRPC_LISTEN" envDefault:":9102" doc:"address of the gRPC face"`
 	DatabaseURLFile   secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL; its role's search_path is the service's schema"`
-	RedisURLFile      secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without one, a replica learns by polling what another left to it"`
+	RedisURLFile      secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without one, a replica learns by polling what another left to it, and breakers and rates are each replica's own"`
 	ServiceTokensFile string      `env:"SERVICE_TOKENS_FILE" doc:"YAML file with the callers' tokens: name, role, SHA-256"`
 	AuthDisabled      bool        `env:"AUTH_DISABLED" envDefault:"false" doc:"take every caller for an operator; only with both faces on loopback"`
 	LogLevel          slog.Level  `env:"LOG_LEVEL" envDefault:"info" doc:"lowest level that is logged: debug, info, warn, error"`
@@ -38,13 +38,20 @@ type Config struct {
 
 	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port that the guard lets through although they are not public; for development"`
 	RequireHTTPS bool           `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
+	ProxyURLFile secret.File    `env:"PROXY_URL_FILE" doc:"file with the URL (http or https, a user and password in it if need be) of a proxy that all requests go through by CONNECT; the guard has decided on the address before the proxy is asked for it"`
 
 	MaxAttempts       int              `env:"MAX_ATTEMPTS" envDefault:"12" doc:"attempts of a delivery that asks for no number, 1 to 20"`
 	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h,4h,8h,12h" doc:"delay after each failed attempt, the last one repeats; up to a fifth is added"`
 	RequestTimeout    time.Duration    `env:"REQUEST_TIMEOUT" envDefault:"15s" doc:"time for one request, from the lookup to the last byte; at most 30s"`
 	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a delivery stays with a replica that gives no sign; 5s more than the request timeout at least"`
 	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"256" doc:"deliveries under way per replica, a payload in memory for each; one organization gets half, one target a quarter"`
+	MaxInFlightBytes  int              `env:"MAX_IN_FLIGHT_BYTES" envDefault:"67108864" doc:"bytes of payload under way per replica; 8 MiB at least"`
 	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is remembered"`
+	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long deliveries, their payloads and attempts are kept, by whole days; a day with something still queued stays until that has ended; 0 keeps everything"`
+
+	BreakerFailures int           `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row after which a target is left alone; half of 20 or more within a minute do it too"`
+	BreakerPause    time.Duration `env:"BREAKER_PAUSE" envDefault:"10s" doc:"how long a target is left alone the first time; twice as long each further time"`
+	BreakerMaxPause time.Duration `env:"BREAKER_MAX_PAUSE" envDefault:"10m" doc:"how long a target is left alone at most"`
 
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between readiness going off and the drain"`
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain; what is not sent by then is given back"`
@@ -62,6 +69,9 @@ func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) 
 
 // maxRequestTimeout bounds how long a target may keep a slot.
 const maxRequestTimeout = 30 * time.Second
+
+// minRetention keeps upkeep from dropping the days that it makes.
+const minRetention = 48 * time.Hour
 
 // maxRetryDelay is the longest delay that the schedule may hold.
 const maxRetryDelay = 24 * time.Hour
@@ -88,6 +98,13 @@ func (c Config) Validate() error {
 			fmt.Sprintf("LEASE: want %s at least: the request timeout and %s", c.RequestTimeout+dispatch.LeaseMargin, dispatch.LeaseMargin),
 		},
 		{c.MaxInFlight < 4 || c.MaxInFlight > 4096, "MAX_IN_FLIGHT: want 4 to 4096"},
+		{c.MaxInFlightBytes < dispatch.MinBytes, "MAX_IN_FLIGHT_BYTES: want 8388608 at least"},
+		{c.Retention != 0 && c.Retention < minRetention, "RETENTION: want 48h at least, or 0"},
+		{c.BreakerFailures < 1, "BREAKER_FAILURES: want 1 at least"},
+		{
+			c.BreakerPause <= 0 || c.BreakerMaxPause < c.BreakerPause || c.BreakerMaxPause > maxRetryDelay,
+			"BREAKER_PAUSE, BREAKER_MAX_PAUSE: want more than 0, the second no less than the first and at most 24h",
+		},
 		{c.IdempotencyWindow < time.Minute, "IDEMPOTENCY_WINDOW: want a minute at least"},
 	} {
 		if rule.broken {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -25,22 +24,10 @@ type wakes struct {
 	log     *slog.Logger
 }
 
-func openWakes(ctx context.Context, p *parts) (*wakes, error) {
-	w := &wakes{pending: make(chan struct{}, 1), log: p.telemetry.Log}
-	if p.cfg.RedisURLFile == "" {
-		return w, nil
-	}
-	url, err := p.cfg.RedisURLFile.Read()
-	if err != nil {
-		return nil, fmt.Errorf("redis URL: %w", err)
-	}
-	if w.redis, err = redisdb.Open(ctx, url.Reveal(), "webhook"); err != nil {
-		return nil, err
-	}
-	w.channel = w.redis.Key("wake")
-	p.runner.OnClose("redis", func(context.Context) error { return w.redis.Close() })
-	return w, nil
-}
+func newWakes(log *slog.Logger) *wakes { return &wakes{pending: make(chan struct{}, 1), log: log} }
+
+// over makes the calls go through a server.
+func (w *wakes) over(client *redisdb.Client) { w.redis, w.channel = client, client.Key("wake") }
 
 // notify asks for a call; many at a time become one.
 func (w *wakes) notify() {

@@ -147,6 +147,16 @@ func fingerprint(r Request) [32]byte {
 		writePart(sum, name)
 		writePart(sum, r.Headers[name])
 	}
+	// Only where they are asked for, so that a request without them keeps the
+	// fingerprint that releases before 00002 gave it.
+	if r.MaxAttempts != nil {
+		writePart(sum, "max_attempts")
+		writePart(sum, strconv.Itoa(*r.MaxAttempts))
+	}
+	if !r.Deadline.IsZero() {
+		writePart(sum, "deadline_at")
+		writePart(sum, r.Deadline.UTC().Format(time.RFC3339Nano))
+	}
 	return [32]byte(sum.Sum(nil))
 }
 

@@ -54,8 +54,9 @@ type Target struct {
 type Flow struct {
 	ID           int64
 	Organization string
-	// Parked flows send nothing for now.
-	Parked bool
+	// Metered flows let deliveries out one claim at a time, none from memory: they
+	// are parked, being tried again, or limited in rate.
+	Metered bool
 }
 
 // Draft is a checked delivery that is about to be stored.
@@ -99,7 +100,30 @@ type Job struct {
 	Attempts    int
 	MaxAttempts int
 	Deadline    time.Time
+	// Host and Port are the flow's target.
+	Host string
+	Port int
+	// Parked: its flow was when it was claimed; that it could be tried lets the flow go on.
+	Parked bool
+	// Admitted: the breaker let it through and has to hear what came of it.
+	Admitted bool
+	// Endpoint is nil for a delivery that was enqueued by itself.
+	Endpoint *JobEndpoint
+	// Test: it counts neither for nor against its endpoint.
+	Test bool
 }
+
+// JobEndpoint is what an attempt needs of the delivery's endpoint.
+type JobEndpoint struct {
+	ID ID
+	// Secret and Previous are sealed for the endpoint's id; empty for none.
+	Secret, Previous []byte
+	// PreviousUntil is when the previous secret no longer signs.
+	PreviousUntil time.Time
+}
+
+// Flow is the job's.
+func (j *Job) Flow() Flow { return Flow{ID: j.FlowID, Organization: j.Organization} }
 
 // Job makes the job of a draft that was stored with a lease.
 func (d *Draft) Job(flow, leaseSeq int64, signingMode string) Job {
@@ -107,6 +131,7 @@ func (d *Draft) Job(flow, leaseSeq int64, signingMode string) Job {
 		ID: d.ID, FlowID: flow, LeaseSeq: leaseSeq, Organization: d.Organization, URL: d.URL,
 		EventType: d.EventType, SigningMode: signingMode, Body: d.Body, Headers: d.Headers, Sealed: d.Sealed,
 		Traceparent: d.Traceparent, Generation: 1, MaxAttempts: d.MaxAttempts, Deadline: d.Deadline,
+		Host: d.Target.Host, Port: d.Target.Port,
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // delivery waits for. Callers see it; the error behind it stays in the service.
 type Fault string
 
-// The faults. SigningSecretMissing holds a delivery back, all others use up an attempt.
+// The faults. The last five hold a delivery back, all others use up an attempt.
 const (
 	FaultNone                 Fault = ""
 	FaultDNS                  Fault = "dns_error"
@@ -24,6 +24,9 @@ const (
 	FaultServer               Fault = "http_5xx"
 	FaultSigningSecretMissing Fault = "signing_secret_missing"
 	FaultHeadersUnreadable    Fault = "sealed_headers_unreadable"
+	FaultBreakerOpen          Fault = "breaker_open"
+	FaultEndpointPaused       Fault = "endpoint_paused"
+	FaultEgressProxy          Fault = "egress_proxy_unavailable"
 )
 
 // maxDelay caps how far ahead an attempt is planned, whoever asks for it.
@@ -61,6 +64,8 @@ type Step struct {
 	Delay time.Duration
 	// Held deliveries wait with their whole flow; no attempt was made.
 	Held bool
+	// Alone: it is held, its flow goes on.
+	Alone bool
 }
 
 // Next decides what follows an attempt of job that got the answer at now.
@@ -89,12 +94,26 @@ func (p Policy) Next(job *Job, a Answer, now time.Time, random float64) Step {
 
 // Hold is the step of a delivery that could not be tried for want of something
 // that is ours to supply. It costs no attempt.
-func (p Policy) Hold(job *Job, fault Fault) Step {
+func (p Policy) Hold(job *Job, fault Fault) Step { return Park(job, fault, p.HoldDelay) }
+
+// aloneDelay is how many times longer than a flow a delivery waits that is held
+// alone: nothing but the operator can help it.
+const aloneDelay = 12
+
+// HoldAlone is the step where the reason is the delivery's own.
+func (p Policy) HoldAlone(job *Job, fault Fault) Step {
+	step := Park(job, fault, aloneDelay*p.HoldDelay)
+	step.Alone = true
+	return step
+}
+
+// Park is the step of a delivery that waits with its flow for a known time.
+func Park(job *Job, fault Fault, delay time.Duration) Step {
 	status := StatusQueued
 	if job.Attempts > 0 {
 		status = StatusRetrying
 	}
-	return Step{Status: status, Attempts: job.Attempts, Fault: fault, Delay: p.HoldDelay, Held: true}
+	return Step{Status: status, Attempts: job.Attempts, Fault: fault, Delay: delay, Held: true}
 }
 
 // Expired tells whether no attempt may begin any more, and the step that follows.
@@ -132,6 +151,21 @@ func asksToWait(status int) bool {
 	}
 	return status >= 500
 }
+
+// TargetFailed tells whether an answer says that the target itself is in trouble,
+// as opposed to what it thinks of one delivery.
+func TargetFailed(a Answer) bool {
+	return a.Fault != FaultNone || a.Status < 100 || asksToWait(a.Status)
+}
+
+// When an endpoint that nothing but failures come from is reported, and when it
+// is paused: so long after the first failure, and after so many.
+const (
+	FailingAfter     = 30 * time.Minute
+	FailingFailures  = 10
+	DisabledAfter    = 5 * 24 * time.Hour
+	DisabledFailures = 50
+)
 
 // faultOf reads a status: 2xx is success, a redirect is a failure like others.
 func faultOf(status int) Fault {

@@ -35,9 +35,9 @@ const tries = 3
 type Lease struct {
 	Replica  int64
 	Duration time.Duration
-	// Reserve tells whether this replica will send a delivery of the flow at
-	// once. It is asked once per draft, within the transaction.
-	Reserve func(Flow) bool
+	// Reserve tells whether this replica will send a delivery of the flow, its
+	// body of so many bytes, at once. It is asked once per draft, within the transaction.
+	Reserve func(flow Flow, bytes int) bool
 }
 
 // Stored is what became of a draft.
@@ -73,7 +73,7 @@ type Dispatcher interface {
 	// Send takes a leased job for which Reserve said yes. It does not block.
 	Send(job Job)
 	// Return gives back what was reserved for a job that was not stored.
-	Return(flow Flow)
+	Return(flow Flow, bytes int)
 	// Waiting tells that a delivery of the flow waits in the store.
 	Waiting(flow Flow)
 }
@@ -179,19 +179,19 @@ func (s *Service) store(ctx context.Context, drafts []*Draft) ([]Stored, error) 
 // reserved in vain is given back.
 func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, error) {
 	lease := s.o.Dispatcher.Lease()
-	var reserved []Flow
+	var giveBack []func()
 	reserve := lease.Reserve
-	lease.Reserve = func(flow Flow) bool {
-		ok := reserve(flow)
+	lease.Reserve = func(flow Flow, bytes int) bool {
+		ok := reserve(flow, bytes)
 		if ok {
-			reserved = append(reserved, flow)
+			giveBack = append(giveBack, func() { s.o.Dispatcher.Return(flow, bytes) })
 		}
 		return ok
 	}
 	stored, err := s.o.Store.Enqueue(ctx, drafts, lease)
 	if err != nil {
-		for _, flow := range reserved {
-			s.o.Dispatcher.Return(flow)
+		for _, back := range giveBack {
+			back()
 		}
 		return nil, err
 	}

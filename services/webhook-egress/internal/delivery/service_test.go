@@ -41,7 +41,7 @@ func (m *memory) Enqueue(_ context.Context, drafts []*delivery.Draft, lease deli
 	stored := make([]delivery.Stored, len(drafts))
 	for i, d := range drafts {
 		stored[i] = delivery.Stored{ID: d.ID, Status: delivery.StatusQueued, Flow: delivery.Flow{ID: 1, Organization: d.Organization}}
-		if lease.Reserve(stored[i].Flow) {
+		if lease.Reserve(stored[i].Flow, 1) {
 			stored[i].LeaseSeq = 1
 		}
 	}
@@ -66,7 +66,7 @@ func (m *memory) Attempts(context.Context, delivery.ID, int64, int) ([]delivery.
 }
 
 func (m *memory) Lease() delivery.Lease {
-	return delivery.Lease{Replica: 1, Duration: time.Second, Reserve: func(delivery.Flow) bool { return !m.refuse }}
+	return delivery.Lease{Replica: 1, Duration: time.Second, Reserve: func(delivery.Flow, int) bool { return !m.refuse }}
 }
 
 func (m *memory) Send(job delivery.Job) {
@@ -74,8 +74,8 @@ func (m *memory) Send(job delivery.Job) {
 	defer m.mu.Unlock()
 	m.sent = append(m.sent, job)
 }
-func (m *memory) Return(delivery.Flow)  { m.mu.Lock(); defer m.mu.Unlock(); m.returned++ }
-func (m *memory) Waiting(delivery.Flow) { m.mu.Lock(); defer m.mu.Unlock(); m.waiting++ }
+func (m *memory) Return(delivery.Flow, int) { m.mu.Lock(); defer m.mu.Unlock(); m.returned++ }
+func (m *memory) Waiting(delivery.Flow)     { m.mu.Lock(); defer m.mu.Unlock(); m.waiting++ }
 
 type plainSealer struct{}
 

@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/signing"
 )
@@ -45,16 +47,67 @@ func (e *Engine) work(ctx, sending context.Context) {
 
 // handle makes an attempt and settles it. The slot is held until then.
 func (e *Engine) handle(ctx, sending context.Context, job delivery.Job) {
-	defer e.give(delivery.Flow{ID: job.FlowID, Organization: job.Organization}, 1)
+	size := len(job.Body)
+	defer func() { e.give(job.Flow(), 1, size) }()
 	if sending.Err() != nil {
+		e.void(ctx, &job)
 		return
 	}
 	result := e.attempt(sending, job)
 	if result.Attempt != nil && sending.Err() != nil && result.Attempt.ResponseCode == 0 {
+		e.void(ctx, &job)
 		return // Cut by us, not by the target: the lease is given back, the attempt not counted.
 	}
 	result.Job.Body = nil // Not needed any more, and it may wait.
+	result.Move = e.tell(ctx, &result)
 	e.conclude(ctx, result)
+}
+
+func targetOf(job *delivery.Job) breaker.Target {
+	return breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port}
+}
+
+// tell reports to the breaker what came of a job.
+func (e *Engine) tell(ctx context.Context, r *Result) breaker.Move {
+	if r.Attempt == nil {
+		return e.void(ctx, &r.Job)
+	}
+	report := breaker.Report{Event: breaker.Passed, Began: r.Attempt.Started, Admitted: r.Job.Admitted}
+	if delivery.TargetFailed(delivery.Answer{Status: r.Attempt.ResponseCode, Fault: transportFault(r)}) {
+		report.Event = breaker.Failed
+		report.RetryAfter = delivery.RetryAfter(r.Attempt.RetryAfter, e.o.Now())
+	}
+	return e.observed(ctx, breaker.Observation{Target: targetOf(&r.Job), Report: report})
+}
+
+// transportFault is the fault of an attempt that got no answer.
+func transportFault(r *Result) delivery.Fault {
+	if r.Attempt.ResponseCode != 0 {
+		return delivery.FaultNone
+	}
+	return r.Attempt.Error
+}
+
+// void tells the breaker that a job which it let through came to nothing.
+func (e *Engine) void(ctx context.Context, job *delivery.Job) breaker.Move {
+	if !job.Admitted {
+		return breaker.Move{}
+	}
+	return e.observed(ctx, breaker.Observation{Target: targetOf(job), Report: breaker.Report{Event: breaker.Void, Admitted: true}})
+}
+
+func (e *Engine) observed(ctx context.Context, seen breaker.Observation) breaker.Move {
+	if e.o.Breaker.Ignores(seen) {
+		return breaker.Move{Target: seen.Target}
+	}
+	move, err := e.observe.Do(ctx, seen)
+	if err != nil { // The engine ends.
+		return breaker.Move{Target: seen.Target}
+	}
+	if move.Changed {
+		e.meters.moved(ctx, move)
+	}
+	return move
 }
 
 // conclude settles a result, as often as it takes: when the lease has passed in
@@ -113,18 +166,27 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	if step, expired := delivery.Expired(&job, now); expired {
 		return Result{Job: job, Step: step}
 	}
-	secrets := e.o.Secrets.Of(ctx, job.Organization)
+	if wait, blocked := e.o.Breaker.Blocked(targetOf(&job)); blocked && !job.Admitted && !job.Test {
+		return Result{Job: job, Step: delivery.Park(&job, delivery.FaultBreakerOpen, wait)}
+	}
+	secrets := e.secrets(ctx, &job, now)
 	if len(secrets) == 0 {
 		return Result{Job: job, Step: e.o.Policy.Hold(&job, delivery.FaultSigningSecretMissing)}
 	}
+	header, hidden, err := e.headers(&job)
+	if err != nil {
+		e.o.Log.ErrorContext(ctx, "sealed headers cannot be opened; the delivery waits",
+			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization))
+		return Result{Job: job, Step: e.o.Policy.HoldAlone(&job, delivery.FaultHeadersUnreadable)}
+	}
 	ctx, span := e.span(ctx, &job)
 	defer span.End()
-	header, hidden, err := e.headers(&job)
-	reply := Reply{Fault: delivery.FaultHeadersUnreadable}
-	if err == nil {
-		maps.Copy(header, ourHeaders(ctx, &job))
-		maps.Copy(header, signing.Headers(job.SigningMode, secrets, signing.Message{ID: job.ID.String(), At: now, Body: job.Body}))
-		reply = e.o.Sender.Send(ctx, job.URL, header, job.Body)
+	maps.Copy(header, ourHeaders(ctx, &job))
+	maps.Copy(header, signing.Headers(job.SigningMode, secrets, signing.Message{ID: job.ID.String(), At: now, Body: job.Body}))
+	reply := e.o.Sender.Send(ctx, job.URL, header, job.Body)
+	if errors.Is(reply.Err, netguard.ErrProxy) {
+		e.report(ctx, &job, delivery.Step{Fault: delivery.FaultTarget}, reply)
+		return Result{Job: job, Step: e.o.Policy.Hold(&job, delivery.FaultEgressProxy)}
 	}
 	answer := delivery.Answer{Status: reply.Status, Fault: reply.Fault, RetryAfter: reply.RetryAfter}
 	step := e.o.Policy.Next(&job, answer, e.o.Now(), random())
@@ -134,6 +196,31 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	}
 	e.report(ctx, &job, step, reply)
 	return Result{Job: job, Step: step, Attempt: audit(&job, step, reply, now, hidden)}
+}
+
+// secrets sign the job, the current one first: the organization's, or those of
+// the endpoint that it is for.
+func (e *Engine) secrets(ctx context.Context, job *delivery.Job, now time.Time) []secret.Value {
+	if job.SigningMode != signing.EndpointBody {
+		return e.o.Secrets.Of(ctx, job.Organization)
+	}
+	if job.Endpoint == nil || e.o.Opener == nil {
+		return nil
+	}
+	sealed := [][]byte{job.Endpoint.Secret}
+	if len(job.Endpoint.Previous) > 0 && now.Before(job.Endpoint.PreviousUntil) {
+		sealed = append(sealed, job.Endpoint.Previous)
+	}
+	var secrets []secret.Value
+	for _, one := range sealed {
+		text, err := e.o.Opener.Open(one, job.Endpoint.ID.String())
+		if err != nil {
+			e.o.Log.ErrorContext(ctx, "an endpoint's secret cannot be opened", slog.String("endpoint_id", job.Endpoint.ID.String()))
+			return nil
+		}
+		secrets = append(secrets, secret.New(string(text)))
+	}
+	return secrets
 }
 
 // report is for the operator: what the target's owner is not told.

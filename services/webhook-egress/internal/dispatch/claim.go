@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"time"
-
-	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
 // Pace of the claim loop.
@@ -19,6 +17,8 @@ const (
 	// fewer where that many flows share the free slots.
 	claimFlows = 64
 	quantum    = 32
+	// retryDelay is the least time until a flow is looked at again that was refused.
+	retryDelay = 100 * time.Millisecond
 	// claimTimeout bounds its transaction.
 	claimTimeout = 5 * time.Second
 )
@@ -76,41 +76,26 @@ func (e *Engine) rest(ctx context.Context, d time.Duration) bool {
 // claim leases rows for the free slots and hands them to the workers.
 func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	none := Claimed{Next: -1}
-	flows, organizations, free := e.room.full()
+	flows, organizations, free, bytes := e.room.full()
 	passedOver := len(flows)+len(organizations) > 0
 	if free == 0 {
 		return none, nil // Whoever frees a slot wakes the loop.
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	granted := make(map[delivery.Flow]int)
+	g := &granting{engine: e, free: free}
 	claimed, err := e.o.Store.Claim(ctx, Claim{
-		Replica: e.o.Replica.ID(), Lease: e.o.Lease, Flows: claimFlows,
-		FullFlows: flows, FullOrganizations: organizations,
-		Grant: func(flow delivery.Flow, probe bool, of int) int {
-			want := min(quantum, max(1, free/of))
-			if probe {
-				want = 1
-			}
-			granted[flow] = e.room.takeUpTo(flow, want)
-			return granted[flow]
-		},
+		Replica: e.o.Replica.ID(), Lease: e.o.Lease, Flows: claimFlows, Bytes: bytes,
+		FullFlows: flows, FullOrganizations: organizations, Grant: g.grant,
 	})
 	if err == nil {
-		for _, job := range claimed.Jobs {
-			granted[delivery.Flow{ID: job.FlowID, Organization: job.Organization}]--
-			e.jobs <- job
-		}
-		e.note(granted, claimed.Drained)
+		e.send(ctx, g, claimed)
+		e.note(g.picked, claimed.Drained)
 		if claimed.Flows == 0 && !passedOver {
 			e.room.idle()
 		}
 	}
-	for flow, unused := range granted {
-		if unused > 0 {
-			e.room.give(flow, unused)
-		}
-	}
+	g.giveBack(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -120,10 +105,24 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	return claimed, nil
 }
 
+// send hands claimed jobs to the workers.
+func (e *Engine) send(ctx context.Context, g *granting, claimed Claimed) {
+	for _, job := range claimed.Jobs {
+		job.Admitted = g.used(job.FlowID)
+		e.room.takeBytes(len(job.Body))
+		e.jobs <- job
+	}
+	for _, id := range claimed.Gone {
+		e.o.Log.WarnContext(ctx, "a queued delivery is gone with its day", slog.String("delivery_id", id.String()))
+	}
+}
+
 // note remembers which of the flows looked at have rows left.
-func (e *Engine) note(granted map[delivery.Flow]int, drained []int64) {
-	for flow := range granted {
-		e.room.waiting(flow.ID)
+func (e *Engine) note(picked []Picked, drained []int64) {
+	for _, p := range picked {
+		if !p.Flow.Metered {
+			e.room.waiting(p.Flow.ID)
+		}
 	}
 	for _, id := range drained {
 		e.room.drained(id)

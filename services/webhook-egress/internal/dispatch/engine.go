@@ -21,7 +21,9 @@ import (
 
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/batch"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/rate"
 )
 
 // LeaseMargin is what a lease is longer than the longest request: reading the
@@ -35,8 +37,8 @@ const settleRows = 128
 // Store claims and settles. Its errors are temporary, and the engine tries
 // again, but for delivery.ErrRejected.
 type Store interface {
-	// Claim leases due rows: it asks grant for each flow that is ready, and
-	// takes at most as many rows of it.
+	// Claim leases due rows: it asks Grant about the flows that are ready, and
+	// takes at most as many rows of each.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// Settle records results. It gives, for each, whether its lease still held;
 	// where it did not, only the attempt is recorded, as late.
@@ -52,8 +54,35 @@ type Claim struct {
 	// FullFlows and FullOrganizations are passed over.
 	FullFlows         []int64
 	FullOrganizations []string
-	// Grant gives the number of rows to take of a flow, one of so many.
-	Grant func(flow delivery.Flow, probe bool, of int) int
+	// Bytes is how much the bodies of all rows together may have.
+	Bytes int
+	// Grant decides on the flows that were picked, in their order. It is called
+	// once, within the transaction.
+	Grant func(ctx context.Context, picked []Picked) []Grant
+}
+
+// Picked is a flow that a claim looks at.
+type Picked struct {
+	Flow   delivery.Flow
+	Target breaker.Target
+	// Held flows wait for something of ours: one row tries whether it is there.
+	Held bool
+	// Breaker is what the store knows of the target's.
+	Breaker breaker.State
+	// Rate is how many deliveries may begin per second; zero for no limit.
+	Rate float64
+}
+
+// Grant is how many rows to take of a flow. Without rows or a wait, the flow
+// keeps its place.
+type Grant struct {
+	Rows int
+	// Wait is until the flow is to be looked at again, at least.
+	Wait time.Duration
+	// Park says why the flow is parked for the wait.
+	Park delivery.Fault
+	// Admitted: the breaker counts the rows.
+	Admitted bool
 }
 
 // Claimed is the work that was leased.
@@ -62,6 +91,8 @@ type Claimed struct {
 	// Flows were looked at; Drained are those of them without further due rows.
 	Flows   int
 	Drained []int64
+	// Gone are rows without a delivery. They were taken away.
+	Gone []delivery.ID
 	// Next is when a flow will be ready, counted from now; negative for none planned.
 	Next time.Duration
 }
@@ -72,6 +103,8 @@ type Result struct {
 	Step delivery.Step
 	// Attempt is nil when no request was made.
 	Attempt *delivery.Attempt
+	// Move is what it changed for the target. It holds whether or not the lease does.
+	Move breaker.Move
 }
 
 // Secrets finds the signing secrets of an organization, current first.
@@ -105,6 +138,8 @@ type Options struct {
 	Sender  Sender
 	Replica Replica
 	Policy  delivery.Policy
+	Breaker *breaker.Breaker
+	Rates   *rate.Limiter
 	Limits  Limits
 	// Lease is how long a row is ours without a sign of life.
 	Lease time.Duration
@@ -122,6 +157,7 @@ type Engine struct {
 	room    *room
 	jobs    chan delivery.Job
 	settle  *batch.Group[Result, bool]
+	observe *batch.Group[breaker.Observation, breaker.Move]
 	wake    chan struct{}
 	abandon chan struct{}
 	once    sync.Once
@@ -135,6 +171,9 @@ func New(o Options) (*Engine, error) {
 		wake: make(chan struct{}, 1), abandon: make(chan struct{}),
 	}
 	e.settle = batch.New(settleRows, e.flush)
+	e.observe = batch.New(settleRows, func(ctx context.Context, seen []breaker.Observation) ([]breaker.Move, error) {
+		return o.Breaker.Observe(ctx, seen), nil
+	})
 	var err error
 	e.meters, err = newMeters(o.Meter, e.room)
 	return e, err
@@ -154,6 +193,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	})
 	group.Go(func() { _ = e.settle.Run(ctx, 1) })
+	group.Go(func() { _ = e.observe.Run(ctx, 1) })
 	group.Go(func() { e.claimLoop(ctx) })
 	for range e.o.Limits.Total {
 		group.Go(func() { e.work(ctx, sending) })
@@ -172,11 +212,11 @@ func (e *Engine) Lease() delivery.Lease {
 func (e *Engine) Send(job delivery.Job) { e.jobs <- job }
 
 // Return implements delivery.Dispatcher.
-func (e *Engine) Return(flow delivery.Flow) { e.give(flow, 1) }
+func (e *Engine) Return(flow delivery.Flow, bytes int) { e.give(flow, 1, bytes) }
 
 // Waiting implements delivery.Dispatcher.
 func (e *Engine) Waiting(flow delivery.Flow) {
-	if !flow.Parked {
+	if !flow.Metered {
 		e.room.waiting(flow.ID)
 	}
 	e.Wake()
@@ -193,8 +233,8 @@ func (e *Engine) Wake() {
 	}
 }
 
-func (e *Engine) give(flow delivery.Flow, n int) {
-	if e.room.give(flow, n) {
+func (e *Engine) give(flow delivery.Flow, n, bytes int) {
+	if e.room.give(flow, n, bytes) {
 		e.Wake()
 	}
 }

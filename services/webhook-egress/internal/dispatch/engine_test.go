@@ -22,7 +22,6 @@ import (
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/seal"
 )
 
@@ -241,7 +240,7 @@ func TestSlowTargetStarvesNobody(t *testing.T) {
 	slow := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-release })
 	fast := newReceiver(t, nil)
 	w := newWorld(t, slow, fast)
-	w.limits = dispatch.LimitsOf(8)
+	w.limits = limitsOf(8)
 	w.leave(50, "bad", slow.URL)
 	w.start()
 	until(t, "the slow target has its share", func() bool { return slow.count() == w.limits.Flow })
@@ -337,7 +336,9 @@ func TestNoSecretIsKept(t *testing.T) {
 	testkit.NoLeak(t, signingSecret, kept, log.String())
 }
 
-func TestUnreadableHeadersAreNotSent(t *testing.T) {
+// Credentials that can't be opened hold back their delivery alone, use up nothing
+// and end nothing: once the key is there again, it is sent.
+func TestUnreadableHeadersWait(t *testing.T) {
 	r := newReceiver(t, nil)
 	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
 	if err != nil {
@@ -348,10 +349,21 @@ func TestUnreadableHeadersAreNotSent(t *testing.T) {
 	q := request(r)
 	q.MaxAttempts = new(1)
 	q.Headers = map[string]string{"Authorization": "Bearer x"}
-	id := w.enqueue(w.start(), q)
-	w.untilStatus(id, delivery.StatusFailed)
-	if got := w.get(id).LastError; got != string(delivery.FaultHeadersUnreadable) || r.count() != 0 {
-		t.Errorf("last error %q after %d requests", got, r.count())
+	n := w.start()
+	id := w.enqueue(n, q)
+	until(t, "the delivery says what it waits for", func() bool {
+		return w.get(id).LastError == string(delivery.FaultHeadersUnreadable)
+	})
+	w.untilStatus(w.enqueue(n, request(r)), delivery.StatusDelivered)
+	if record := w.get(id); record.Status.Ended() || record.Attempts != 0 || len(w.attempts(id)) != 0 || r.count() != 1 {
+		t.Errorf("record %+v after %d requests", record, r.count())
+	}
+	n.stop()
+	w.opener = box
+	w.start()
+	w.untilStatus(id, delivery.StatusDelivered)
+	if record := w.get(id); record.LastError != "" || record.Attempts != 1 {
+		t.Errorf("record %+v", record)
 	}
 }
 

@@ -107,8 +107,8 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	go func() { drained <- n.engine.Drain(t.Context()) }()
 	until(t, "nothing new is taken", func() bool {
 		other := delivery.Flow{ID: 99, Organization: "x"}
-		if n.engine.Lease().Reserve(other) {
-			n.engine.Return(other)
+		if n.engine.Lease().Reserve(other, 1) {
+			n.engine.Return(other, 1)
 			return false
 		}
 		return true

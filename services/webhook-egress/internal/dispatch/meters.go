@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -16,6 +17,7 @@ type meters struct {
 	attempts   metric.Float64Histogram
 	lost       metric.Int64Counter
 	held       metric.Int64Counter
+	moves      metric.Int64Counter
 }
 
 func newMeters(meter metric.Meter, r *room) (*meters, error) {
@@ -38,6 +40,19 @@ func newMeters(meter metric.Meter, r *room) (*meters, error) {
 		metric.WithDescription("Deliveries put back because something of ours is missing, by what.")); err != nil {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
+	if m.moves, err = meter.Int64Counter("switchyard.webhook.breaker.moves",
+		metric.WithDescription("Changes of targets' breakers that this replica made, by what they became.")); err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
+	_, err = meter.Int64ObservableGauge("switchyard.webhook.in_memory", metric.WithUnit("By"),
+		metric.WithDescription("Bodies of the deliveries in flight."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(r.inMemory()))
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: instruments: %w", err)
+	}
 	_, err = meter.Int64ObservableGauge("switchyard.webhook.in_flight",
 		metric.WithDescription("Deliveries that this replica is sending or settling."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
@@ -57,6 +72,15 @@ func newMeters(meter metric.Meter, r *room) (*meters, error) {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	return m, nil
+}
+
+// moved counts a change of a breaker.
+func (m *meters) moved(ctx context.Context, move breaker.Move) {
+	to := string(move.State.Phase)
+	if move.State.Phase == breaker.Closed {
+		to = "closed"
+	}
+	m.moves.Add(ctx, 1, metric.WithAttributes(attribute.String("to", to)))
 }
 
 // settled counts a result that was committed.

@@ -20,12 +20,22 @@ type Limits struct {
 	// Fresh bounds how much of Total goes to new deliveries, so that retries get
 	// a turn under any load.
 	Fresh int
+	// Bytes is how much their bodies may have together. New deliveries get three
+	// quarters of it. What is accepted while a claim runs may go over it once.
+	Bytes int
 }
 
-// LimitsOf derives the shares from a total.
-func LimitsOf(total int) Limits {
+// MinBytes is the least that Limits.Bytes may be: less would not hold one body of
+// the largest size beside what new deliveries may take.
+const MinBytes = 8 << 20
+
+// claimBytes is what has to be free for a claim: one body of the largest size.
+const claimBytes = 1 << 20
+
+// LimitsOf derives the shares from totals.
+func LimitsOf(total, bytes int) Limits {
 	return Limits{
-		Total: total, Organization: max(1, total/2), Flow: max(1, total/4), Fresh: max(1, total*3/4),
+		Total: total, Organization: max(1, total/2), Flow: max(1, total/4), Fresh: max(1, total*3/4), Bytes: bytes,
 	}
 }
 
@@ -35,12 +45,13 @@ type room struct {
 
 	mu            sync.Mutex
 	total         int
+	bytes         int
 	flows         map[int64]int
 	organizations map[string]int
 	// backlog holds flows with due rows in the store: their new deliveries queue
 	// up behind those instead of overtaking them.
 	backlog map[int64]struct{}
-	// starved: a claim found no free slot.
+	// starved: a claim found no free slot, or too little memory.
 	starved bool
 	closed  bool
 	empty   chan struct{} // closed when the room is closed and nobody is left
@@ -54,14 +65,25 @@ func newRoom(limits Limits) *room {
 }
 
 // takeFresh takes a slot for a new delivery.
-func (r *room) takeFresh(flow delivery.Flow) bool {
+func (r *room) takeFresh(flow delivery.Flow, bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, waits := r.backlog[flow.ID]
-	if flow.Parked || waits || len(r.backlog) >= maxBacklogged || r.total >= r.limits.Fresh {
+	if flow.Metered || waits || len(r.backlog) >= maxBacklogged || r.total >= r.limits.Fresh || r.bytes+bytes > r.limits.Bytes/4*3 {
 		return false
 	}
-	return r.take(flow, 1) == 1
+	taken := r.take(flow, 1) == 1
+	if taken {
+		r.bytes += bytes
+	}
+	return taken
+}
+
+// takeBytes notes the body of a delivery that already has a slot.
+func (r *room) takeBytes(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes += n
 }
 
 // takeUpTo takes as many slots for waiting deliveries as there are, at most want.
@@ -90,10 +112,11 @@ func (r *room) take(flow delivery.Flow, want int) int {
 }
 
 // give returns slots. It tells whether somebody may be waiting for them.
-func (r *room) give(flow delivery.Flow, n int) bool {
+func (r *room) give(flow delivery.Flow, n, bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.total -= n
+	r.bytes -= bytes
 	if r.flows[flow.ID] -= n; r.flows[flow.ID] == 0 {
 		delete(r.flows, flow.ID)
 	}
@@ -128,8 +151,8 @@ func (r *room) idle() {
 }
 
 // full lists the flows and organizations that have used up their share, and
-// tells how many slots are free.
-func (r *room) full() (flows []int64, organizations []string, free int) {
+// tells how many slots and bytes are free; none, when it is too little to claim for.
+func (r *room) full() (flows []int64, organizations []string, free, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	flows, organizations = []int64{}, []string{}
@@ -144,16 +167,25 @@ func (r *room) full() (flows []int64, organizations []string, free int) {
 		}
 	}
 	if r.closed {
-		return flows, organizations, 0
+		return flows, organizations, 0, 0
 	}
-	r.starved = r.total >= r.limits.Total
-	return flows, organizations, r.limits.Total - r.total
+	bytes = r.limits.Bytes - r.bytes
+	if r.starved = r.total >= r.limits.Total || bytes < claimBytes; r.starved {
+		return flows, organizations, 0, 0
+	}
+	return flows, organizations, r.limits.Total - r.total, bytes
 }
 
 func (r *room) inFlight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.total
+}
+
+func (r *room) inMemory() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bytes
 }
 
 // close lets nothing in any more. The channel is closed once all have left.

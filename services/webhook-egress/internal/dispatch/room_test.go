@@ -2,18 +2,21 @@ package dispatch
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/metric/noop"
 	"pgregory.net/rapid"
 
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
 func TestRoomShares(t *testing.T) {
-	r := newRoom(LimitsOf(16)) // flow 4, organization 8, fresh 12
+	r := newRoom(LimitsOf(16, 64<<20)) // flow 4, organization 8, fresh 12
 	a1, a2, a3 := delivery.Flow{ID: 1, Organization: "a"}, delivery.Flow{ID: 2, Organization: "a"}, delivery.Flow{ID: 3, Organization: "a"}
 	b := delivery.Flow{ID: 4, Organization: "b"}
 	for _, step := range []struct {
@@ -25,11 +28,11 @@ func TestRoomShares(t *testing.T) {
 			t.Errorf("flow %d wanted %d and got %d, want %d", step.flow.ID, step.want, got, step.got)
 		}
 	}
-	flows, organizations, free := r.full()
+	flows, organizations, free, _ := r.full()
 	if len(flows) != 2 || len(organizations) != 1 || organizations[0] != "a" || free != 4 {
 		t.Errorf("full = %v, %v, %d", flows, organizations, free)
 	}
-	if r.takeFresh(delivery.Flow{ID: 5, Organization: "c"}) {
+	if r.takeFresh(delivery.Flow{ID: 5, Organization: "c"}, 1) {
 		t.Error("a new delivery took what is kept for retries")
 	}
 	if r.takeUpTo(delivery.Flow{ID: 5, Organization: "c"}, 1) != 1 {
@@ -38,30 +41,30 @@ func TestRoomShares(t *testing.T) {
 }
 
 func TestNewDeliveriesDontOvertake(t *testing.T) {
-	r := newRoom(LimitsOf(16))
+	r := newRoom(LimitsOf(16, 64<<20))
 	flow := delivery.Flow{ID: 1, Organization: "a"}
 	r.waiting(1)
-	if r.takeFresh(flow) {
+	if r.takeFresh(flow, 1) {
 		t.Error("sent past a backlog")
 	}
 	r.drained(1)
-	if !r.takeFresh(flow) {
+	if !r.takeFresh(flow, 1) {
 		t.Error("not sent after the backlog")
 	}
 	r.waiting(1)
 	r.idle() // worked off by another replica
-	if !r.takeFresh(flow) || r.give(flow, 1) {
+	if !r.takeFresh(flow, 1) || r.give(flow, 1, 1) {
 		t.Error("a backlog that is gone is still held against its flow")
 	}
-	if r.takeFresh(delivery.Flow{ID: 2, Organization: "a", Parked: true}) {
-		t.Error("sent to a parked flow")
+	if r.takeFresh(delivery.Flow{ID: 2, Organization: "a", Metered: true}, 1) {
+		t.Error("sent to a metered flow")
 	}
 }
 
 func TestRoomCloses(t *testing.T) {
-	r := newRoom(LimitsOf(4))
+	r := newRoom(LimitsOf(4, 64<<20))
 	flow := delivery.Flow{ID: 1, Organization: "a"}
-	if !r.takeFresh(flow) {
+	if !r.takeFresh(flow, 1) {
 		t.Fatal("no slot")
 	}
 	empty := r.close()
@@ -70,10 +73,10 @@ func TestRoomCloses(t *testing.T) {
 		t.Error("empty with one inside")
 	default:
 	}
-	if r.takeFresh(flow) || r.takeUpTo(flow, 1) != 0 {
+	if r.takeFresh(flow, 1) || r.takeUpTo(flow, 1) != 0 {
 		t.Error("let in after the close")
 	}
-	r.give(flow, 1)
+	r.give(flow, 1, 1)
 	<-empty
 	<-r.close()
 }
@@ -81,10 +84,15 @@ func TestRoomCloses(t *testing.T) {
 // ready is a store in which many flows are ready, each with many rows.
 type ready struct{ granted []int }
 
-func (s *ready) Claim(_ context.Context, c Claim) (Claimed, error) {
-	for id := range c.Flows {
-		flow := delivery.Flow{ID: int64(id), Organization: strconv.Itoa(id)}
-		s.granted = append(s.granted, c.Grant(flow, false, c.Flows))
+func (s *ready) Claim(ctx context.Context, c Claim) (Claimed, error) {
+	picked := make([]Picked, c.Flows)
+	for id := range picked {
+		organization := strconv.Itoa(id)
+		picked[id].Flow = delivery.Flow{ID: int64(id), Organization: organization}
+		picked[id].Target = breaker.Target{Organization: organization, Host: "example.com", Port: 443}
+	}
+	for _, grant := range c.Grant(ctx, picked) {
+		s.granted = append(s.granted, grant.Rows)
 	}
 	return Claimed{Flows: c.Flows}, nil
 }
@@ -100,7 +108,8 @@ func (alone) Leave(context.Context) error { return nil }
 // A claim's first flows must not take the slots that all of them could share.
 func TestFlowsShareTheRoom(t *testing.T) {
 	s := &ready{}
-	e, err := New(Options{Store: s, Replica: alone{}, Limits: LimitsOf(2 * claimFlows), Meter: noop.NewMeterProvider().Meter("t")})
+	closed := breaker.New(breaker.Options{Policy: breaker.DefaultPolicy(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	e, err := New(Options{Store: s, Replica: alone{}, Limits: LimitsOf(2*claimFlows, 64<<20), Meter: noop.NewMeterProvider().Meter("t"), Breaker: closed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +123,10 @@ func TestFlowsShareTheRoom(t *testing.T) {
 
 // Whatever happens, no share is exceeded and nothing stays behind.
 func TestRoomAccounts(t *testing.T) {
+	const size = 100
 	rapid.Check(t, func(t *rapid.T) {
-		r := newRoom(LimitsOf(rapid.IntRange(4, 40).Draw(t, "total")))
-		held := map[delivery.Flow]int{}
+		r := newRoom(LimitsOf(rapid.IntRange(4, 40).Draw(t, "total"), rapid.IntRange(1, 20).Draw(t, "bodies")*size))
+		held, fresh := map[delivery.Flow]int{}, map[delivery.Flow]int{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			id := rapid.Int64Range(1, 6).Draw(t, "flow")
 			flow := delivery.Flow{ID: id, Organization: string(rune('a' + id%2))}
@@ -124,18 +134,19 @@ func TestRoomAccounts(t *testing.T) {
 			case 0:
 				held[flow] += r.takeUpTo(flow, rapid.IntRange(0, 9).Draw(t, "want"))
 			case 1:
-				if r.takeFresh(flow) {
+				if r.takeFresh(flow, size) {
 					held[flow]++
+					fresh[flow]++
 				}
 			case 2:
 				if held[flow] > 0 {
-					r.give(flow, held[flow])
-					held[flow] = 0
+					r.give(flow, held[flow], fresh[flow]*size)
+					held[flow], fresh[flow] = 0, 0
 				}
 			}
-			total, organizations := 0, map[string]int{}
+			total, bytes, organizations := 0, 0, map[string]int{}
 			for f, n := range held {
-				total += n
+				total, bytes = total+n, bytes+fresh[f]*size
 				organizations[f.Organization] += n
 				if n > r.limits.Flow {
 					t.Fatalf("flow %d holds %d", f.ID, n)
@@ -144,14 +155,41 @@ func TestRoomAccounts(t *testing.T) {
 			if total > r.limits.Total || total != r.inFlight() || max(organizations["a"], organizations["b"]) > r.limits.Organization {
 				t.Fatalf("held %v of %+v, counted %d", held, r.limits, r.inFlight())
 			}
+			if bytes != r.inMemory() || bytes > r.limits.Bytes/4*3 {
+				t.Fatalf("bodies of %d bytes of %+v, counted %d", bytes, r.limits, r.inMemory())
+			}
 		}
 		for f, n := range held {
 			if n > 0 {
-				r.give(f, n)
+				r.give(f, n, fresh[f]*size)
 			}
 		}
-		if len(r.flows)+len(r.organizations)+r.total != 0 {
-			t.Fatalf("left behind: %v %v %d", r.flows, r.organizations, r.total)
+		if len(r.flows)+len(r.organizations)+r.total+r.bytes != 0 {
+			t.Fatalf("left behind: %v %v %d, %d bytes", r.flows, r.organizations, r.total, r.bytes)
 		}
 	})
+}
+
+// Without memory for a body nothing is claimed, and whoever gives some back wakes
+// the claim.
+func TestMemoryIsBounded(t *testing.T) {
+	r := newRoom(LimitsOf(16, MinBytes))
+	flow := delivery.Flow{ID: 1, Organization: "a"}
+	if r.takeUpTo(flow, 1) != 1 {
+		t.Fatal("no slot")
+	}
+	body := MinBytes - claimBytes + 1
+	r.takeBytes(body)
+	if _, _, free, bytes := r.full(); free != 0 || bytes != 0 {
+		t.Errorf("a claim may take %d rows with %d bytes", free, bytes)
+	}
+	if r.takeFresh(delivery.Flow{ID: 2, Organization: "b"}, 1) {
+		t.Error("a new delivery was let in without memory")
+	}
+	if !r.give(flow, 1, body) {
+		t.Error("nobody is woken")
+	}
+	if _, _, free, bytes := r.full(); free != 16 || bytes != MinBytes {
+		t.Errorf("%d rows, %d bytes free", free, bytes)
+	}
 }

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +62,32 @@ func hostile(t *testing.T, handle func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
+// drip writes a text again and again, slowly, until the other end has had enough.
+func drip(conn net.Conn, text string) {
+	for {
+		if _, err := io.WriteString(conn, text); err != nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// reset ends a connection with RST.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+// bomb is a gigabyte of zeros, packed again and again.
+func bomb() string {
+	var packed strings.Builder
+	writer := gzip.NewWriter(&packed)
+	_, _ = writer.Write(make([]byte, 8<<20))
+	_ = writer.Close()
+	return packed.String()
+}
+
 // forever writes until the other end has had enough.
 func forever(conn net.Conn, text string) {
 	for {
@@ -90,6 +118,35 @@ func TestHostileTargets(t *testing.T) {
 		"endless body":    {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n"); forever(c, strings.Repeat("a", 1000)) }, 200, "", true},
 		"body never ends": {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\nabc"); wait(c) }, 500, "", true},
 		"body breaks off": {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc") }, 200, "", true},
+		"slow header":     {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\n"); drip(c, "X-A: b\r\n") }, 0, delivery.FaultTimeout, false},
+		"slow status":     {func(c net.Conn) { drip(c, "H") }, 0, delivery.FaultTimeout, false},
+		"slow body":       {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n"); drip(c, "a") }, 200, "", true},
+		"slow chunks": {func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			drip(c, "1\r\na\r\n")
+		}, 200, "", true},
+		"slow 1xx":          {func(c net.Conn) { drip(c, "HTTP/1.1 102 Processing\r\n\r\n") }, 0, delivery.FaultTimeout, false},
+		"reset":             {reset, 0, delivery.FaultReset, false},
+		"reset in the body": {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"); reset(c) }, 200, "", true},
+		"half close": {func(c net.Conn) {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.CloseWrite()
+			}
+			wait(c)
+		}, 0, delivery.FaultReset, false},
+		"redirect to itself": {func(c net.Conn) {
+			fmt.Fprintf(c, "HTTP/1.1 307 Again\r\nLocation: http://%s/\r\nContent-Length: 0\r\n\r\n", c.LocalAddr())
+		}, 307, "", false},
+		"length that is a lie": {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\nabc") }, 200, "", true},
+		"two lengths":          {func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab") }, 0, delivery.FaultResponse, false},
+		"gzip bomb": {func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
+			for packed := bomb(); ; {
+				if _, err := io.WriteString(c, packed); err != nil {
+					return
+				}
+			}
+		}, 200, "", true},
 		"gzip is not read": {func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc")
 		}, 200, "", false},
@@ -98,8 +155,19 @@ func TestHostileTargets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr := hostile(t, tt.handle)
 			sender := newSender(t, timeout, addr)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
 			reply := sender.Send(t.Context(), "http://"+addr, nil, []byte("{}"))
+			took := time.Since(began)
+			runtime.ReadMemStats(&after)
 			sender.Close()
+			if took > timeout+2*time.Second {
+				t.Errorf("took %s", took)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 24<<20 { // what the target itself makes here included
+				t.Errorf("used %d bytes", used)
+			}
 			if reply.Status != tt.status || reply.Fault != tt.fault || reply.Truncated != tt.cut || len(reply.Body) > 64<<10 {
 				t.Errorf("status %d, fault %q (%v), truncated %v, %d bytes", reply.Status, reply.Fault, reply.Err, reply.Truncated, len(reply.Body))
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -19,11 +20,14 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
+	"switchyard.dev/services/webhook-egress/internal/rate"
 	"switchyard.dev/services/webhook-egress/internal/replica"
 	"switchyard.dev/services/webhook-egress/internal/signing"
 	"switchyard.dev/services/webhook-egress/migrations"
@@ -65,6 +69,10 @@ type world struct {
 	guard   *netguard.Guard
 	log     *slog.Logger
 	limits  dispatch.Limits
+	breaker breaker.Policy
+	cells   breaker.Cells
+	rates   rate.Cells
+	now     func() time.Time
 	opener  dispatch.Opener
 	sealer  delivery.Sealer
 }
@@ -80,26 +88,34 @@ func newWorld(tb testing.TB, receivers ...*receiver) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	pool := testkit.Postgres(tb, migrations.FS)
+	pool, err := pgdb.Open(tb.Context(), pgdb.Options{
+		URL: testkit.PostgresURL(tb, migrations.FS), MaxConns: 8, ApplicationName: tb.Name(), Settings: postgres.Settings(),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
 	w := &world{
 		t: tb, pool: pool, store: postgres.New(pool, time.Hour), secrets: &secrets{}, guard: guard,
-		log: testkit.Logger(tb), limits: dispatch.LimitsOf(64),
+		log: testkit.Logger(tb), limits: limitsOf(64), breaker: breaker.DefaultPolicy(), now: time.Now,
 	}
 	tb.Cleanup(w.checkNoRowIsForgotten)
 	return w
 }
 
 // checkNoRowIsForgotten is the invariant behind every test: a flow is looked at
-// no later than its first row is due.
+// no later than its first row is due, or it is its turn now.
 func (w *world) checkNoRowIsForgotten() {
 	ctx := context.WithoutCancel(w.t.Context())
 	var n int
 	err := w.pool.QueryRow(ctx, `SELECT count(*) FROM delivery_queue q JOIN flow f USING (flow_id)
-		WHERE f.ready_at > greatest(q.due_at, f.parked_until)`).Scan(&n)
+		WHERE f.ready_at > greatest(q.due_at, f.parked_until, now())`).Scan(&n)
 	if err != nil || n > 0 {
 		w.t.Errorf("%d rows would not be looked at when they are due (%v)", n, err)
 	}
 }
+
+func limitsOf(total int) dispatch.Limits { return dispatch.LimitsOf(total, 64<<20) }
 
 // node is one replica.
 type node struct {
@@ -117,19 +133,21 @@ func (w *world) start() *node {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	sender := dispatch.NewHTTP(w.guard, 5*time.Second, 16)
+	sender := dispatch.NewHTTP(w.guard, 5*time.Second, w.limits.Flow)
 	n.engine, err = dispatch.New(dispatch.Options{
 		Store: w.store, Secrets: w.secrets, Opener: w.opener, Sender: sender, Replica: n.member,
-		Policy: delivery.Policy{Schedule: []time.Duration{10 * time.Millisecond}, HoldDelay: 50 * time.Millisecond},
-		Limits: w.limits, Lease: 20 * time.Second, Log: w.log, Meter: metricnoop.NewMeterProvider().Meter("test"),
-		Tracer: noop.NewTracerProvider().Tracer("test"), Now: time.Now,
+		Policy:  delivery.Policy{Schedule: []time.Duration{10 * time.Millisecond}, HoldDelay: 50 * time.Millisecond},
+		Breaker: breaker.New(breaker.Options{Policy: w.breaker, Cells: w.cells, Log: w.log, Now: w.now, Random: rand.Float64}),
+		Rates:   rate.New(w.rates, w.log, w.now),
+		Limits:  w.limits, Lease: 20 * time.Second, Log: w.log, Meter: metricnoop.NewMeterProvider().Meter("test"),
+		Tracer: noop.NewTracerProvider().Tracer("test"), Now: w.now,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	n.service = delivery.NewService(delivery.Options{
 		Store: w.store, Dispatcher: n.engine, Guard: w.guard, Sealer: w.sealer, MaxAttempts: 12,
-		SigningMode: signing.OrgTimestamp, Now: time.Now,
+		SigningMode: signing.OrgTimestamp, Now: w.now,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var parts sync.WaitGroup
@@ -180,7 +198,7 @@ func (w *world) leave(n int, organization, url string) []delivery.ID {
 		}
 		drafts, ids = append(drafts, d), append(ids, d.ID)
 	}
-	lease := delivery.Lease{Duration: time.Second, Reserve: func(delivery.Flow) bool { return false }}
+	lease := delivery.Lease{Duration: time.Second, Reserve: func(delivery.Flow, int) bool { return false }}
 	if _, err := w.store.Enqueue(w.t.Context(), drafts, lease); err != nil {
 		w.t.Fatal(err)
 	}

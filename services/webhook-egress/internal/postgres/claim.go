@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
@@ -48,44 +51,82 @@ func (s *Store) Claim(ctx context.Context, c dispatch.Claim) (dispatch.Claimed, 
 
 // takeFrom leases rows of the picked flows and gives each flow its next turn.
 func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []dbsql.PickFlowsRow, claimed *dispatch.Claimed) error {
-	take := dbsql.TakeRowsParams{Lease: c.Lease, ReplicaID: c.Replica}
-	rooms := make(map[int64]int, len(picked))
-	for _, f := range picked {
-		n := c.Grant(delivery.Flow{ID: f.FlowID, Organization: f.OrganizationID}, f.Probe, len(picked))
-		rooms[f.FlowID] = n
-		if n > 0 {
+	grants := c.Grant(ctx, pickedOf(picked))
+	take := dbsql.TakeRowsParams{Lease: c.Lease, ReplicaID: c.Replica, Bytes: int64(c.Bytes)}
+	flows := make(map[int64]dbsql.PickFlowsRow, len(picked))
+	for i, f := range picked {
+		flows[f.FlowID] = f
+		if n := grants[i].Rows; n > 0 {
 			take.FlowIds, take.Rooms = append(take.FlowIds, f.FlowID), append(take.Rooms, int32(n))
 		}
 	}
-	rows, err := q.TakeRows(ctx, take)
-	if err != nil {
-		return fmt.Errorf("take rows: %w", err)
-	}
-	if claimed.Jobs, err = readJobs(ctx, q, rows); err != nil {
-		return err
-	}
 	taken := make(map[int64]int, len(picked))
-	for _, r := range rows {
-		taken[r.FlowID]++
+	if len(take.FlowIds) > 0 {
+		rows, err := q.TakeRows(ctx, take)
+		if err != nil {
+			return fmt.Errorf("take rows: %w", err)
+		}
+		if err := readJobs(ctx, q, rows, flows, claimed); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			taken[r.FlowID]++
+		}
 	}
-	var turn dbsql.TurnFlowsParams
-	for _, f := range picked {
-		n, granted := taken[f.FlowID], rooms[f.FlowID]
-		switch {
-		case granted == 0:
+	return turn(ctx, q, c.Lease, picked, grants, taken, claimed)
+}
+
+func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {
+	picked := make([]dispatch.Picked, len(rows))
+	for i, f := range rows {
+		broken := f.ParkedReason == string(delivery.FaultBreakerOpen)
+		picked[i] = dispatch.Picked{
+			Flow:   delivery.Flow{ID: f.FlowID, Organization: f.OrganizationID, Metered: f.Open || f.RatePerSecond > 0},
+			Target: breaker.Target{Organization: f.OrganizationID, Host: f.Host, Port: int(f.Port)},
+			Held:   f.Open && !broken, Rate: f.RatePerSecond,
+		}
+		if f.Open && broken {
+			picked[i].Breaker = breaker.State{Phase: breaker.Open, Opened: int(f.Opened), Until: f.ParkedUntil}
+		}
+	}
+	return picked
+}
+
+// turn decides when each picked flow is looked at again.
+func turn(
+	ctx context.Context, q *dbsql.Queries, lease time.Duration,
+	picked []dbsql.PickFlowsRow, grants []dispatch.Grant, taken map[int64]int, claimed *dispatch.Claimed,
+) error {
+	var next dbsql.TurnFlowsParams
+	var park dbsql.ParkFlowsParams
+	for i, f := range picked {
+		grant, delay, tried := grants[i], turnDelay, false
+		switch n := taken[f.FlowID]; {
+		case grant.Rows == 0 && grant.Wait == 0:
 			continue // It keeps its place and is among the first of the next claim.
-		case n < granted:
+		case grant.Rows == 0 && grant.Park != delivery.FaultNone:
+			park.FlowIds, park.Reasons = append(park.FlowIds, f.FlowID), append(park.Reasons, string(grant.Park))
+			park.Delays = append(park.Delays, grant.Wait)
+			continue
+		case n < grant.Rows:
 			claimed.Drained = append(claimed.Drained, f.FlowID)
 			continue
-		case f.Probe:
-			turn.Delays = append(turn.Delays, c.Lease)
+		case f.Open && f.ParkedReason != string(delivery.FaultBreakerOpen):
+			delay, tried = lease, true
 		default:
-			turn.Delays = append(turn.Delays, turnDelay)
+			delay = max(delay, grant.Wait)
 		}
-		turn.FlowIds = append(turn.FlowIds, f.FlowID)
+		next.FlowIds, next.Delays, next.Tried = append(next.FlowIds, f.FlowID), append(next.Delays, delay), append(next.Tried, tried)
 	}
-	if err := q.TurnFlows(ctx, turn); err != nil {
-		return fmt.Errorf("turn flows: %w", err)
+	if len(next.FlowIds) > 0 {
+		if err := q.TurnFlows(ctx, next); err != nil {
+			return fmt.Errorf("turn flows: %w", err)
+		}
+	}
+	if len(park.FlowIds) > 0 {
+		if err := q.ParkFlows(ctx, park); err != nil {
+			return fmt.Errorf("park flows: %w", err)
+		}
 	}
 	return sleep(ctx, q, claimed.Drained)
 }
@@ -106,9 +147,13 @@ func sleep(ctx context.Context, q *dbsql.Queries, drained []int64) error {
 	return nil
 }
 
-func readJobs(ctx context.Context, q *dbsql.Queries, rows []dbsql.TakeRowsRow) ([]delivery.Job, error) {
+// readJobs makes jobs of leased rows. A row whose delivery is gone, its day
+// having been dropped by hand, could be leased for ever: it is taken away.
+func readJobs(
+	ctx context.Context, q *dbsql.Queries, rows []dbsql.TakeRowsRow, flows map[int64]dbsql.PickFlowsRow, claimed *dispatch.Claimed,
+) error {
 	if len(rows) == 0 {
-		return nil, nil
+		return nil
 	}
 	var p dbsql.ReadJobsParams
 	leases := make(map[delivery.ID]dbsql.TakeRowsRow, len(rows))
@@ -118,23 +163,50 @@ func readJobs(ctx context.Context, q *dbsql.Queries, rows []dbsql.TakeRowsRow) (
 	}
 	found, err := q.ReadJobs(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
+		return fmt.Errorf("read jobs: %w", err)
 	}
-	jobs := make([]delivery.Job, 0, len(found))
-	for _, d := range found {
-		lease := leases[d.ID.Bytes]
-		job := delivery.Job{
-			ID: d.ID.Bytes, FlowID: lease.FlowID, LeaseSeq: lease.LeaseSeq, Organization: d.OrganizationID, URL: d.Url,
-			EventType: d.EventType, SigningMode: d.SigningMode, Body: d.Body, Sealed: d.SealedHeaders,
-			Traceparent: orZero(d.Traceparent), Generation: int(d.Generation), Attempts: int(d.Attempts),
-			MaxAttempts: int(d.MaxAttempts), Deadline: orZero(d.DeadlineAt),
+	claimed.Jobs = make([]delivery.Job, 0, len(found))
+	for i := range found {
+		lease := leases[found[i].ID.Bytes]
+		delete(leases, found[i].ID.Bytes)
+		job, err := jobOf(&found[i])
+		if err != nil {
+			return err
 		}
-		if len(d.Headers) > 0 {
-			if err := json.Unmarshal(d.Headers, &job.Headers); err != nil {
-				return nil, fmt.Errorf("headers of delivery %s: %w", job.ID, err)
-			}
-		}
-		jobs = append(jobs, job)
+		flow := flows[lease.FlowID]
+		job.FlowID, job.LeaseSeq, job.Host, job.Port = lease.FlowID, lease.LeaseSeq, flow.Host, int(flow.Port)
+		job.Parked = flow.Open
+		claimed.Jobs = append(claimed.Jobs, job)
 	}
-	return jobs, nil
+	var gone []pgtype.UUID
+	for id := range leases {
+		claimed.Gone = append(claimed.Gone, id)
+		gone = append(gone, uuidOf(id))
+	}
+	if len(gone) > 0 {
+		if err := q.RemoveRows(ctx, gone); err != nil {
+			return fmt.Errorf("remove rows without a delivery: %w", err)
+		}
+	}
+	return nil
+}
+
+func jobOf(d *dbsql.ReadJobsRow) (delivery.Job, error) {
+	job := delivery.Job{
+		ID: d.ID.Bytes, Organization: d.OrganizationID, URL: d.Url, EventType: d.EventType, SigningMode: d.SigningMode,
+		Body: d.Body, Sealed: d.SealedHeaders, Traceparent: orZero(d.Traceparent), Generation: int(d.Generation),
+		Attempts: int(d.Attempts), MaxAttempts: int(d.MaxAttempts), Deadline: orZero(d.DeadlineAt), Test: d.Test,
+	}
+	if d.EndpointID.Valid {
+		job.Endpoint = &delivery.JobEndpoint{
+			ID: d.EndpointID.Bytes, Secret: d.SealedSecret, Previous: d.SealedPreviousSecret,
+			PreviousUntil: orZero(d.PreviousSecretExpiresAt),
+		}
+	}
+	if len(d.Headers) > 0 {
+		if err := json.Unmarshal(d.Headers, &job.Headers); err != nil {
+			return delivery.Job{}, fmt.Errorf("headers of delivery %s: %w", job.ID, err)
+		}
+	}
+	return job, nil
 }

@@ -57,7 +57,7 @@ func lockFlows(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) 
 		}
 		for _, r := range rows {
 			t := delivery.Target{Organization: r.OrganizationID, Scheme: r.Scheme, Host: r.Host, Port: int(r.Port)}
-			found[t] = delivery.Flow{ID: r.FlowID, Organization: r.OrganizationID, Parked: r.Parked}
+			found[t] = delivery.Flow{ID: r.FlowID, Organization: r.OrganizationID, Metered: r.Metered}
 		}
 		if len(found) == len(wanted) {
 			return found, nil
@@ -217,7 +217,7 @@ func addDeliveries(
 			return err
 		}
 		flow := flows[d.Target]
-		leased, due := lease.Reserve(flow), time.Duration(0)
+		leased, due := lease.Reserve(flow, len(d.Body)), time.Duration(0)
 		stored[i].Flow = flow
 		if leased {
 			stored[i].LeaseSeq, due = 1, lease.Duration

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
@@ -57,12 +59,26 @@ type settlement struct {
 	parked   map[int64]delivery.Step
 	open     []int64
 	health   map[int64]*health
+	moves    map[breaker.Target]breaker.State
+	// endpoints that deliveries were for, and what ended without having arrived.
+	endpoints map[delivery.ID]*endpointHealth
+	dead      dbsql.AddDeadLettersParams
+	failed    dbsql.ReportFailedParams
+	now       time.Time
+}
+
+type endpointHealth struct {
+	delivered, failed int64
+	gone              bool
 }
 
 type health struct{ delivered, failed int64 }
 
 func newSettlement(results []dispatch.Result) *settlement {
-	w := &settlement{parked: make(map[int64]delivery.Step), health: make(map[int64]*health)}
+	w := &settlement{
+		parked: make(map[int64]delivery.Step), health: make(map[int64]*health), now: time.Now(),
+		moves: make(map[breaker.Target]breaker.State), endpoints: make(map[delivery.ID]*endpointHealth),
+	}
 	for i := range results {
 		job := &results[i].Job
 		w.leases.Ids = append(w.leases.Ids, uuidOf(job.ID))
@@ -79,6 +95,9 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	if r.Attempt != nil {
 		w.addAttempt(r, held)
 	}
+	if r.Move.Changed {
+		w.moves[r.Move.Target] = r.Move.State
+	}
 	if !held {
 		return
 	}
@@ -86,22 +105,67 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	switch {
 	case step.Status.Ended():
 		w.removed = append(w.removed, uuidOf(job.ID))
-	case step.Held:
+		w.end(job, step)
+	case step.Held && !step.Alone:
 		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
 		w.returned.Delays, w.returned.Retries = append(w.returned.Delays, 0), append(w.returned.Retries, false)
 		w.parked[job.FlowID] = step
 	default:
 		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
-		w.returned.Delays, w.returned.Retries = append(w.returned.Delays, step.Delay), append(w.returned.Retries, true)
+		w.returned.Delays = append(w.returned.Delays, step.Delay)
+		w.returned.Retries = append(w.returned.Retries, !step.Held)
 		w.advance.FlowIds, w.advance.Delays = append(w.advance.FlowIds, job.FlowID), append(w.advance.Delays, step.Delay)
 	}
-	if step.Held {
+	if step.Held && !step.Alone {
 		return // The flow says what is waited for; the delivery has not changed.
 	}
 	w.update(r)
 	if r.Attempt != nil {
 		w.count(job.FlowID, step)
+		w.countEndpoint(job, step)
+		if job.Parked && r.Move.State.Phase == breaker.Closed && !slices.Contains(w.open, job.FlowID) {
+			w.open = append(w.open, job.FlowID)
+		}
 	}
+}
+
+// end notes a delivery that ended without having arrived.
+func (w *settlement) end(job *delivery.Job, step delivery.Step) {
+	if step.Status != delivery.StatusFailed && step.Status != delivery.StatusExpired {
+		return
+	}
+	w.dead.Organizations, w.dead.Ids = append(w.dead.Organizations, job.Organization), append(w.dead.Ids, uuidOf(job.ID))
+	w.dead.CreatedAts = append(w.dead.CreatedAts, job.ID.Time())
+	// Of our own events nothing is told: they would never end.
+	if step.Status == delivery.StatusExpired || job.Test || strings.HasPrefix(job.EventType, ownEvents) {
+		return
+	}
+	var endpoint delivery.ID
+	if job.Endpoint != nil {
+		endpoint = job.Endpoint.ID
+	}
+	w.failed.Organizations, w.failed.Ids = append(w.failed.Organizations, job.Organization), append(w.failed.Ids, uuidOf(job.ID))
+	w.failed.Endpoints = append(w.failed.Endpoints, uuidOf(endpoint))
+}
+
+// ownEvents begin the types of events that the service itself emits.
+const ownEvents = "switchyard."
+
+func (w *settlement) countEndpoint(job *delivery.Job, step delivery.Step) {
+	if job.Endpoint == nil || job.Test {
+		return
+	}
+	h := w.endpoints[job.Endpoint.ID]
+	if h == nil {
+		h = &endpointHealth{}
+		w.endpoints[job.Endpoint.ID] = h
+	}
+	if step.Outcome == delivery.OutcomeDelivered {
+		h.delivered++
+	} else {
+		h.failed++
+	}
+	h.gone = h.gone || step.Outcome == delivery.OutcomeGone
 }
 
 func (w *settlement) update(r *dispatch.Result) {
@@ -119,6 +183,7 @@ func (w *settlement) update(r *dispatch.Result) {
 	u.Ids, u.CreatedAts = append(u.Ids, uuidOf(r.Job.ID)), append(u.CreatedAts, created)
 	u.Statuses, u.Attempts = append(u.Statuses, string(r.Step.Status)), append(u.Attempts, int32(r.Step.Attempts))
 	u.ResponseCodes, u.Errors = append(u.ResponseCodes, int32(code)), append(u.Errors, string(r.Step.Fault))
+	u.LeaseSeqs = append(u.LeaseSeqs, r.Job.LeaseSeq)
 	u.Ended, u.Tried = append(u.Ended, r.Step.Status.Ended()), append(u.Tried, r.Attempt != nil)
 }
 
@@ -132,9 +197,6 @@ func (w *settlement) count(flow int64, step delivery.Step) {
 		h.delivered++
 	} else {
 		h.failed++
-	}
-	if !slices.Contains(w.open, flow) {
-		w.open = append(w.open, flow)
 	}
 }
 
@@ -173,10 +235,14 @@ func (w *settlement) write(ctx context.Context, q *dbsql.Queries) error {
 		{"update deliveries", len(w.updates.Ids), func() error { return q.UpdateDeliveries(ctx, w.updates) }},
 		{"remove rows", len(w.removed), func() error { return q.RemoveRows(ctx, w.removed) }},
 		{"return rows", len(w.returned.Ids), func() error { return q.ReturnRows(ctx, w.returned) }},
+		{"add dead letters", len(w.dead.Ids), func() error { return q.AddDeadLetters(ctx, w.dead) }},
+		{"report failed", len(w.failed.Ids), func() error { return q.ReportFailed(ctx, w.failed) }},
+		{"count endpoints", len(w.endpoints), func() error { return q.CountEndpoints(ctx, w.endpointParams()) }},
 		{"count health", len(counts.FlowIds), func() error { return q.CountHealth(ctx, counts) }},
 		{"open flows", len(w.open), func() error { return q.OpenFlows(ctx, w.open) }},
 		{"park flows", len(park.FlowIds), func() error { return q.ParkFlows(ctx, park) }},
 		{"advance flows", len(w.advance.FlowIds), func() error { return q.AdvanceFlows(ctx, w.advance) }},
+		{"move targets", len(w.moves), func() error { return w.moveTargets(ctx, q) }},
 	} {
 		if step.rows == 0 {
 			continue
@@ -193,6 +259,37 @@ func (w *settlement) parkParams() dbsql.ParkFlowsParams {
 	for _, flow := range sortedKeys(w.parked) {
 		p.FlowIds, p.Reasons = append(p.FlowIds, flow), append(p.Reasons, string(w.parked[flow].Fault))
 		p.Delays = append(p.Delays, w.parked[flow].Delay)
+	}
+	return p
+}
+
+// moveTargets does what the breaker decided. A move that waited for the store is
+// still right: its time is.
+func (w *settlement) moveTargets(ctx context.Context, q *dbsql.Queries) error {
+	var lock dbsql.LockTargetsParams
+	var move dbsql.MoveTargetsParams
+	for target, state := range w.moves {
+		lock.Organizations, lock.Hosts = append(lock.Organizations, target.Organization), append(lock.Hosts, target.Host)
+		lock.Ports = append(lock.Ports, int32(target.Port))
+		move.Phases, move.Opened = append(move.Phases, string(state.Phase)), append(move.Opened, int32(state.Opened))
+		move.Delays = append(move.Delays, max(0, state.Until.Sub(w.now)))
+	}
+	move.Organizations, move.Hosts, move.Ports = lock.Organizations, lock.Hosts, lock.Ports
+	var err error
+	if move.FlowIds, err = q.LockTargets(ctx, lock); err != nil || len(move.FlowIds) == 0 {
+		return err
+	}
+	return q.MoveTargets(ctx, move)
+}
+
+func (w *settlement) endpointParams() dbsql.CountEndpointsParams {
+	p := dbsql.CountEndpointsParams{
+		FailingFailures: delivery.FailingFailures, FailingAfter: delivery.FailingAfter,
+		DisabledFailures: delivery.DisabledFailures, DisabledAfter: delivery.DisabledAfter,
+	}
+	for id, h := range w.endpoints {
+		p.Ids, p.Delivered = append(p.Ids, uuidOf(id)), append(p.Delivered, h.delivered)
+		p.Failed, p.Gone = append(p.Failed, h.failed), append(p.Gone, h.gone)
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
@@ -35,7 +37,7 @@ func draft(organization string) *delivery.Draft {
 }
 
 func leaseOf(replica int64, reserve bool) delivery.Lease {
-	return delivery.Lease{Replica: replica, Duration: time.Minute, Reserve: func(delivery.Flow) bool { return reserve }}
+	return delivery.Lease{Replica: replica, Duration: time.Minute, Reserve: func(delivery.Flow, int) bool { return reserve }}
 }
 
 func enqueue(t *testing.T, s *postgres.Store, lease delivery.Lease, drafts ...*delivery.Draft) []delivery.Stored {
@@ -47,16 +49,25 @@ func enqueue(t *testing.T, s *postgres.Store, lease delivery.Lease, drafts ...*d
 	return stored
 }
 
+// rooms grants the same room to each flow, and one row to those that are tried.
+func rooms(room int) func(context.Context, []dispatch.Picked) []dispatch.Grant {
+	return func(_ context.Context, picked []dispatch.Picked) []dispatch.Grant {
+		grants := make([]dispatch.Grant, len(picked))
+		for i, p := range picked {
+			grants[i].Rows = room
+			if p.Held || p.Breaker.Phase == breaker.Open {
+				grants[i].Rows = 1
+			}
+		}
+		return grants
+	}
+}
+
 func claim(t *testing.T, s *postgres.Store, replica int64, room int) dispatch.Claimed {
 	t.Helper()
 	claimed, err := s.Claim(t.Context(), dispatch.Claim{
-		Replica: replica, Lease: time.Minute, Flows: 10, FullFlows: []int64{}, FullOrganizations: []string{},
-		Grant: func(_ delivery.Flow, probe bool, _ int) int {
-			if probe {
-				return 1
-			}
-			return room
-		},
+		Replica: replica, Lease: time.Minute, Flows: 10, Bytes: 1 << 20,
+		FullFlows: []int64{}, FullOrganizations: []string{}, Grant: rooms(room),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -153,12 +164,12 @@ func TestNoRoomCostsNoTurn(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for range flows { // each time there is room for one row
-		room := 1
 		claimed, err := s.Claim(t.Context(), dispatch.Claim{
-			Replica: 1, Lease: time.Minute, Flows: flows, FullFlows: []int64{}, FullOrganizations: []string{},
-			Grant: func(delivery.Flow, bool, int) int {
-				room--
-				return max(room+1, 0)
+			Replica: 1, Lease: time.Minute, Flows: flows, Bytes: 1 << 20, FullFlows: []int64{}, FullOrganizations: []string{},
+			Grant: func(_ context.Context, picked []dispatch.Picked) []dispatch.Grant {
+				grants := make([]dispatch.Grant, len(picked))
+				grants[0].Rows = 1
+				return grants
 			},
 		})
 		if err != nil || len(claimed.Jobs) != 1 {
@@ -268,7 +279,7 @@ func TestParkedFlow(t *testing.T) {
 	}
 	fresh := enqueue(t, s, leaseOf(1, false), draft("acme"))
 	record, err := s.Get(t.Context(), "acme", "", fresh[0].ID, false)
-	if err != nil || !fresh[0].Flow.Parked || record.LastError != "why" || record.Attempts != 0 || time.Until(record.NextAttempt) < 59*time.Minute {
+	if err != nil || !fresh[0].Flow.Metered || record.LastError != "why" || record.Attempts != 0 || time.Until(record.NextAttempt) < 59*time.Minute {
 		t.Errorf("stored %+v, record %+v, %v", fresh[0], record, err)
 	}
 	exec(t, pool, "UPDATE flow SET ready_at = now(), parked_until = now()")
@@ -434,14 +445,14 @@ func TestPartitions(t *testing.T) {
 	if made, err := s.EnsurePartitions(t.Context(), 5); made != 0 || err != nil {
 		t.Errorf("the migration left %d to make, %v", made, err)
 	}
-	if made, err := s.EnsurePartitions(t.Context(), 7); made != 6 || err != nil {
+	if made, err := s.EnsurePartitions(t.Context(), 7); made != 10 || err != nil {
 		t.Errorf("made %d for two more days, %v", made, err)
 	}
 	part := time.Now().UTC().AddDate(0, 0, 5).Format("20060102")
 	indexes := count(t, pool, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		JOIN pg_index x ON x.indexrelid = c.oid JOIN pg_class t ON t.oid = x.indrelid WHERE t.relname = $1`, "deliveries_"+part)
-	if indexes != 2 {
-		t.Errorf("%d indexes of the new partition belong to its parent's, want 2", indexes)
+	if indexes != 4 {
+		t.Errorf("%d indexes of the new partition belong to its parent's, want 4", indexes)
 	}
 	if n := count(t, pool, "SELECT count(*) FROM pg_partitioned_table WHERE partdefid <> 0"); n != 0 {
 		t.Error("there is a default partition")

@@ -2,7 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 	"switchyard.dev/services/webhook-egress/internal/upkeep"
@@ -31,6 +35,7 @@ func (s *Store) ExpireDue(ctx context.Context, limit int) (int, error) {
 		p := dbsql.ExpireDeliveriesParams{Oldest: rows[0].CreatedAt, Newest: rows[0].CreatedAt}
 		for _, r := range rows {
 			p.Ids, p.CreatedAts = append(p.Ids, r.DeliveryID), append(p.CreatedAts, r.CreatedAt)
+			p.LeaseSeqs = append(p.LeaseSeqs, r.LeaseSeq)
 			if r.CreatedAt.Before(p.Oldest) {
 				p.Oldest = r.CreatedAt
 			}
@@ -38,15 +43,68 @@ func (s *Store) ExpireDue(ctx context.Context, limit int) (int, error) {
 				p.Newest = r.CreatedAt
 			}
 		}
-		if err := q.ExpireDeliveries(ctx, p); err != nil {
-			return fmt.Errorf("expire deliveries: %w", err)
-		}
-		return nil
+		return expire(ctx, q, p)
 	})
 	if err != nil {
 		return 0, err
 	}
 	return n, nil
+}
+
+func expire(ctx context.Context, q *dbsql.Queries, p dbsql.ExpireDeliveriesParams) error {
+	ended, err := q.ExpireDeliveries(ctx, p)
+	if err != nil {
+		return fmt.Errorf("expire deliveries: %w", err)
+	}
+	var dead dbsql.AddDeadLettersParams
+	for _, d := range ended {
+		dead.Organizations, dead.Ids = append(dead.Organizations, d.OrganizationID), append(dead.Ids, d.ID)
+		dead.CreatedAts = append(dead.CreatedAts, d.CreatedAt)
+	}
+	if err := q.AddDeadLetters(ctx, dead); err != nil {
+		return fmt.Errorf("add dead letters: %w", err)
+	}
+	return nil
+}
+
+// dropLockTimeout bounds how long everybody waits behind a drop that waits.
+const dropLockTimeout = "100ms"
+
+// lockNotAvailable is the code of a lock that was not got within lock_timeout.
+const lockNotAvailable = "55P03"
+
+// DropOldestDay implements upkeep.Store.
+func (s *Store) DropOldestDay(ctx context.Context, retention time.Duration) (time.Time, error) {
+	var day time.Time
+	err := s.inTx(ctx, "drop day", func(q *dbsql.Queries) error {
+		if err := q.SetLockTimeout(ctx, dropLockTimeout); err != nil {
+			return fmt.Errorf("set lock timeout: %w", err)
+		}
+		dropped, err := q.DropOldestDay(ctx, retention)
+		if err == nil && !dropped.Time.Equal(epoch) {
+			day = dropped.Time
+		}
+		return err
+	})
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == lockNotAvailable {
+		return time.Time{}, upkeep.ErrBusy
+	}
+	return day, err
+}
+
+// RemoveIdleFlows implements upkeep.Store.
+func (s *Store) RemoveIdleFlows(ctx context.Context, idle time.Duration, limit int) (int, error) {
+	var found int
+	err := s.inTx(ctx, "remove flows", func(q *dbsql.Queries) error {
+		flows, err := q.ListIdleFlows(ctx, dbsql.ListIdleFlowsParams{Idle: idle, Page: int32(limit)})
+		if err != nil || len(flows) == 0 {
+			return err
+		}
+		removed, err := q.RemoveFlows(ctx, flows)
+		found = int(removed)
+		return err
+	})
+	return found, err
 }
 
 // PurgeKeys implements upkeep.Store.

@@ -1,11 +1,12 @@
 // Package upkeep does what the store needs from time to time: partitions for
-// the days to come, the end of deliveries whose deadline has passed, and the
-// removal of idempotency keys that have run out. Every replica does it; the
-// steps don't mind company.
+// the days to come and no longer for those past, the end of deliveries whose
+// deadline has passed, the removal of idempotency keys that have run out and of
+// flows that have long been idle. Every replica does it; the steps don't mind company.
 package upkeep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -19,6 +20,10 @@ const (
 	page = 1000
 	// stepTimeout bounds one step.
 	stepTimeout = 10 * time.Second
+	// idleFlow is how long a flow is kept that nothing comes through.
+	idleFlow = 7 * 24 * time.Hour
+	// busyTries is how often a step is tried again at once that gave way to traffic.
+	busyTries, busyPause = 20, 200 * time.Millisecond
 )
 
 // Store does the steps.
@@ -29,18 +34,30 @@ type Store interface {
 	ExpireDue(ctx context.Context, limit int) (expired int, err error)
 	// PurgeKeys removes at most limit keys that have run out.
 	PurgeKeys(ctx context.Context, limit int) (purged int, err error)
+	// RemoveIdleFlows removes at most limit flows that nothing came through for so long.
+	RemoveIdleFlows(ctx context.Context, idle time.Duration, limit int) (removed int, err error)
+	// DropOldestDay drops the oldest day before the retention on which nothing is
+	// queued any more, and gives it; the zero time when there is none. It is
+	// ErrBusy when others would have had to wait for it.
+	DropOldestDay(ctx context.Context, retention time.Duration) (day time.Time, err error)
 }
+
+// ErrBusy says that a step gave way to traffic and may be tried again.
+var ErrBusy = errors.New("upkeep: the tables are busy")
 
 // Keeper runs the steps, each at its own pace.
 type Keeper struct {
-	store   Store
-	log     *slog.Logger
-	expired func(ctx context.Context, n int)
+	store Store
+	log   *slog.Logger
+	// retention is how long deliveries are kept; zero for ever.
+	retention time.Duration
+	expired   func(ctx context.Context, n int)
 }
 
-// New returns a Keeper; expired is told of deliveries that were ended.
-func New(store Store, log *slog.Logger, expired func(ctx context.Context, n int)) *Keeper {
-	return &Keeper{store: store, log: log, expired: expired}
+// New returns a Keeper that keeps deliveries for a retention, zero for ever;
+// expired is told of deliveries that were ended.
+func New(store Store, log *slog.Logger, retention time.Duration, expired func(ctx context.Context, n int)) *Keeper {
+	return &Keeper{store: store, log: log, retention: retention, expired: expired}
 }
 
 // Prepare makes the partitions that a start needs.
@@ -75,11 +92,53 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-minute.C:
 			name, do = "purge keys", k.purge
 		case <-hour.C:
-			name, do = "make partitions", k.Prepare
+			name, do = "turn days", k.days
 		}
 		if err := bounded(ctx, do); err != nil && ctx.Err() == nil {
 			k.log.ErrorContext(ctx, "upkeep failed", slog.String("step", name), slog.String("error", err.Error()))
 		}
+	}
+}
+
+// days makes the days to come, drops those past, and removes idle flows. A
+// failure of one keeps none of the others.
+func (k *Keeper) days(ctx context.Context) error {
+	return errors.Join(k.Prepare(ctx), k.drop(ctx), pages(ctx, func(ctx context.Context, limit int) (int, error) {
+		return k.store.RemoveIdleFlows(ctx, idleFlow, limit)
+	}))
+}
+
+// drop drops every day past the retention on which nothing is queued.
+func (k *Keeper) drop(ctx context.Context) error {
+	if k.retention <= 0 {
+		return nil
+	}
+	for tries := 0; ; {
+		day, err := k.store.DropOldestDay(ctx, k.retention)
+		switch {
+		case errors.Is(err, ErrBusy) && tries < busyTries:
+			tries++
+			if err := pause(ctx, busyPause); err != nil {
+				return err
+			}
+		case err != nil:
+			return fmt.Errorf("drop a day: %w", err)
+		case day.IsZero():
+			return nil
+		default:
+			k.log.InfoContext(ctx, "dropped a day", slog.String("day", day.Format(time.DateOnly)))
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -17,7 +17,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type store struct {
 	partitions, expiries, purges int
+	flows                        int
 	due                          []int // what successive expiries find
+	days                         []time.Time
+	busy                         int // how often a drop gives way first
+	retention                    time.Duration
 	err                          error
 }
 
@@ -41,9 +45,30 @@ func (s *store) PurgeKeys(context.Context, int) (int, error) {
 	return 0, s.err
 }
 
+func (s *store) RemoveIdleFlows(context.Context, time.Duration, int) (int, error) {
+	s.flows++
+	return 0, s.err
+}
+
+func (s *store) DropOldestDay(_ context.Context, retention time.Duration) (time.Time, error) {
+	s.retention = retention
+	switch {
+	case s.err != nil:
+		return time.Time{}, s.err
+	case s.busy > 0:
+		s.busy--
+		return time.Time{}, upkeep.ErrBusy
+	case len(s.days) == 0:
+		return time.Time{}, nil
+	}
+	day := s.days[0]
+	s.days = s.days[1:]
+	return day, nil
+}
+
 func run(t *testing.T, s *store, length time.Duration) (expired int) {
 	t.Helper()
-	k := upkeep.New(s, testkit.Logger(t), func(_ context.Context, n int) { expired += n })
+	k := upkeep.New(s, testkit.Logger(t), 24*time.Hour, func(_ context.Context, n int) { expired += n })
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	if err := k.Run(ctx); err != nil {
@@ -59,7 +84,7 @@ func TestPace(t *testing.T) {
 			t.Errorf("expired %d", got)
 		}
 		// Three of the pages were read in one turn.
-		if s.partitions != 1 || s.purges < 59 || s.expiries < 3590 {
+		if s.partitions != 1 || s.flows != 1 || s.purges < 59 || s.expiries < 3590 {
 			t.Errorf("in an hour: %+v", s)
 		}
 	})
@@ -72,9 +97,39 @@ func TestGoesOnAfterFailures(t *testing.T) {
 		if s.expiries != 10 {
 			t.Errorf("tried %d times in 10 s", s.expiries)
 		}
-		k := upkeep.New(s, testkit.Logger(t), nil)
+		k := upkeep.New(s, testkit.Logger(t), 0, nil)
 		if err := k.Prepare(t.Context()); !errors.Is(err, s.err) {
 			t.Errorf("a start went on without partitions: %v", err)
+		}
+	})
+}
+
+func TestDropsEveryDay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{days: make([]time.Time, 3), busy: 5}
+		for i := range s.days {
+			s.days[i] = time.Now()
+		}
+		run(t, s, time.Hour+5*time.Second)
+		if len(s.days) != 0 || s.retention != 24*time.Hour {
+			t.Errorf("%d days left, retention %s", len(s.days), s.retention)
+		}
+		s = &store{busy: 1000}
+		run(t, s, time.Hour+10*time.Second)
+		if tried := 1000 - s.busy; tried > 50 || s.flows != 1 {
+			t.Errorf("tried %d times against traffic, removed flows %d times", tried, s.flows)
+		}
+	})
+}
+
+func TestKeepsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{days: []time.Time{time.Now()}}
+		k := upkeep.New(s, testkit.Logger(t), 0, func(context.Context, int) {})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		if err := k.Run(ctx); err != nil || len(s.days) != 1 {
+			t.Errorf("%d days left, %v", len(s.days), err)
 		}
 	})
 }

@@ -41,7 +41,7 @@ type EmbeddingsRequest struct {
 	// Provider asked for, canonical name or alias. Absent: chosen by goal and policy.
 	Provider string `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
 	// False: nobody else is tried. Absent: true; another vector space is then
-	// never used unseen, usage.substituted tells.
+	// never used unseen, usage.substituted and usage.model_used tell.
 	AllowSubstitution *bool `protobuf:"varint,8,opt,name=allow_substitution,json=allowSubstitution,proto3,oneof" json:"allow_substitution,omitempty"`
 	// Classification that the tenant's routing policy goes by.
 	DataClassification string `protobuf:"bytes,9,opt,name=data_classification,json=dataClassification,proto3" json:"data_classification,omitempty"`
@@ -169,7 +169,8 @@ func (x *EmbeddingsRequest) GetRunId() string {
 	return ""
 }
 
-// EmbeddingsResponse holds the vectors.
+// EmbeddingsResponse holds the vectors. On the JSON face it is also what OpenAI's
+// clients read: it has `object` and `usage.total_tokens` besides.
 type EmbeddingsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One vector per input, in the request's order.

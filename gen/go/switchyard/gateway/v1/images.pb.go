@@ -29,7 +29,8 @@ type ImagesRequest struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Image model. Absent: the provider's default one.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Description of the image, as a conversation.
+	// Description of the image, as a conversation of system and user turns that
+	// hold text; their texts are put together in order.
 	Messages []*ChatMessage `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
 	// Description of the image.
 	Prompt string `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"`
@@ -39,7 +40,8 @@ type ImagesRequest struct {
 	Size string `protobuf:"bytes,6,opt,name=size,proto3" json:"size,omitempty"`
 	// `auto`, `low`, `medium`, `high`, `standard` or `hd`. Absent: the provider's default.
 	Quality string `protobuf:"bytes,7,opt,name=quality,proto3" json:"quality,omitempty"`
-	// `url` or `b64_json`. Absent: what the provider gives.
+	// `url` or `b64_json`. Absent: what the provider gives. One that gives the
+	// other form is brought into this one, unless it says before that it can't.
 	ResponseFormat string `protobuf:"bytes,8,opt,name=response_format,json=responseFormat,proto3" json:"response_format,omitempty"`
 	// `png`, `jpeg` or `webp`. Absent: the provider's default.
 	OutputFormat string `protobuf:"bytes,9,opt,name=output_format,json=outputFormat,proto3" json:"output_format,omitempty"`
@@ -279,7 +281,8 @@ func (x *ImagesResponse) GetRequestId() string {
 // GeneratedImage is one image: url or b64_json.
 type GeneratedImage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the provider keeps it, for a time that the provider sets; absent with b64_json.
+	// Where the provider keeps it, for a time that the provider sets; a data: URI
+	// (RFC 2397) of one that keeps none. Absent with b64_json.
 	Url *string `protobuf:"bytes,1,opt,name=url,proto3,oneof" json:"url,omitempty"`
 	// The image in base64; absent with url.
 	B64Json *string `protobuf:"bytes,2,opt,name=b64_json,json=b64Json,proto3,oneof" json:"b64_json,omitempty"`

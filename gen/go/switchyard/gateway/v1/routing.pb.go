@@ -75,7 +75,13 @@ type ReloadPolicyResponse struct {
 	// When it came into force.
 	LoadedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
 	// What is allowed but probably not meant.
-	Warnings      []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Providers in force, in order of preference.
+	Providers []string `protobuf:"bytes,6,rep,name=providers,proto3" json:"providers,omitempty"`
+	// How many models they list.
+	Models int32 `protobuf:"varint,7,opt,name=models,proto3" json:"models,omitempty"`
+	// What is other than before, for people.
+	Changes       []string `protobuf:"bytes,8,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,6 +147,27 @@ func (x *ReloadPolicyResponse) GetLoadedAt() *timestamppb.Timestamp {
 func (x *ReloadPolicyResponse) GetWarnings() []string {
 	if x != nil {
 		return x.Warnings
+	}
+	return nil
+}
+
+func (x *ReloadPolicyResponse) GetProviders() []string {
+	if x != nil {
+		return x.Providers
+	}
+	return nil
+}
+
+func (x *ReloadPolicyResponse) GetModels() int32 {
+	if x != nil {
+		return x.Models
+	}
+	return 0
+}
+
+func (x *ReloadPolicyResponse) GetChanges() []string {
+	if x != nil {
+		return x.Changes
 	}
 	return nil
 }
@@ -1055,13 +1082,16 @@ var File_switchyard_gateway_v1_routing_proto protoreflect.FileDescriptor
 const file_switchyard_gateway_v1_routing_proto_rawDesc = "" +
 	"\n" +
 	"#switchyard/gateway/v1/routing.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a%switchyard/gateway/v1/providers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x15\n" +
-	"\x13ReloadPolicyRequest\"\xe4\x01\n" +
+	"\x13ReloadPolicyRequest\"\xb4\x02\n" +
 	"\x14ReloadPolicyResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12%\n" +
 	"\x0epolicy_version\x18\x02 \x01(\tR\rpolicyVersion\x126\n" +
 	"\x17previous_policy_version\x18\x03 \x01(\tR\x15previousPolicyVersion\x127\n" +
 	"\tloaded_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bloadedAt\x12\x1a\n" +
-	"\bwarnings\x18\x05 \x03(\tR\bwarnings\"\x19\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarnings\x12\x1c\n" +
+	"\tproviders\x18\x06 \x03(\tR\tproviders\x12\x16\n" +
+	"\x06models\x18\a \x01(\x05R\x06models\x12\x18\n" +
+	"\achanges\x18\b \x03(\tR\achanges\"\x19\n" +
 	"\x17GetRoutingConfigRequest\"\xb2\x04\n" +
 	"\rRoutingConfig\x12%\n" +
 	"\x0epolicy_version\x18\x01 \x01(\tR\rpolicyVersion\x12D\n" +

@@ -194,6 +194,8 @@ func (m *ReloadPolicyResponse) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for Models
+
 	if len(errors) > 0 {
 		return ReloadPolicyResponseMultiError(errors)
 	}

@@ -346,7 +346,7 @@ type UsageRecord struct {
 	InputTokens int32 `protobuf:"varint,11,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Input tokens read from the provider's prompt cache.
 	CacheReadTokens int32 `protobuf:"varint,12,opt,name=cache_read_tokens,json=cacheReadTokens,proto3" json:"cache_read_tokens,omitempty"`
-	// Input tokens written to the provider's prompt cache.
+	// Input tokens written to the provider's prompt cache for minutes.
 	CacheWriteTokens int32 `protobuf:"varint,13,opt,name=cache_write_tokens,json=cacheWriteTokens,proto3" json:"cache_write_tokens,omitempty"`
 	// Output tokens without reasoning.
 	OutputTokens int32 `protobuf:"varint,14,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
@@ -360,7 +360,7 @@ type UsageRecord struct {
 	CostPicoUsd string `protobuf:"bytes,18,opt,name=cost_pico_usd,json=costPicoUsd,proto3" json:"cost_pico_usd,omitempty"`
 	// Version of the price row that it was computed with; empty when nothing was priced.
 	PriceVersion string `protobuf:"bytes,19,opt,name=price_version,json=priceVersion,proto3" json:"price_version,omitempty"`
-	// True when the tokens were counted here and not reported by the provider.
+	// As in Usage: true unless the tokens are the provider's final report and the model has a price.
 	Estimated bool `protobuf:"varint,20,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	// True when another provider served than was asked for.
 	Substituted bool `protobuf:"varint,21,opt,name=substituted,proto3" json:"substituted,omitempty"`
@@ -372,9 +372,24 @@ type UsageRecord struct {
 	// When the request began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// When the record was committed.
-	RecordedAt    *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=recorded_at,json=recordedAt,proto3" json:"recorded_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RecordedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=recorded_at,json=recordedAt,proto3" json:"recorded_at,omitempty"`
+	// Id of the record: no two have the same, and a record never changes.
+	Id string `protobuf:"bytes,26,opt,name=id,proto3" json:"id,omitempty"`
+	// Where the token counts come from: `reported` (the provider's final report),
+	// `partial` (its report up to where the answer was cut off) or `estimated`.
+	UsageState string `protobuf:"bytes,27,opt,name=usage_state,json=usageState,proto3" json:"usage_state,omitempty"`
+	// Input tokens written to the provider's prompt cache for an hour.
+	CacheWriteLongTokens int32 `protobuf:"varint,28,opt,name=cache_write_long_tokens,json=cacheWriteLongTokens,proto3" json:"cache_write_long_tokens,omitempty"`
+	// Input tokens of images, where the provider tells them from text.
+	ImageInputTokens int32 `protobuf:"varint,29,opt,name=image_input_tokens,json=imageInputTokens,proto3" json:"image_input_tokens,omitempty"`
+	// Input tokens of audio, where the provider tells them from text.
+	AudioInputTokens int32 `protobuf:"varint,30,opt,name=audio_input_tokens,json=audioInputTokens,proto3" json:"audio_input_tokens,omitempty"`
+	// Output tokens of images.
+	ImageOutputTokens int32 `protobuf:"varint,31,opt,name=image_output_tokens,json=imageOutputTokens,proto3" json:"image_output_tokens,omitempty"`
+	// Output tokens of audio.
+	AudioOutputTokens int32 `protobuf:"varint,32,opt,name=audio_output_tokens,json=audioOutputTokens,proto3" json:"audio_output_tokens,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *UsageRecord) Reset() {
@@ -582,6 +597,55 @@ func (x *UsageRecord) GetRecordedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *UsageRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *UsageRecord) GetUsageState() string {
+	if x != nil {
+		return x.UsageState
+	}
+	return ""
+}
+
+func (x *UsageRecord) GetCacheWriteLongTokens() int32 {
+	if x != nil {
+		return x.CacheWriteLongTokens
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetImageInputTokens() int32 {
+	if x != nil {
+		return x.ImageInputTokens
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetAudioInputTokens() int32 {
+	if x != nil {
+		return x.AudioInputTokens
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetImageOutputTokens() int32 {
+	if x != nil {
+		return x.ImageOutputTokens
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetAudioOutputTokens() int32 {
+	if x != nil {
+		return x.AudioOutputTokens
+	}
+	return 0
+}
+
 var File_switchyard_gateway_v1_usage_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
@@ -616,7 +680,7 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x11ListUsageResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.UsageRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xbc\a\n" +
+	"nextCursor\"\xe0\t\n" +
 	"\vUsageRecord\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -649,7 +713,15 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
 	"\vrecorded_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"recordedAt2\x85\x01\n" +
+	"recordedAt\x12\x0e\n" +
+	"\x02id\x18\x1a \x01(\tR\x02id\x12\x1f\n" +
+	"\vusage_state\x18\x1b \x01(\tR\n" +
+	"usageState\x125\n" +
+	"\x17cache_write_long_tokens\x18\x1c \x01(\x05R\x14cacheWriteLongTokens\x12,\n" +
+	"\x12image_input_tokens\x18\x1d \x01(\x05R\x10imageInputTokens\x12,\n" +
+	"\x12audio_input_tokens\x18\x1e \x01(\x05R\x10audioInputTokens\x12.\n" +
+	"\x13image_output_tokens\x18\x1f \x01(\x05R\x11imageOutputTokens\x12.\n" +
+	"\x13audio_output_tokens\x18  \x01(\x05R\x11audioOutputTokens2\x85\x01\n" +
 	"\fUsageService\x12u\n" +
 	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usageB\xd4\x01\n" +
 	"\x19com.switchyard.gateway.v1B\n" +

@@ -699,6 +699,20 @@ func (m *UsageRecord) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for Id
+
+	// no validation rules for UsageState
+
+	// no validation rules for CacheWriteLongTokens
+
+	// no validation rules for ImageInputTokens
+
+	// no validation rules for AudioInputTokens
+
+	// no validation rules for ImageOutputTokens
+
+	// no validation rules for AudioOutputTokens
+
 	if len(errors) > 0 {
 		return UsageRecordMultiError(errors)
 	}

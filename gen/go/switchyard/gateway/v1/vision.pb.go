@@ -179,13 +179,14 @@ func (x *VisionRequest) GetRunId() string {
 // ImageRef is an image: exactly one of url and base64, otherwise 400.
 type ImageRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Publicly fetchable URL. One in a private, loopback, link-local or metadata
+	// Publicly fetchable https URL. One in a private, loopback, link-local or metadata
 	// range is refused with 400 `target_not_allowed`.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// The image in base64, at most 20 MiB decoded. Never logged.
+	// The image in base64 (RFC 4648, section 4, padded, no line breaks), at most 20 MiB decoded. Never logged.
 	Base64 string `protobuf:"bytes,2,opt,name=base64,proto3" json:"base64,omitempty"`
-	// Type of base64: `image/jpeg` (default), `image/png`, `image/gif` or
-	// `image/webp`. The bytes must be of that type.
+	// Type of base64: `image/jpeg`, `image/png`, `image/gif` or `image/webp`. The
+	// bytes must be of that type. Absent: the one that the bytes show, and
+	// `image/jpeg` where they show none. With url it is not looked at.
 	MimeType      string `protobuf:"bytes,3,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

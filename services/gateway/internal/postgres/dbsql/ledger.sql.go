@@ -10,15 +10,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const appendEntries = `-- name: AppendEntries :execrows
 INSERT INTO ledger_entry (
     id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
     requested_model, requested_goal, provider, model, credential, credential_fingerprint,
-    substituted, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
-    reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at,
-    ended_at
+    substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens,
+    cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens,
+    reasoning_tokens, image_output_tokens, audio_output_tokens, images, usage_state,
+    cost_pico_usd, price_version, outcome, started_at, ended_at
 )
 SELECT
     unnest($1::uuid[]),
@@ -36,19 +38,25 @@ SELECT
     unnest($13::text[]),
     unnest($14::text[]),
     unnest($15::boolean[]),
-    unnest($16::smallint[]),
-    unnest($17::bigint[]),
+    unnest($16::boolean[]),
+    unnest($17::smallint[]),
     unnest($18::bigint[]),
     unnest($19::bigint[]),
     unnest($20::bigint[]),
     unnest($21::bigint[]),
     unnest($22::bigint[]),
-    unnest($23::text[]),
+    unnest($23::bigint[]),
     unnest($24::bigint[]),
-    unnest($25::text[]),
-    unnest($26::text[]),
-    unnest($27::timestamptz[]),
-    unnest($28::timestamptz[])
+    unnest($25::bigint[]),
+    unnest($26::bigint[]),
+    unnest($27::bigint[]),
+    unnest($28::bigint[]),
+    unnest($29::text[]),
+    unnest($30::bigint[]),
+    unnest($31::text[]),
+    unnest($32::text[]),
+    unnest($33::timestamptz[]),
+    unnest($34::timestamptz[])
 ON CONFLICT (id) DO NOTHING
 `
 
@@ -68,12 +76,18 @@ type AppendEntriesParams struct {
 	Credential            []string
 	CredentialFingerprint []string
 	Substituted           []bool
+	CacheHit              []bool
 	Attempts              []int16
 	InputTokens           []int64
 	CacheReadTokens       []int64
 	CacheWriteTokens      []int64
+	CacheWriteLongTokens  []int64
+	ImageInputTokens      []int64
+	AudioInputTokens      []int64
 	OutputTokens          []int64
 	ReasoningTokens       []int64
+	ImageOutputTokens     []int64
+	AudioOutputTokens     []int64
 	Images                []int64
 	UsageState            []string
 	CostPicoUsd           []int64
@@ -102,12 +116,18 @@ func (q *Queries) AppendEntries(ctx context.Context, arg AppendEntriesParams) (i
 		arg.Credential,
 		arg.CredentialFingerprint,
 		arg.Substituted,
+		arg.CacheHit,
 		arg.Attempts,
 		arg.InputTokens,
 		arg.CacheReadTokens,
 		arg.CacheWriteTokens,
+		arg.CacheWriteLongTokens,
+		arg.ImageInputTokens,
+		arg.AudioInputTokens,
 		arg.OutputTokens,
 		arg.ReasoningTokens,
+		arg.ImageOutputTokens,
+		arg.AudioOutputTokens,
 		arg.Images,
 		arg.UsageState,
 		arg.CostPicoUsd,
@@ -120,4 +140,179 @@ func (q *Queries) AppendEntries(ctx context.Context, arg AppendEntriesParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const listEntries = `-- name: ListEntries :many
+SELECT
+    id,
+    seq,
+    txid::text AS txid,
+    request_id,
+    organization_id,
+    key_id,
+    service,
+    run_id,
+    operation,
+    requested_provider,
+    requested_model,
+    requested_goal,
+    provider,
+    model,
+    credential,
+    credential_fingerprint,
+    substituted,
+    cache_hit,
+    attempts,
+    input_tokens,
+    cache_read_tokens,
+    cache_write_tokens,
+    cache_write_long_tokens,
+    image_input_tokens,
+    audio_input_tokens,
+    output_tokens,
+    reasoning_tokens,
+    image_output_tokens,
+    audio_output_tokens,
+    images,
+    usage_state,
+    cost_pico_usd,
+    price_version,
+    outcome,
+    started_at,
+    ended_at,
+    recorded_at
+FROM ledger_entry
+WHERE (txid, seq) > (cast($1::text AS xid8), $2::bigint)
+    AND txid < pg_snapshot_xmin(pg_current_snapshot())
+    AND ($3::text = '' OR organization_id = $3)
+    AND ($4::text = '' OR run_id = $4)
+    AND ($5::text = '' OR provider = $5)
+    AND ($6::text = '' OR model = $6)
+    AND ($7::timestamptz IS NULL OR recorded_at >= $7)
+    AND ($8::timestamptz IS NULL OR recorded_at < $8)
+ORDER BY txid, seq
+LIMIT $9::int
+`
+
+type ListEntriesParams struct {
+	AfterTxid      string
+	AfterSeq       int64
+	OrganizationID string
+	RunID          string
+	Provider       string
+	Model          string
+	Since          pgtype.Timestamptz
+	Until          pgtype.Timestamptz
+	PageSize       int32
+}
+
+type ListEntriesRow struct {
+	ID                    uuid.UUID
+	Seq                   pgtype.Int8
+	Txid                  string
+	RequestID             string
+	OrganizationID        string
+	KeyID                 string
+	Service               string
+	RunID                 string
+	Operation             string
+	RequestedProvider     string
+	RequestedModel        string
+	RequestedGoal         string
+	Provider              string
+	Model                 string
+	Credential            string
+	CredentialFingerprint string
+	Substituted           bool
+	CacheHit              bool
+	Attempts              int16
+	InputTokens           int64
+	CacheReadTokens       int64
+	CacheWriteTokens      int64
+	CacheWriteLongTokens  int64
+	ImageInputTokens      int64
+	AudioInputTokens      int64
+	OutputTokens          int64
+	ReasoningTokens       int64
+	ImageOutputTokens     int64
+	AudioOutputTokens     int64
+	Images                int64
+	UsageState            string
+	CostPicoUsd           int64
+	PriceVersion          string
+	Outcome               string
+	StartedAt             time.Time
+	EndedAt               time.Time
+	RecordedAt            time.Time
+}
+
+// The feed in the order of commits. Every transaction below the oldest one in
+// progress has ended, so that no row can appear before what was read; an empty
+// filter takes all.
+func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]ListEntriesRow, error) {
+	rows, err := q.db.Query(ctx, listEntries,
+		arg.AfterTxid,
+		arg.AfterSeq,
+		arg.OrganizationID,
+		arg.RunID,
+		arg.Provider,
+		arg.Model,
+		arg.Since,
+		arg.Until,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListEntriesRow
+	for rows.Next() {
+		var i ListEntriesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Seq,
+			&i.Txid,
+			&i.RequestID,
+			&i.OrganizationID,
+			&i.KeyID,
+			&i.Service,
+			&i.RunID,
+			&i.Operation,
+			&i.RequestedProvider,
+			&i.RequestedModel,
+			&i.RequestedGoal,
+			&i.Provider,
+			&i.Model,
+			&i.Credential,
+			&i.CredentialFingerprint,
+			&i.Substituted,
+			&i.CacheHit,
+			&i.Attempts,
+			&i.InputTokens,
+			&i.CacheReadTokens,
+			&i.CacheWriteTokens,
+			&i.CacheWriteLongTokens,
+			&i.ImageInputTokens,
+			&i.AudioInputTokens,
+			&i.OutputTokens,
+			&i.ReasoningTokens,
+			&i.ImageOutputTokens,
+			&i.AudioOutputTokens,
+			&i.Images,
+			&i.UsageState,
+			&i.CostPicoUsd,
+			&i.PriceVersion,
+			&i.Outcome,
+			&i.StartedAt,
+			&i.EndedAt,
+			&i.RecordedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

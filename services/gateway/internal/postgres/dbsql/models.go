@@ -11,6 +11,32 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type AuditEntry struct {
+	ID             int64
+	OccurredAt     time.Time
+	Actor          string
+	ActorRole      string
+	Action         string
+	OrganizationID string
+	SubjectType    string
+	Subject        string
+	RequestID      string
+	Reason         string
+	Details        []byte
+}
+
+type CacheEpoch struct {
+	OrganizationID string
+	Epoch          int64
+	PurgedAt       time.Time
+}
+
+type ControlTopic struct {
+	Topic     string
+	Version   int64
+	ChangedAt time.Time
+}
+
 type LedgerEntry struct {
 	ID                    uuid.UUID
 	Seq                   pgtype.Int8
@@ -44,4 +70,9 @@ type LedgerEntry struct {
 	StartedAt             time.Time
 	EndedAt               time.Time
 	RecordedAt            time.Time
+	CacheWriteLongTokens  int64
+	ImageInputTokens      int64
+	AudioInputTokens      int64
+	ImageOutputTokens     int64
+	AudioOutputTokens     int64
 }

@@ -4,9 +4,10 @@
 INSERT INTO ledger_entry (
     id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
     requested_model, requested_goal, provider, model, credential, credential_fingerprint,
-    substituted, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
-    reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at,
-    ended_at
+    substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens,
+    cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens,
+    reasoning_tokens, image_output_tokens, audio_output_tokens, images, usage_state,
+    cost_pico_usd, price_version, outcome, started_at, ended_at
 )
 SELECT
     unnest(@id::uuid[]),
@@ -24,12 +25,18 @@ SELECT
     unnest(@credential::text[]),
     unnest(@credential_fingerprint::text[]),
     unnest(@substituted::boolean[]),
+    unnest(@cache_hit::boolean[]),
     unnest(@attempts::smallint[]),
     unnest(@input_tokens::bigint[]),
     unnest(@cache_read_tokens::bigint[]),
     unnest(@cache_write_tokens::bigint[]),
+    unnest(@cache_write_long_tokens::bigint[]),
+    unnest(@image_input_tokens::bigint[]),
+    unnest(@audio_input_tokens::bigint[]),
     unnest(@output_tokens::bigint[]),
     unnest(@reasoning_tokens::bigint[]),
+    unnest(@image_output_tokens::bigint[]),
+    unnest(@audio_output_tokens::bigint[]),
     unnest(@images::bigint[]),
     unnest(@usage_state::text[]),
     unnest(@cost_pico_usd::bigint[]),
@@ -38,3 +45,57 @@ SELECT
     unnest(@started_at::timestamptz[]),
     unnest(@ended_at::timestamptz[])
 ON CONFLICT (id) DO NOTHING;
+
+-- name: ListEntries :many
+-- The feed in the order of commits. Every transaction below the oldest one in
+-- progress has ended, so that no row can appear before what was read; an empty
+-- filter takes all.
+SELECT
+    id,
+    seq,
+    txid::text AS txid,
+    request_id,
+    organization_id,
+    key_id,
+    service,
+    run_id,
+    operation,
+    requested_provider,
+    requested_model,
+    requested_goal,
+    provider,
+    model,
+    credential,
+    credential_fingerprint,
+    substituted,
+    cache_hit,
+    attempts,
+    input_tokens,
+    cache_read_tokens,
+    cache_write_tokens,
+    cache_write_long_tokens,
+    image_input_tokens,
+    audio_input_tokens,
+    output_tokens,
+    reasoning_tokens,
+    image_output_tokens,
+    audio_output_tokens,
+    images,
+    usage_state,
+    cost_pico_usd,
+    price_version,
+    outcome,
+    started_at,
+    ended_at,
+    recorded_at
+FROM ledger_entry
+WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
+    AND txid < pg_snapshot_xmin(pg_current_snapshot())
+    AND (@organization_id::text = '' OR organization_id = @organization_id)
+    AND (@run_id::text = '' OR run_id = @run_id)
+    AND (@provider::text = '' OR provider = @provider)
+    AND (@model::text = '' OR model = @model)
+    AND (sqlc.narg('since')::timestamptz IS NULL OR recorded_at >= sqlc.narg('since'))
+    AND (sqlc.narg('until')::timestamptz IS NULL OR recorded_at < sqlc.narg('until'))
+ORDER BY txid, seq
+LIMIT @page_size::int;

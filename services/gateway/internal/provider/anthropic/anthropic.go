@@ -4,6 +4,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,10 +16,14 @@ import (
 	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
+// Dialect is the name of bodies that the provider relays as they are.
+const Dialect = "anthropic"
+
 const apiVersion = "2023-06-01"
 
-// defaultMaxTokens is sent when a request sets no limit: the dialect requires one.
-const defaultMaxTokens = 4096
+// defaultMaxTokens is sent when neither the request nor the configuration sets
+// a limit: the dialect requires one. Every model since Claude 3.5 takes it.
+const defaultMaxTokens = 8192
 
 // Config of one provider that speaks the dialect.
 type Config struct {
@@ -26,6 +31,9 @@ type Config struct {
 	Name string
 	// BaseURL with or without the version: "https://api.anthropic.com".
 	BaseURL string
+	// MaxTokens are the output limits of models, by the vendor's name, for
+	// requests that set none. A model that isn't there gets 8192.
+	MaxTokens map[string]int
 	// Client reaches the vendor; see wire.NewClient.
 	Client *http.Client
 }
@@ -57,40 +65,39 @@ func New(config Config) (*Provider, error) {
 // Name as the policy calls the provider.
 func (p *Provider) Name() string { return p.config.Name }
 
-func header(credential provider.Credential) http.Header {
-	h := http.Header{}
-	h.Set("Anthropic-Version", apiVersion)
-	if !credential.Key.IsZero() {
-		h.Set("X-Api-Key", credential.Key.Reveal())
-	}
-	return h
-}
-
 // Chat asks for a whole message.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
-	body, err := encode(chat, false)
+	body, err := p.body(chat, false)
 	if err != nil {
 		return nil, err
 	}
 	caller := p.caller.With(credential.Key)
-	response, err := caller.Post(ctx, p.url, header(credential), body) //nolint:bodyclose // read closes it.
+	response, err := caller.Post(ctx, p.url, header(credential, chat.Native), body) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return nil, err
 	}
-	answer, err := read(ctx, caller, response)
+	text, root, err := read(ctx, caller, response)
 	if err != nil {
 		return nil, err
 	}
-	return answer.decode()
+	answer, err := decode(root)
+	if err != nil {
+		return nil, err
+	}
+	answer.Limits = caller.Limits(response)
+	if native(chat) {
+		answer.Native = text
+	}
+	return answer, nil
 }
 
 // StreamChat asks for a streamed message.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
-	body, err := encode(chat, true)
+	body, err := p.body(chat, true)
 	if err != nil {
 		return nil, err
 	}
-	h := header(credential)
+	h := header(credential, chat.Native)
 	h.Set("Accept", "text/event-stream")
 	caller := p.caller.With(credential.Key)
 	response, err := caller.Post(ctx, p.url, h, body) //nolint:bodyclose // The stream or read closes it.
@@ -98,10 +105,39 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 		return nil, err
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return newStream(ctx, caller, response.Body), nil
+		return newStream(ctx, caller, response, native(chat)), nil
 	}
-	if _, err := read(ctx, caller, response); err != nil {
+	if _, _, err := read(ctx, caller, response); err != nil {
 		return nil, err
 	}
 	return nil, wire.Malformed("the answer is not an event stream", nil)
+}
+
+// native tells that the caller wrote the body in this dialect.
+func native(chat *provider.Chat) bool { return chat.Native != nil && chat.Native.Dialect == Dialect }
+
+// body is what to send: the caller's own, or one made of the parsed fields.
+func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
+	if native(chat) {
+		return relay(chat, stream)
+	}
+	return encode(chat, stream, cmp.Or(chat.MaxTokens, p.config.MaxTokens[chat.Model], defaultMaxTokens))
+}
+
+// header carries the version and the beta features that a body is written for,
+// and nothing else that a caller may have sent.
+func header(credential provider.Credential, body *provider.Native) http.Header {
+	h := http.Header{}
+	h.Set("Anthropic-Version", apiVersion)
+	if body != nil && body.Dialect == Dialect {
+		for name, value := range body.Headers {
+			if name = http.CanonicalHeaderKey(name); value != "" && (name == "Anthropic-Version" || name == "Anthropic-Beta") {
+				h.Set(name, value)
+			}
+		}
+	}
+	if !credential.Key.IsZero() {
+		h.Set("X-Api-Key", credential.Key.Reveal())
+	}
+	return h
 }

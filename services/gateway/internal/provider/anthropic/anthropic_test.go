@@ -2,7 +2,10 @@ package anthropic_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -21,12 +24,58 @@ func dialect() providertest.Dialect {
 			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Client: client})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
+		Native: providertest.Native{
+			Dialect: anthropic.Dialect, Unknown: nativeUnknown,
+			Body: `{"model":"claude","max_tokens":9,"messages":[{"role":"user","content":"hi"}],` + nativeUnknown + `,"stream":"perhaps"}`,
+		},
 	}
 }
 
+// nativeUnknown is a part of a caller's body that our fields don't know.
+const nativeUnknown = `"mcp_servers":[{"url":"https://a.example/?a=<b>&c"}],"thinking":{"type":"enabled", "budget_tokens":1.0e4}`
+
 func TestConformance(t *testing.T) { providertest.Run(t, dialect()) }
 
-func TestRequests(t *testing.T) { providertest.Requests(t, dialect()) }
+// The dialect has no seed: a request with one is refused (TestUnsupported).
+func TestRequests(t *testing.T) {
+	d := dialect()
+	chats := providertest.Chats()
+	chats["settings"].Seed = nil
+	single := *chats["choice_required"]
+	single.ParallelTools = new(false)
+	chats["single_tool_required"] = &single
+	alone := *chats["tools"]
+	alone.ParallelTools = new(false)
+	chats["single_tool"] = &alone
+	chats["json_loose"] = &provider.Chat{
+		Model: "model", Messages: chats["text"].Messages,
+		ResponseFormat: []byte(`{"type":"json_schema","json_schema":{"name":"n","description":"A city.","schema":{"type":"object"}}}`),
+	}
+	chats["thinking_back"] = comesBack()
+	for name, chat := range chats {
+		t.Run(name, func(t *testing.T) { d.Request(t, name, chat, false) })
+	}
+	t.Run("stream", func(t *testing.T) { d.Request(t, "stream", chats["text"], true) })
+}
+
+// comesBack is a conversation that goes on after the answer "thinking_tools",
+// with a call in it that another vendor made.
+func comesBack() *provider.Chat {
+	answer := answers()["thinking_tools"]
+	foreign := provider.ToolCall{ID: "functions.get_time:0", Name: "get_time", Arguments: " ", Extra: []byte(`{"google":{"thought_signature":"c2ln"}}`)}
+	turn := func(role provider.Role, text, call string) provider.Message {
+		return provider.Message{Role: role, ToolCallID: call, Content: []provider.Part{{Text: text}}}
+	}
+	return &provider.Chat{Model: "model", Tools: providertest.Chats()["tools"].Tools, Messages: []provider.Message{
+		turn(provider.RoleUser, "The time?", ""),
+		{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{foreign}},
+		turn(provider.RoleTool, "10:36", foreign.ID),
+		turn(provider.RoleUser, "And the weather?", ""),
+		{Role: provider.RoleAssistant, Content: []provider.Part{{Text: answer.Text}}, ToolCalls: answer.ToolCalls},
+		turn(provider.RoleTool, "sunny", "toolu_1"),
+		turn(provider.RoleTool, "10:37", "toolu_2"),
+	}}
+}
 
 // sentTo notes where a request goes and answers nothing of use.
 type sentTo string
@@ -66,28 +115,107 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// refusal asks whole and streamed for what is refused before anything is sent.
+func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
+	t.Helper()
+	var sent sentTo
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: &sent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, whole := p.Chat(t.Context(), providertest.Credential(), chat)
+	_, streamed := p.StreamChat(t.Context(), providertest.Credential(), chat)
+	var e *provider.Error
+	for _, err := range []error{whole, streamed} {
+		var ok bool
+		if e, ok = errors.AsType[*provider.Error](err); !ok || e.Class != apierr.ClassPolicy || e.Text == "" || sent != "" {
+			t.Fatalf("err = %v, sent to %q; want class policy and nothing sent", err, sent)
+		}
+	}
+	return e
+}
+
 // What the dialect can't carry is the caller's fault, and is not sent.
 func TestChatRefuses(t *testing.T) {
+	calls := func(call provider.ToolCall) *provider.Chat {
+		call.ID, call.Name = "1", "get_time"
+		return &provider.Chat{Messages: []provider.Message{{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{call}}}}
+	}
 	for name, chat := range map[string]*provider.Chat{
-		"arguments that are not JSON": {Messages: []provider.Message{{
-			Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "1", Name: "get_time", Arguments: `{"a":`}},
-		}}},
-		"a format that is not JSON": {ResponseFormat: []byte("{")},
-		"a schema that is not JSON": {Tools: []provider.Tool{{Name: "get_time", Parameters: []byte("{")}}},
+		"arguments that are not JSON":     calls(provider.ToolCall{Arguments: `{"a":`}),
+		"state that is not ours":          calls(provider.ToolCall{Extra: []byte(`{"anthropic":5}`)}),
+		"a format that is not JSON":       {ResponseFormat: []byte("{")},
+		"a format without its schema":     {ResponseFormat: []byte(`{"type":"json_schema","json_schema":{"strict":true}}`)},
+		"a schema that is not JSON":       {Tools: []provider.Tool{{Name: "get_time", Parameters: []byte("{")}}},
+		"a body of its own, not JSON":     {Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte("{")}},
+		"a body of its own, not a object": {Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte("[]")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var sent sentTo
-			p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: &sent}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, whole := p.Chat(t.Context(), providertest.Credential(), chat)
-			_, streamed := p.StreamChat(t.Context(), providertest.Credential(), chat)
-			for _, err := range []error{whole, streamed} {
-				if e, ok := errors.AsType[*provider.Error](err); !ok || e.Class != apierr.ClassPolicy || e.Text == "" || sent != "" {
-					t.Errorf("err = %v, sent to %q; want class policy and nothing sent", err, sent)
-				}
+			if e := refusal(t, chat); e.Unsupported || e.Failover() {
+				t.Errorf("%+v is for another candidate", e)
 			}
 		})
+	}
+}
+
+// A setting that the dialect lacks is never left out in silence: another
+// candidate may have it.
+func TestUnsupported(t *testing.T) {
+	for field, chat := range map[string]*provider.Chat{
+		"temperature":          {Temperature: new(1.01)},
+		"seed":                 {Seed: new(int64(0))},
+		"messages[].name":      {Messages: []provider.Message{{Role: provider.RoleUser, Name: "ann"}}},
+		"response_format.type": {ResponseFormat: []byte(`{"type":"grammar"}`)},
+	} {
+		if e := refusal(t, chat); !e.Unsupported || !e.Failover() || !strings.HasPrefix(e.Text, field+": ") {
+			t.Errorf("%s: %+v", field, e)
+		}
+	}
+}
+
+// The vendor wants a limit; the model's own is better than a guess.
+func TestMaxTokens(t *testing.T) {
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		body = string(text)
+	}))
+	defer server.Close()
+	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Client: server.Client(), MaxTokens: map[string]int{"big": 64000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, chat := range map[string]*provider.Chat{
+		`"max_tokens":64000,`: {Model: "big"}, `"max_tokens":8192,`: {Model: "other"}, `"max_tokens":7,`: {Model: "big", MaxTokens: 7},
+	} {
+		_, _ = p.Chat(t.Context(), provider.Credential{}, chat)
+		if !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s", body, want)
+		}
+	}
+}
+
+// Of a caller's headers only the two that its body is written for go out.
+func TestNativeHeaders(t *testing.T) {
+	var got http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	defer server.Close()
+	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Client: server.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(dialect string) {
+		_, _ = p.Chat(t.Context(), providertest.Credential(), &provider.Chat{Native: &provider.Native{Dialect: dialect, Body: []byte("{}"), Headers: map[string]string{
+			"anthropic-beta": "files-api-2025-04-14,a", "Anthropic-Version": "2024-01-01", "x-api-key": "stolen", "Authorization": "Bearer stolen", "cookie": "a=b",
+		}}})
+	}
+	ask(anthropic.Dialect)
+	if got.Get("Anthropic-Beta") != "files-api-2025-04-14,a" || got.Get("Anthropic-Version") != "2024-01-01" ||
+		got.Get("X-Api-Key") != providertest.Key || got.Get("Authorization") != "" || got.Get("Cookie") != "" {
+		t.Errorf("headers %v", got)
+	}
+	ask("openai")
+	if got.Get("Anthropic-Beta") != "" || got.Get("Anthropic-Version") != "2023-06-01" {
+		t.Errorf("headers of another dialect's body: %v", got)
 	}
 }

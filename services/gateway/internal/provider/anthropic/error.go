@@ -9,7 +9,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// classify reads type, details and text; a stream's error event has no status.
+// classify lets the status decide which texts are looked for, since a rate limit
+// may speak of tokens too; a stream's error event has no status. Then it reads
+// details, text and type.
 func classify(e *provider.Error, _ http.Header, body []byte) {
 	var doc struct {
 		Error struct {
@@ -23,16 +25,22 @@ func classify(e *provider.Error, _ http.Header, body []byte) {
 	_ = json.Unmarshal(body, &doc)
 	e.Code, e.Text = doc.Error.Type, doc.Error.Message
 	text := strings.ToLower(e.Text)
-	switch {
-	case overflow(text):
+	switch fault := e.Status <= http.StatusBadRequest || e.Status == http.StatusRequestEntityTooLarge; {
+	case fault && overflow(text):
 		e.Class = apierr.ClassContextOverflow
-	case strings.Contains(text, "blocked by content filtering policy"):
+	case fault && strings.Contains(text, "blocked by content filtering policy"):
 		e.Class = apierr.ClassContentPolicy
-	case doc.Error.Details.ErrorCode == "enforced_spend_limit_reached", strings.Contains(text, "credit balance is too low"):
-		e.Class = apierr.ClassAuth
+	case doc.Error.Details.ErrorCode == "enforced_spend_limit_reached", fault && spent(text):
+		e.Class, e.RetryAfter = apierr.ClassAuth, 0
 	default:
 		e.Class = byType(e.Status, e.Code)
 	}
+}
+
+// spent tells that the account's money or its own limit is used up: the key is
+// of no use until somebody mends that.
+func spent(text string) bool {
+	return strings.Contains(text, "credit balance is too low") || strings.Contains(text, "you have reached your specified api usage limits")
 }
 
 func overflow(text string) bool {

@@ -1,11 +1,14 @@
 package anthropic_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/providertest"
+	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -31,8 +34,35 @@ func answers() map[string]*provider.Answer {
 			},
 			Usage: &provider.Usage{Input: 472, Output: 89},
 		},
-		"thinking":       short("Four. Yes.", provider.FinishStop, 30, 60),
-		"server_tool":    short("Found.", provider.FinishStop, 30, 6),
+		"thinking": {
+			Text: "Four. Yes.", Reasoning: "Hm.", FinishReason: provider.FinishStop, Model: claude,
+			Usage: &provider.Usage{Input: 30, Output: 60},
+		},
+		"thinking_tools": {
+			Text: "I look.", Reasoning: "I need the <weather> & \"time\".\nNow the time.", FinishReason: provider.FinishToolCalls, Model: claude,
+			ToolCalls: []provider.ToolCall{
+				{
+					Index: 0, ID: "toolu_1", Name: "get_weather", Arguments: `{"city":"Paris"}`,
+					Extra: json.RawMessage(`{"anthropic":{"lead":[` +
+						`{"type":"thinking","thinking":"I need the \u003cweather\u003e \u0026 \"time\".\n","signature":"EqQBCgIYAhIMabc/+=="},` +
+						`{"type":"redacted_thinking","data":"EmwKAhgB"}]}}`),
+				},
+				{
+					Index: 1, ID: "toolu_2", Name: "get_time", Arguments: `{}`,
+					Extra: json.RawMessage(`{"anthropic":{"before":[{"type":"thinking","thinking":"Now the time.","signature":"ErIBCgIYBBIM"}]}}`),
+				},
+			},
+			Usage: &provider.Usage{Input: 30, Output: 49, Reasoning: 41},
+		},
+		"server_tool": short("Found.", provider.FinishLength, 30, 6), // It is paused: there is more to come.
+		"unknown": {
+			Text: "It", FinishReason: provider.FinishToolCalls, Model: claude, Usage: &provider.Usage{Input: 9, Output: 5},
+			ToolCalls: []provider.ToolCall{{Index: 0, ID: "t1", Name: "get_weather", Arguments: `{"city":"Paris","n":12345678901234567890}`}},
+		},
+		"usage_cache_split": {
+			Text: "It", FinishReason: provider.FinishStop, Model: claude,
+			Usage: &provider.Usage{Input: 9, CacheRead: 7, CacheWrite: 100, CacheWriteLong: 400, Output: 2},
+		},
 		"length":         short("It", provider.FinishLength, 9, 1),
 		"context_window": short("It", provider.FinishLength, 9, 1),
 		"refusal":        short("It", provider.FinishContentFilter, 9, 1),
@@ -60,24 +90,49 @@ func refusals() map[string]providertest.Refusal {
 		r.Want.Text = text
 		return r
 	}
+	told := func(retry bool, r providertest.Refusal) providertest.Refusal {
+		r.Header, r.Want.ShouldRetry = http.Header{"X-Should-Retry": {strconv.FormatBool(retry)}}, &retry
+		return r
+	}
+	limited := func(r providertest.Refusal) providertest.Refusal {
+		r.Header = http.Header{
+			"Anthropic-Ratelimit-Input-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Input-Tokens-Reset": {"9999-12-31T23:59:59Z"},
+			"Anthropic-Ratelimit-Requests-Remaining": {"49"}, "Anthropic-Ratelimit-Requests-Reset": {"2000-01-01T00:00:00Z"},
+		}
+		r.Want.RetryAfter = wire.MaxRetryAfter
+		r.Want.Limits = provider.Limits{
+			Requests: provider.Allowance{Known: true, Remaining: 49},
+			Tokens:   provider.Allowance{Known: true, Reset: wire.MaxRetryAfter},
+		}
+		return r
+	}
 	return map[string]providertest.Refusal{
-		"invalid_key": saying("invalid x-api-key: [redacted]", row(401, apierr.ClassAuth, "authentication_error")),
-		"permission":  row(403, apierr.ClassAuth, "permission_error"),
-		"billing":     row(402, apierr.ClassAuth, "billing_error"),
-		"credit":      row(400, apierr.ClassAuth, "invalid_request_error"),
-		"spend_limit": row(429, apierr.ClassAuth, "rate_limit_error"),
+		"invalid_key":     saying("invalid x-api-key: [redacted]", row(401, apierr.ClassAuth, "authentication_error")),
+		"permission":      row(403, apierr.ClassAuth, "permission_error"),
+		"billing":         row(402, apierr.ClassAuth, "billing_error"),
+		"credit":          row(400, apierr.ClassAuth, "invalid_request_error"),
+		"workspace_limit": row(400, apierr.ClassAuth, "invalid_request_error"),
+		"spend_limit":     row(429, apierr.ClassAuth, "rate_limit_error"),
 
 		"rate_limit": after("17", 17*time.Second, row(429, apierr.ClassRateLimit, "rate_limit_error")),
-		"overloaded": row(529, apierr.ClassServerError, "overloaded_error"),
-		"api_error":  row(500, apierr.ClassServerError, "api_error"),
-		"timeout":    row(504, apierr.ClassTransient, "timeout_error"),
+		// No wait is named, so that the reset of what is used up is one.
+		"acceleration":     limited(row(429, apierr.ClassRateLimit, "rate_limit_error")),
+		"overloaded":       row(529, apierr.ClassServerError, "overloaded_error"),
+		"api_error":        row(500, apierr.ClassServerError, "api_error"),
+		"timeout":          row(504, apierr.ClassTransient, "timeout_error"),
+		"conflict":         row(409, apierr.ClassTransient, "invalid_request_error"),
+		"should_not_retry": told(false, row(500, apierr.ClassServerError, "api_error")),
 
-		"invalid_request": saying("messages: at least one message is required", row(400, apierr.ClassPolicy, "invalid_request_error")),
-		"not_found":       row(404, apierr.ClassPolicy, "not_found_error"),
-		"too_large":       row(413, apierr.ClassPolicy, "request_too_large"),
-		"prompt_too_long": row(400, apierr.ClassContextOverflow, "invalid_request_error"),
-		"context_limit":   row(400, apierr.ClassContextOverflow, "invalid_request_error"),
-		"content_filter":  row(400, apierr.ClassContentPolicy, "invalid_request_error"),
+		"invalid_request":  saying("messages: at least one message is required", row(400, apierr.ClassPolicy, "invalid_request_error")),
+		"max_tokens_field": row(400, apierr.ClassPolicy, "invalid_request_error"),
+		"image_too_large":  row(400, apierr.ClassPolicy, "invalid_request_error"),
+		"unknown_type":     row(400, apierr.ClassPolicy, "a_type_to_come"),
+		"not_found":        row(404, apierr.ClassPolicy, "not_found_error"),
+		"too_large":        row(413, apierr.ClassPolicy, "request_too_large"),
+		"prompt_too_long":  row(400, apierr.ClassContextOverflow, "invalid_request_error"),
+		"prompt_length":    row(400, apierr.ClassContextOverflow, "invalid_request_error"),
+		"context_limit":    row(400, apierr.ClassContextOverflow, "invalid_request_error"),
+		"content_filter":   row(400, apierr.ClassContentPolicy, "invalid_request_error"),
 
 		"error_200":   saying("Overloaded [redacted]", row(200, apierr.ClassServerError, "overloaded_error")),
 		"invalid_200": row(200, apierr.ClassPolicy, "invalid_request_error"),

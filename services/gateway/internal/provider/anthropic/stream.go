@@ -2,9 +2,11 @@ package anthropic
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+
+	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/sse"
@@ -13,111 +15,188 @@ import (
 
 // stream reads the dialect's events: message_start, then blocks of
 // content_block_start, _delta and _stop, then message_delta and message_stop.
-// A ping or an error may come at any time.
+// A ping or an error may come at any time, and events and blocks of types that
+// are yet to come.
 type stream struct {
 	ctx    context.Context //nolint:containedctx // The call's: it tells a cancelled read from a broken one.
 	caller *wire.Caller
 	body   io.ReadCloser
 	events *sse.Reader
+	limits provider.Limits
+	native bool // frames are given as they came
 	usage  usage
 	// calls are the tool calls by the number of their block: the dialect numbers
 	// all blocks, text included.
-	calls map[int]*call
-	done  bool
+	calls map[int64]*call
+	// kept is thinking that waits for its call; block is the one that comes now.
+	kept   thinking
+	block  thinkingBlock
+	spoken bool // text or a call has begun
+	// deltas are what events of calls are made of: many from one allocation, each
+	// given away once.
+	deltas []provider.ToolCall
+
+	finished bool // a stop reason was given
+	done     bool
 }
 
 type call struct {
 	number int
 	spoke  bool // it was given arguments
+	// whole are arguments that came with the block's start, as some compatible
+	// servers send them; deltas take their place.
+	whole string
 }
 
-func (c *call) event(delta provider.ToolCall) provider.Event {
-	delta.Index = c.number
-	c.spoke = c.spoke || delta.Arguments != ""
-	return provider.Event{ToolCalls: []provider.ToolCall{delta}}
+// thinkingBlock is a block of thinking as it comes; start is empty when none does.
+type thinkingBlock struct {
+	start           []byte
+	text, signature []byte
 }
 
-type event struct {
-	Type         string `json:"type"`
-	Index        int    `json:"index"`
-	Message      answer `json:"message"`
-	ContentBlock block  `json:"content_block"`
-	Delta        delta  `json:"delta"`
-	Usage        *usage `json:"usage"`
+func newStream(ctx context.Context, caller *wire.Caller, response *http.Response, native bool) *stream {
+	return &stream{
+		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body),
+		limits: caller.Limits(response), native: native, calls: make(map[int64]*call),
+	}
 }
 
-type delta struct {
-	Type        string `json:"type"`
-	Text        string `json:"text"`
-	PartialJSON string `json:"partial_json"`
-	StopReason  string `json:"stop_reason"`
-}
+// Limits are those of the response's head.
+func (s *stream) Limits() provider.Limits { return s.limits }
 
-func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser) *stream {
-	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body), calls: make(map[int]*call)}
-}
-
-// Next gives the next event that says something.
+// Next gives the next event that says something; of a native stream, each frame.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
-		raw, err := s.events.Next()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // The end is message_stop, never the connection's.
-			}
+		frame, err := s.events.Next()
+		switch {
+		case errors.Is(err, io.EOF) && s.finished:
+			s.done = true // All but message_stop, which says nothing.
+			continue
+		case errors.Is(err, io.EOF):
+			return provider.Event{}, wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
+		case err != nil:
 			return provider.Event{}, wire.Interrupted(s.ctx, err)
+		case !gjson.ValidBytes(frame.Data):
+			return provider.Event{}, wire.Malformed("an event is not the JSON expected", nil)
 		}
-		var e event
-		if err := json.Unmarshal(raw.Data, &e); err != nil {
-			return provider.Event{}, wire.Malformed("an event is not the JSON expected", err)
+		root := wire.ParseView(frame.Data)
+		kind := root.Get("type").Str
+		if kind == "error" {
+			return provider.Event{}, s.caller.Refused(0, frame.Data)
 		}
-		if e.Type == "error" {
-			return provider.Event{}, s.caller.Refused(0, raw.Data)
+		event, says := s.decode(kind, root)
+		if s.native {
+			event.Native, event.NativeType = frame.Data, frame.Name
 		}
-		if out, ok := s.decode(e); ok {
-			return out, nil
+		if says || s.native {
+			return event, nil
 		}
 	}
 	return provider.Event{}, io.EOF
 }
 
-// decode tells whether the event says something to the caller.
-func (s *stream) decode(e event) (provider.Event, bool) {
-	switch e.Type {
-	case "message_start":
-		s.usage.update(e.Message.Usage)
-	case "content_block_start":
-		if e.ContentBlock.Type == "tool_use" {
-			s.calls[e.Index] = &call{number: len(s.calls)}
-			return s.calls[e.Index].event(provider.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}), true
-		}
-		return provider.Event{Text: e.ContentBlock.Text}, e.ContentBlock.Text != ""
+// decode tells whether the event says something to a caller.
+func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, says bool) {
+	switch kind {
 	case "content_block_delta":
-		return s.decodeDelta(e)
+		return s.decodeDelta(root)
+	case "content_block_start":
+		return s.begin(root)
 	case "content_block_stop":
-		if call := s.calls[e.Index]; call != nil && !call.spoke {
-			return call.event(provider.ToolCall{Arguments: noArguments}), true
-		}
+		return s.end(root)
+	case "message_start":
+		s.usage.update(root.Get("message.usage"))
+		s.usage.output.n = 0 // What it says of the output is a placeholder.
+		event.Usage = s.usage.disjoint()
+		return event, event.Usage != nil
 	case "message_delta":
-		s.usage.update(e.Usage)
-		return provider.Event{FinishReason: finishReason(e.Delta.StopReason), Usage: s.usage.disjoint()}, true
+		s.usage.update(root.Get("usage"))
+		event.Usage = s.usage.disjoint()
+		if !s.finished {
+			event.FinishReason = finishReason(root.Get("delta.stop_reason").Str)
+			s.finished = event.FinishReason != ""
+		}
+		return event, true
 	case "message_stop":
 		s.done = true
 	}
-	return provider.Event{}, false
+	return event, false
 }
 
-func (s *stream) decodeDelta(e event) (provider.Event, bool) {
-	switch e.Delta.Type {
-	case "text_delta":
-		return provider.Event{Text: e.Delta.Text}, e.Delta.Text != ""
-	case "input_json_delta":
-		if call := s.calls[e.Index]; call != nil && e.Delta.PartialJSON != "" {
-			return call.event(provider.ToolCall{Arguments: e.Delta.PartialJSON}), true
-		}
+// begin is the start of a block.
+func (s *stream) begin(root gjson.Result) (event provider.Event, says bool) {
+	block := root.Get("content_block")
+	switch kind := block.Get("type").Str; {
+	case kind == "tool_use":
+		c := &call{number: len(s.calls), whole: arguments(block)}
+		s.calls[root.Get("index").Int()] = c
+		s.spoken = true
+		delta := provider.ToolCall{ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")), Extra: s.kept.take()}
+		return s.called(c, delta), true
+	case isThinking(kind):
+		s.block = thinkingBlock{start: wire.Bytes(block)}
+	case kind == "text":
+		event.Text = wire.Text(block.Get("text"))
+		s.spoken = s.spoken || event.Text != ""
 	}
-	return provider.Event{}, false
+	return event, event.Text != ""
 }
+
+func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, says bool) {
+	delta := root.Get("delta")
+	switch delta.Get("type").Str {
+	case "text_delta":
+		event.Text = wire.Text(delta.Get("text"))
+		s.spoken = s.spoken || event.Text != ""
+		return event, event.Text != ""
+	case "input_json_delta":
+		arguments := wire.Text(delta.Get("partial_json"))
+		if c := s.calls[root.Get("index").Int()]; c != nil && arguments != "" {
+			return s.called(c, provider.ToolCall{Arguments: arguments}), true
+		}
+	case "thinking_delta":
+		event.Reasoning = wire.Text(delta.Get("thinking"))
+		s.block.text = append(s.block.text, event.Reasoning...)
+		return event, event.Reasoning != ""
+	case "signature_delta":
+		s.block.signature = append(s.block.signature, wire.Text(delta.Get("signature"))...)
+	}
+	return event, false
+}
+
+// end is the end of a block.
+func (s *stream) end(root gjson.Result) (event provider.Event, says bool) {
+	if s.block.start != nil {
+		s.kept.add(s.block.whole(), s.spoken)
+		s.block = thinkingBlock{}
+		return event, false
+	}
+	if c := s.calls[root.Get("index").Int()]; c != nil && !c.spoke {
+		return s.called(c, provider.ToolCall{Arguments: c.whole}), true
+	}
+	return event, false
+}
+
+func (b *thinkingBlock) whole() []byte {
+	start := wire.ParseView(b.start)
+	return signed(start, wire.Text(start.Get("thinking"))+string(b.text), wire.Text(start.Get("signature"))+string(b.signature))
+}
+
+// called is the event of one delta of a call.
+func (s *stream) called(c *call, delta provider.ToolCall) provider.Event {
+	delta.Index = c.number
+	c.spoke = c.spoke || delta.Arguments != ""
+	if len(s.deltas) == 0 {
+		s.deltas = make([]provider.ToolCall, deltasAtOnce)
+	}
+	one := s.deltas[:1:1]
+	s.deltas = s.deltas[1:]
+	one[0] = delta
+	return provider.Event{ToolCalls: one}
+}
+
+// deltasAtOnce is a compromise between few allocations and little waste.
+const deltasAtOnce = 16
 
 // Close ends the call; the connection is kept when the answer was read to its end.
 func (s *stream) Close() error {

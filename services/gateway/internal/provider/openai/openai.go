@@ -1,6 +1,7 @@
-// Package openai speaks the chat completions dialect of OpenAI, which Azure and
-// every OpenAI-compatible server (vLLM, Ollama, Groq, Mistral, …) speak too.
-// Source: OpenAI API reference, "Chat" and "Streaming".
+// Package openai speaks the dialect of OpenAI, which Azure and every
+// OpenAI-compatible server (vLLM, Ollama, Groq, Mistral, …) speak too: chat
+// completions, embeddings and images. Source: OpenAI API reference, "Chat",
+// "Streaming", "Embeddings" and "Images".
 package openai
 
 import (
@@ -14,16 +15,31 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/apierr"
 )
+
+// Dialect is the name of native requests that a Provider relays.
+const Dialect = "openai"
 
 // Config of one provider that speaks the dialect.
 type Config struct {
 	// Name as the policy calls it.
 	Name string
 	// BaseURL up to the version segment, which may be left out: "https://api.openai.com/v1".
+	// With APIVersion it is the resource's address: "https://mine.openai.azure.com".
 	BaseURL string
-	// KeyHeader carries the key in place of "Authorization: Bearer", as Azure's "api-key" does.
+	// APIVersion of Azure's deployments API, for example "2024-10-21"; models are
+	// then the names of deployments. Empty for everything else.
+	APIVersion string
+	// KeyHeader carries the key in place of "Authorization: Bearer"; with
+	// APIVersion it is "api-key" unless set.
 	KeyHeader string
+	// StreamUsage tells whether the server takes stream_options, by which usage is
+	// asked for in streams. Nil: as its host is known to, and most do.
+	StreamUsage *bool
+	// ShortToolIDs: the server wants ids of tool calls as Mistral's models do, nine
+	// letters or digits. Mistral's own host is known.
+	ShortToolIDs bool
 	// Client reaches the vendor; see wire.NewClient.
 	Client *http.Client
 }
@@ -31,11 +47,9 @@ type Config struct {
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
 	config Config
-	url    string
-	// completionTokens: OpenAI and Azure want max_completion_tokens (their
-	// reasoning models refuse max_tokens); compatible servers know only the latter.
-	completionTokens bool
-	caller           wire.Caller
+	traits traits
+	base   url.URL
+	caller wire.Caller
 }
 
 // complete is a path that needs no version added: it has one, or it names a
@@ -49,23 +63,57 @@ func New(config Config) (*Provider, error) {
 		return nil, errors.New("base_url: must be an absolute http or https URL")
 	}
 	base.Path = strings.TrimRight(base.Path, "/")
-	if !complete.MatchString(base.Path) {
+	switch {
+	case config.APIVersion != "":
+		query := base.Query()
+		query.Set("api-version", config.APIVersion)
+		base.RawQuery = query.Encode()
+		base.Path = strings.TrimSuffix(base.Path, "/openai") + "/openai/deployments/"
+		if config.KeyHeader == "" {
+			config.KeyHeader = "api-key"
+		}
+	case !complete.MatchString(base.Path):
 		base.Path += "/v1"
 	}
-	base.Path += "/chat/completions"
-	host := base.Hostname()
 	return &Provider{
-		config: config, url: base.String(),
-		completionTokens: host == "api.openai.com" || strings.HasSuffix(host, ".openai.azure.com"),
-		caller:           wire.Caller{Client: config.Client, Classify: classify, Now: time.Now},
+		config: config, traits: traitsOf(base, config), base: *base,
+		caller: wire.Caller{Client: config.Client, Classify: classify, Now: time.Now},
 	}, nil
 }
 
 // Name as the policy calls the provider.
 func (p *Provider) Name() string { return p.config.Name }
 
-func (p *Provider) header(credential provider.Credential) http.Header {
+// deployment is what Azure lets one be called; it becomes a part of the path.
+var deployment = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// endpoint is where an operation of a model is asked for.
+func (p *Provider) endpoint(operation, model string) (string, error) {
+	at := p.base
+	if p.config.APIVersion != "" {
+		if !deployment.MatchString(model) {
+			return "", &provider.Error{Class: apierr.ClassPolicy, Text: "model: is not the name of a deployment"}
+		}
+		at.Path += model
+	}
+	at.Path += operation
+	return at.String(), nil
+}
+
+// betaHeader is the only one that is passed on with a native body: others choose
+// who pays (OpenAI-Organization, OpenAI-Project) or what HTTP does.
+const betaHeader = "OpenAI-Beta"
+
+// header authenticates a call. What came with a native body never does.
+func (p *Provider) header(credential provider.Credential, native *provider.Native) http.Header {
 	h := http.Header{}
+	if native != nil {
+		for name, value := range native.Headers {
+			if strings.EqualFold(name, betaHeader) {
+				h.Set(betaHeader, value)
+			}
+		}
+	}
 	switch {
 	case credential.Key.IsZero():
 	case p.config.KeyHeader != "":
@@ -76,42 +124,99 @@ func (p *Provider) header(credential provider.Credential) http.Header {
 	return h
 }
 
-// Chat asks for a whole completion.
-func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
-	caller := p.caller.With(credential.Key)
-	response, err := caller.Post(ctx, p.url, p.header(credential), p.encode(chat, false)) //nolint:bodyclose // read closes it.
+// post sends a body to an operation of a model and gives the head of the answer.
+func (p *Provider) post(ctx context.Context, caller *wire.Caller, operation, model string, header http.Header, body any) (*http.Response, error) {
+	at, err := p.endpoint(operation, model)
 	if err != nil {
 		return nil, err
 	}
-	completion, err := read(ctx, caller, response)
-	if err != nil {
-		return nil, err
-	}
-	return completion.answer()
+	return caller.Post(ctx, at, header, body)
 }
 
-func read(ctx context.Context, caller *wire.Caller, response *http.Response) (*completion, error) {
-	body, err := wire.Read(ctx, response)
+// ask posts a body and reads the whole answer.
+func (p *Provider) ask(ctx context.Context, credential provider.Credential, operation, model string, body any) (document, error) {
+	caller := p.caller.With(credential.Key)
+	response, err := p.post(ctx, caller, operation, model, p.header(credential, nil), body) //nolint:bodyclose // read closes it.
+	if err != nil {
+		return document{}, err
+	}
+	return read(ctx, caller, response)
+}
+
+// Chat asks for a whole completion.
+func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
+	call, err := p.call(chat, false)
 	if err != nil {
 		return nil, err
 	}
-	return decode(caller, response.StatusCode, body)
+	caller := p.caller.With(credential.Key)
+	response, err := p.post(ctx, caller, chatCompletions, chat.Model, p.header(credential, call.native), call.body) //nolint:bodyclose // read closes it.
+	if err != nil {
+		return nil, err
+	}
+	doc, err := read(ctx, caller, response)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := doc.answer(caller)
+	if err == nil && call.native != nil {
+		answer.Native = doc.text
+	}
+	return answer, err
 }
 
 // StreamChat asks for a streamed completion.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
-	header := p.header(credential)
+	call, err := p.call(chat, true)
+	if err != nil {
+		return nil, err
+	}
+	header := p.header(credential, call.native)
 	header.Set("Accept", "text/event-stream")
 	caller := p.caller.With(credential.Key)
-	response, err := caller.Post(ctx, p.url, header, p.encode(chat, true)) //nolint:bodyclose // The stream or read closes it.
+	response, err := p.post(ctx, caller, chatCompletions, chat.Model, header, call.body) //nolint:bodyclose // The stream or read closes it.
 	if err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return newStream(ctx, caller, response.Body), nil
+		return newStream(ctx, caller, response.Body, call, caller.Limits(response)), nil
 	}
-	if _, err := read(ctx, caller, response); err != nil {
-		return nil, err
+	return nil, notStream(ctx, caller, response)
+}
+
+// notStream is the error of a stream's answer that is something else.
+func notStream(ctx context.Context, caller *wire.Caller, response *http.Response) error {
+	doc, err := read(ctx, caller, response)
+	if err == nil {
+		_, err = doc.answer(caller)
 	}
-	return nil, wire.Malformed("the answer is not an event stream", nil)
+	if err == nil {
+		err = wire.Malformed("the answer is not an event stream", nil)
+	}
+	return err
+}
+
+// The operations, by their paths.
+const (
+	chatCompletions  = "/chat/completions"
+	embeddings       = "/embeddings"
+	imageGenerations = "/images/generations"
+)
+
+// call is a chat as it is sent.
+type call struct {
+	body any
+	// native is set when body is the caller's own.
+	native *provider.Native
+	// usageAsked: the caller wants the chunk that holds the usage.
+	usageAsked bool
+}
+
+// call prefers the caller's own body where the server can take it.
+func (p *Provider) call(chat *provider.Chat, stream bool) (call, error) {
+	if chat.Native == nil || chat.Native.Dialect != Dialect || p.rewrites(chat) {
+		return call{body: p.encode(chat, stream)}, nil
+	}
+	body, asked, err := p.relay(chat, stream)
+	return call{body: body, native: chat.Native, usageAsked: asked}, err
 }

@@ -24,8 +24,15 @@ func dialect(config openai.Config) providertest.Dialect {
 			return openai.New(wired)
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
+		Native: providertest.Native{
+			Dialect: openai.Dialect, Mark: "[DONE]", Unknown: unknown,
+			Body: `{"model": "theirs", "messages":[{"role":"user","content":"hi"}], ` + unknown + `, "stream_options": {"include_usage": true}}`,
+		},
 	}
 }
+
+// unknown is what our fields don't hold: numbers as they were written, markup, other scripts.
+const unknown = `"x_new":{"n":1.50,"big":12345678901234567890,"s":"<b>\u00fc ü</b>"}`
 
 func TestConformance(t *testing.T) {
 	providertest.Run(t, dialect(openai.Config{Name: "openai"}))

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"github.com/tidwall/gjson"
+
 	"switchyard.dev/services/gateway/internal/provider"
 )
 
@@ -19,12 +21,15 @@ type request struct {
 	TopP                *float64        `json:"top_p,omitempty"`
 	Stop                []string        `json:"stop,omitempty"`
 	Seed                *int64          `json:"seed,omitempty"`
+	ParallelToolCalls   *bool           `json:"parallel_tool_calls,omitempty"`
 	Stream              bool            `json:"stream,omitempty"`
 	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
 }
 
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
+	// IncludeObfuscation false saves the padding of each chunk.
+	IncludeObfuscation *bool `json:"include_obfuscation,omitempty"`
 }
 
 type message struct {
@@ -60,7 +65,6 @@ type function struct {
 }
 
 type toolCall struct {
-	Index        *int            `json:"index,omitempty"`
 	ID           string          `json:"id,omitempty"`
 	Type         string          `json:"type,omitempty"`
 	Function     callee          `json:"function"`
@@ -77,31 +81,62 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) request {
 		Model: chat.Model, ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature,
 		TopP: chat.TopP, Stop: chat.Stop, Seed: chat.Seed, ToolChoice: encodeChoice(chat.ToolChoice),
 	}
-	if p.completionTokens {
+	if p.traits.completionTokens {
 		r.MaxCompletionTokens = chat.MaxTokens
 	} else {
 		r.MaxTokens = chat.MaxTokens
 	}
 	if stream {
-		r.Stream, r.StreamOptions = true, &streamOptions{IncludeUsage: true}
+		r.Stream, r.StreamOptions = true, p.streamOptions()
 	}
 	for _, m := range chat.Messages {
-		r.Messages = append(r.Messages, encodeMessage(m))
+		r.Messages = append(r.Messages, p.encodeMessage(m))
 	}
 	for _, t := range chat.Tools {
 		r.Tools = append(r.Tools, tool{Type: "function", Function: function(t)})
 	}
+	if len(r.Tools) > 0 { // Without tools the setting is refused.
+		r.ParallelToolCalls = chat.ParallelTools
+	}
 	return r
 }
 
-func encodeMessage(m provider.Message) message {
-	out := message{Role: string(m.Role), Name: m.Name, ToolCallID: m.ToolCallID, Content: encodeContent(m)}
+func (p *Provider) streamOptions() *streamOptions {
+	if !p.traits.streamUsage {
+		return nil
+	}
+	options := &streamOptions{IncludeUsage: true}
+	if p.traits.obfuscates {
+		options.IncludeObfuscation = new(false)
+	}
+	return options
+}
+
+func (p *Provider) encodeMessage(m provider.Message) message {
+	out := message{Role: string(m.Role), Name: m.Name, ToolCallID: p.toolID(m.ToolCallID), Content: encodeContent(m)}
 	for _, call := range m.ToolCalls {
 		out.ToolCalls = append(out.ToolCalls, toolCall{
-			ID: call.ID, Type: "function", Function: callee{call.Name, cmp.Or(call.Arguments, "{}")}, ExtraContent: call.Extra,
+			ID: p.toolID(call.ID), Type: "function",
+			Function: callee{call.Name, cmp.Or(call.Arguments, "{}")}, ExtraContent: p.extra(call.Extra),
 		})
 	}
 	return out
+}
+
+func (p *Provider) toolID(id string) string {
+	if p.traits.shortToolIDs {
+		return shortID(id)
+	}
+	return id
+}
+
+// extra is the opaque state of a call, where it may be of use: what Anthropic
+// said is not for this dialect, and a strict server takes none.
+func (p *Provider) extra(state json.RawMessage) json.RawMessage {
+	if len(state) == 0 || p.traits.strict || gjson.GetBytes(state, "anthropic").Exists() {
+		return nil
+	}
+	return state
 }
 
 // encodeContent keeps plain text a string: many compatible servers read nothing else.

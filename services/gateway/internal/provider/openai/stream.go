@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -17,20 +18,28 @@ type stream struct {
 	caller   *wire.Caller
 	body     io.ReadCloser
 	events   *sse.Reader
+	call     call
+	limits   provider.Limits
+	chunk    chunk
 	calls    numbering
+	arena    arena
 	spoke    bool // an event was given
+	refused  bool // the model refused
 	finished bool // a finish reason was given
 	done     bool
 }
 
-func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser) *stream {
-	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body), calls: numbering{at: make(map[int]int)}}
+func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, call call, limits provider.Limits) *stream {
+	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body), call: call, limits: limits}
 }
 
-// Next gives the next event that says something.
+// Limits are those of the response's head.
+func (s *stream) Limits() provider.Limits { return s.limits }
+
+// Next gives the next event that says something; of a native stream, each frame.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
-		chunk, err := s.events.Next()
+		frame, err := s.events.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			if err := s.end(s.finished); err != nil {
@@ -39,18 +48,23 @@ func (s *stream) Next() (provider.Event, error) {
 			continue
 		case err != nil:
 			return provider.Event{}, wire.Interrupted(s.ctx, err)
-		case string(chunk.Data) == "[DONE]":
+		}
+		switch string(bytes.TrimSpace(frame.Data)) {
+		case "": // Some relays keep a connection alive so.
+			continue
+		case "[DONE]":
 			if err := s.end(s.spoke); err != nil {
 				return provider.Event{}, err
 			}
 			continue
 		}
-		event, err := s.decode(chunk.Data)
+		event, err := s.decode(frame)
 		if err != nil {
 			return provider.Event{}, err
 		}
-		if event.Content() || event.FinishReason != "" || event.Usage != nil {
-			s.spoke = true
+		says := event.Content() || event.Reasoning != "" || event.FinishReason != "" || event.Usage != nil
+		s.spoke = s.spoke || says
+		if says || event.Native != nil {
 			return event, nil
 		}
 	}
@@ -66,20 +80,33 @@ func (s *stream) end(whole bool) error {
 	return nil
 }
 
-func (s *stream) decode(data []byte) (provider.Event, error) {
-	chunk, err := decode(s.caller, 0, data)
+func (s *stream) decode(frame sse.Event) (provider.Event, error) {
+	root, err := parse(s.caller, 0, frame.Data)
 	if err != nil {
 		return provider.Event{}, err
 	}
-	event := provider.Event{Usage: chunk.Usage.disjoint()}
-	if len(chunk.Choices) > 0 {
-		first := chunk.Choices[0]
-		event.Text, event.FinishReason = first.Delta.text(), finishReason(first.FinishReason)
-		for _, call := range first.Delta.ToolCalls {
-			event.ToolCalls = append(event.ToolCalls, s.calls.number(call))
+	if frame.Name == "error" { // Some relays name the event and leave the document free.
+		return provider.Event{}, s.caller.Refused(0, frame.Data)
+	}
+	c := &s.chunk
+	c.read(root)
+	if err := c.failure(s.caller, 0); err != nil {
+		return provider.Event{}, err
+	}
+	s.refused = s.refused || c.refused
+	event := provider.Event{
+		Text: c.text, Reasoning: c.reasoning, FinishReason: finishReason(c.finish, s.refused), Usage: c.usage,
+	}
+	if len(c.calls) > 0 {
+		event.ToolCalls = s.arena.take(len(c.calls))
+		for i, call := range c.calls {
+			event.ToolCalls[i] = s.calls.number(call)
 		}
 	}
 	s.finished = s.finished || event.FinishReason != ""
+	if ours := c.choices == 0 && c.usage != nil && !s.call.usageAsked; s.call.native != nil && !ours {
+		event.Native, event.NativeType = frame.Data, frame.Name
+	}
 	return event, nil
 }
 
@@ -91,26 +118,47 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-// numbering gives the calls of a stream the numbers 0, 1, …: OpenAI does, but
-// some compatible servers leave the index out or give it twice, and some repeat
-// id and name in each delta. A new id begins a new call.
-type numbering struct {
-	ids []string
-	// at holds our number of the call that the vendor's index last meant; no index is -1.
-	at map[int]int
+// arena hands out the slices of calls, each once, many from one allocation.
+type arena struct{ free []provider.ToolCall }
+
+func (a *arena) take(n int) []provider.ToolCall {
+	if len(a.free) < n {
+		a.free = make([]provider.ToolCall, max(n, 16))
+	}
+	taken := a.free[:n:n]
+	a.free = a.free[n:]
+	return taken
 }
 
-func (n *numbering) number(call toolCall) provider.ToolCall {
-	index := -1
-	if call.Index != nil {
-		index = *call.Index
+// place is where a server's index of a call holds.
+type place struct{ choice, index int }
+
+// numbering gives the calls of an answer the numbers 0, 1, …: OpenAI does, but
+// some compatible servers leave the index out or give it twice, some repeat id
+// and name in each delta, and some give no id. A new id begins a new call; so
+// does a name where there is neither id nor index.
+type numbering struct {
+	ids []string
+	// at holds our number of the call that the server's index last meant.
+	at map[place]int
+}
+
+func (n *numbering) number(d delta) provider.ToolCall {
+	at := place{d.choice, d.index}
+	number, known := n.at[at]
+	begins := d.ID == "" && d.Name != "" && d.index < 0
+	if known && !begins && (d.ID == "" || d.ID == n.ids[number]) {
+		d.ID, d.Name, d.Index = "", "", number
+		return d.ToolCall
 	}
-	number, known := n.at[index]
-	if known && (call.ID == "" || call.ID == n.ids[number]) {
-		call.ID, call.Function.Name = "", ""
-		return call.at(number)
+	if n.at == nil {
+		n.at = make(map[place]int)
 	}
-	n.at[index] = len(n.ids)
-	n.ids = append(n.ids, call.ID)
-	return call.at(n.at[index])
+	d.Index = len(n.ids)
+	n.at[at] = d.Index
+	if d.ID == "" {
+		d.ID = newID()
+	}
+	n.ids = append(n.ids, d.ID)
+	return d.ToolCall
 }

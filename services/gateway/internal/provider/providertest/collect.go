@@ -44,6 +44,7 @@ func add(answer *provider.Answer, event provider.Event) error {
 		return fmt.Errorf("after the finish reason: %+v", event)
 	}
 	answer.Text += event.Text
+	answer.Reasoning += event.Reasoning
 	for _, delta := range event.ToolCalls {
 		if err := addCall(answer, delta); err != nil {
 			return err

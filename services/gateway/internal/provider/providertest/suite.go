@@ -4,6 +4,8 @@
 package providertest
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -29,6 +31,12 @@ type Dialect struct {
 	// StreamErrors by the name of their golden file errors/<name>.sse, a stream
 	// that begins well and then gives an error.
 	StreamErrors map[string]provider.Error
+	// NoMark tells that the dialect has no mark of a stream's end but the
+	// connection's own.
+	NoMark bool
+	// Native is what the dialect does with a caller's own body; the zero value
+	// leaves it out.
+	Native Native
 }
 
 // Refusal is an error that a vendor answers with.
@@ -56,6 +64,9 @@ func Run(t *testing.T, d Dialect) {
 	t.Run("vendor away", d.away)
 	t.Run("concurrent", d.concurrent)
 	t.Run("connections are kept", d.keptConnections)
+	if d.Native.Dialect != "" {
+		t.Run("native", d.native)
+	}
 }
 
 // answers: what a stream tells is the whole answer.
@@ -89,28 +100,37 @@ func question() *provider.Chat {
 }
 
 // Answers checks that a provider answers a chat as wanted, whole and streamed.
-// A stream does not tell the model.
+// A stream does not tell the model, and its limits otherwise.
 func Answers(t *testing.T, p provider.Chatter, chat *provider.Chat, want *provider.Answer) {
 	t.Helper()
-	whole, err := p.Chat(t.Context(), Credential(), chat)
-	if err != nil {
-		t.Fatalf("Chat: %v", err)
+	if err := answers(t.Context(), p, chat, want); err != nil {
+		t.Error(err)
 	}
-	if diff := cmp.Diff(want, whole, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("whole answer (-want +got):\n%s", diff)
-	}
-	stream, err := p.StreamChat(t.Context(), Credential(), chat)
+}
+
+func answers(ctx context.Context, p provider.Chatter, chat *provider.Chat, want *provider.Answer) error {
+	whole, err := p.Chat(ctx, Credential(), chat)
 	if err != nil {
-		t.Fatalf("StreamChat: %v", err)
+		return fmt.Errorf("whole answer: %w", err)
+	}
+	if diff := cmp.Diff(want, whole, cmpopts.EquateEmpty(), ignored("Limits", "Native")); diff != "" {
+		return fmt.Errorf("whole answer (-want +got):\n%s", diff)
+	}
+	stream, err := p.StreamChat(ctx, Credential(), chat)
+	if err != nil {
+		return fmt.Errorf("stream: %w", err)
 	}
 	streamed, err := Collect(stream)
 	if err != nil {
-		t.Fatalf("stream: %v", err)
+		return fmt.Errorf("stream: %w", err)
 	}
-	if diff := cmp.Diff(want, streamed, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(provider.Answer{}, "Model")); diff != "" {
-		t.Errorf("streamed answer (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, streamed, cmpopts.EquateEmpty(), ignored("Limits", "Native", "Model")); diff != "" {
+		return fmt.Errorf("streamed answer (-want +got):\n%s", diff)
 	}
+	return nil
 }
+
+func ignored(fields ...string) cmp.Option { return cmpopts.IgnoreFields(provider.Answer{}, fields...) }
 
 // concurrent: one provider serves many calls at a time.
 func (d Dialect) concurrent(t *testing.T) {
@@ -132,6 +152,9 @@ func (d Dialect) keptConnections(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whole(w, r)
 		flush(w)
+		if d.NoMark {
+			return
+		}
 		select {
 		case <-release:
 		case <-t.Context().Done():

@@ -13,20 +13,28 @@ import (
 // bytesPerToken is the usual rule of thumb, and what provider.Estimate uses.
 const bytesPerToken = 4
 
-// answer is a pure function of the request.
-func answer(chat *provider.Chat) *provider.Answer {
+// answer is a pure function of the request. It fails on an image that it can't see.
+func answer(chat *provider.Chat) (*provider.Answer, error) {
+	seen, err := sights(chat)
+	if err != nil {
+		return nil, err
+	}
 	a := &provider.Answer{FinishReason: provider.FinishStop, Model: chat.Model}
 	if a.ToolCalls = calls(chat); len(a.ToolCalls) > 0 {
 		a.FinishReason = provider.FinishToolCalls
 	} else {
-		a.Text, a.FinishReason = limit(reply(chat), chat)
+		a.Text, a.FinishReason = limit(reply(chat, seen), chat)
 	}
 	size := len(a.Text)
 	for _, call := range a.ToolCalls {
 		size += len(call.Name) + len(call.Arguments)
 	}
 	a.Usage = new(provider.Estimate(promptSize(chat), size))
-	return a
+	if chat.Model == modelReasoning {
+		a.Reasoning = "The question has " + strconv.Itoa(len(lastText(chat, provider.RoleUser))) + " bytes. I repeat it."
+		a.Usage.Reasoning = provider.Estimate(0, len(a.Reasoning)).Output
+	}
+	return a, nil
 }
 
 func promptSize(chat *provider.Chat) int {
@@ -45,9 +53,13 @@ func promptSize(chat *provider.Chat) int {
 	return size
 }
 
-// reply repeats the last user text, or the tool's result that came after it.
-func reply(chat *provider.Chat) string {
+// reply repeats the last user text, or the tool's result that came after it, and
+// says what images are with it.
+func reply(chat *provider.Chat, seen []string) string {
 	text := lastText(chat, provider.RoleUser, provider.RoleTool)
+	if len(seen) > 0 {
+		text = strings.TrimSpace(text + " [" + strings.Join(seen, "; ") + "]")
+	}
 	var format struct {
 		Type       string `json:"type"`
 		JSONSchema struct {
@@ -114,6 +126,9 @@ func calls(chat *provider.Chat) []provider.ToolCall {
 	}
 	if len(wanted) == 0 && choice.Mode == "required" {
 		wanted = chat.Tools[:1]
+	}
+	if chat.ParallelTools != nil && !*chat.ParallelTools && len(wanted) > 1 {
+		wanted = wanted[:1]
 	}
 	var made int
 	for _, m := range chat.Messages {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
@@ -13,13 +14,19 @@ import (
 type stream struct {
 	ctx    context.Context //nolint:containedctx // The call's: a cancelled call gives no more events.
 	events []provider.Event
-	err    error // after the last event; nil is the end
+	err    error         // after the last event; nil is the end
+	step   time.Duration // before each event
 }
 
-// events cuts an answer as vendors do: text by word, each call as its head and
+// events cuts an answer as vendors do: thinking and text by word, each call as its head and
 // then its arguments in two pieces, and last the finish reason with the usage.
 func events(a *provider.Answer) []provider.Event {
 	var list []provider.Event
+	for word := range strings.SplitAfterSeq(a.Reasoning, " ") {
+		if word != "" {
+			list = append(list, provider.Event{Reasoning: word})
+		}
+	}
 	if a.Text != "" {
 		for word := range strings.SplitAfterSeq(a.Text, " ") {
 			if word != "" {
@@ -42,6 +49,9 @@ func events(a *provider.Answer) []provider.Event {
 
 // Next gives the next event.
 func (s *stream) Next() (provider.Event, error) {
+	if s.step > 0 && len(s.events) > 0 {
+		pause(s.ctx, s.step)
+	}
 	switch {
 	case s.ctx.Err() != nil:
 		return provider.Event{}, wire.Interrupted(s.ctx, s.ctx.Err())

@@ -2,6 +2,7 @@ package sse_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -94,16 +95,53 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
+// BenchmarkNext is the cost of one event; no event costs an allocation.
 func BenchmarkNext(b *testing.B) {
-	stream := strings.Repeat(`data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"hello "}}]}`+"\n\n", 1000)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(stream)))
-	for b.Loop() {
-		reader := sse.NewReader(strings.NewReader(stream))
-		for {
-			if _, err := reader.Next(); err != nil {
-				break
+	for name, event := range map[string]string{
+		"plain": `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"hello "}}]}` + "\n\n",
+		"named": "event: content_block_delta\n" +
+			`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello "}}` + "\n\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			reader := sse.NewReader(&endless{event: event})
+			b.ReportAllocs()
+			b.SetBytes(int64(len(event)))
+			for b.Loop() {
+				if _, err := reader.Next(); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
+		})
+	}
+}
+
+// endless repeats an event, in pieces as a connection gives them.
+type endless struct {
+	event string
+	at    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.event[e.at:])
+	e.at = (e.at + n) % len(e.event)
+	return n, nil
+}
+
+func TestNextAllocatesNothing(t *testing.T) {
+	reader := sse.NewReader(&endless{event: "event: a\ndata: {}\n\n"})
+	if n := testing.AllocsPerRun(1000, func() { _, _ = reader.Next() }); n > 0 {
+		t.Errorf("%v allocations an event", n)
+	}
+}
+
+// A vendor that gives each event a new name doesn't make the reader grow.
+func TestManyNames(t *testing.T) {
+	var stream strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&stream, "event: n%d\ndata: %d\n\n", i, i)
+	}
+	events, err := readAll(strings.NewReader(stream.String()))
+	if err != nil || len(events) != 1000 || events[999] != (event{"n999", "999"}) {
+		t.Errorf("%d events, err %v", len(events), err)
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,30 +13,80 @@ import (
 const MaxRetryAfter = 5 * time.Minute
 
 // RetryAfter reads a vendor's hint, the most exact form first: milliseconds
-// (OpenAI, Azure), then seconds, whole or not, or an HTTP date (RFC 9110,
-// 10.2.3). It is never negative nor above MaxRetryAfter; 0 means no usable hint.
+// (OpenAI, Azure), then Retry-After in any form of Wait. It is never negative
+// nor above MaxRetryAfter; 0 means no usable hint.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		if ms, err := strconv.ParseFloat(strings.TrimSpace(header.Get(name)), 64); err == nil && ms > 0 {
+		if ms, ok := number(first(header, name)); ok && ms > 0 {
 			return capped(ms / 1000)
 		}
 	}
-	value := strings.TrimSpace(header.Get("Retry-After"))
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
-		if seconds > 0 {
-			return capped(seconds)
-		}
+	return Wait(first(header, "Retry-After"), now)
+}
+
+// Numbers above these can't be seconds to wait: they are a moment in Unix time,
+// in seconds or in milliseconds.
+const (
+	unixSeconds      = 1e9
+	unixMilliseconds = 1e12
+)
+
+// Wait reads a time to wait in every form that vendors give it in: seconds,
+// whole or not; a duration that ends in seconds or parts of them ("6m0s", "28ms",
+// a google.protobuf.Duration "37s"); a moment as Unix time, HTTP date (RFC 9110,
+// 5.6.7) or RFC 3339. What is negative, zero (Azure's signs of "not known"), past
+// or not readable is 0; more than MaxRetryAfter is that.
+func Wait(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if value == "" {
 		return 0
 	}
-	if at, err := http.ParseTime(value); err == nil && at.After(now) {
-		return min(at.Sub(now), MaxRetryAfter)
+	if n, ok := number(value); ok {
+		switch {
+		case n > unixMilliseconds:
+			return capped((n - float64(now.UnixMilli())) / 1000)
+		case n > unixSeconds:
+			return capped(n - float64(now.UnixMilli())/1000)
+		}
+		return capped(n)
 	}
-	return 0
+	if strings.HasSuffix(value, "s") {
+		d, _ := time.ParseDuration(value)
+		return bounded(d)
+	}
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		at, err = http.ParseTime(value)
+	}
+	if err != nil || !at.After(now) {
+		return 0
+	}
+	return bounded(at.Sub(now))
 }
+
+// number looks before it parses: what is no number costs an error value.
+func number(value string) (float64, bool) {
+	value = strings.TrimSpace(value)
+	if value == "" || value[0] > '9' || value[len(value)-1] < '0' || value[len(value)-1] > '9' {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(value, 64)
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+}
+
+func bounded(d time.Duration) time.Duration { return max(0, min(d, MaxRetryAfter)) }
 
 func capped(seconds float64) time.Duration {
 	if seconds >= MaxRetryAfter.Seconds() {
 		return MaxRetryAfter
 	}
-	return time.Duration(seconds * float64(time.Second))
+	return max(0, time.Duration(seconds*float64(time.Second)))
+}
+
+// first is header.Get for a name in canonical form.
+func first(header http.Header, name string) string {
+	if values := header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
 }

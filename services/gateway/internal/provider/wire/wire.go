@@ -1,6 +1,7 @@
-// Package wire is what the vendor dialects share of HTTP: one tuned client, a
-// JSON POST whose failures are typed, and the forms of Retry-After. It never
-// retries and never follows a redirect.
+// Package wire is what the vendor dialects share of HTTP and JSON: one tuned
+// client, a JSON POST whose failures are typed, the forms of Retry-After and of
+// rate limits, and reading JSON without copies. It never retries and never
+// follows a redirect.
 package wire
 
 import (
@@ -11,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,24 +25,30 @@ import (
 // Bounds of a vendor's answer.
 const (
 	maxAnswer = 64 << 20
-	maxError  = 64 << 10
-	maxText   = 500
+	// maxAnnounced is the largest answer whose announced length is set aside at once.
+	maxAnnounced = 4 << 20
+	maxError     = 64 << 10
+	maxText      = 500
 	// maxRest and restTime bound what Finish waits for.
 	maxRest  = 4 << 10
 	restTime = 100 * time.Millisecond
 )
 
 // NewClient returns the client for vendors. Their base URLs are the operator's
-// configuration, so any address may be dialled; what is bounded is connecting,
-// headers and idle connections. Reading an answer has no limit here: the clocks
-// of a call belong to package inference.
+// configuration, so any address may be dialled, and no proxy of the environment
+// comes between. What is bounded is connecting, headers and idle connections.
+// Reading an answer has no limit here: the clocks of a call belong to package
+// inference. A connection that shares many calls (HTTP/2) is pinged when it is
+// silent, so that a dead one fails its calls. TCP_NODELAY is Go's default.
 func NewClient(connectTimeout time.Duration) *http.Client {
 	dialer := net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
 	return &http.Client{
 		Transport: &http.Transport{
+			Proxy:                  nil,
 			DialContext:            dialer.DialContext,
 			TLSHandshakeTimeout:    connectTimeout,
 			ForceAttemptHTTP2:      true,
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 			MaxIdleConns:           1024,
 			MaxIdleConnsPerHost:    256,
 			IdleConnTimeout:        90 * time.Second,
@@ -50,6 +58,10 @@ func NewClient(connectTimeout time.Duration) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
+
+// pingAfter is the silence after which a shared connection is pinged, and the
+// wait for the ping's answer.
+const pingAfter = 15 * time.Second
 
 // Classify names the class of a vendor's refusal from its status and body. It
 // may fill in Code, Text and RetryAfter; Status is set already.
@@ -73,10 +85,11 @@ func (c *Caller) With(key secret.Value) *Caller {
 	return &call
 }
 
-// Post sends body as JSON and returns the vendor's 2xx response. The caller
-// closes its body. Every error is a *provider.Error.
+// Post sends body as JSON and returns the vendor's 2xx response; a body of type
+// json.RawMessage is sent byte for byte. The caller closes the response's body.
+// Every error is a *provider.Error.
 func (c *Caller) Post(ctx context.Context, url string, header http.Header, body any) (*http.Response, error) {
-	text, err := json.Marshal(body)
+	text, err := encode(body)
 	if err != nil {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be put into JSON", Cause: err}
 	}
@@ -98,14 +111,32 @@ func (c *Caller) Post(ctx context.Context, url string, header http.Header, body 
 	return nil, c.refusal(response.StatusCode, response.Header, refusal)
 }
 
+func encode(body any) ([]byte, error) {
+	if text, ok := body.(json.RawMessage); ok {
+		return text, nil
+	}
+	return json.Marshal(body)
+}
+
+// Limits reads what a vendor's answer says is left of the rate limit.
+func (c *Caller) Limits(response *http.Response) provider.Limits {
+	return Limits(response.Header, c.Now())
+}
+
 // Refused types an error document that came in a 2xx answer or in a stream.
 func (c *Caller) Refused(status int, body []byte) *provider.Error {
 	return c.refusal(status, http.Header{}, body)
 }
 
 func (c *Caller) refusal(status int, header http.Header, body []byte) *provider.Error {
-	e := &provider.Error{Status: status, RetryAfter: RetryAfter(header, c.Now())}
+	now := c.Now()
+	e := &provider.Error{
+		Status: status, RetryAfter: RetryAfter(header, now), ShouldRetry: shouldRetry(header), Limits: Limits(header, now),
+	}
 	c.Classify(e, header, body)
+	if e.Class == apierr.ClassRateLimit && e.RetryAfter == 0 {
+		e.RetryAfter = resetAfter(header, now)
+	}
 	switch {
 	case e.Text != "":
 	case status >= http.StatusMultipleChoices:
@@ -125,14 +156,32 @@ func (c *Caller) shown(text string) string {
 	return Shorten(text)
 }
 
-// Read reads and closes a whole answer.
+// firstRead is the buffer of an answer whose length isn't known; it grows.
+const firstRead = 8 << 10
+
+// Read reads and closes a whole answer, straight into the bytes that it returns:
+// of the size that the vendor announces, as far as that is to be believed.
 func Read(ctx context.Context, response *http.Response) ([]byte, error) {
 	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, Interrupted(ctx, err)
+	size := int64(firstRead)
+	if n := response.ContentLength; n >= 0 && n < maxAnnounced {
+		size = n + 1 // One more, for the read that meets the end.
 	}
-	return body, nil
+	body := make([]byte, 0, size)
+	for {
+		n, err := response.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			return nil, Interrupted(ctx, err)
+		case len(body) > maxAnswer:
+			return nil, Malformed("the answer is larger than 64 MiB", nil)
+		case len(body) == cap(body):
+			body = slices.Grow(body, len(body))
+		}
+	}
 }
 
 // Finish closes a stream that said all it has to say. It first reads what is

@@ -70,6 +70,57 @@ func caller(status int) *wire.Caller {
 	}
 }
 
+func refusalOf(t *testing.T, err error) *provider.Error {
+	t.Helper()
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok {
+		t.Fatalf("err = %v, want an *provider.Error", err)
+	}
+	return e
+}
+
+// A whole answer is read as it is, whatever the vendor says of its length.
+func TestRead(t *testing.T) {
+	for size := range map[int]bool{0: true, 1: true, 8 << 10: true, 100_000: true, 5 << 20: true} {
+		want := strings.Repeat("x", size)
+		for announced := range map[int64]bool{-1: true, int64(size): true, 1 << 40: true, 3: true} {
+			response := &http.Response{ContentLength: announced, Body: io.NopCloser(strings.NewReader(want))}
+			if got, err := wire.Read(t.Context(), response); err != nil || string(got) != want {
+				t.Errorf("%d bytes announced as %d: %d bytes, err %v", size, announced, len(got), err)
+			}
+		}
+	}
+	endless := &http.Response{ContentLength: -1, Body: io.NopCloser(neverEnding{})}
+	if _, err := wire.Read(t.Context(), endless); refusalOf(t, err).Class != apierr.ClassServerError {
+		t.Errorf("an endless answer: %v", err)
+	}
+}
+
+type neverEnding struct{}
+
+func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
+
+// An answer whose length is known is read without a second buffer.
+func BenchmarkRead(b *testing.B) {
+	text := strings.Repeat("x", 100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		response := &http.Response{ContentLength: int64(len(text)), Body: io.NopCloser(strings.NewReader(text))}
+		if _, err := wire.Read(context.Background(), response); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The environment has no say in where calls go, and idle connections are bounded.
+func TestNewClient(t *testing.T) {
+	transport, ok := wire.NewClient(time.Second).Transport.(*http.Transport)
+	if !ok || transport.Proxy != nil || transport.MaxIdleConns <= 0 || transport.MaxIdleConnsPerHost <= 0 || transport.IdleConnTimeout <= 0 ||
+		!transport.ForceAttemptHTTP2 || transport.TLSHandshakeTimeout != time.Second {
+		t.Errorf("transport %+v", transport)
+	}
+}
+
 func TestPostTypesRefusals(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3")
@@ -79,8 +130,8 @@ func TestPostTypesRefusals(t *testing.T) {
 	}))
 	defer server.Close()
 	_, err := caller(307).Post(t.Context(), server.URL, http.Header{}, map[string]int{}) //nolint:bodyclose // It fails.
-	e, ok := errors.AsType[*provider.Error](err)
-	if !ok || e.Status != 307 || e.RetryAfter != 3*time.Second || !strings.HasPrefix(e.Text, "moved  ü") || len(e.Text) > 510 {
+	e := refusalOf(t, err)
+	if e.Status != 307 || e.RetryAfter != 3*time.Second || !strings.HasPrefix(e.Text, "moved  ü") || len(e.Text) > 510 {
 		t.Errorf("err = %#v", err)
 	}
 }

@@ -41,7 +41,7 @@ func (q *Queries) LockIdleFlows(ctx context.Context, flowIds []int64) ([]int64, 
 const nextReady = `-- name: NextReady :one
 SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would pass over the null
              ELSE greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0) END)::double precision AS seconds
-FROM flow WHERE ready_at < 'infinity'
+FROM flow WHERE ready_at < 'infinity' AND NOT paused
 `
 
 // When a flow will be ready next, counted from now in seconds; negative when none is planned.
@@ -53,9 +53,13 @@ func (q *Queries) NextReady(ctx context.Context) (float64, error) {
 }
 
 const pickFlows = `-- name: PickFlows :many
-SELECT flow_id, organization_id, (state = 'open')::boolean AS probe
+SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
+       -- The epoch stands for none.
+       (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
+       opened, rate_per_second
 FROM flow
 WHERE ready_at <= now()
+  AND NOT paused
   AND flow_id <> ALL ($1::bigint[])
   AND organization_id <> ALL ($2::text[])
 ORDER BY ready_at
@@ -72,7 +76,13 @@ type PickFlowsParams struct {
 type PickFlowsRow struct {
 	FlowID         int64
 	OrganizationID string
-	Probe          bool
+	Host           string
+	Port           int32
+	Open           bool
+	ParkedReason   string
+	ParkedUntil    time.Time
+	Opened         int32
+	RatePerSecond  float64
 }
 
 // The flows that have waited longest. Held by another claim: passed over.
@@ -85,7 +95,17 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 	var items []PickFlowsRow
 	for rows.Next() {
 		var i PickFlowsRow
-		if err := rows.Scan(&i.FlowID, &i.OrganizationID, &i.Probe); err != nil {
+		if err := rows.Scan(
+			&i.FlowID,
+			&i.OrganizationID,
+			&i.Host,
+			&i.Port,
+			&i.Open,
+			&i.ParkedReason,
+			&i.ParkedUntil,
+			&i.Opened,
+			&i.RatePerSecond,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -97,14 +117,16 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 }
 
 const readJobs = `-- name: ReadJobs :many
-SELECT d.id, d.created_at, d.organization_id, d.url, d.event_type, d.signing_mode, d.headers, d.sealed_headers,
-       d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, b.body
+SELECT d.id, d.created_at, d.organization_id, coalesce(e.url, d.url) AS url, d.event_type, d.signing_mode, d.headers,
+       d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.test,
+       e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, b.body
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at FROM deliveries
+CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at, lease_seq, test FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
-                    WHERE delivery_body.delivery_id = wanted.id AND delivery_body.created_at = wanted.created_at
+                    WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at
                     LIMIT 1) AS b
+LEFT JOIN endpoints e ON e.id = d.endpoint_id
 `
 
 type ReadJobsParams struct {
@@ -113,22 +135,29 @@ type ReadJobsParams struct {
 }
 
 type ReadJobsRow struct {
-	ID             pgtype.UUID
-	CreatedAt      time.Time
-	OrganizationID string
-	Url            string
-	EventType      string
-	SigningMode    string
-	Headers        []byte
-	SealedHeaders  []byte
-	Traceparent    *string
-	Generation     int32
-	Attempts       int32
-	MaxAttempts    int32
-	DeadlineAt     *time.Time
-	Body           []byte
+	ID                      pgtype.UUID
+	CreatedAt               time.Time
+	OrganizationID          string
+	Url                     string
+	EventType               string
+	SigningMode             string
+	Headers                 []byte
+	SealedHeaders           []byte
+	Traceparent             *string
+	Generation              int32
+	Attempts                int32
+	MaxAttempts             int32
+	DeadlineAt              *time.Time
+	EndpointID              pgtype.UUID
+	Test                    bool
+	SealedSecret            []byte
+	SealedPreviousSecret    []byte
+	PreviousSecretExpiresAt *time.Time
+	Body                    []byte
 }
 
+// A delivery of an endpoint goes where the endpoint is now. The body of an
+// event's delivery is the event's.
 func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsRow, error) {
 	rows, err := q.db.Query(ctx, readJobs, arg.Ids, arg.CreatedAts)
 	if err != nil {
@@ -152,6 +181,11 @@ func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsR
 			&i.Attempts,
 			&i.MaxAttempts,
 			&i.DeadlineAt,
+			&i.EndpointID,
+			&i.Test,
+			&i.SealedSecret,
+			&i.SealedPreviousSecret,
+			&i.PreviousSecretExpiresAt,
 			&i.Body,
 		); err != nil {
 			return nil, err
@@ -168,7 +202,7 @@ const sleepFlows = `-- name: SleepFlows :exec
 UPDATE flow f
 SET ready_at = greatest(f.parked_until, coalesce(
     (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = f.flow_id), 'infinity'))
-WHERE f.flow_id = ANY ($1::bigint[])
+WHERE f.flow_id = ANY ($1::bigint[]) AND NOT f.paused
 `
 
 // A statement of its own, after LockIdleFlows, so that it sees every row.
@@ -181,15 +215,18 @@ const takeRows = `-- name: TakeRows :many
 UPDATE delivery_queue q
 SET due_at = now() + $1::interval, lease_seq = q.lease_seq + 1, leased_by = $2::bigint
 WHERE q.delivery_id = ANY (ARRAY(
-    SELECT due.delivery_id
-    FROM (SELECT unnest($3::bigint[]) AS flow_id, unnest($4::integer[]) AS room) AS picked
-    CROSS JOIN LATERAL (
-        SELECT waiting.delivery_id FROM delivery_queue waiting
-        WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
-        ORDER BY waiting.due_at
-        LIMIT picked.room
-        FOR UPDATE SKIP LOCKED
-    ) AS due))
+    SELECT fits.delivery_id
+    FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
+          FROM (SELECT unnest($3::bigint[]) AS flow_id, unnest($4::integer[]) AS room,
+                       generate_series(1, cardinality($3::bigint[])) AS place) AS picked
+          CROSS JOIN LATERAL (
+              SELECT waiting.delivery_id, waiting.due_at, waiting.body_bytes FROM delivery_queue waiting
+              WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
+              ORDER BY waiting.due_at
+              LIMIT picked.room
+              FOR UPDATE SKIP LOCKED
+          ) AS due) AS fits
+    WHERE fits.bytes <= $5::bigint))
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq
 `
 
@@ -198,6 +235,7 @@ type TakeRowsParams struct {
 	ReplicaID int64
 	FlowIds   []int64
 	Rooms     []int32
+	Bytes     int64
 }
 
 type TakeRowsRow struct {
@@ -207,14 +245,16 @@ type TakeRowsRow struct {
 	LeaseSeq   int64
 }
 
-// Leases the oldest due rows of each flow, at most its room. An array, because
-// no plan runs it twice, which would lock further rows, or reads the whole queue.
+// Leases the oldest due rows of each flow, at most its room, and as many as have
+// bodies of no more bytes together than there is memory for. An array, because no
+// plan runs it twice, which would lock further rows, or reads the whole queue.
 func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsRow, error) {
 	rows, err := q.db.Query(ctx, takeRows,
 		arg.Lease,
 		arg.ReplicaID,
 		arg.FlowIds,
 		arg.Rooms,
+		arg.Bytes,
 	)
 	if err != nil {
 		return nil, err
@@ -242,18 +282,21 @@ func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsR
 const turnFlows = `-- name: TurnFlows :exec
 UPDATE flow f
 SET ready_at = now() + turn.delay,
-    parked_until = CASE WHEN f.state = 'open' THEN now() + turn.delay ELSE f.parked_until END
-FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::interval[]) AS delay) AS turn
+    parked_until = CASE WHEN turn.tried AND f.state = 'open' THEN now() + turn.delay ELSE f.parked_until END
+FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::interval[]) AS delay,
+             unnest($3::boolean[]) AS tried) AS turn
 WHERE f.flow_id = turn.flow_id
 `
 
 type TurnFlowsParams struct {
 	FlowIds []int64
 	Delays  []time.Duration
+	Tried   []bool
 }
 
-// Puts picked flows behind the others; one that is probed waits for its probe.
+// Puts picked flows behind the others; one that is tried for what it waits for
+// stays parked until that is over.
 func (q *Queries) TurnFlows(ctx context.Context, arg TurnFlowsParams) error {
-	_, err := q.db.Exec(ctx, turnFlows, arg.FlowIds, arg.Delays)
+	_, err := q.db.Exec(ctx, turnFlows, arg.FlowIds, arg.Delays, arg.Tried)
 	return err
 }

@@ -34,12 +34,12 @@ WITH draft AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
     SELECT id, created_at, body FROM draft
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes)
 SELECT id, created_at, flow_id,
        CASE WHEN leased THEN clock_timestamp() + $1::interval ELSE now() END,
        CASE WHEN leased THEN 1 ELSE 0 END,
        CASE WHEN leased THEN $2::bigint END,
-       deadline_at
+       deadline_at, octet_length(body)
 FROM draft
 `
 
@@ -185,10 +185,11 @@ func (q *Queries) ClaimKeys(ctx context.Context, arg ClaimKeysParams) ([]pgtype.
 }
 
 const lockFlows = `-- name: LockFlows :many
-SELECT f.flow_id, f.organization_id, f.scheme, f.host, f.port, (f.parked_until > now())::boolean AS parked
+SELECT f.flow_id, f.organization_id, f.scheme, f.host, f.port, (f.state = 'open')::boolean AS metered
 FROM (SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS scheme,
              unnest($3::text[]) AS host, unnest($4::integer[]) AS port) AS wanted
 JOIN flow f USING (organization_id, scheme, host, port)
+WHERE f.endpoint_id IS NULL
 ORDER BY f.flow_id
 FOR KEY SHARE OF f
 `
@@ -206,11 +207,11 @@ type LockFlowsRow struct {
 	Scheme         string
 	Host           string
 	Port           int32
-	Parked         bool
+	Metered        bool
 }
 
-// The lock keeps a flow from being put to sleep while rows are added to it. It
-// conflicts with nothing else: claims and other enqueues go on.
+// The lock keeps a flow from being put to sleep or removed while rows are added
+// to it. It conflicts with nothing else: claims and other enqueues go on.
 func (q *Queries) LockFlows(ctx context.Context, arg LockFlowsParams) ([]LockFlowsRow, error) {
 	rows, err := q.db.Query(ctx, lockFlows,
 		arg.Organizations,
@@ -231,7 +232,7 @@ func (q *Queries) LockFlows(ctx context.Context, arg LockFlowsParams) ([]LockFlo
 			&i.Scheme,
 			&i.Host,
 			&i.Port,
-			&i.Parked,
+			&i.Metered,
 		); err != nil {
 			return nil, err
 		}

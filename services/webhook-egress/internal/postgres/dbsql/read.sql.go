@@ -13,7 +13,9 @@ import (
 )
 
 const getBody = `-- name: GetBody :one
-SELECT body FROM delivery_body WHERE delivery_id = $1 AND created_at = $2
+SELECT b.body
+FROM deliveries d JOIN delivery_body b ON b.delivery_id = coalesce(d.event_id, d.id) AND b.created_at = d.created_at
+WHERE d.id = $1 AND d.created_at = $2
 `
 
 type GetBodyParams struct {
@@ -21,6 +23,7 @@ type GetBodyParams struct {
 	CreatedAt time.Time
 }
 
+// That of an event's delivery is the event's.
 func (q *Queries) GetBody(ctx context.Context, arg GetBodyParams) ([]byte, error) {
 	row := q.db.QueryRow(ctx, getBody, arg.ID, arg.CreatedAt)
 	var body []byte
@@ -35,6 +38,7 @@ SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event
        (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
        -- The epoch stands for none.
        (CASE WHEN q.delivery_id IS NULL OR (q.leased_by IS NOT NULL AND q.due_at > now()) THEN 'epoch'
+             WHEN f.parked_until = 'infinity' THEN 'epoch' -- its endpoint is paused
              ELSE greatest(q.due_at, f.parked_until) END)::timestamptz AS next_attempt_at,
        coalesce(CASE WHEN f.parked_until > now() AND q.delivery_id IS NOT NULL THEN f.parked_reason END, '')::text
            AS parked_reason

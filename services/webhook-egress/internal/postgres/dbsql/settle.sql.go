@@ -83,6 +83,23 @@ func (q *Queries) AddAttempts(ctx context.Context, arg AddAttemptsParams) error 
 	return err
 }
 
+const addDeadLetters = `-- name: AddDeadLetters :exec
+INSERT INTO dead_letter (organization_id, delivery_id, created_at)
+SELECT unnest($1::text[]), unnest($2::uuid[]), unnest($3::timestamptz[])
+ON CONFLICT DO NOTHING
+`
+
+type AddDeadLettersParams struct {
+	Organizations []string
+	Ids           []pgtype.UUID
+	CreatedAts    []time.Time
+}
+
+func (q *Queries) AddDeadLetters(ctx context.Context, arg AddDeadLettersParams) error {
+	_, err := q.db.Exec(ctx, addDeadLetters, arg.Organizations, arg.Ids, arg.CreatedAts)
+	return err
+}
+
 const countHealth = `-- name: CountHealth :exec
 INSERT INTO flow_health AS h (flow_id, delivered, failed, consecutive_failures, last_delivered_at, last_failed_at)
 SELECT flow_id, delivered, failed, failed, CASE WHEN delivered > 0 THEN now() END, CASE WHEN failed > 0 THEN now() END
@@ -154,8 +171,8 @@ func (q *Queries) LockLeases(ctx context.Context, arg LockLeasesParams) ([]pgtyp
 
 const openFlows = `-- name: OpenFlows :exec
 UPDATE flow
-SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now()
-WHERE flow_id = ANY ($1::bigint[]) AND state = 'open'
+SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now(), opened = 0
+WHERE flow_id = ANY ($1::bigint[]) AND state = 'open' AND NOT paused
 `
 
 // A parked flow whose probe got through goes on at once.
@@ -169,7 +186,7 @@ UPDATE flow f
 SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay
 FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::text[]) AS reason,
              unnest($3::interval[]) AS delay) AS p
-WHERE f.flow_id = p.flow_id
+WHERE f.flow_id = p.flow_id AND NOT f.paused
 `
 
 type ParkFlowsParams struct {
@@ -217,12 +234,14 @@ const updateDeliveries = `-- name: UpdateDeliveries :exec
 UPDATE deliveries d
 SET status = r.status, attempts = r.attempts,
     last_response_code = CASE WHEN r.tried THEN NULLIF(r.response_code, 0) ELSE d.last_response_code END,
-    last_error = CASE WHEN r.tried THEN NULLIF(r.error, '') ELSE d.last_error END,
+    last_error = CASE WHEN r.tried OR r.error <> '' THEN NULLIF(r.error, '') ELSE d.last_error END,
+    lease_seq = CASE WHEN r.ended THEN r.lease_seq ELSE d.lease_seq END,
     updated_at = now(), finished_at = CASE WHEN r.ended THEN now() END
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
              unnest($5::text[]) AS status, unnest($6::integer[]) AS attempts,
              unnest($7::integer[]) AS response_code, unnest($8::text[]) AS error,
-             unnest($9::boolean[]) AS ended, unnest($10::boolean[]) AS tried) AS r
+             unnest($9::boolean[]) AS ended, unnest($10::boolean[]) AS tried,
+             unnest($11::bigint[]) AS lease_seq) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
   AND d.id = ANY ($1::uuid[]) -- else a day without statistics yet is read whole
   AND d.created_at BETWEEN $2 AND $3
@@ -239,6 +258,7 @@ type UpdateDeliveriesParams struct {
 	Errors        []string
 	Ended         []bool
 	Tried         []bool
+	LeaseSeqs     []int64
 }
 
 func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesParams) error {
@@ -253,6 +273,7 @@ func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesPara
 		arg.Errors,
 		arg.Ended,
 		arg.Tried,
+		arg.LeaseSeqs,
 	)
 	return err
 }

@@ -12,6 +12,18 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const dropOldestDay = `-- name: DropOldestDay :one
+SELECT coalesce(drop_oldest_day((now() - $1::interval)::date), 'epoch')::date AS day
+`
+
+// A day far in the past stands for none.
+func (q *Queries) DropOldestDay(ctx context.Context, retention time.Duration) (pgtype.Date, error) {
+	row := q.db.QueryRow(ctx, dropOldestDay, retention)
+	var day pgtype.Date
+	err := row.Scan(&day)
+	return day, err
+}
+
 const ensurePartitions = `-- name: EnsurePartitions :one
 SELECT ensure_partitions((now() AT TIME ZONE 'UTC')::date - 1, $1::integer)
 `
@@ -23,13 +35,15 @@ func (q *Queries) EnsurePartitions(ctx context.Context, days int32) (int32, erro
 	return ensure_partitions, err
 }
 
-const expireDeliveries = `-- name: ExpireDeliveries :exec
+const expireDeliveries = `-- name: ExpireDeliveries :many
 UPDATE deliveries d
-SET status = 'expired', updated_at = now(), finished_at = now()
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at) AS expired
+SET status = 'expired', updated_at = now(), finished_at = now(), lease_seq = expired.lease_seq
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
+             unnest($5::bigint[]) AS lease_seq) AS expired
 WHERE d.id = expired.id AND d.created_at = expired.created_at
   AND d.id = ANY ($1::uuid[])
   AND d.created_at BETWEEN $2 AND $3
+RETURNING d.organization_id, d.id, d.created_at
 `
 
 type ExpireDeliveriesParams struct {
@@ -37,16 +51,74 @@ type ExpireDeliveriesParams struct {
 	Oldest     time.Time
 	Newest     time.Time
 	CreatedAts []time.Time
+	LeaseSeqs  []int64
 }
 
-func (q *Queries) ExpireDeliveries(ctx context.Context, arg ExpireDeliveriesParams) error {
-	_, err := q.db.Exec(ctx, expireDeliveries,
+type ExpireDeliveriesRow struct {
+	OrganizationID string
+	ID             pgtype.UUID
+	CreatedAt      time.Time
+}
+
+func (q *Queries) ExpireDeliveries(ctx context.Context, arg ExpireDeliveriesParams) ([]ExpireDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, expireDeliveries,
 		arg.Ids,
 		arg.Oldest,
 		arg.Newest,
 		arg.CreatedAts,
+		arg.LeaseSeqs,
 	)
-	return err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpireDeliveriesRow
+	for rows.Next() {
+		var i ExpireDeliveriesRow
+		if err := rows.Scan(&i.OrganizationID, &i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listIdleFlows = `-- name: ListIdleFlows :many
+SELECT f.flow_id
+FROM flow f LEFT JOIN flow_health h USING (flow_id)
+WHERE f.endpoint_id IS NULL AND f.ready_at = 'infinity' AND f.created_at < now() - $1::interval
+  AND coalesce(greatest(h.last_delivered_at, h.last_failed_at), f.created_at) < now() - $1::interval
+LIMIT $2
+FOR UPDATE OF f SKIP LOCKED
+`
+
+type ListIdleFlowsParams struct {
+	Idle time.Duration
+	Page int32
+}
+
+// Flows of no endpoint, on which nothing has happened for long.
+func (q *Queries) ListIdleFlows(ctx context.Context, arg ListIdleFlowsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, listIdleFlows, arg.Idle, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var flow_id int64
+		if err := rows.Scan(&flow_id); err != nil {
+			return nil, err
+		}
+		items = append(items, flow_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const purgeKeys = `-- name: PurgeKeys :execrows
@@ -64,18 +136,49 @@ func (q *Queries) PurgeKeys(ctx context.Context, page int32) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const removeFlows = `-- name: RemoveFlows :execrows
+WITH removed AS (
+    DELETE FROM flow f
+    WHERE f.flow_id = ANY ($1::bigint[])
+      AND NOT EXISTS (SELECT FROM delivery_queue q WHERE q.flow_id = f.flow_id)
+    RETURNING f.flow_id
+), healths AS (
+    DELETE FROM flow_health WHERE flow_id IN (SELECT flow_id FROM removed)
+)
+SELECT flow_id FROM removed
+`
+
+// A statement of its own, after the lock, so that it sees every row.
+func (q *Queries) RemoveFlows(ctx context.Context, flowIds []int64) (int64, error) {
+	result, err := q.db.Exec(ctx, removeFlows, flowIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const setLockTimeout = `-- name: SetLockTimeout :exec
+SELECT set_config('lock_timeout', $1::text, true)
+`
+
+func (q *Queries) SetLockTimeout(ctx context.Context, timeout string) error {
+	_, err := q.db.Exec(ctx, setLockTimeout, timeout)
+	return err
+}
+
 const takeExpired = `-- name: TakeExpired :many
 DELETE FROM delivery_queue
 WHERE delivery_id IN (
     SELECT delivery_id FROM delivery_queue
     WHERE deadline_at <= now() AND (leased_by IS NULL OR due_at <= now())
     LIMIT $1 FOR UPDATE SKIP LOCKED)
-RETURNING delivery_id, created_at
+RETURNING delivery_id, created_at, lease_seq
 `
 
 type TakeExpiredRow struct {
 	DeliveryID pgtype.UUID
 	CreatedAt  time.Time
+	LeaseSeq   int64
 }
 
 func (q *Queries) TakeExpired(ctx context.Context, page int32) ([]TakeExpiredRow, error) {
@@ -87,7 +190,7 @@ func (q *Queries) TakeExpired(ctx context.Context, page int32) ([]TakeExpiredRow
 	var items []TakeExpiredRow
 	for rows.Next() {
 		var i TakeExpiredRow
-		if err := rows.Scan(&i.DeliveryID, &i.CreatedAt); err != nil {
+		if err := rows.Scan(&i.DeliveryID, &i.CreatedAt, &i.LeaseSeq); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

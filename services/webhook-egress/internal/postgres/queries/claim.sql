@@ -1,8 +1,12 @@
 -- name: PickFlows :many
 -- The flows that have waited longest. Held by another claim: passed over.
-SELECT flow_id, organization_id, (state = 'open')::boolean AS probe
+SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
+       -- The epoch stands for none.
+       (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
+       opened, rate_per_second
 FROM flow
 WHERE ready_at <= now()
+  AND NOT paused
   AND flow_id <> ALL (@full_flows::bigint[])
   AND organization_id <> ALL (@full_organizations::text[])
 ORDER BY ready_at
@@ -10,38 +14,48 @@ LIMIT @flows
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: TakeRows :many
--- Leases the oldest due rows of each flow, at most its room. An array, because
--- no plan runs it twice, which would lock further rows, or reads the whole queue.
+-- Leases the oldest due rows of each flow, at most its room, and as many as have
+-- bodies of no more bytes together than there is memory for. An array, because no
+-- plan runs it twice, which would lock further rows, or reads the whole queue.
 UPDATE delivery_queue q
 SET due_at = now() + @lease::interval, lease_seq = q.lease_seq + 1, leased_by = @replica_id::bigint
 WHERE q.delivery_id = ANY (ARRAY(
-    SELECT due.delivery_id
-    FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@rooms::integer[]) AS room) AS picked
-    CROSS JOIN LATERAL (
-        SELECT waiting.delivery_id FROM delivery_queue waiting
-        WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
-        ORDER BY waiting.due_at
-        LIMIT picked.room
-        FOR UPDATE SKIP LOCKED
-    ) AS due))
+    SELECT fits.delivery_id
+    FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
+          FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@rooms::integer[]) AS room,
+                       generate_series(1, cardinality(@flow_ids::bigint[])) AS place) AS picked
+          CROSS JOIN LATERAL (
+              SELECT waiting.delivery_id, waiting.due_at, waiting.body_bytes FROM delivery_queue waiting
+              WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
+              ORDER BY waiting.due_at
+              LIMIT picked.room
+              FOR UPDATE SKIP LOCKED
+          ) AS due) AS fits
+    WHERE fits.bytes <= @bytes::bigint))
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq;
 
 -- name: ReadJobs :many
-SELECT d.id, d.created_at, d.organization_id, d.url, d.event_type, d.signing_mode, d.headers, d.sealed_headers,
-       d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, b.body
+-- A delivery of an endpoint goes where the endpoint is now. The body of an
+-- event's delivery is the event's.
+SELECT d.id, d.created_at, d.organization_id, coalesce(e.url, d.url) AS url, d.event_type, d.signing_mode, d.headers,
+       d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.test,
+       e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, b.body
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT * FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
-                    WHERE delivery_body.delivery_id = wanted.id AND delivery_body.created_at = wanted.created_at
-                    LIMIT 1) AS b;
+                    WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at
+                    LIMIT 1) AS b
+LEFT JOIN endpoints e ON e.id = d.endpoint_id;
 
 -- name: TurnFlows :exec
--- Puts picked flows behind the others; one that is probed waits for its probe.
+-- Puts picked flows behind the others; one that is tried for what it waits for
+-- stays parked until that is over.
 UPDATE flow f
 SET ready_at = now() + turn.delay,
-    parked_until = CASE WHEN f.state = 'open' THEN now() + turn.delay ELSE f.parked_until END
-FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@delays::interval[]) AS delay) AS turn
+    parked_until = CASE WHEN turn.tried AND f.state = 'open' THEN now() + turn.delay ELSE f.parked_until END
+FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@delays::interval[]) AS delay,
+             unnest(@tried::boolean[]) AS tried) AS turn
 WHERE f.flow_id = turn.flow_id;
 
 -- name: LockIdleFlows :many
@@ -54,10 +68,10 @@ SELECT flow_id FROM flow WHERE flow_id = ANY (@flow_ids::bigint[]) FOR UPDATE SK
 UPDATE flow f
 SET ready_at = greatest(f.parked_until, coalesce(
     (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = f.flow_id), 'infinity'))
-WHERE f.flow_id = ANY (@flow_ids::bigint[]);
+WHERE f.flow_id = ANY (@flow_ids::bigint[]) AND NOT f.paused;
 
 -- name: NextReady :one
 -- When a flow will be ready next, counted from now in seconds; negative when none is planned.
 SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would pass over the null
              ELSE greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0) END)::double precision AS seconds
-FROM flow WHERE ready_at < 'infinity';
+FROM flow WHERE ready_at < 'infinity' AND NOT paused;

@@ -1,10 +1,11 @@
 -- name: LockFlows :many
--- The lock keeps a flow from being put to sleep while rows are added to it. It
--- conflicts with nothing else: claims and other enqueues go on.
-SELECT f.flow_id, f.organization_id, f.scheme, f.host, f.port, (f.parked_until > now())::boolean AS parked
+-- The lock keeps a flow from being put to sleep or removed while rows are added
+-- to it. It conflicts with nothing else: claims and other enqueues go on.
+SELECT f.flow_id, f.organization_id, f.scheme, f.host, f.port, (f.state = 'open')::boolean AS metered
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[]) AS scheme,
              unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port) AS wanted
 JOIN flow f USING (organization_id, scheme, host, port)
+WHERE f.endpoint_id IS NULL
 ORDER BY f.flow_id
 FOR KEY SHARE OF f;
 
@@ -67,12 +68,12 @@ WITH draft AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
     SELECT id, created_at, body FROM draft
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes)
 SELECT id, created_at, flow_id,
        CASE WHEN leased THEN clock_timestamp() + @lease::interval ELSE now() END,
        CASE WHEN leased THEN 1 ELSE 0 END,
        CASE WHEN leased THEN @replica_id::bigint END,
-       deadline_at
+       deadline_at, octet_length(body)
 FROM draft;
 
 -- name: AdvanceFlows :exec

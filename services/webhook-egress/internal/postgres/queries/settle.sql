@@ -34,12 +34,14 @@ ON CONFLICT (delivery_id, created_at, lease_seq) DO NOTHING;
 UPDATE deliveries d
 SET status = r.status, attempts = r.attempts,
     last_response_code = CASE WHEN r.tried THEN NULLIF(r.response_code, 0) ELSE d.last_response_code END,
-    last_error = CASE WHEN r.tried THEN NULLIF(r.error, '') ELSE d.last_error END,
+    last_error = CASE WHEN r.tried OR r.error <> '' THEN NULLIF(r.error, '') ELSE d.last_error END,
+    lease_seq = CASE WHEN r.ended THEN r.lease_seq ELSE d.lease_seq END,
     updated_at = now(), finished_at = CASE WHEN r.ended THEN now() END
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
              unnest(@statuses::text[]) AS status, unnest(@attempts::integer[]) AS attempts,
              unnest(@response_codes::integer[]) AS response_code, unnest(@errors::text[]) AS error,
-             unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried) AS r
+             unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried,
+             unnest(@lease_seqs::bigint[]) AS lease_seq) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
   AND d.id = ANY (@ids::uuid[]) -- else a day without statistics yet is read whole
   AND d.created_at BETWEEN @oldest AND @newest; -- lets the planner leave out the other days
@@ -54,18 +56,23 @@ SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, ret
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::interval[]) AS delay, unnest(@retries::boolean[]) AS retry) AS r
 WHERE q.delivery_id = r.id;
 
+-- name: AddDeadLetters :exec
+INSERT INTO dead_letter (organization_id, delivery_id, created_at)
+SELECT unnest(@organizations::text[]), unnest(@ids::uuid[]), unnest(@created_ats::timestamptz[])
+ON CONFLICT DO NOTHING;
+
 -- name: ParkFlows :exec
 UPDATE flow f
 SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay
 FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@reasons::text[]) AS reason,
              unnest(@delays::interval[]) AS delay) AS p
-WHERE f.flow_id = p.flow_id;
+WHERE f.flow_id = p.flow_id AND NOT f.paused;
 
 -- name: OpenFlows :exec
 -- A parked flow whose probe got through goes on at once.
 UPDATE flow
-SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now()
-WHERE flow_id = ANY (@flow_ids::bigint[]) AND state = 'open';
+SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now(), opened = 0
+WHERE flow_id = ANY (@flow_ids::bigint[]) AND state = 'open' AND NOT paused;
 
 -- name: CountHealth :exec
 INSERT INTO flow_health AS h (flow_id, delivered, failed, consecutive_failures, last_delivered_at, last_failed_at)

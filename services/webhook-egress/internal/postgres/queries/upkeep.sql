@@ -7,18 +7,48 @@ WHERE delivery_id IN (
     SELECT delivery_id FROM delivery_queue
     WHERE deadline_at <= now() AND (leased_by IS NULL OR due_at <= now())
     LIMIT @page FOR UPDATE SKIP LOCKED)
-RETURNING delivery_id, created_at;
+RETURNING delivery_id, created_at, lease_seq;
 
--- name: ExpireDeliveries :exec
+-- name: ExpireDeliveries :many
 UPDATE deliveries d
-SET status = 'expired', updated_at = now(), finished_at = now()
-FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS expired
+SET status = 'expired', updated_at = now(), finished_at = now(), lease_seq = expired.lease_seq
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
+             unnest(@lease_seqs::bigint[]) AS lease_seq) AS expired
 WHERE d.id = expired.id AND d.created_at = expired.created_at
   AND d.id = ANY (@ids::uuid[])
-  AND d.created_at BETWEEN @oldest AND @newest;
+  AND d.created_at BETWEEN @oldest AND @newest
+RETURNING d.organization_id, d.id, d.created_at;
 
 -- name: PurgeKeys :execrows
 DELETE FROM idempotency
 WHERE (organization_id, key_hash) IN (
     SELECT organization_id, key_hash FROM idempotency
     WHERE expires_at <= now() LIMIT @page FOR UPDATE SKIP LOCKED);
+
+-- name: DropOldestDay :one
+-- A day far in the past stands for none.
+SELECT coalesce(drop_oldest_day((now() - @retention::interval)::date), 'epoch')::date AS day;
+
+-- name: SetLockTimeout :exec
+SELECT set_config('lock_timeout', @timeout::text, true);
+
+-- name: ListIdleFlows :many
+-- Flows of no endpoint, on which nothing has happened for long.
+SELECT f.flow_id
+FROM flow f LEFT JOIN flow_health h USING (flow_id)
+WHERE f.endpoint_id IS NULL AND f.ready_at = 'infinity' AND f.created_at < now() - @idle::interval
+  AND coalesce(greatest(h.last_delivered_at, h.last_failed_at), f.created_at) < now() - @idle::interval
+LIMIT @page
+FOR UPDATE OF f SKIP LOCKED;
+
+-- name: RemoveFlows :execrows
+-- A statement of its own, after the lock, so that it sees every row.
+WITH removed AS (
+    DELETE FROM flow f
+    WHERE f.flow_id = ANY (@flow_ids::bigint[])
+      AND NOT EXISTS (SELECT FROM delivery_queue q WHERE q.flow_id = f.flow_id)
+    RETURNING f.flow_id
+), healths AS (
+    DELETE FROM flow_health WHERE flow_id IN (SELECT flow_id FROM removed)
+)
+SELECT flow_id FROM removed;

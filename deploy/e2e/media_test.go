@@ -1,0 +1,313 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image/png"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/deploy/dev/stack"
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+)
+
+const (
+	embeddingsPath = "/v1/embeddings"
+	visionPath     = "/v1/vision"
+	imagesPath     = "/v1/images/generations"
+)
+
+// tiny is a whole PNG of one pixel.
+const tiny = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// vectors is an embeddings answer.
+type vectors struct {
+	Data []struct {
+		Index     int       `json:"index"`
+		Embedding []float32 `json:"embedding"`
+	} `json:"data"`
+	Usage *usage `json:"usage"`
+	Model string `json:"model"`
+}
+
+// pictures is an answer of made images.
+type pictures struct {
+	Data []struct {
+		URL      string `json:"url"`
+		Base64   string `json:"b64_json"`
+		MimeType string `json:"mime_type"`
+	} `json:"data"`
+	Usage *usage `json:"usage"`
+}
+
+// twins are two vendors of one model, each calling it by a name of its own, so
+// that a script can tell their calls apart.
+func twins(model string) pair {
+	return pair{
+		first:  addVendor(vendor{name: model + "-first", dialect: "openai", model: model, upstream: model + "-1"}),
+		second: addVendor(vendor{name: model + "-second", dialect: "openai", model: model, upstream: model + "-2"}),
+	}
+}
+
+var (
+	embedding   = addVendor(vendor{name: "embedding", dialect: "openai", model: "embedding"})
+	sightseeing = []vendor{
+		addVendor(vendor{name: "openai-eyes", dialect: "openai", model: "openai-eyes"}),
+		addVendor(vendor{name: "anthropic-eyes", dialect: "anthropic", model: "anthropic-eyes"}),
+	}
+	unsighted = addVendor(vendor{name: "unsighted", dialect: "openai", model: "unsighted", blind: true})
+	painting  = addVendor(vendor{name: "painting", dialect: "openai", model: "gpt-image-e2e"})
+	linking   = addVendor(vendor{name: "linking", dialect: "openai", model: "dall-e-e2e"})
+)
+
+func TestEmbeddings(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	service := h.service(stack.Gateway, organization)
+	body := object{"model": embedding.model, "input": []string{"one", "another", "one"}, "dimensions": 64}
+	a := service.post(t, embeddingsPath, body)
+	var got vectors
+	a.into(t, http.StatusOK, &got)
+	if len(got.Data) != 3 || got.Model != embedding.model {
+		t.Fatalf("%s", shorten(a.body))
+	}
+	for i, v := range got.Data {
+		var norm float64
+		for _, x := range v.Embedding {
+			norm += float64(x) * float64(x)
+		}
+		if v.Index != i || len(v.Embedding) != 64 || math.Abs(norm-1) > 1e-5 {
+			t.Errorf("vector %d has index %d, length %d and norm %v", i, v.Index, len(v.Embedding), norm)
+		}
+	}
+	if !slices.Equal(got.Data[0].Embedding, got.Data[2].Embedding) || slices.Equal(got.Data[0].Embedding, got.Data[1].Embedding) {
+		t.Error("the vectors are not those of their texts")
+	}
+	want := usage{PromptTokens: 3, ProviderUsed: embedding.name, CostCents: cents(3, 0)}
+	if got.Usage.RequestedProvider = ""; *got.Usage != want {
+		t.Errorf("usage %+v, want %+v", *got.Usage, want)
+	}
+
+	reply, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).Embed(h.as(t, organization), &gatewayv1.EmbeddingsRequest{
+		Model: embedding.model, Input: []byte(`["one","another","one"]`), Dimensions: new(int32(64)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range reply.GetData() {
+		if !slices.Equal(v.GetEmbedding(), got.Data[i].Embedding) || int(v.GetIndex()) != i {
+			t.Errorf("vector %d differs over gRPC", i)
+		}
+	}
+	over := usageOf(reply.GetUsage())
+	if over.RequestedProvider = ""; *over != want {
+		t.Errorf("usage over gRPC %+v, want %+v", *over, want)
+	}
+}
+
+var embeddingFaults = []struct {
+	name   string
+	action object
+	models pair
+}{
+	{"a 503", object{"status": 503}, twins("embedding-unavailable")},
+	{"a rate limit", object{"retry_after": "7"}, twins("embedding-limited")},
+	{"a refused key", object{"status": 401}, twins("embedding-refused")},
+	{"a vector too few", object{"status": 200, "headers": object{"Content-Type": "application/json"}, "body": `{"object":"list","data":[{"index":0,"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`}, twins("embedding-short")},
+	{"an answer cut off", object{"after_bytes": 200}, twins("embedding-cut")},
+}
+
+// The same model elsewhere is the same space of vectors; the answer tells that
+// another provider made them.
+func TestEmbeddingsFailOver(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	service := h.service(stack.Gateway, unique("org"))
+	for _, tt := range embeddingFaults {
+		t.Run(tt.name, func(t *testing.T) {
+			h.script(t, stack.FakeProvider, rule{Match: tt.models.first.at(embeddingsPath), Action: tt.action})
+			body := object{"model": tt.models.first.model, "provider": tt.models.first.name, "input": []string{"one", "another"}}
+			var got vectors
+			service.post(t, embeddingsPath, body).into(t, http.StatusOK, &got)
+			u := got.Usage
+			if len(got.Data) != 2 || u.ProviderUsed != tt.models.second.name || u.RequestedProvider != tt.models.first.name || !u.Substituted || got.Model != tt.models.first.model {
+				t.Errorf("%d vectors of %s, usage %+v", len(got.Data), got.Model, u)
+			}
+			f := service.post(t, embeddingsPath, body.with(object{"allow_substitution": false})).refused(t, http.StatusBadGateway, "provider_failed", tt.models.first.name)
+			if f.Class == "" {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+func TestVision(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	service := h.service(stack.Gateway, organization)
+	client := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway))
+	for _, eyes := range sightseeing {
+		t.Run(eyes.name, func(t *testing.T) {
+			var got completion
+			body := object{"model": eyes.model, "prompt": "What is it?", "image": object{"base64": tiny}}
+			service.post(t, visionPath, body).into(t, http.StatusOK, &got)
+			if got.Content != "You said: What is it?" || got.FinishReason != "stop" || got.Usage.ProviderUsed != eyes.name || got.Usage.PromptTokens < 85 {
+				t.Errorf("%+v with usage %+v", got, got.Usage)
+			}
+			calls := h.vendorCalls(t, eyes)
+			if len(calls) == 0 || !strings.Contains(calls[len(calls)-1].Body, tiny) || !strings.Contains(calls[len(calls)-1].Body, "image/png") {
+				t.Errorf("the vendor got %+v", calls)
+			}
+			reply, err := client.DescribeImage(h.as(t, organization), &gatewayv1.VisionRequest{
+				Model: eyes.model, Prompt: "What is it?", Image: &gatewayv1.ImageRef{Base64: tiny, MimeType: "image/png"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(got.Usage, usageOf(reply.GetUsage())); diff != "" || reply.GetContent() != got.Content {
+				t.Errorf("%q (-http +grpc):\n%s", reply.GetContent(), diff)
+			}
+		})
+	}
+}
+
+// A vendor that fetches nothing gets the bytes. The stack lets the fake's images
+// through, as GATEWAY_ALLOW_TARGETS does for development.
+func TestImagesAreInlined(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	service := h.service(stack.Gateway, unique("org"))
+	link := h.FakeURL(stack.FakeProvider) + "/images/ff0000.png"
+	var got completion
+	service.post(t, visionPath, object{"model": unsighted.model, "prompt": "What is it?", "image": object{"url": link}}).into(t, http.StatusOK, &got)
+	calls := h.vendorCalls(t, unsighted)
+	if got.Content != "You said: What is it?" || len(calls) != 1 || !strings.Contains(calls[0].Body, "data:image/png;base64,iVBOR") || strings.Contains(calls[0].Body, link) {
+		t.Errorf("%q after %+v", got.Content, calls)
+	}
+	service.post(t, visionPath, object{"model": unsighted.model, "prompt": "x", "image": object{"url": h.FakeURL(stack.FakeProvider) + "/v1/models"}}).
+		refused(t, http.StatusBadRequest, "image_invalid", "image.url: the image's server answered with status 401")
+}
+
+// An image can't be made to reach what only the gateway reaches, and what is no
+// image goes nowhere.
+func TestVisionRefusesImages(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	service := h.service(stack.Gateway, unique("org"))
+	eyes := sightseeing[0]
+	before := len(h.vendorCalls(t, eyes))
+	for _, tt := range []struct {
+		image      object
+		code, text string
+	}{
+		{object{}, "invalid_request", "image.url, image.base64"},
+		{object{"url": "https://images.example/a.png", "base64": tiny}, "invalid_request", "image.url, image.base64"},
+		{object{"url": "http://images.example/a.png"}, "target_not_allowed", "image.url"},
+		{object{"url": h.FakeURL(stack.FakeWebhook) + "/a.png"}, "target_not_allowed", "image.url"},
+		{object{"url": "https://127.0.0.1/a.png"}, "target_not_allowed", "image.url"},
+		{object{"url": "https://[::1]/a.png"}, "target_not_allowed", "image.url"},
+		{object{"url": "https://169.254.169.254/latest/meta-data/"}, "target_not_allowed", "image.url"},
+		{object{"url": "https://10.0.0.1/a.png"}, "target_not_allowed", "image.url"},
+		{object{"url": "https://2130706433/a.png"}, "target_not_allowed", "image.url"},
+		{object{"url": "https://localhost/a.png"}, "target_not_allowed", "image.url"},
+		{object{"url": "file:///etc/passwd"}, "target_not_allowed", "image.url"},
+		{object{"base64": "aGVsbG8="}, "image_invalid", "image.base64"},
+		{object{"base64": "???"}, "image_invalid", "image.base64"},
+		{object{"base64": tiny, "mime_type": "image/gif"}, "image_invalid", "image.base64"},
+		{object{"base64": tiny, "mime_type": "text/html"}, "invalid_request", "image.mime_type"},
+	} {
+		a := service.post(t, visionPath, object{"model": eyes.model, "prompt": "x", "image": tt.image})
+		a.refused(t, http.StatusBadRequest, tt.code, tt.text)
+	}
+	a := service.post(t, chatPath, object{"model": eyes.model, "messages": []object{{"role": "user", "content": []object{
+		{"type": "image_url", "image_url": object{"url": "https://169.254.169.254/"}},
+	}}}})
+	a.refused(t, http.StatusBadRequest, "target_not_allowed", "messages[0].content[0].image_url.url")
+	for _, call := range h.vendorCalls(t, eyes)[before:] {
+		if strings.Contains(call.Body, "169.254") || strings.Contains(call.Body, "127.0.0.1") {
+			t.Errorf("the vendor was sent %s", call.Body)
+		}
+	}
+}
+
+func TestImages(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	service := h.service(stack.Gateway, organization)
+	var drawn pictures
+	service.post(t, imagesPath, object{"model": painting.model, "prompt": "a switchyard at dawn", "n": 2}).into(t, http.StatusOK, &drawn)
+	if len(drawn.Data) != 2 || drawn.Usage.ProviderUsed != painting.name || drawn.Usage.PromptTokens != 5 || drawn.Usage.CompletionTokens != 2112 {
+		t.Errorf("%d images with usage %+v", len(drawn.Data), drawn.Usage)
+	}
+	for _, image := range drawn.Data {
+		data, err := base64.StdEncoding.DecodeString(image.Base64)
+		if err != nil || image.MimeType != "image/png" || image.URL != "" {
+			t.Fatalf("an image of %q, %v", image.MimeType, err)
+		}
+		if _, err := png.Decode(bytes.NewReader(data)); err != nil {
+			t.Errorf("it is no PNG: %v", err)
+		}
+	}
+	reply, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).GenerateImages(h.as(t, organization), &gatewayv1.ImagesRequest{
+		Model: painting.model, N: new(int32(2)), Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: []byte(`"a switchyard at dawn"`)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(drawn.Usage, usageOf(reply.GetUsage())); diff != "" || len(reply.GetData()) != 2 || reply.GetData()[1].GetB64Json() != drawn.Data[1].Base64 {
+		t.Errorf("over gRPC (-http +grpc):\n%s", diff)
+	}
+
+	var linked pictures
+	service.post(t, imagesPath, object{"model": linking.model, "prompt": "a switchyard at dusk"}).into(t, http.StatusOK, &linked)
+	if len(linked.Data) != 1 || !strings.HasPrefix(linked.Data[0].URL, h.FakeURL(stack.FakeProvider)) || linked.Data[0].Base64 != "" {
+		t.Errorf("%+v, want a URL of the vendor's", linked.Data)
+	}
+	service.post(t, imagesPath, object{"model": linking.model, "prompt": "x", "n": 11}).refused(t, http.StatusBadRequest, "invalid_request", "n")
+	service.post(t, imagesPath, object{"model": linking.model}).refused(t, http.StatusBadRequest, "invalid_request", "prompt, messages")
+}
+
+var paintFailover = twins("painting-unavailable")
+
+func TestImagesFailOver(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	service := h.service(stack.Gateway, unique("org"))
+	h.script(t, stack.FakeProvider, rule{Match: paintFailover.first.at(imagesPath), Action: object{"status": 503}})
+	body := object{"model": paintFailover.first.model, "provider": paintFailover.first.name, "prompt": "a switchyard"}
+	var drawn pictures
+	service.post(t, imagesPath, body).into(t, http.StatusOK, &drawn)
+	if u := drawn.Usage; len(drawn.Data) != 1 || u.ProviderUsed != paintFailover.second.name || !u.Substituted || u.RequestedProvider != paintFailover.first.name {
+		t.Errorf("%d images, usage %+v", len(drawn.Data), drawn.Usage)
+	}
+	service.post(t, imagesPath, body.with(object{"allow_substitution": false})).refused(t, http.StatusBadGateway, "provider_failed", paintFailover.first.name)
+}
+
+// A fresh system serves all three without a key.
+func TestMediaSandbox(t *testing.T) {
+	t.Parallel()
+	service := use(t).service(stack.Gateway, unique("org"))
+	for path, body := range map[string]object{
+		embeddingsPath: {"model": "sandbox", "input": "one"},
+		visionPath:     {"model": "sandbox", "prompt": "What is it?", "image": object{"base64": tiny}},
+		imagesPath:     {"model": "sandbox", "prompt": "a switchyard"},
+	} {
+		var got struct {
+			Usage *usage `json:"usage"`
+		}
+		service.post(t, path, body).into(t, http.StatusOK, &got)
+		if got.Usage == nil || got.Usage.ProviderUsed != "sandbox" || got.Usage.Substituted {
+			t.Errorf("%s: usage %+v", path, got.Usage)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
+)
+
+// The tests here take the stores away, one after the other: none is parallel.
+
+// Whole answers and streams go on while Redis, Postgres or both are gone: not one
+// request fails, and none waits for a store that is not there.
+func TestChatWithoutStores(t *testing.T) {
+	h := breakable.get(t)
+	for _, gone := range [][]string{{store.Redis}, {store.Postgres}, {store.Redis, store.Postgres}} {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			run := h.load(t)
+			run.waitFor(t, 20)
+			for _, name := range gone {
+				if err := h.Kill(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run.waitFor(t, 200)
+			if left := run.soFor(t, 3*time.Second); left == 0 {
+				t.Error("nothing was answered while it was away")
+			}
+			for _, name := range gone {
+				if err := h.Restart(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run.waitFor(t, 100)
+			run.end(t)
+		})
+	}
+}
+
+// outage is callers that ask on and on, and count.
+type outage struct {
+	stop    chan struct{}
+	callers sync.WaitGroup
+	served  atomic.Int64
+	failed  atomic.Int64
+	slowest atomic.Int64
+	first   atomic.Pointer[string]
+}
+
+// load begins callers at the gateway itself: the edge has stores of its own.
+func (h *house) load(t *testing.T) *outage {
+	t.Helper()
+	run := &outage{stop: make(chan struct{})}
+	client := h.service(stack.Gateway, unique("org"))
+	for i := range 4 {
+		run.callers.Go(func() {
+			for {
+				select {
+				case <-run.stop:
+					return
+				default:
+				}
+				run.note(i, func() (answer, error) {
+					return client.try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": i%2 == 1}))
+				})
+			}
+		})
+	}
+	t.Cleanup(func() { run.halt() })
+	return run
+}
+
+func (o *outage) note(_ int, call func() (answer, error)) {
+	begun := time.Now()
+	a, err := call()
+	took := int64(time.Since(begun))
+	for slowest := o.slowest.Load(); took > slowest && !o.slowest.CompareAndSwap(slowest, took); slowest = o.slowest.Load() {
+	}
+	if err == nil && a.status == http.StatusOK {
+		o.served.Add(1)
+		return
+	}
+	o.failed.Add(1)
+	text := fmt.Sprintf("status %d, %v: %s", a.status, err, shorten(a.body))
+	o.first.CompareAndSwap(nil, &text)
+}
+
+// waitFor waits until so many more are served.
+func (o *outage) waitFor(t *testing.T, more int64) {
+	t.Helper()
+	want := o.served.Load() + more
+	waitFor(t, patience, "requests that are served", func() error {
+		if served := o.served.Load(); served < want && o.failed.Load() == 0 {
+			return fmt.Errorf("%d of %d", served, want)
+		}
+		return nil
+	})
+}
+
+// soFor counts what is served in a while.
+func (o *outage) soFor(t *testing.T, d time.Duration) int64 {
+	t.Helper()
+	before := o.served.Load()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+	return o.served.Load() - before
+}
+
+func (o *outage) halt() {
+	select {
+	case <-o.stop:
+	default:
+		close(o.stop)
+	}
+	o.callers.Wait()
+}
+
+func (o *outage) end(t *testing.T) {
+	t.Helper()
+	o.halt()
+	if n := o.failed.Load(); n != 0 {
+		t.Errorf("%d of %d requests failed, the first with %s", n, n+o.served.Load(), *o.first.Load())
+	}
+	t.Logf("%d served, the slowest in %s", o.served.Load(), time.Duration(o.slowest.Load()).Round(time.Millisecond))
+}

@@ -1,0 +1,289 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/google/go-cmp/cmp"
+)
+
+func (d door) anthropicClient() anthropic.Client {
+	options := []option.RequestOption{option.WithBaseURL(d.anthropic), option.WithAPIKey(d.key)}
+	if d.organization != "" {
+		options = append(options, option.WithHeader("X-Organization-Id", d.organization))
+	}
+	return anthropic.NewClient(options...)
+}
+
+// eachAnthropic runs a test at each door with a model of each dialect.
+func eachAnthropic(t *testing.T, test func(t *testing.T, h *house, client anthropic.Client, model string)) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		for _, model := range []string{sdkOpenAI.model, sdkAnthropic.model, "sandbox"} {
+			t.Run(d.name+" "+model, func(t *testing.T) { test(t, h, d.anthropicClient(), model) })
+		}
+	}
+}
+
+func message(model, text string) anthropic.MessageNewParams {
+	return anthropic.MessageNewParams{
+		Model: model, MaxTokens: 100, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(text))},
+	}
+}
+
+func TestAnthropicSDKMessage(t *testing.T) {
+	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+		var response *http.Response
+		params := message(model, "hello")
+		params.System = []anthropic.TextBlockParam{{Text: "be kind"}}
+		got, err := client.Messages.New(t.Context(), params, option.WithResponseInto(&response))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Content) != 1 || !strings.HasSuffix(got.Content[0].Text, "hello") || got.StopReason != anthropic.StopReasonEndTurn || string(got.Model) != model {
+			t.Errorf("%s", got.RawJSON())
+		}
+		if got.ID == "" || got.Usage.InputTokens < 1 || got.Usage.OutputTokens < 1 {
+			t.Errorf("%s", got.RawJSON())
+		}
+		for _, name := range []string{"Request-Id", "X-Switchyard-Provider", "X-Switchyard-Cost-Cents"} {
+			if response.Header.Get(name) == "" {
+				t.Errorf("no %s", name)
+			}
+		}
+	})
+}
+
+// accumulate reads a stream as the SDK's users do.
+func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageNewParams) anthropic.Message {
+	t.Helper()
+	stream := client.Messages.NewStreaming(t.Context(), params)
+	var whole anthropic.Message
+	for stream.Next() {
+		if err := whole.Accumulate(stream.Current()); err != nil {
+			t.Fatalf("%v: %s", err, stream.Current().RawJSON())
+		}
+	}
+	if err := stream.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return whole
+}
+
+func TestAnthropicSDKStream(t *testing.T) {
+	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+		whole := accumulate(t, client, message(model, "one two three"))
+		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") || whole.StopReason != anthropic.StopReasonEndTurn || string(whole.Model) != model {
+			t.Errorf("%+v", whole)
+		}
+		if whole.Usage.InputTokens < 1 || whole.Usage.OutputTokens < 1 {
+			t.Errorf("usage %+v", whole.Usage)
+		}
+	})
+}
+
+// Parallel calls, whole and streamed, and the turn that gives their results.
+func TestAnthropicSDKTools(t *testing.T) {
+	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+		if model == "sandbox" {
+			t.Skip("the sandbox can't be told what to call")
+		}
+		params := message(model, h.scripted(t, twoCalls))
+		params.Tools = []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{
+			Properties: weatherSchema["properties"], Required: []string{"city"},
+		}, "weather")}
+		whole, err := client.Messages.New(t.Context(), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, got := range map[string]anthropic.Message{"whole": *whole, "streamed": accumulate(t, client, params)} {
+			var inputs []string
+			for _, block := range got.Content {
+				if block.Type == "tool_use" {
+					if block.ID == "" || block.Name != "weather" {
+						t.Errorf("%s: %+v", name, block)
+					}
+					inputs = append(inputs, string(block.Input))
+				}
+			}
+			if diff := cmp.Diff([]string{`{"city":"Paris"}`, `{"city":"Rome"}`}, inputs); diff != "" || got.StopReason != anthropic.StopReasonToolUse || got.Content[0].Text != "I look." {
+				t.Errorf("%s: %+v; inputs (-want +got):\n%s", name, got, diff)
+			}
+		}
+		params.Messages = append(message(model, "what now").Messages, whole.ToParam(), anthropic.NewUserMessage(
+			anthropic.NewToolResultBlock(whole.Content[1].ID, "sunny", false), anthropic.NewToolResultBlock(whole.Content[2].ID, "rain", false)))
+		second, err := client.Messages.New(t.Context(), params)
+		if err != nil || !strings.Contains(second.Content[0].Text, "rain") {
+			t.Errorf("the second turn: %v, %v", second, err)
+		}
+	})
+}
+
+func TestAnthropicSDKStructuredOutput(t *testing.T) {
+	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+		params := message(model, h.scripted(t, object{"text": `{"city":"Paris"}`}))
+		params.OutputConfig = anthropic.OutputConfigParam{Format: anthropic.JSONOutputFormatParam{Schema: weatherSchema}}
+		got, err := client.Messages.New(t.Context(), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var place struct{ City *string }
+		if err := json.Unmarshal([]byte(got.Content[0].Text), &place); err != nil || place.City == nil {
+			t.Errorf("%q: %v", got.Content[0].Text, err)
+		}
+	})
+}
+
+func TestAnthropicSDKModelsAndCounts(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			client := d.anthropicClient()
+			page, err := client.Models.List(t.Context(), anthropic.ModelListParams{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(page.Data, func(m anthropic.ModelInfo) bool { return m.ID == sdkAnthropic.model }) {
+				t.Errorf("%s", page.RawJSON())
+			}
+			if m, err := client.Models.Get(t.Context(), sdkAnthropic.model, anthropic.ModelGetParams{}); err != nil || m.ID != sdkAnthropic.model {
+				t.Errorf("%+v, %v", m, err)
+			}
+			_, err = client.Models.Get(t.Context(), "no-such-model", anthropic.ModelGetParams{})
+			wantAnthropicError(t, err, http.StatusNotFound, anthropic.ErrorTypeNotFoundError)
+			count, err := client.Messages.CountTokens(t.Context(), anthropic.MessageCountTokensParams{
+				Model: sdkAnthropic.model, Messages: message("", "eight bytes and so on").Messages,
+			})
+			if err != nil || count.InputTokens != 6 || !strings.Contains(count.RawJSON(), `"estimated":true`) {
+				t.Errorf("%v, %v", count, err)
+			}
+		})
+	}
+}
+
+func wantAnthropicError(t *testing.T, err error, status int, kind anthropic.ErrorType) *anthropic.Error {
+	t.Helper()
+	e, ok := errors.AsType[*anthropic.Error](err)
+	if !ok {
+		t.Fatalf("%v is not an error of the SDK", err)
+	}
+	if e.StatusCode != status || e.Type() != kind || e.RequestID == "" {
+		t.Errorf("status %d, type %q, id %q: %s, want %d %q", e.StatusCode, e.Type(), e.RequestID, e.RawJSON(), status, kind)
+	}
+	return e
+}
+
+// Failures come as the SDK's typed error, and it doesn't retry what is useless.
+func TestAnthropicSDKErrors(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			ask := func(client anthropic.Client, model, text string, options ...option.RequestOption) error {
+				_, err := client.Messages.New(t.Context(), message(model, text), options...)
+				return err
+			}
+			client := d.anthropicClient()
+			stranger := door{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			wantAnthropicError(t, ask(stranger.anthropicClient(), "sandbox", "x"), http.StatusUnauthorized, anthropic.ErrorTypeAuthenticationError)
+			wantAnthropicError(t, ask(client, "no-such-model", "x"), http.StatusNotFound, anthropic.ErrorTypeNotFoundError)
+			_, err := client.Messages.New(t.Context(), anthropic.MessageNewParams{Model: "sandbox", MaxTokens: 5})
+			wantAnthropicError(t, err, http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError)
+			overflow := h.broken(t, object{"status": 400, "body": `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`})
+			if e := wantAnthropicError(t, ask(client, sdkOpenAI.model, overflow), http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError); !strings.Contains(e.RawJSON(), "prompt is too long") {
+				t.Errorf("%s", e.RawJSON())
+			}
+			alone := option.WithHeader("X-Switchyard-Allow-Substitution", "false")
+			failing := h.broken(t, object{"status": 401})
+			wantAnthropicError(t, ask(client, sdkAnthropic.model, failing, alone), http.StatusBadGateway, anthropic.ErrorTypeAPIError)
+			if n := h.callsWith(t, failing); n != 1 {
+				t.Errorf("%d calls for what no retry mends, want 1", n)
+			}
+		})
+	}
+}
+
+// A stream that breaks off ends in the SDK's typed error.
+func TestAnthropicSDKBrokenStream(t *testing.T) {
+	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+		if model == "sandbox" {
+			t.Skip("it doesn't break")
+		}
+		after := 3
+		if model == sdkAnthropic.model {
+			after = 5
+		}
+		stream := client.Messages.NewStreaming(t.Context(), message(model, h.broken(t, object{"error_after_chunks": after})+" a b c d e f"))
+		text := ""
+		for stream.Next() {
+			text += stream.Current().Delta.Text
+		}
+		if e := wantAnthropicError(t, stream.Err(), http.StatusOK, anthropic.ErrorTypeAPIError); text == "" || !strings.Contains(e.RawJSON(), "stream_interrupted") {
+			t.Errorf("text %q: %s", text, e.RawJSON())
+		}
+	})
+}
+
+// Who leaves in the middle ends the call upstream.
+func TestAnthropicSDKCancels(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			text := unique("leave")
+			call := eyewitness.expect(text)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			client := d.anthropicClient()
+			stream := client.Messages.NewStreaming(ctx, message(leaving.model, text))
+			if !stream.Next() {
+				t.Fatalf("no event: %v", stream.Err())
+			}
+			cancel()
+			select {
+			case <-call.gone:
+			case <-t.Context().Done():
+				t.Error("the call upstream goes on")
+			}
+			_ = stream.Close()
+		})
+	}
+}
+
+// Fields and headers of the vendor's own reach it untouched; a provider that
+// can't have them isn't asked.
+func TestAnthropicSDKUnknownFieldsSurvive(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			question := unique("question")
+			client := d.anthropicClient()
+			cached := message(sdkAnthropic.model, question)
+			cached.System = []anthropic.TextBlockParam{{Text: "be kind", CacheControl: anthropic.NewCacheControlEphemeralParam()}}
+			_, err := client.Messages.New(t.Context(), cached, option.WithHeader("anthropic-beta", "brand-new-2027"), option.WithJSONSet("brand_new_field", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls := h.vendorCalls(t, vendor{model: sdkAnthropic.upstream, dialect: "anthropic"})
+			i := slices.IndexFunc(calls, func(c vendorCall) bool { return strings.Contains(c.Body, question) })
+			if i < 0 || !strings.Contains(calls[i].Body, `"brand_new_field":1`) || !strings.Contains(calls[i].Body, `"cache_control"`) || calls[i].Headers.Get("Anthropic-Beta") != "brand-new-2027" {
+				t.Errorf("what reached the vendor: %+v", calls)
+			}
+			cached.Model = sdkOpenAI.model
+			_, err = client.Messages.New(t.Context(), cached, option.WithHeader("X-Switchyard-Allow-Substitution", "false"))
+			wantAnthropicError(t, err, http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError)
+		})
+	}
+}

@@ -1,0 +1,335 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+func (d door) openAIClient() openai.Client {
+	options := []option.RequestOption{option.WithBaseURL(d.openAI), option.WithAPIKey(d.key)}
+	if d.organization != "" {
+		options = append(options, option.WithHeader("X-Organization-Id", d.organization))
+	}
+	return openai.NewClient(options...)
+}
+
+// eachOpenAI runs a test at each door with a model of each dialect.
+func eachOpenAI(t *testing.T, test func(t *testing.T, h *house, client openai.Client, model string)) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		for _, model := range []string{sdkOpenAI.model, sdkAnthropic.model, "sandbox"} {
+			t.Run(d.name+" "+model, func(t *testing.T) { test(t, h, d.openAIClient(), model) })
+		}
+	}
+}
+
+func userSays(text string) []openai.ChatCompletionMessageParamUnion {
+	return []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}
+}
+
+func TestOpenAISDKChat(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+		var response *http.Response
+		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
+			Model: model, Messages: userSays("hello"), MaxCompletionTokens: openai.Int(50), Temperature: openai.Float(0.5),
+		}, option.WithResponseInto(&response))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Choices) != 1 || !strings.HasSuffix(got.Choices[0].Message.Content, "hello") || got.Choices[0].FinishReason != "stop" {
+			t.Errorf("%s", got.RawJSON())
+		}
+		if got.Model != model || got.ID == "" || string(got.Object) != "chat.completion" || got.Usage.TotalTokens < 2 || got.Usage.TotalTokens != got.Usage.PromptTokens+got.Usage.CompletionTokens {
+			t.Errorf("%s", got.RawJSON())
+		}
+		for _, name := range []string{"X-Request-Id", "X-Switchyard-Provider", "X-Switchyard-Cost-Cents", "X-Switchyard-Attempts"} {
+			if response.Header.Get(name) == "" {
+				t.Errorf("no %s", name)
+			}
+		}
+	})
+}
+
+func TestOpenAISDKStream(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+		for _, usage := range []bool{false, true} {
+			params := openai.ChatCompletionNewParams{Model: model, Messages: userSays("one two three")}
+			if usage {
+				params.StreamOptions.IncludeUsage = openai.Bool(true)
+			}
+			stream := client.Chat.Completions.NewStreaming(t.Context(), params)
+			var whole openai.ChatCompletionAccumulator
+			for stream.Next() {
+				if !whole.AddChunk(stream.Current()) {
+					t.Fatalf("the accumulator refuses %s", stream.Current().RawJSON())
+				}
+				if len(stream.Current().Choices) == 0 && !usage {
+					t.Errorf("a chunk without choices that nobody asked for: %s", stream.Current().RawJSON())
+				}
+			}
+			if err := stream.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if len(whole.Choices) != 1 || !strings.HasSuffix(whole.Choices[0].Message.Content, "one two three") || whole.Choices[0].FinishReason != "stop" || whole.Model != model {
+				t.Errorf("%+v", whole.ChatCompletion)
+			}
+			if (whole.Usage.TotalTokens > 0) != usage {
+				t.Errorf("usage %+v, asked for: %v", whole.Usage, usage)
+			}
+		}
+	})
+}
+
+func weatherTool() []openai.ChatCompletionToolUnionParam {
+	return []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
+		Name: "weather", Description: openai.String("tells the weather"), Parameters: weatherSchema,
+	})}
+}
+
+// Parallel calls, whole and streamed, and the turn that gives their results.
+func TestOpenAISDKTools(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+		question, want := h.scripted(t, twoCalls), []string{`{"city":"Paris"}`, `{"city":"Rome"}`}
+		if model == "sandbox" {
+			t.Skip("the sandbox can't be told what to call")
+		}
+		params := openai.ChatCompletionNewParams{Model: model, Messages: userSays(question), Tools: weatherTool()}
+		whole, err := client.Chat.Completions.New(t.Context(), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream := client.Chat.Completions.NewStreaming(t.Context(), params)
+		var streamed openai.ChatCompletionAccumulator
+		for stream.Next() {
+			if !streamed.AddChunk(stream.Current()) {
+				t.Fatalf("the accumulator refuses %s", stream.Current().RawJSON())
+			}
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		for name, choice := range map[string]openai.ChatCompletionChoice{"whole": whole.Choices[0], "streamed": streamed.Choices[0]} {
+			var arguments []string
+			for _, call := range choice.Message.ToolCalls {
+				if call.ID == "" || call.Function.Name != "weather" {
+					t.Errorf("%s: call %+v", name, call)
+				}
+				arguments = append(arguments, call.Function.Arguments)
+			}
+			if diff := cmp.Diff(want, arguments); diff != "" || choice.FinishReason != "tool_calls" || choice.Message.Content != "I look." {
+				t.Errorf("%s: %+v; arguments (-want +got):\n%s", name, choice, diff)
+			}
+		}
+		calls := whole.Choices[0].Message.ToolCalls
+		params.Messages = append(userSays("what now"), whole.Choices[0].Message.ToParam(),
+			openai.ToolMessage("sunny", calls[0].ID), openai.ToolMessage("rain", calls[1].ID))
+		second, err := client.Chat.Completions.New(t.Context(), params)
+		if err != nil || !strings.Contains(second.Choices[0].Message.Content, "rain") {
+			t.Errorf("the second turn: %v, %v", second, err)
+		}
+	})
+}
+
+func TestOpenAISDKStructuredOutput(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+		question := h.scripted(t, object{"text": `{"city":"Paris"}`})
+		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
+			Model: model, Messages: userSays(question),
+			ResponseFormat: openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &openai.ResponseFormatJSONSchemaParam{
+				JSONSchema: openai.ResponseFormatJSONSchemaJSONSchemaParam{Name: "place", Schema: weatherSchema, Strict: openai.Bool(true)},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var place struct{ City *string }
+		if err := json.Unmarshal([]byte(got.Choices[0].Message.Content), &place); err != nil || place.City == nil {
+			t.Errorf("%q: %v", got.Choices[0].Message.Content, err)
+		}
+	})
+}
+
+func TestOpenAISDKModels(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			client := d.openAIClient()
+			page, err := client.Models.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, m := range page.Data {
+				names = append(names, m.ID)
+			}
+			for _, name := range []string{sdkOpenAI.model, sdkAnthropic.model, "sandbox"} {
+				if !slices.Contains(names, name) {
+					t.Errorf("%s is not listed: %v", name, names)
+				}
+			}
+			for _, name := range []string{sdkOpenAI.model, "sdk-openai/" + sdkOpenAI.model} {
+				if m, err := client.Models.Get(t.Context(), name); err != nil || m.ID != name || m.OwnedBy != "sdk-openai" {
+					t.Errorf("%s: %+v, %v", name, m, err)
+				}
+			}
+			for _, name := range []string{"no-such-model", "catalog", "liveness"} {
+				if d.name == "gateway" && name != "no-such-model" {
+					continue // The contract's own paths.
+				}
+				_, err := client.Models.Get(t.Context(), name)
+				wantOpenAIError(t, err, http.StatusNotFound, "model_not_found")
+			}
+		})
+	}
+}
+
+func wantOpenAIError(t *testing.T, err error, status int, code string) *openai.Error {
+	t.Helper()
+	e, ok := errors.AsType[*openai.Error](err)
+	if !ok {
+		t.Fatalf("%v is not an error of the SDK", err)
+	}
+	if e.StatusCode != status || e.Code != code || e.Message == "" || e.Type == "" || e.Response.Header.Get("X-Request-Id") == "" {
+		t.Errorf("status %d, code %q: %s, want %d %q", e.StatusCode, e.Code, e.RawJSON(), status, code)
+	}
+	return e
+}
+
+// Failures come as the SDK's typed error, and it doesn't retry what is useless.
+func TestOpenAISDKErrors(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			ask := func(client openai.Client, model, text string, options ...option.RequestOption) error {
+				_, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: model, Messages: userSays(text)}, options...)
+				return err
+			}
+			client := d.openAIClient()
+			stranger := door{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			wantOpenAIError(t, ask(stranger.openAIClient(), "sandbox", "x"), http.StatusUnauthorized, "invalid_api_key")
+			wantOpenAIError(t, ask(client, "no-such-model", "x"), http.StatusNotFound, "model_not_found")
+			_, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox"})
+			if e := wantOpenAIError(t, err, http.StatusBadRequest, "invalid_request"); e.Param != "messages" {
+				t.Errorf("param %q", e.Param)
+			}
+			overflow := h.broken(t, object{"status": 400, "body": `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`})
+			wantOpenAIError(t, ask(client, sdkOpenAI.model, overflow), http.StatusBadRequest, "context_length_exceeded")
+
+			alone := option.WithHeader("X-Switchyard-Allow-Substitution", "false")
+			failing := h.broken(t, object{"status": 401})
+			wantOpenAIError(t, ask(client, sdkOpenAI.model, failing, alone), http.StatusBadGateway, "provider_failed")
+			if n := h.callsWith(t, failing); n != 1 {
+				t.Errorf("%d calls for what no retry mends, want 1", n)
+			}
+		})
+	}
+}
+
+// callsWith counts the calls to the fake provider that hold a text.
+func (h *house) callsWith(t *testing.T, text string) (n int) {
+	t.Helper()
+	var report struct {
+		Last []vendorCall `json:"last"`
+	}
+	h.fake(stack.FakeProvider).get(t, "/_calls").into(t, http.StatusOK, &report)
+	for _, call := range report.Last {
+		if strings.Contains(call.Body, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// A stream that breaks off ends in an error, never in a whole answer.
+func TestOpenAISDKBrokenStream(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+		if model == "sandbox" {
+			t.Skip("it doesn't break")
+		}
+		after := 3
+		if model == sdkAnthropic.model {
+			after = 5
+		}
+		question := h.broken(t, object{"error_after_chunks": after})
+		stream := client.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{Model: model, Messages: userSays(question + " a b c d e f")})
+		text := ""
+		for stream.Next() {
+			for _, choice := range stream.Current().Choices {
+				text += choice.Delta.Content
+			}
+		}
+		if err := stream.Err(); err == nil || text == "" || !strings.Contains(err.Error(), "stream_interrupted") {
+			t.Errorf("text %q, error %v", text, err)
+		}
+	})
+}
+
+// Who leaves in the middle ends the call upstream.
+func TestOpenAISDKCancels(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			text := unique("leave")
+			call := eyewitness.expect(text)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			client := d.openAIClient()
+			stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{Model: leaving.model, Messages: userSays(text)})
+			if !stream.Next() {
+				t.Fatalf("no chunk: %v", stream.Err())
+			}
+			cancel()
+			select {
+			case <-call.gone:
+			case <-t.Context().Done():
+				t.Error("the call upstream goes on")
+			}
+			_ = stream.Close()
+		})
+	}
+}
+
+// Fields of the vendor's own reach it untouched, and come back so.
+func TestOpenAISDKUnknownFieldsSurvive(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			question := unique("question")
+			client := d.openAIClient()
+			extra := option.WithJSONSet("brand_new_field", map[string]any{"x": "1e400"})
+			ours := option.WithJSONSet("switchyard", map[string]any{"optimization_goal": "cost", "metadata": map[string]string{"team": "a"}})
+			_, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: sdkOpenAI.model, Messages: userSays(question)}, extra, ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls := h.vendorCalls(t, vendor{model: sdkOpenAI.upstream, dialect: "openai"})
+			i := slices.IndexFunc(calls, func(c vendorCall) bool { return strings.Contains(c.Body, question) })
+			if i < 0 || !strings.Contains(calls[i].Body, `"brand_new_field":{"x":"1e400"}`) || strings.Contains(calls[i].Body, "switchyard") {
+				t.Errorf("what reached the vendor: %+v", calls)
+			}
+			var response *http.Response
+			_, err = client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox", Messages: userSays(question)}, extra, option.WithResponseInto(&response))
+			if err != nil || response.Header.Get("X-Switchyard-Ignored") != "brand_new_field" {
+				t.Errorf("across dialects: %v, ignored %q", err, response.Header.Get("X-Switchyard-Ignored"))
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+// Package anthropic is the Anthropic Messages API as the gateway's callers speak
+// it: the wire form alone. Package api serves it.
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// Dialect implements dialect.Dialect.
+type Dialect struct{}
+
+// Name is that of providers with this dialect.
+func (Dialect) Name() string { return "anthropic" }
+
+// message is a whole answer, and the head of a streamed one.
+type message struct {
+	ID           string  `json:"id"`
+	Type         string  `json:"type"`
+	Role         string  `json:"role"`
+	Model        string  `json:"model"`
+	Content      []block `json:"content"`
+	StopReason   *string `json:"stop_reason"`
+	StopSequence *string `json:"stop_sequence"`
+	Usage        usage   `json:"usage"`
+}
+
+// block is a text or, with an ID, the use of a tool.
+type block struct {
+	Type  string          `json:"type"`
+	Text  *string         `json:"text,omitempty"`
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+	// ExtraContent is opaque state of another vendor that must come back with the call.
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
+}
+
+// usage counts disjointly: input_tokens leaves the cached ones out.
+type usage struct {
+	InputTokens              int64         `json:"input_tokens"`
+	CacheCreationInputTokens int64         `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     int64         `json:"cache_read_input_tokens"`
+	CacheCreation            cacheCreation `json:"cache_creation"`
+	OutputTokens             int64         `json:"output_tokens"`
+}
+
+type cacheCreation struct {
+	FiveMinutes int64 `json:"ephemeral_5m_input_tokens"`
+	OneHour     int64 `json:"ephemeral_1h_input_tokens"`
+}
+
+func toUsage(r inference.Report) usage {
+	u := r.Usage
+	return usage{
+		InputTokens: u.Input + u.ImageInput + u.AudioInput, CacheReadInputTokens: u.CacheRead,
+		CacheCreationInputTokens: u.CacheWrite + u.CacheWriteLong, CacheCreation: cacheCreation{u.CacheWrite, u.CacheWriteLong},
+		OutputTokens: r.Completion,
+	}
+}
+
+// newID makes an id of the API's form.
+func newID(prefix string) string {
+	id := uuid.New()
+	return fmt.Sprintf("%s_%x", prefix, id[:])
+}
+
+// Answer relays a provider's own answer, or writes one.
+func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, error) {
+	if c.Native != nil {
+		return dialect.NewRenamer("model", reply.Model).Append(nil, c.Native), nil
+	}
+	m := head(reply)
+	if c.Text != "" {
+		m.Content = append(m.Content, block{Type: "text", Text: &c.Text})
+	}
+	for _, call := range c.ToolCalls {
+		m.Content = append(m.Content, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: input(call.Arguments), ExtraContent: call.Extra})
+	}
+	m.StopReason, m.Usage = new(stopReason(c.FinishReason)), toUsage(c.Report)
+	return marshal(m)
+}
+
+func head(reply dialect.Reply) message {
+	return message{ID: newID("msg"), Type: "message", Role: "assistant", Model: reply.Model, Content: []block{}}
+}
+
+// input is a call's arguments as the object that this API has. Arguments that
+// are none, because the answer was cut or the model erred, come as a text in one.
+func input(arguments string) json.RawMessage {
+	raw := bytes.TrimSpace([]byte(arguments))
+	switch {
+	case len(raw) == 0:
+		return json.RawMessage("{}")
+	case raw[0] == '{' && json.Valid(raw):
+		return raw
+	}
+	text, _ := marshal(map[string]string{"raw_arguments": arguments}) // Texts always marshal.
+	return text
+}
+
+func stopReason(finish provider.FinishReason) string {
+	switch finish {
+	case provider.FinishLength:
+		return "max_tokens"
+	case provider.FinishToolCalls:
+		return "tool_use"
+	case provider.FinishContentFilter:
+		return "refusal"
+	case provider.FinishStop:
+	}
+	return "end_turn"
+}
+
+// modelList is GET /v1/models, all on one page.
+type modelList struct {
+	Data    []model `json:"data"`
+	HasMore bool    `json:"has_more"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+}
+
+type model struct {
+	Type        string    `json:"type"`
+	ID          string    `json:"id"`
+	DisplayName string    `json:"display_name"`
+	CreatedAt   time.Time `json:"created_at"` // Not known: the epoch, as the API has it.
+}
+
+// Models lists models by the names that a request may use.
+func (Dialect) Models(models []routing.Target) any {
+	list := modelList{Data: []model{}}
+	for _, m := range models {
+		list.Data = append(list.Data, toModel(m))
+	}
+	if n := len(models); n > 0 {
+		list.FirstID, list.LastID = &models[0].Model, &models[n-1].Model
+	}
+	return list
+}
+
+// Model is one of them.
+func (Dialect) Model(m routing.Target) any { return toModel(m) }
+
+func toModel(m routing.Target) model {
+	return model{Type: "model", ID: m.Model, DisplayName: m.Model, CreatedAt: time.Unix(0, 0).UTC()}
+}
+
+// marshal writes JSON without HTML escapes.
+func marshal(v any) ([]byte, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+}

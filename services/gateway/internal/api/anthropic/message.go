@@ -1,0 +1,196 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// system reads the system prompt: a text, or text blocks.
+func (r *reader) system() error {
+	raw := r.Raw("system")
+	if raw == nil {
+		return nil
+	}
+	turns, err := r.content("system", provider.RoleSystem, raw)
+	if err != nil {
+		return err
+	}
+	r.chat.Chat.Messages = append(r.chat.Chat.Messages, turns...)
+	return nil
+}
+
+func (r *reader) messages() error {
+	raw, err := dialect.Elements("messages", r.Raw("messages"))
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 {
+		return apierr.Invalid("messages", "must hold a message")
+	}
+	for i, one := range raw {
+		var m struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		}
+		path := dialect.At("messages", i)
+		if err := dialect.Decode(path, one, &m); err != nil {
+			return err
+		}
+		if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
+			return apierr.Invalid(path+".role", "must be user or assistant")
+		}
+		if len(m.Content) == 0 {
+			return apierr.Invalid(path+".content", "is required")
+		}
+		turns, err := r.content(path+".content", provider.Role(m.Role), m.Content)
+		if err != nil {
+			return err
+		}
+		r.chat.Chat.Messages = append(r.chat.Chat.Messages, turns...)
+	}
+	return nil
+}
+
+// part is a content block; what has another type is this dialect's alone.
+type part struct {
+	Type   string `json:"type"`
+	Text   string `json:"text"`
+	Source struct {
+		Type      string `json:"type"`
+		URL       string `json:"url"`
+		MediaType string `json:"media_type"`
+		Data      string `json:"data"`
+	} `json:"source"`
+	ID           string          `json:"id"`
+	Name         string          `json:"name"`
+	Input        json.RawMessage `json:"input"`
+	ExtraContent json.RawMessage `json:"extra_content"`
+	ToolUseID    string          `json:"tool_use_id"`
+	Content      json.RawMessage `json:"content"`
+	IsError      bool            `json:"is_error"`
+}
+
+// fields of each type of block that every dialect can carry.
+var fields = map[string][]string{
+	"text": {"text"}, "image": {"source"}, "tool_use": {"id", "name", "input", "extra_content"},
+	"tool_result": {"tool_use_id", "content", "is_error"},
+}
+
+// content reads a turn. The results of tools are turns of their own everywhere
+// else, and come before what the user says beside them, as they must here.
+func (r *reader) content(path string, role provider.Role, raw json.RawMessage) ([]provider.Message, error) {
+	if raw[0] == '"' {
+		var text string
+		err := dialect.Decode(path, raw, &text)
+		return []provider.Message{{Role: role, Content: []provider.Part{{Text: text}}}}, err
+	}
+	elements, err := dialect.Elements(path, raw)
+	if err != nil {
+		return nil, apierr.Invalid(path, "must be a string or an array of blocks")
+	}
+	turn := provider.Message{Role: role}
+	var turns []provider.Message
+	for i, one := range elements {
+		at := dialect.At(path, i)
+		p, err := r.part(at, one)
+		if err != nil {
+			return nil, err
+		}
+		switch p.Type {
+		case "text":
+			turn.Content = append(turn.Content, provider.Part{Text: p.Text})
+		case "image":
+			image, err := r.image(at, p)
+			if err != nil {
+				return nil, err
+			}
+			turn.Content = append(turn.Content, image)
+		case "tool_use":
+			turn.ToolCalls = append(turn.ToolCalls, provider.ToolCall{
+				Index: len(turn.ToolCalls), ID: p.ID, Name: p.Name, Arguments: string(p.Input), Extra: p.ExtraContent,
+			})
+		case "tool_result":
+			result, err := r.result(at, p)
+			if err != nil {
+				return nil, err
+			}
+			turns = append(turns, result)
+		}
+	}
+	if len(turn.Content) > 0 || len(turn.ToolCalls) > 0 || len(turns) == 0 {
+		turns = append(turns, turn)
+	}
+	return turns, nil
+}
+
+func (r *reader) part(path string, raw json.RawMessage) (part, error) {
+	var p part
+	object, err := element(path, raw)
+	if err != nil {
+		return p, err
+	}
+	var kind string
+	if err := object.Take("type", &kind); err != nil {
+		return p, apierr.Invalid(path+".type", "must be a string")
+	}
+	common, known := fields[kind]
+	if !known {
+		r.only(path + ".type") // thinking, document, search_result, server tools, …
+		return p, nil
+	}
+	if err := dialect.Decode(path, raw, &p); err != nil {
+		return p, err
+	}
+	object.Ignore(common...)
+	for _, field := range object.Rest() { // cache_control, citations, caller, …
+		r.only(path + "." + field)
+	}
+	return p, nil
+}
+
+func (r *reader) image(path string, p part) (provider.Part, error) {
+	switch {
+	case p.Source.Type == "url" && strings.HasPrefix(p.Source.URL, "https://"):
+		return provider.Part{ImageURL: p.Source.URL}, nil
+	case p.Source.Type == "url":
+		return provider.Part{}, apierr.Invalid(path+".source.url", "must be an https URL")
+	case p.Source.Type == "base64" && strings.HasPrefix(p.Source.MediaType, "image/"):
+		return provider.Part{ImageURL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data}, nil
+	case p.Source.Type == "base64":
+		return provider.Part{}, apierr.Invalid(path+".source.media_type", "must be that of an image")
+	}
+	r.only(path + ".source.type") // file
+	return provider.Part{}, nil
+}
+
+// result is what a tool gave: text, or what only this dialect takes. That it
+// failed is said in words, for lack of anything else.
+func (r *reader) result(path string, p part) (provider.Message, error) {
+	out := provider.Message{Role: provider.RoleTool, ToolCallID: p.ToolUseID}
+	if p.ToolUseID == "" {
+		return out, apierr.Invalid(path+".tool_use_id", "is required")
+	}
+	if p.IsError {
+		out.Content = append(out.Content, provider.Part{Text: "The tool failed: "})
+	}
+	if len(p.Content) == 0 || string(p.Content) == "null" {
+		return out, nil
+	}
+	turns, err := r.content(path+".content", provider.RoleTool, p.Content)
+	if err != nil {
+		return out, err
+	}
+	for _, turn := range turns {
+		for _, piece := range turn.Content {
+			if piece.ImageURL != "" {
+				r.only(path + ".content")
+			}
+			out.Content = append(out.Content, piece)
+		}
+	}
+	return out, nil
+}

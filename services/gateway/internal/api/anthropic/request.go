@@ -1,0 +1,276 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/sjson"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// headers belong to the body: they switch on what it uses.
+var headers = []string{"anthropic-version", "anthropic-beta"}
+
+// reader collects what a request says.
+type reader struct {
+	*dialect.Object
+	chat *dialect.Chat
+}
+
+// Count reads a request to count the tokens of a chat, which has no limit.
+func (Dialect) Count(body []byte) (*dialect.Chat, error) {
+	r, err := read(body)
+	if err != nil {
+		return nil, err
+	}
+	return r.chat, nil
+}
+
+func read(body []byte) (*reader, error) {
+	object, err := dialect.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{object, &dialect.Chat{Localize: localize}}
+	for _, read := range []func() error{r.settings, r.system, r.messages, r.tools, r.output} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	r.special()
+	return r, nil
+}
+
+// Chat reads a request: what every dialect can carry goes into the chat, the
+// rest stays in the body for a provider of this dialect.
+func (Dialect) Chat(body []byte, header http.Header) (*dialect.Chat, error) {
+	r, err := read(body)
+	if err != nil {
+		return nil, err
+	}
+	if r.chat.Chat.MaxTokens == 0 {
+		return nil, apierr.Invalid("max_tokens", "is required")
+	}
+	r.chat.Extension = r.Raw(dialect.Extension)
+	r.chat.Unknown = r.Rest()
+	if r.chat.Extension != nil {
+		if body, err = sjson.DeleteBytes(bytes.Clone(body), dialect.Extension); err != nil {
+			return nil, apierr.Invalid(dialect.Extension, "can't be read")
+		}
+	}
+	native := &provider.Native{Dialect: "anthropic", Body: body, Headers: make(map[string]string)}
+	for _, name := range headers {
+		if values := header.Values(name); len(values) > 0 {
+			native.Headers[name] = strings.Join(values, ",")
+		}
+	}
+	r.chat.Chat.Native = native
+	return r.chat, nil
+}
+
+// only notes that no other dialect can carry the request.
+func (r *reader) only(field string) {
+	if r.chat.Only == "" {
+		r.chat.Only = field
+	}
+}
+
+func (r *reader) settings() error {
+	c := &r.chat.Chat
+	var maxTokens *int
+	for name, into := range map[string]any{
+		"model": &r.chat.Model, "stream": &r.chat.Stream, "max_tokens": &maxTokens,
+		"temperature": &c.Temperature, "top_p": &c.TopP, "stop_sequences": &c.Stop,
+	} {
+		if err := r.Take(name, into); err != nil {
+			return err
+		}
+	}
+	switch {
+	case maxTokens == nil:
+	case *maxTokens < 1:
+		return apierr.Invalid("max_tokens", "must be at least 1")
+	default:
+		c.MaxTokens = *maxTokens
+	}
+	return nil
+}
+
+// silent are the values with which a field asks for nothing beyond the usual.
+var silent = map[string][]string{
+	"thinking": {`{"type":"disabled"}`}, "mcp_servers": {"[]"}, "service_tier": {`"auto"`},
+	"top_k": nil, "cache_control": nil, "container": nil, "context_management": nil, "inference_geo": nil, "speed": nil,
+	"fallbacks": nil,
+}
+
+// special looks at the fields that only this dialect has. metadata names the
+// end user, and no answer depends on it.
+func (r *reader) special() {
+	r.Ignore("metadata")
+	names := make([]string, 0, len(silent))
+	for name := range silent {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if raw := r.Raw(name); raw != nil && !slices.Contains(silent[name], compact(raw)) {
+			r.only(name)
+		}
+	}
+}
+
+// compact is JSON without its spaces, as far as a short value is concerned.
+func compact(raw json.RawMessage) string {
+	return strings.Map(func(c rune) rune {
+		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
+			return -1
+		}
+		return c
+	}, string(raw))
+}
+
+// tool is one that the caller runs; the vendor's own have another type.
+type tool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	Strict      bool            `json:"strict"`
+}
+
+func (r *reader) tools() error {
+	raw, err := dialect.Elements("tools", r.Raw("tools"))
+	if err != nil {
+		return err
+	}
+	for i, one := range raw {
+		var t tool
+		path := dialect.At("tools", i)
+		object, err := element(path, one)
+		if err == nil {
+			err = dialect.Decode(path, one, &t)
+		}
+		switch {
+		case err != nil:
+			return err
+		case t.Type != "" && t.Type != "custom":
+			r.only(path + ".type")
+			continue
+		case t.Name == "":
+			return apierr.Invalid(path+".name", "is required")
+		}
+		object.Ignore("type", "name", "description", "input_schema", "strict", "eager_input_streaming")
+		for _, field := range object.Rest() { // cache_control, defer_loading, allowed_callers, input_examples, …
+			r.only(path + "." + field)
+		}
+		r.chat.Chat.Tools = append(r.chat.Chat.Tools, provider.Tool{
+			Name: t.Name, Description: t.Description, Parameters: t.InputSchema, Strict: t.Strict,
+		})
+	}
+	return r.toolChoice(r.Raw("tool_choice"))
+}
+
+var choices = map[string]string{"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
+
+func (r *reader) toolChoice(raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	var choice struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"`
+		Sequence *bool  `json:"disable_parallel_tool_use"`
+	}
+	if err := dialect.Decode("tool_choice", raw, &choice); err != nil {
+		return err
+	}
+	mode, known := choices[choice.Type]
+	if !known {
+		return apierr.Invalid("tool_choice.type", "must be auto, any, tool or none")
+	}
+	if len(r.chat.Chat.Tools) > 0 {
+		r.chat.Chat.ToolChoice = &provider.ToolChoice{Mode: mode, Name: choice.Name}
+	}
+	if choice.Sequence != nil {
+		r.chat.Chat.ParallelTools = new(!*choice.Sequence)
+	}
+	return nil
+}
+
+// output reads the form of the answer, by its two names.
+func (r *reader) output() error {
+	if raw := r.Raw("output_config"); raw != nil {
+		object, err := element("output_config", raw)
+		if err != nil {
+			return err
+		}
+		if err := r.outputFormat("output_config.format", object.Raw("format")); err != nil {
+			return err
+		}
+		for _, field := range object.Rest() { // effort, …
+			r.only("output_config." + field)
+		}
+	}
+	return r.outputFormat("output_format", r.Raw("output_format"))
+}
+
+func (r *reader) outputFormat(path string, raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	var format struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	}
+	if err := dialect.Decode(path, raw, &format); err != nil {
+		return err
+	}
+	if format.Type != "json_schema" || len(format.Schema) == 0 {
+		r.only(path)
+		return nil
+	}
+	var err error
+	r.chat.Chat.ResponseFormat, err = marshal(map[string]any{
+		"type":        "json_schema",
+		"json_schema": map[string]any{"name": "answer", "schema": format.Schema, "strict": true},
+	})
+	return err
+}
+
+// element reads an object inside of a request.
+func element(path string, raw json.RawMessage) (*dialect.Object, error) {
+	object, err := dialect.Parse(raw)
+	if err != nil {
+		return nil, apierr.Invalid(path, strings.TrimPrefix(apierr.From(err).Text, "body: "))
+	}
+	return object, nil
+}
+
+// localize puts an instruction before the system prompt.
+func localize(body []byte, instruction string) ([]byte, error) {
+	first, err := marshal(map[string]string{"type": "text", "text": instruction})
+	if err != nil {
+		return nil, err
+	}
+	object, err := dialect.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	system := object.Raw("system")
+	blocks := append([]byte("["), first...)
+	switch {
+	case len(system) > 0 && system[0] == '"':
+		blocks = append(append(append(blocks, `,{"type":"text","text":`...), system...), `}]`...)
+	case len(system) > 0 && len(bytes.TrimSpace(system[1:len(system)-1])) > 0:
+		blocks = append(append(blocks, ','), system[1:]...)
+	default:
+		blocks = append(blocks, ']')
+	}
+	return sjson.SetRawBytes(bytes.Clone(body), "system", blocks)
+}

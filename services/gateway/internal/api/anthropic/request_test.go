@@ -1,0 +1,185 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+const hi = `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`
+
+func TestChat(t *testing.T) {
+	body := `{"model":"m","stream":true,"max_tokens":7,"temperature":0.5,"top_p":0.9,"stop_sequences":["END"],
+	"system":[{"type":"text","text":"be "},{"type":"text","text":"kind"}],"metadata":{"user_id":"u"},"thinking":{"type": "disabled"},"service_tier":"auto",
+	"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true},{"type":"custom","name":"g","input_schema":{}}],
+	"tool_choice":{"type":"any","disable_parallel_tool_use":true},
+	"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}},
+	"messages":[
+		{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"text","text":"look"}]},
+		{"role":"assistant","content":[{"type":"text","text":"I call"},{"type":"tool_use","id":"t1","name":"f","input":{"a": 1},"extra_content":{"g":1}},{"type":"tool_use","id":"t2","name":"g","input":{}}]},
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"sunny"},{"type":"tool_result","tool_use_id":"t2","is_error":true,"content":[{"type":"text","text":"down"}]},{"type":"text","text":"go on"}]},
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"t3"}]},
+		{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://images.example/a.png"}}]}],
+	"unheard_of":1,"switchyard":{"provider":"first"}}`
+	header := http.Header{"Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"a", "b"}, "X-Api-Key": {"secret"}}
+	got, err := Dialect{}.Chat([]byte(body), header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := provider.Chat{
+		Messages: []provider.Message{
+			{Role: provider.RoleSystem, Content: []provider.Part{{Text: "be "}, {Text: "kind"}}},
+			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "data:image/png;base64,AAAA"}, {Text: "look"}}},
+			{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "I call"}}, ToolCalls: []provider.ToolCall{
+				{Index: 0, ID: "t1", Name: "f", Arguments: `{"a": 1}`, Extra: json.RawMessage(`{"g":1}`)}, {Index: 1, ID: "t2", Name: "g", Arguments: "{}"},
+			}},
+			{Role: provider.RoleTool, ToolCallID: "t1", Content: []provider.Part{{Text: "sunny"}}},
+			{Role: provider.RoleTool, ToolCallID: "t2", Content: []provider.Part{{Text: "The tool failed: "}, {Text: "down"}}},
+			{Role: provider.RoleUser, Content: []provider.Part{{Text: "go on"}}},
+			{Role: provider.RoleTool, ToolCallID: "t3"},
+			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://images.example/a.png"}}},
+		},
+		Tools: []provider.Tool{
+			{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: true}, {Name: "g", Parameters: json.RawMessage(`{}`)},
+		},
+		ToolChoice:     &provider.ToolChoice{Mode: "required"},
+		ResponseFormat: json.RawMessage(`{"json_schema":{"name":"answer","schema":{"type":"object"},"strict":true},"type":"json_schema"}`),
+		MaxTokens:      7, Temperature: new(0.5), TopP: new(0.9), Stop: []string{"END"}, ParallelTools: new(false),
+	}
+	native := got.Chat.Native
+	got.Chat.Native = nil
+	if diff := cmp.Diff(want, got.Chat); diff != "" {
+		t.Errorf("chat (-want +got):\n%s", diff)
+	}
+	if got.Model != "m" || !got.Stream || got.Only != "" || string(got.Extension) != `{"provider":"first"}` {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff([]string{"unheard_of"}, got.Unknown); diff != "" {
+		t.Errorf("unknown (-want +got):\n%s", diff)
+	}
+	if want := strings.Replace(body, `,"switchyard":{"provider":"first"}`, "", 1); native.Dialect != "anthropic" || string(native.Body) != want {
+		t.Errorf("native %s: %s", native.Dialect, native.Body)
+	}
+	if diff := cmp.Diff(map[string]string{"anthropic-version": "2023-06-01", "anthropic-beta": "a,b"}, native.Headers); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+}
+
+// Fields that no other dialect can carry keep the request with this one.
+func TestOnlyThisDialect(t *testing.T) {
+	user := func(block string) string {
+		return `{"max_tokens":9,"messages":[{"role":"user","content":[` + block + `]}]}`
+	}
+	for body, want := range map[string]string{
+		`{` + hi + `,"top_k":5}`: "top_k",
+		`{` + hi + `,"thinking":{"type":"enabled","budget_tokens":1024}}`:                                                         "thinking",
+		`{` + hi + `,"cache_control":{"type":"ephemeral"}}`:                                                                       "cache_control",
+		`{` + hi + `,"mcp_servers":[{"type":"url","url":"https://x"}]}`:                                                           "mcp_servers",
+		`{` + hi + `,"container":"c"}`:                                                                                            "container",
+		`{` + hi + `,"context_management":{}}`:                                                                                    "context_management",
+		`{` + hi + `,"service_tier":"standard_only"}`:                                                                             "service_tier",
+		`{` + hi + `,"output_config":{"effort":"low"}}`:                                                                           "output_config.effort",
+		`{` + hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                                               "tools[0].type",
+		`{` + hi + `,"tools":[{"name":"f","cache_control":{"type":"ephemeral"}}]}`:                                                "tools[0].cache_control",
+		`{` + hi + `,"tools":[{"name":"f","defer_loading":true}]}`:                                                                "tools[0].defer_loading",
+		`{` + hi + `,"system":[{"type":"text","text":"x","cache_control":{"a":1}}]}`:                                              "system[0].cache_control",
+		user(`{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}`):                                                   "messages[0].content[0].cache_control",
+		user(`{"type":"document","source":{"type":"text","data":"x"}}`):                                                           "messages[0].content[0].type",
+		user(`{"type":"search_result","source":"s"}`):                                                                             "messages[0].content[0].type",
+		user(`{"type":"thinking","thinking":"x","signature":"s"}`):                                                                "messages[0].content[0].type",
+		user(`{"type":"image","source":{"type":"file","file_id":"f"}}`):                                                           "messages[0].content[0].source.type",
+		user(`{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"url","url":"https://x/a"}}]}`): "messages[0].content[0].content",
+		`{` + hi + `,"thinking":null,"mcp_servers":[]}`:                                                                           "",
+	} {
+		got, err := Dialect{}.Chat([]byte(body), nil)
+		if err != nil || got.Only != want || (want != "") != (got.Needs("anthropic").Dialect == "anthropic") {
+			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
+		}
+	}
+}
+
+func TestChatRefuses(t *testing.T) {
+	user := func(block string) string {
+		return `{"max_tokens":9,"messages":[{"role":"user","content":[` + block + `]}]}`
+	}
+	for body, want := range map[string]string{
+		`[]`:               "body: must be a JSON object",
+		`{"max_tokens":1}`: "messages: must hold a message",
+		`{"messages":[{"role":"user","content":"hi"}]}`:                "max_tokens: is required",
+		`{"max_tokens":0,"messages":[{"role":"user","content":"hi"}]}`: "max_tokens: must be at least 1",
+		`{"max_tokens":"9","messages":[]}`:                             "max_tokens: must not be this string",
+		`{"max_tokens":9,"messages":[{"role":"tool","content":"x"}]}`:  "messages[0].role: must be user or assistant",
+		`{"max_tokens":9,"messages":[{"role":"user"}]}`:                "messages[0].content: is required",
+		`{"max_tokens":9,"messages":[{"role":"user","content":7}]}`:    "messages[0].content: must be a string or an array",
+		user(`3`):                      "messages[0].content[0]: must be a JSON object",
+		user(`{"type":"tool_result"}`): "messages[0].content[0].tool_use_id: is required",
+		user(`{"type":"image","source":{"type":"url","url":"http://x/a"}}`):       "messages[0].content[0].source.url: must be an https URL",
+		user(`{"type":"image","source":{"type":"base64","media_type":"text/x"}}`): "messages[0].content[0].source.media_type: must be that of an image",
+		`{` + hi + `,"tools":[{"input_schema":{}}]}`:                              "tools[0].name: is required",
+		`{` + hi + `,"tool_choice":{"type":"maybe"}}`:                             "tool_choice.type: must be auto, any, tool or none",
+		`{` + hi + `,"output_config":3}`:                                          "output_config: must be a JSON object",
+		`{` + hi + `,"output_format":{"type":3}}`:                                 "output_format.type: must not be this number",
+		`{` + hi + `,"max_tokens":8}`:                                             `body: holds "max_tokens" twice`,
+		`{` + hi + `,"system":5}`:                                                 "system: must be a string or an array",
+	} {
+		_, err := Dialect{}.Chat([]byte(body), nil)
+		if e := apierr.From(err); err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+	if _, err := (Dialect{}).Count([]byte(`{"messages":[{"role":"user","content":"hi"}]}`)); err != nil {
+		t.Errorf("count: %v", err)
+	}
+}
+
+// The instruction about the language goes before the system prompt, in whatever
+// form that is.
+func TestLocalize(t *testing.T) {
+	const first = `{"text":"i","type":"text"}`
+	for system, want := range map[string]string{
+		``:                               `[` + first + `]`,
+		`,"system":null`:                 `[` + first + `]`,
+		`,"system":"be \"kind\""`:        `[` + first + `,{"type":"text","text":"be \"kind\""}]`,
+		`,"system":[ ]`:                  `[` + first + `]`,
+		`,"system":[{"type":"text"},{}]`: `[` + first + `,{"type":"text"},{}]`,
+	} {
+		got, err := localize([]byte(`{"a":1`+system+`}`), "i")
+		if want := `{"a":1,"system":` + want + `}`; err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v, want %s", system, got, err, want)
+		}
+	}
+}
+
+func FuzzChat(f *testing.F) {
+	for _, seed := range []string{`{` + hi + `}`, `{"max_tokens":1,"system":[{"type":"text"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{}]}]}],"tools":[{"name":"f"}],"switchyard":{}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before := string(body)
+		chat, err := Dialect{}.Chat(body, nil)
+		if string(body) != before {
+			t.Error("the body was changed")
+		}
+		if err != nil {
+			if e := apierr.From(err); e.Kind != apierr.KindInvalid {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if !json.Valid(chat.Chat.Native.Body) || len(chat.Chat.Messages) == 0 {
+			t.Errorf("%q became %q", before, chat.Chat.Native.Body)
+		}
+		if local, err := chat.Localize(chat.Chat.Native.Body, "i"); err != nil || !json.Valid(local) {
+			t.Errorf("localized %q, %v", local, err)
+		}
+	})
+}
+
+var _ dialect.Dialect = Dialect{}

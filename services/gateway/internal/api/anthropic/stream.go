@@ -1,0 +1,232 @@
+package anthropic
+
+import (
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// The events of a stream that is written anew.
+type messageStart struct {
+	Type    string  `json:"type"`
+	Message message `json:"message"`
+}
+
+type blockStart struct {
+	Type         string `json:"type"`
+	Index        int    `json:"index"`
+	ContentBlock block  `json:"content_block"`
+}
+
+type blockDelta struct {
+	Type  string `json:"type"`
+	Index int    `json:"index"`
+	Delta delta  `json:"delta"`
+}
+
+type delta struct {
+	Type        string  `json:"type"`
+	Text        *string `json:"text,omitempty"`
+	PartialJSON *string `json:"partial_json,omitempty"`
+}
+
+type blockStop struct {
+	Type  string `json:"type"`
+	Index int    `json:"index"`
+}
+
+type messageDelta struct {
+	Type  string   `json:"type"`
+	Delta stopping `json:"delta"`
+	Usage usage    `json:"usage"`
+}
+
+type stopping struct {
+	StopReason   string  `json:"stop_reason"`
+	StopSequence *string `json:"stop_sequence"`
+}
+
+type bare struct {
+	Type string `json:"type"`
+}
+
+// stream writes an answer: a provider's own events as they come, or new ones.
+//
+// Of new ones, blocks come one after the other, as readers expect: they add a
+// delta to the block that began last. Other dialects may go on with a call, or
+// with text, after another call began, so that one block is written as it
+// comes and what belongs to later ones waits until the end.
+type stream struct {
+	reply   dialect.Reply
+	model   *dialect.Renamer
+	relayed bool
+	stop    []byte // the provider's last event, which waits for the record
+
+	begun bool
+	// index of the block that is open, calls the numbers of begun calls in order.
+	index   int
+	open    bool
+	current *call // nil while the open block is text
+	calls   []*call
+	text    strings.Builder // that came after a call
+	frame   []byte
+	out     []byte
+}
+
+// call is a tool call that is being made.
+type call struct {
+	number    int
+	block     block
+	arguments strings.Builder // that wait
+}
+
+// Stream implements dialect.Dialect.
+func (Dialect) Stream(reply dialect.Reply) dialect.Stream {
+	return &stream{reply: reply, model: dialect.NewRenamer("message.model", reply.Model)}
+}
+
+// Event implements dialect.Stream.
+func (s *stream) Event(e provider.Event) []byte {
+	s.out = s.out[:0]
+	if e.Native != nil {
+		s.relay(e)
+		return s.out
+	}
+	s.begin()
+	if e.Text != "" {
+		s.addText(e.Text)
+	}
+	for _, delta := range e.ToolCalls {
+		s.addCall(delta)
+	}
+	return s.out
+}
+
+// relay hands a provider's event on; its last one waits for End.
+func (s *stream) relay(e provider.Event) {
+	s.relayed = true
+	s.frame = append(s.frame[:0], e.Native...)
+	if e.NativeType == "message_start" {
+		s.frame = s.model.Append(s.frame[:0], e.Native)
+	}
+	if e.NativeType == "message_stop" {
+		s.stop = dialect.AppendData(nil, e.NativeType, s.frame)
+		return
+	}
+	s.out = dialect.AppendData(s.out, e.NativeType, s.frame)
+}
+
+func (s *stream) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	s.event("message_start", messageStart{"message_start", head(s.reply)})
+}
+
+func (s *stream) addText(text string) {
+	if len(s.calls) > 0 {
+		s.text.WriteString(text)
+		return
+	}
+	if !s.open {
+		s.start(block{Type: "text", Text: new("")})
+	}
+	s.delta(delta{Type: "text_delta", Text: &text})
+}
+
+func (s *stream) addCall(d provider.ToolCall) {
+	c := s.call(d)
+	if s.current == nil { // The first call: it goes out as it comes.
+		s.finish()
+		s.current = c
+		s.start(c.block)
+	}
+	switch {
+	case d.Arguments == "":
+	case c == s.current:
+		s.delta(delta{Type: "input_json_delta", PartialJSON: &d.Arguments})
+	default:
+		c.arguments.WriteString(d.Arguments)
+	}
+}
+
+func (s *stream) call(d provider.ToolCall) *call {
+	for _, c := range s.calls {
+		if c.number == d.Index {
+			return c
+		}
+	}
+	c := &call{number: d.Index, block: block{Type: "tool_use", ID: d.ID, Name: d.Name, Input: []byte("{}"), ExtraContent: d.Extra}}
+	s.calls = append(s.calls, c)
+	return c
+}
+
+// End implements dialect.Stream.
+func (s *stream) End(finish provider.FinishReason, report inference.Report) []byte {
+	s.out = s.out[:0]
+	if s.relayed {
+		s.out = append(s.out, s.stop...)
+		return s.out
+	}
+	s.begin()
+	s.finish()
+	if s.text.Len() > 0 {
+		s.start(block{Type: "text", Text: new("")})
+		s.delta(delta{Type: "text_delta", Text: new(s.text.String())})
+		s.finish()
+	}
+	for i, c := range s.calls {
+		if i == 0 {
+			continue
+		}
+		s.start(c.block)
+		if c.arguments.Len() > 0 {
+			s.delta(delta{Type: "input_json_delta", PartialJSON: new(c.arguments.String())})
+		}
+		s.finish()
+	}
+	s.event("message_delta", messageDelta{"message_delta", stopping{StopReason: stopReason(finish)}, toUsage(report)})
+	s.event("message_stop", bare{"message_stop"})
+	return s.out
+}
+
+// start opens the next block, finish closes the one that is open.
+func (s *stream) start(b block) {
+	s.open = true
+	s.event("content_block_start", blockStart{"content_block_start", s.index, b})
+}
+
+func (s *stream) finish() {
+	if !s.open {
+		return
+	}
+	s.event("content_block_stop", blockStop{"content_block_stop", s.index})
+	s.open = false
+	s.index++
+}
+
+func (s *stream) delta(d delta) {
+	s.event("content_block_delta", blockDelta{"content_block_delta", s.index, d})
+}
+
+func (s *stream) event(name string, v any) {
+	text, err := marshal(v)
+	if err != nil {
+		return // Nothing in an event fails to marshal but a provider's broken state, which is of no use.
+	}
+	s.out = dialect.AppendData(s.out, name, text)
+}
+
+// Fail implements dialect.Stream.
+func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
+	s.out = s.out[:0]
+	s.event("error", apierr.Body(apierr.DialectAnthropic, nil)(err, requestID))
+	return s.out
+}
+
+// Ping implements dialect.Stream.
+func (s *stream) Ping() []byte { return []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n") }

@@ -1,0 +1,239 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/api/anthropic"
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// Headers of the compatible faces.
+const (
+	// headerDialect names the dialect of a request on a path that several share;
+	// the edge sets it.
+	headerDialect = "X-Switchyard-Dialect"
+	// headerIgnored names the fields that the provider that served doesn't know.
+	headerIgnored = "X-Switchyard-Ignored"
+)
+
+// What a whole answer cost, for callers whose body has no place for it.
+const (
+	headerCost        = "X-Switchyard-Cost-Cents"
+	headerPrompt      = "X-Switchyard-Prompt-Tokens"
+	headerCompletion  = "X-Switchyard-Completion-Tokens"
+	headerEstimated   = "X-Switchyard-Estimated"
+	headerSubstituted = "X-Switchyard-Substituted"
+	headerCacheHit    = "X-Switchyard-Cache-Hit"
+)
+
+// DialectOf says how the caller of a request talks; see rpc.Options.
+func DialectOf(r *http.Request) rpc.Dialect {
+	anthropicKey := rpc.Dialect{Name: apierr.DialectAnthropic, KeyHeader: "X-Api-Key", IDHeader: "Request-Id"}
+	switch said, path := r.Header.Get(headerDialect), r.URL.Path; {
+	case said == apierr.DialectAnthropic, said == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
+		return anthropicKey
+	case said == apierr.DialectOpenAI, path == "/v1/chat/completions":
+		return rpc.Dialect{Name: apierr.DialectOpenAI}
+	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
+		return rpc.Dialect{}
+	case r.Header.Get("Anthropic-Version") != "":
+		return anthropicKey
+	case r.Header.Get("X-Stainless-Lang") != "": // The official SDKs say what they are.
+		return rpc.Dialect{Name: apierr.DialectOpenAI}
+	}
+	return rpc.Dialect{}
+}
+
+// mountCompatible puts the faces that SDKs of other APIs use on the server. The
+// name of a model may be one of the contract's paths below /v1/models, so that
+// by-id is for whoever passes on any name.
+func (s *inferenceServer) mountCompatible(server *rpc.Server) {
+	const list = gatewayv1.ProviderService_ListProviders_FullMethodName
+	server.Handle("POST", "/v1/chat/completions", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(openai.Dialect{}))
+	server.Handle("POST", "/v1/messages", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(anthropic.Dialect{}))
+	server.Handle("POST", "/v1/messages/count_tokens", list, s.countTokens)
+	server.Handle("GET", "/v1/models/{model=**}", list, s.serveModel)
+	server.Handle("GET", "/v1/models/by-id/{model=**}", list, s.serveModel)
+	server.Handle("GET", "/v1/models", list, s.serveModels)
+}
+
+// serveDialect answers a chat in a dialect's words, whole or streamed.
+func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, err := peek(r)
+		if err != nil {
+			return err
+		}
+		chat, err := d.Chat(body, r.Header)
+		if err != nil {
+			return err
+		}
+		request, err := toNativeRequest(r.Context(), d, chat, r.Header)
+		if err != nil {
+			return err
+		}
+		call := nativeCall{d, chat, request}
+		if chat.Stream {
+			return s.streamDialect(r.Context(), w, call)
+		}
+		completion, err := s.engine.Chat(r.Context(), request)
+		if err != nil {
+			return fmt.Errorf("chat: %w", err)
+		}
+		annotate(r.Context(), completion.Route, completion.Report)
+		call.headers(w.Header(), completion.Route, completion.Native != nil)
+		eachReport(completion.Report, w.Header().Set)
+		text, err := d.Answer(call.reply(completion.Route), completion)
+		if err != nil {
+			return fmt.Errorf("encode answer: %w", err)
+		}
+		writeText(w, text)
+		return nil
+	}
+}
+
+// nativeCall is a request in a dialect's words on its way.
+type nativeCall struct {
+	dialect dialect.Dialect
+	chat    *dialect.Chat
+	request *inference.Request
+}
+
+// reply names the model as the caller did, when that one served: "provider/model"
+// stays so.
+func (c nativeCall) reply(route inference.Route) dialect.Reply {
+	reply := dialect.Reply{Model: route.Model, IncludeUsage: c.chat.IncludeUsage}
+	if c.request.Route.Model == route.Provider+"/"+route.Model {
+		reply.Model = c.request.Route.Model
+	}
+	return reply
+}
+
+// headers say who served; native tells that it was a provider of the dialect.
+func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
+	eachHeader(route, h.Set)
+	if len(c.chat.Unknown) > 0 && !native {
+		h.Set(headerIgnored, ignored(c.chat.Unknown))
+	}
+}
+
+// ignored lists names for a header: few, and none that a header can't hold.
+func ignored(names []string) string {
+	const most = 16
+	var list []string
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, url.PathEscape(name[:min(len(name), 64)]))
+	}
+	return strings.Join(list, ", ")
+}
+
+func eachReport(report inference.Report, set func(name, value string)) {
+	set(headerCost, strconv.FormatFloat(report.Cost.Cents(), 'f', -1, 64))
+	set(headerPrompt, strconv.FormatInt(report.Prompt, 10))
+	set(headerCompletion, strconv.FormatInt(report.Completion, 10))
+	set(headerEstimated, strconv.FormatBool(report.Estimated))
+	set(headerSubstituted, strconv.FormatBool(report.Substituted))
+	set(headerCacheHit, strconv.FormatBool(report.CacheHit))
+}
+
+func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWriter, call nativeCall) error {
+	stream, err := s.engine.StreamChat(ctx, call.request)
+	if err != nil {
+		return fmt.Errorf("chat: %w", err)
+	}
+	defer stream.Close()
+	route := stream.Route()
+	event, err := stream.Next() // Held already, or the end: it doesn't wait.
+	call.headers(w.Header(), route, event.Native != nil)
+	out := call.dialect.Stream(call.reply(route))
+	events := newEventWriter(w, pingEvery)
+	events.pingWith(out.Ping())
+	defer events.close()
+	for ; err == nil; event, err = stream.Next() {
+		if events.send(out.Event(event)); events.failed() {
+			return nil // The caller left; Close ends the call upstream and bills what came.
+		}
+	}
+	annotate(ctx, route, stream.Report())
+	if errors.Is(err, io.EOF) {
+		events.send(out.End(stream.FinishReason(), stream.Report()))
+		return nil
+	}
+	e := apierr.From(err) // The head has been sent: the error is the last event.
+	rpc.Annotate(ctx, slog.String("stream_reason", string(e.Reason)), slog.String("stream_error", e.Error()))
+	events.send(out.Fail(e, call.request.ID))
+	return nil
+}
+
+// tokenCount is the answer to count_tokens. It is an estimate: it asks no vendor.
+type tokenCount struct {
+	InputTokens int64 `json:"input_tokens"`
+	Estimated   bool  `json:"estimated"`
+}
+
+func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) error {
+	body, err := peek(r)
+	if err != nil {
+		return err
+	}
+	chat, err := anthropic.Dialect{}.Count(body)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(headerEstimated, "true")
+	return writeJSON(w, tokenCount{inference.EstimateInput(&inference.Request{Chat: chat.Chat}), true})
+}
+
+// serveModels lists the models, in the dialect of the caller.
+func (s *inferenceServer) serveModels(w http.ResponseWriter, r *http.Request) error {
+	return writeJSON(w, wordsOf(r).Models(s.engine.Models()))
+}
+
+func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("model")
+	if plain, err := url.PathUnescape(name); err == nil {
+		name = plain
+	}
+	models := s.engine.Models()
+	i := slices.IndexFunc(models, func(m routing.Target) bool { return m.Model == name || m.String() == name })
+	if i < 0 {
+		return apierr.New(apierr.KindNotFound, routing.ReasonModelNotFound, "model: there is none of this name; GET /v1/models lists all")
+	}
+	found := models[i]
+	found.Model = name
+	return writeJSON(w, wordsOf(r).Model(found))
+}
+
+// wordsOf is the dialect of a request about models, OpenAI's where it says nothing.
+func wordsOf(r *http.Request) dialect.Dialect {
+	if DialectOf(r).Name == apierr.DialectAnthropic {
+		return anthropic.Dialect{}
+	}
+	return openai.Dialect{}
+}
+
+// peek gives a body, and leaves it to be read again.
+func peek(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
+}

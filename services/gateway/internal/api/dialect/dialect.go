@@ -1,0 +1,87 @@
+// Package dialect is what the compatible faces have in common: a chat in the
+// words of another API's SDK, and the forms its answer may take. Its
+// sub-packages' peers openai and anthropic read and write the words; package api
+// serves them through the same pipeline as the gateway's own.
+package dialect
+
+import (
+	"net/http"
+
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Extension is the field of a body, and the name before headers, with what only
+// this gateway understands.
+const Extension = "switchyard"
+
+// Dialect is one API's words.
+type Dialect interface {
+	// Name of the dialect, as providers have it.
+	Name() string
+	// Chat reads a request. Its errors name the field.
+	Chat(body []byte, header http.Header) (*Chat, error)
+	// Answer writes a whole completion.
+	Answer(reply Reply, completion *inference.Completion) ([]byte, error)
+	// Stream writes one piece by piece.
+	Stream(reply Reply) Stream
+	// Models writes a list of models, Model one of them.
+	Models(models []routing.Target) any
+	Model(model routing.Target) any
+}
+
+// Chat is a request to answer a conversation.
+type Chat struct {
+	// Model asked for; empty leaves it to the policy.
+	Model  string
+	Stream bool
+	// IncludeUsage asks for the usage at the end of a stream, where the dialect
+	// leaves it out otherwise.
+	IncludeUsage bool
+	// Chat holds all that every dialect can carry, and the body itself.
+	Chat provider.Chat
+	// Only names the field because of which no other dialect can carry the
+	// request; empty when every one can.
+	Only string
+	// Unknown are fields that no other dialect carries. They reach a provider of
+	// this one, and the answer says so when it came from another.
+	Unknown []string
+	// Metadata are the caller's labels.
+	Metadata map[string]string
+	// Extension is the JSON of what only this gateway understands; may be nil.
+	Extension []byte
+	// Localize gives the body with an instruction put into the system's slot.
+	Localize func(body []byte, instruction string) ([]byte, error)
+}
+
+// Reply is what an answer says of itself.
+type Reply struct {
+	// Model that served, by the name that the caller knows.
+	Model string
+	// IncludeUsage as the request has it.
+	IncludeUsage bool
+}
+
+// Stream writes the events of one answer, as server-sent events that are ready
+// to be sent. What its methods return is valid until the next call.
+type Stream interface {
+	// Event writes one event, or nothing yet.
+	Event(event provider.Event) []byte
+	// End writes what is left once the answer is complete and recorded.
+	End(finish provider.FinishReason, report inference.Report) []byte
+	// Fail writes the error that ends a stream that has begun.
+	Fail(err *apierr.Error, requestID string) []byte
+	// Ping is an event that says nothing.
+	Ping() []byte
+}
+
+// Needs are what the request asks of a candidate.
+func (c *Chat) Needs(name string) routing.Needs {
+	var needs routing.Needs
+	if c.Only != "" {
+		needs.Dialect = name
+	}
+	return needs
+}

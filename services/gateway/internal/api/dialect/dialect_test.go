@@ -1,0 +1,82 @@
+package dialect_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+)
+
+func TestObject(t *testing.T) {
+	o, err := dialect.Parse([]byte(`{"a":1,"b":null,"c":{"d":2},"e":"x","Model":"y"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b int
+	var model string
+	for name, into := range map[string]any{"a": &a, "b": &b, "model": &model} {
+		if err := o.Take(name, into); err != nil {
+			t.Error(err)
+		}
+	}
+	o.Ignore("e")
+	if a != 1 || b != 0 || model != "" || string(o.Raw("c")) != `{"d":2}` || o.Raw("b") != nil || o.Has("b") {
+		t.Errorf("a %d, b %d, model %q", a, b, model)
+	}
+	if diff := cmp.Diff([]string{"Model"}, o.Rest()); diff != "" {
+		t.Errorf("rest (-want +got):\n%s", diff)
+	}
+}
+
+// The name's place may move from frame to frame; what looks like it elsewhere stays.
+func TestRenamer(t *testing.T) {
+	r := dialect.NewRenamer("model", `my "m"`)
+	for frame, want := range map[string]string{
+		`{"id":"1","model":"up","x":1}`:               `{"id":"1","model":"my \"m\"","x":1}`,
+		`{"id":"22","model":"up","x":1}`:              `{"id":"22","model":"my \"m\"","x":1}`,
+		`{"id":"1","model":"other","x":1}`:            `{"id":"1","model":"my \"m\"","x":1}`,
+		`{"id":{"model":"up"},"model":"up"}`:          `{"id":{"model":"up"},"model":"my \"m\""}`,
+		`{"i":{"model":"up"},"x":"\"model\":\"up\""}`: `{"i":{"model":"up"},"x":"\"model\":\"up\""}`,
+		`{"model":null}`:                              `{"model":null}`,
+		`{"x":"model","model" : "up"}`:                `{"x":"model","model" : "my \"m\""}`,
+		`not json`:                                    `not json`,
+		``:                                            ``,
+		`{"model":"up`:                                `{"model":"up`,
+		`{"a":"{\"model\":\"up\"}","model":"up","b":["z"]}`: `{"a":"{\"model\":\"up\"}","model":"my \"m\"","b":["z"]}`,
+	} {
+		for range 2 {
+			if got := string(r.Append(nil, []byte(frame))); got != want {
+				t.Errorf("%s: %s, want %s", frame, got, want)
+			}
+		}
+	}
+}
+
+func TestAppendData(t *testing.T) {
+	for want, data := range map[string][2]string{
+		"data: {}\n\n":                         {"", "{}"},
+		"event: e\ndata: {\ndata: }\n\n":       {"e", "{\n}"},
+		"event: e\ndata: \n\n":                 {"e", ""},
+		"data: a\ndata: \ndata: b\ndata: \n\n": {"", "a\n\nb\n"},
+	} {
+		if got := string(dialect.AppendData(nil, data[0], []byte(data[1]))); got != want {
+			t.Errorf("%q: %q, want %q", data, got, want)
+		}
+	}
+}
+
+func FuzzRenamer(f *testing.F) {
+	f.Add(`{"model":"a","x":1}`, `{"y":{},"model":"a"}`)
+	f.Fuzz(func(t *testing.T, first, second string) {
+		fresh := func(frame string) string { return string(dialect.NewRenamer("model", "n").Append(nil, []byte(frame))) }
+		r := dialect.NewRenamer("model", "n")
+		for _, frame := range []string{first, second, first} {
+			got := string(r.Append(nil, []byte(frame)))
+			if valid := strings.HasPrefix(frame, "{"); valid && got != fresh(frame) && strings.Count(frame, `"model"`) < 2 {
+				t.Errorf("%q after %q: %q, alone %q", frame, first, got, fresh(frame))
+			}
+		}
+	})
+}

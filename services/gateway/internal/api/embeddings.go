@@ -1,0 +1,206 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// maxInputs is what the contract allows in one request.
+const maxInputs = 2048
+
+// Embed answers over gRPC.
+func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*gatewayv1.EmbeddingsResponse, error) {
+	embedded, requestID, err := s.embed(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	eachHeader(embedded.Route, func(name, value string) { rpc.SetHeader(ctx, name, value) })
+	out := &gatewayv1.EmbeddingsResponse{
+		Data:  make([]*gatewayv1.Embedding, len(embedded.Vectors)),
+		Usage: toUsageProto(embedded.Report), Model: embedded.Report.Model, RequestId: requestID,
+	}
+	for i, vector := range embedded.Vectors {
+		out.Data[i] = &gatewayv1.Embedding{Index: int32(i), Embedding: vector}
+	}
+	return out, nil
+}
+
+// serveEmbeddings answers on the JSON face.
+func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request) error {
+	m := new(gatewayv1.EmbeddingsRequest)
+	if err := s.decode(r, m); err != nil {
+		return err
+	}
+	embedded, requestID, err := s.embed(r.Context(), m)
+	if err != nil {
+		return err
+	}
+	eachHeader(embedded.Route, w.Header().Set)
+	text, err := encodeEmbeddings(embedded, requestID, appendVector)
+	if err != nil {
+		return err
+	}
+	writeText(w, text)
+	return nil
+}
+
+func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*inference.Embedded, string, error) {
+	request, err := toEmbedding(ctx, m)
+	if err != nil {
+		return nil, "", err
+	}
+	embedded, err := s.engine.Embed(ctx, request)
+	if err != nil {
+		return nil, "", fmt.Errorf("embeddings: %w", err)
+	}
+	annotate(ctx, embedded.Route, embedded.Report)
+	return embedded, request.ID, nil
+}
+
+func toEmbedding(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*inference.Request, error) {
+	r, err := newRequest(ctx, routing.OperationEmbeddings, m, m.AllowSubstitution)
+	if err != nil {
+		return nil, err
+	}
+	input, err := toInput(m.GetInput())
+	if err != nil {
+		return nil, err
+	}
+	r.BypassCache = m.GetCache() == bypass
+	r.Embedding = provider.Embedding{Input: input, Dimensions: int(m.GetDimensions())}
+	return r, nil
+}
+
+// toInput reads a text or an array of texts.
+func toInput(raw []byte) ([]string, error) {
+	const path = "input"
+	raw = bytes.TrimSpace(raw)
+	var texts []string
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return nil, apierr.Invalid(path, "is required")
+	case raw[0] == '"':
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, refuse(path, err)
+		}
+		texts = []string{text}
+	case raw[0] == '[':
+		var items []*string
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, notText(path, raw)
+		}
+		for i, item := range items {
+			if item == nil {
+				return nil, apierr.Invalid(fmt.Sprintf("%s[%d]", path, i), "must be a string")
+			}
+			texts = append(texts, *item)
+		}
+	default:
+		return nil, apierr.Invalid(path, "must be a string or an array of strings")
+	}
+	return texts, checkInput(path, texts, raw[0] == '[')
+}
+
+// notText finds the item of an array that is no string.
+func notText(path string, raw []byte) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return refuse(path, err)
+	}
+	for i, item := range items {
+		if item[0] != '"' && string(item) != "null" {
+			return apierr.Invalid(fmt.Sprintf("%s[%d]", path, i), "must be a string")
+		}
+	}
+	return apierr.Invalid(path, "must be a string or an array of strings")
+}
+
+func checkInput(path string, texts []string, several bool) error {
+	if len(texts) == 0 || len(texts) > maxInputs {
+		return apierr.Invalid(path, fmt.Sprintf("must hold 1 to %d texts", maxInputs))
+	}
+	for i, text := range texts {
+		if text != "" {
+			continue
+		}
+		if several {
+			path = fmt.Sprintf("%s[%d]", path, i)
+		}
+		return apierr.Invalid(path, "must not be empty")
+	}
+	return nil
+}
+
+// encodeEmbeddings writes gatewayv1.EmbeddingsResponse for the JSON face, by
+// hand: the numbers are nearly all of it. The answer is also one that OpenAI's
+// clients read: "object" and usage.total_tokens are theirs.
+func encodeEmbeddings(e *inference.Embedded, requestID string, vector func(dst []byte, v []float32) []byte) ([]byte, error) {
+	size := 512
+	for _, v := range e.Vectors {
+		size += 64 + 15*len(v)
+	}
+	text := append(make([]byte, 0, size), `{"object":"list","data":[`...)
+	for i, v := range e.Vectors {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, `{"object":"embedding","index":`...)
+		text = strconv.AppendInt(text, int64(i), 10)
+		text = append(text, `,"embedding":`...)
+		text = append(vector(text, v), '}')
+	}
+	rest, err := json.Marshal(embeddingsRest{embeddingsUsage{toUsage(e.Report), clamp(e.Report.Prompt)}, e.Report.Model, requestID})
+	if err != nil {
+		return nil, fmt.Errorf("encode answer: %w", err)
+	}
+	text = append(text, "],"...)
+	return append(text, rest[1:]...), nil
+}
+
+// isOpenAIEmbeddings tells whether a body of /v1/embeddings is in OpenAI's words:
+// it has a field that only OpenAI knows and none that only the contract has. One
+// with neither is the contract's, and its answer suits both.
+func isOpenAIEmbeddings(body []byte) bool {
+	theirs := false
+	ours := false
+	fields := (&gatewayv1.EmbeddingsRequest{}).ProtoReflect().Descriptor().Fields()
+	gjson.ParseBytes(body).ForEach(func(key, _ gjson.Result) bool {
+		switch name := key.Str; name {
+		case "model", "input", "dimensions":
+		case "encoding_format", "user", dialect.Extension:
+			theirs = true
+		default:
+			ours = ours || fields.ByTextName(name) != nil
+		}
+		return true
+	})
+	return theirs && !ours
+}
+
+// embeddingsRest is the answer without its vectors.
+type embeddingsRest struct {
+	Usage     embeddingsUsage `json:"usage"`
+	Model     string          `json:"model"`
+	RequestID string          `json:"request_id"`
+}
+
+type embeddingsUsage struct {
+	usage
+
+	TotalTokens int32 `json:"total_tokens"`
+}

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// extension is what a body in another API's words may say to this gateway, in
+// its field "switchyard": the contract's own fields, beside the conversation.
+type extension struct {
+	OrganizationID     string            `json:"organization_id"`
+	Provider           string            `json:"provider"`
+	OptimizationGoal   string            `json:"optimization_goal"`
+	Byok               *byok             `json:"byok"`
+	AllowSubstitution  *bool             `json:"allow_substitution"`
+	DataClassification string            `json:"data_classification"`
+	Locale             string            `json:"locale"`
+	LanguageMode       string            `json:"language_mode"`
+	Cache              string            `json:"cache"`
+	RunID              string            `json:"run_id"`
+	ApprovalRef        string            `json:"approval_ref"`
+	Metadata           map[string]string `json:"metadata"`
+}
+
+type byok struct {
+	Provider string `json:"provider"`
+	Mode     string `json:"mode"`
+}
+
+// The same, as headers of which each names one field.
+const (
+	headerGoal           = "X-Switchyard-Goal"
+	headerAskedProvider  = "X-Switchyard-Provider"
+	headerByok           = "X-Switchyard-Byok"
+	headerSubstitution   = "X-Switchyard-Allow-Substitution"
+	headerClassification = "X-Switchyard-Classification"
+	headerLocale         = "X-Switchyard-Locale"
+	headerLanguageMode   = "X-Switchyard-Language-Mode"
+	headerCache          = "X-Switchyard-Cache"
+	headerApproval       = "X-Switchyard-Approval-Ref"
+)
+
+// readExtension reads the field and the headers, which may not differ.
+func readExtension(raw []byte, header http.Header) (*extension, error) {
+	var e extension
+	if raw != nil {
+		if err := decode(bytes.NewReader(raw), &e); err != nil {
+			return nil, within(dialect.Extension, err)
+		}
+	}
+	for _, pair := range []struct {
+		name  string
+		field *string
+	}{
+		{headerGoal, &e.OptimizationGoal}, {headerAskedProvider, &e.Provider}, {headerClassification, &e.DataClassification},
+		{headerLocale, &e.Locale}, {headerLanguageMode, &e.LanguageMode}, {headerCache, &e.Cache}, {headerApproval, &e.ApprovalRef},
+	} {
+		if err := agree(pair.name, header.Get(pair.name), pair.field); err != nil {
+			return nil, err
+		}
+	}
+	return &e, e.readFlags(header)
+}
+
+// readFlags reads the headers whose fields are no texts.
+func (e *extension) readFlags(header http.Header) error {
+	if mode := header.Get(headerByok); mode != "" {
+		if e.Byok == nil {
+			e.Byok = &byok{}
+		}
+		if err := agree(headerByok, mode, &e.Byok.Mode); err != nil {
+			return err
+		}
+	}
+	text := header.Get(headerSubstitution)
+	if text == "" {
+		return nil
+	}
+	allow, err := strconv.ParseBool(strings.ToLower(text))
+	switch {
+	case err != nil:
+		return apierr.Invalid(headerSubstitution, "must be true or false")
+	case e.AllowSubstitution != nil && *e.AllowSubstitution != allow:
+		return apierr.Invalid(headerSubstitution, "differs from the body's "+dialect.Extension)
+	}
+	e.AllowSubstitution = &allow
+	return nil
+}
+
+func agree(name, value string, field *string) error {
+	if value == "" {
+		return nil
+	}
+	if *field != "" && *field != value {
+		return apierr.Invalid(name, "differs from the body's "+dialect.Extension)
+	}
+	*field = value
+	return nil
+}
+
+// message is the extension in the contract's words, so that the contract's rules
+// hold for it. The conversation is a stand-in: it is read elsewhere.
+func (e *extension) message(model string, labels map[string]string) *gatewayv1.LlmRequest {
+	m := &gatewayv1.LlmRequest{
+		OrganizationId: e.OrganizationID, Model: model, Provider: e.Provider, OptimizationGoal: e.OptimizationGoal,
+		AllowSubstitution: e.AllowSubstitution, DataClassification: e.DataClassification,
+		Locale: e.Locale, LanguageMode: e.LanguageMode, Cache: e.Cache, RunId: e.RunID, ApprovalRef: e.ApprovalRef,
+		Metadata: labels,
+		Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: json.RawMessage(`"-"`)}},
+	}
+	if e.Metadata != nil {
+		m.Metadata = e.Metadata
+	}
+	if e.Byok != nil {
+		m.Byok = &gatewayv1.ByokReference{Provider: e.Byok.Provider, Mode: e.Byok.Mode}
+	}
+	return m
+}
+
+// toNativeRequest turns a chat in a dialect's words into a request.
+func toNativeRequest(ctx context.Context, d dialect.Dialect, chat *dialect.Chat, header http.Header) (*inference.Request, error) {
+	e, err := readExtension(chat.Extension, header)
+	if err != nil {
+		return nil, err
+	}
+	m := e.message(chat.Model, chat.Metadata)
+	if err := rpc.Validate(m); err != nil {
+		return nil, err
+	}
+	r, err := toRequest(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	r.Chat = chat.Chat
+	r.Route.Needs.Dialect = chat.Needs(d.Name()).Dialect
+	if r.Locale == "" {
+		return r, nil
+	}
+	native := *r.Chat.Native
+	if native.Body, err = chat.Localize(native.Body, inference.Instruction(r.Locale, r.ForceLocale)); err != nil {
+		return nil, apierr.Internal(err)
+	}
+	r.Chat.Native = &native
+	return r, nil
+}

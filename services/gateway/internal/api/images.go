@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// imagesAnswer is gatewayv1.ImagesResponse on the JSON face.
+type imagesAnswer struct {
+	Data      []image `json:"data"`
+	Usage     usage   `json:"usage"`
+	Model     string  `json:"model"`
+	RequestID string  `json:"request_id"`
+}
+
+type image struct {
+	URL           string `json:"url,omitempty"`
+	Base64        string `json:"b64_json,omitempty"`
+	MimeType      string `json:"mime_type,omitempty"`
+	RevisedPrompt string `json:"revised_prompt,omitempty"`
+}
+
+// GenerateImages answers over gRPC.
+func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.ImagesRequest) (*gatewayv1.ImagesResponse, error) {
+	drawn, requestID, err := s.draw(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	eachHeader(drawn.Route, func(name, value string) { rpc.SetHeader(ctx, name, value) })
+	out := &gatewayv1.ImagesResponse{Usage: toUsageProto(drawn.Report), Model: drawn.Report.Model, RequestId: requestID}
+	for _, made := range drawn.Images {
+		shown := toImage(made)
+		out.Data = append(out.Data, &gatewayv1.GeneratedImage{
+			Url: optional(shown.URL), B64Json: optional(shown.Base64),
+			MimeType: optional(shown.MimeType), RevisedPrompt: optional(shown.RevisedPrompt),
+		})
+	}
+	return out, nil
+}
+
+// serveImages answers on the JSON face.
+func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) error {
+	m := new(gatewayv1.ImagesRequest)
+	if err := s.decode(r, m); err != nil {
+		return err
+	}
+	drawn, requestID, err := s.draw(r.Context(), m)
+	if err != nil {
+		return err
+	}
+	eachHeader(drawn.Route, w.Header().Set)
+	answer := imagesAnswer{Usage: toUsage(drawn.Report), Model: drawn.Report.Model, RequestID: requestID}
+	for _, made := range drawn.Images {
+		answer.Data = append(answer.Data, toImage(made))
+	}
+	return writeJSON(w, answer)
+}
+
+// toImage shows the bytes of an image where there are any, else its URL.
+func toImage(made provider.Image) image {
+	if made.Base64 == "" {
+		return image{URL: made.URL, RevisedPrompt: made.RevisedPrompt}
+	}
+	return image{Base64: made.Base64, MimeType: made.MediaType, RevisedPrompt: made.RevisedPrompt}
+}
+
+func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Drawn, string, error) {
+	request, err := toDrawing(ctx, m)
+	if err != nil {
+		return nil, "", err
+	}
+	drawn, err := s.engine.MakeImages(ctx, request)
+	if err != nil {
+		return nil, "", fmt.Errorf("images: %w", err)
+	}
+	annotate(ctx, drawn.Route, drawn.Report)
+	return drawn, request.ID, nil
+}
+
+func toDrawing(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Request, error) {
+	r, err := newRequest(ctx, routing.OperationImages, m, m.AllowSubstitution)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := imagePrompt(m)
+	if err != nil {
+		return nil, err
+	}
+	r.Drawing = provider.Drawing{
+		Prompt: prompt, Count: 1, Size: m.GetSize(), Quality: m.GetQuality(), Format: m.GetOutputFormat(), Delivery: m.GetResponseFormat(),
+	}
+	if m.N != nil {
+		r.Drawing.Count = int(m.GetN())
+	}
+	return r, nil
+}
+
+// imagePrompt is the description of the image: the prompt, or the texts of a
+// conversation in order. Its turns can only describe: no provider is told of
+// roles, and none is given an image to change.
+func imagePrompt(m *gatewayv1.ImagesRequest) (string, error) {
+	if (m.GetPrompt() == "") == (len(m.GetMessages()) == 0) {
+		return "", apierr.Invalid("prompt, messages", "exactly one of them is required")
+	}
+	if m.GetPrompt() != "" {
+		return m.GetPrompt(), nil
+	}
+	var texts []string
+	for i, message := range m.GetMessages() {
+		path := fmt.Sprintf("messages[%d]", i)
+		converted, err := toMessage(path, message)
+		switch {
+		case err != nil:
+			return "", err
+		case converted.Role != provider.RoleSystem && converted.Role != provider.RoleUser:
+			return "", apierr.Invalid(path+".role", "must be system or user in a description of an image")
+		}
+		for j, part := range converted.Content {
+			if part.ImageURL != "" {
+				return "", apierr.Invalid(fmt.Sprintf("%s.content[%d]", path, j), "must be text in a description of an image")
+			}
+		}
+		texts = append(texts, converted.Text())
+	}
+	prompt := strings.TrimSpace(strings.Join(texts, "\n\n"))
+	if prompt == "" || len(prompt) > maxImagePrompt {
+		return "", apierr.Invalid("messages", fmt.Sprintf("their texts must be 1 to %d bytes", maxImagePrompt))
+	}
+	return prompt, nil
+}
+
+// maxImagePrompt is what the contract allows a prompt, in bytes here.
+const maxImagePrompt = 32768

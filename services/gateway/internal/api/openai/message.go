@@ -1,0 +1,136 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+type message struct {
+	Role         string          `json:"role"`
+	Content      json.RawMessage `json:"content"`
+	Name         string          `json:"name"`
+	ToolCalls    []toolCall      `json:"tool_calls"`
+	ToolCallID   string          `json:"tool_call_id"`
+	Refusal      *string         `json:"refusal"`
+	Audio        json.RawMessage `json:"audio"`
+	FunctionCall json.RawMessage `json:"function_call"`
+}
+
+func (r *reader) messages() error {
+	raw, err := dialect.Elements("messages", r.Raw("messages"))
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 {
+		return apierr.Invalid("messages", "must hold a message")
+	}
+	for i, one := range raw {
+		var m message
+		path := dialect.At("messages", i)
+		if err := dialect.Decode(path, one, &m); err != nil {
+			return err
+		}
+		converted, err := r.message(path, m)
+		if err != nil {
+			return err
+		}
+		r.chat.Chat.Messages = append(r.chat.Chat.Messages, converted)
+	}
+	return nil
+}
+
+func (r *reader) message(path string, m message) (provider.Message, error) {
+	out := provider.Message{Role: provider.Role(m.Role), Name: m.Name, ToolCallID: m.ToolCallID}
+	switch m.Role {
+	case "developer": // The newer name of the same slot.
+		out.Role = provider.RoleSystem
+	case "system", "user", "assistant":
+	case "tool":
+		if m.ToolCallID == "" {
+			return out, apierr.Invalid(path+".tool_call_id", "is required in a tool message")
+		}
+	case "function":
+		r.only(path + ".role")
+	default:
+		return out, apierr.Invalid(path+".role", "must be developer, system, user, assistant, tool or function")
+	}
+	if given(m.Audio) {
+		r.only(path + ".audio")
+	}
+	if given(m.FunctionCall) {
+		r.only(path + ".function_call")
+	}
+	for i, call := range m.ToolCalls {
+		if call.Type != "" && call.Type != typeFunction {
+			r.only(dialect.At(path+".tool_calls", i) + ".type")
+			continue
+		}
+		out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
+			Index: len(out.ToolCalls), ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments, Extra: call.ExtraContent,
+		})
+	}
+	var err error
+	out.Content, err = r.content(path+".content", m.Content)
+	if m.Refusal != nil && *m.Refusal != "" {
+		out.Content = append(out.Content, provider.Part{Text: *m.Refusal})
+	}
+	return out, err
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// part is a content part; what has another type is this dialect's alone.
+type part struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Refusal  string `json:"refusal"`
+	ImageURL struct {
+		URL    string `json:"url"`
+		Detail string `json:"detail"`
+	} `json:"image_url"`
+}
+
+func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, error) {
+	if !given(raw) {
+		return nil, nil
+	}
+	if raw[0] == '"' {
+		var text string
+		if err := dialect.Decode(path, raw, &text); err != nil {
+			return nil, err
+		}
+		return []provider.Part{{Text: text}}, nil
+	}
+	elements, err := dialect.Elements(path, raw)
+	if err != nil {
+		return nil, apierr.Invalid(path, "must be a string or an array of parts")
+	}
+	var parts []provider.Part
+	for i, one := range elements {
+		var p part
+		at := dialect.At(path, i)
+		if err := dialect.Decode(at, one, &p); err != nil {
+			return nil, err
+		}
+		switch p.Type {
+		case "text":
+			parts = append(parts, provider.Part{Text: p.Text})
+		case "refusal":
+			parts = append(parts, provider.Part{Text: p.Refusal})
+		case "image_url":
+			if !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:image/") {
+				return nil, apierr.Invalid(at+".image_url.url", "must be an https URL or a data: URI of an image")
+			}
+			parts = append(parts, provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail})
+		case "":
+			return nil, apierr.Invalid(at+".type", "is required")
+		default:
+			r.only(at + ".type")
+		}
+	}
+	return parts, nil
+}

@@ -1,0 +1,144 @@
+// Package openai is the OpenAI Chat Completions API as the gateway's callers
+// speak it: the wire form alone. Package api serves it.
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// Dialect implements dialect.Dialect.
+type Dialect struct{}
+
+// Name is that of providers with this dialect.
+func (Dialect) Name() string { return "openai" }
+
+// completion is a whole answer.
+type completion struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []choice `json:"choices"`
+	Usage   *usage   `json:"usage"`
+}
+
+type choice struct {
+	Index        int     `json:"index"`
+	Message      answer  `json:"message"`
+	Logprobs     *string `json:"logprobs"`
+	FinishReason string  `json:"finish_reason"`
+}
+
+type answer struct {
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"`
+	Refusal   *string    `json:"refusal"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+}
+
+type toolCall struct {
+	Index    *int   `json:"index,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Type     string `json:"type,omitempty"`
+	Function callee `json:"function"`
+	// ExtraContent is opaque state of the vendor that must come back with the call.
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
+}
+
+type callee struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
+// usage counts inclusively: prompt_tokens holds the cached ones,
+// completion_tokens the reasoning.
+type usage struct {
+	PromptTokens     int64             `json:"prompt_tokens"`
+	CompletionTokens int64             `json:"completion_tokens"`
+	TotalTokens      int64             `json:"total_tokens"`
+	Prompt           promptDetails     `json:"prompt_tokens_details"`
+	Completion       completionDetails `json:"completion_tokens_details"`
+}
+
+type promptDetails struct {
+	CachedTokens     int64 `json:"cached_tokens"`
+	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"`
+	AudioTokens      int64 `json:"audio_tokens"`
+}
+
+type completionDetails struct {
+	ReasoningTokens int64 `json:"reasoning_tokens"`
+	AudioTokens     int64 `json:"audio_tokens"`
+}
+
+func toUsage(r inference.Report) *usage {
+	u := r.Usage
+	return &usage{
+		PromptTokens: r.Prompt, CompletionTokens: r.Completion, TotalTokens: r.Prompt + r.Completion,
+		Prompt:     promptDetails{u.CacheRead, u.CacheWrite + u.CacheWriteLong, u.AudioInput},
+		Completion: completionDetails{u.Reasoning, u.AudioOutput},
+	}
+}
+
+// newID makes an id of the API's form.
+func newID(prefix string) string {
+	id := uuid.New()
+	return fmt.Sprintf("%s-%x", prefix, id[:])
+}
+
+// Answer relays a provider's own answer, or writes one.
+func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, error) {
+	if c.Native != nil {
+		return dialect.NewRenamer("model", reply.Model).Append(nil, c.Native), nil
+	}
+	message := answer{Role: "assistant"}
+	if c.Text != "" || len(c.ToolCalls) == 0 {
+		message.Content = &c.Text
+	}
+	for _, call := range c.ToolCalls {
+		message.ToolCalls = append(message.ToolCalls, toolCall{
+			ID: call.ID, Type: typeFunction, Function: callee{call.Name, call.Arguments}, ExtraContent: call.Extra,
+		})
+	}
+	return marshal(completion{
+		ID: newID("chatcmpl"), Object: "chat.completion", Created: time.Now().Unix(), Model: reply.Model,
+		Choices: []choice{{Message: message, FinishReason: string(c.FinishReason)}}, Usage: toUsage(c.Report),
+	})
+}
+
+// modelList is GET /v1/models.
+type modelList struct {
+	Object string  `json:"object"`
+	Data   []model `json:"data"`
+}
+
+type model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"` // Not known: 0.
+	OwnedBy string `json:"owned_by"`
+}
+
+// Models lists models by the names that a request may use.
+func (d Dialect) Models(models []routing.Target) any {
+	list := modelList{Object: "list", Data: []model{}}
+	for _, m := range models {
+		list.Data = append(list.Data, toModel(m))
+	}
+	return list
+}
+
+// Model is one of them.
+func (Dialect) Model(m routing.Target) any { return toModel(m) }
+
+func toModel(m routing.Target) model { return model{ID: m.Model, Object: "model", OwnedBy: m.Provider} }
+
+const typeFunction = "function"

@@ -1,0 +1,255 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/sjson"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// reader collects what a request says.
+type reader struct {
+	*dialect.Object
+	chat *dialect.Chat
+}
+
+// Chat reads a request: what every dialect can carry goes into the chat, the
+// rest stays in the body for a provider of this dialect.
+func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
+	object, err := dialect.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{object, &dialect.Chat{Localize: localize}}
+	for _, read := range []func() error{r.settings, r.messages, r.tools, r.format} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	r.special()
+	r.chat.Extension = r.Raw(dialect.Extension)
+	r.chat.Unknown = r.Rest()
+	if r.chat.Extension != nil {
+		if body, err = sjson.DeleteBytes(bytes.Clone(body), dialect.Extension); err != nil {
+			return nil, apierr.Invalid(dialect.Extension, "can't be read")
+		}
+	}
+	r.chat.Chat.Native = &provider.Native{Dialect: "openai", Body: body}
+	return r.chat, nil
+}
+
+// only notes that no other dialect can carry the request.
+func (r *reader) only(field string) {
+	if r.chat.Only == "" {
+		r.chat.Only = field
+	}
+}
+
+func (r *reader) settings() error {
+	c := &r.chat.Chat
+	var maxTokens, newer *int
+	var stop json.RawMessage
+	var options struct {
+		IncludeUsage bool `json:"include_usage"`
+	}
+	for name, into := range map[string]any{
+		"model": &r.chat.Model, "stream": &r.chat.Stream, "stream_options": &options, "metadata": &r.chat.Metadata,
+		"max_tokens": &maxTokens, "max_completion_tokens": &newer, "temperature": &c.Temperature, "top_p": &c.TopP,
+		"seed": &c.Seed, "parallel_tool_calls": &c.ParallelTools, "stop": &stop,
+	} {
+		if err := r.Take(name, into); err != nil {
+			return err
+		}
+	}
+	r.chat.IncludeUsage = options.IncludeUsage
+	for _, limit := range []struct {
+		name  string
+		value *int
+	}{{"max_tokens", maxTokens}, {"max_completion_tokens", newer}} { // The newer name counts.
+		switch {
+		case limit.value == nil:
+		case *limit.value < 1:
+			return apierr.Invalid(limit.name, "must be at least 1")
+		default:
+			c.MaxTokens = *limit.value
+		}
+	}
+	return r.stop(stop)
+}
+
+// stop is a text or a list of texts.
+func (r *reader) stop(raw json.RawMessage) error {
+	switch {
+	case raw == nil:
+		return nil
+	case raw[0] == '"':
+		var one string
+		err := dialect.Decode("stop", raw, &one)
+		r.chat.Chat.Stop = []string{one}
+		return err
+	}
+	return dialect.Decode("stop", raw, &r.chat.Chat.Stop)
+}
+
+// hints say nothing that an answer depends on; another dialect's provider does
+// without them.
+var hints = []string{
+	"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+}
+
+// silent are the values with which a field asks for nothing beyond the usual.
+var silent = map[string][]string{
+	"n": {"1"}, "logprobs": {"false"}, "top_logprobs": {"0"}, "logit_bias": {"{}"}, "modalities": {`["text"]`},
+	"frequency_penalty": {"0", "0.0"}, "presence_penalty": {"0", "0.0"}, "store": {"false"},
+	"service_tier": {`"auto"`, `"default"`}, "functions": {"[]"}, "function_call": {`"none"`},
+	"audio": nil, "prediction": nil, "reasoning_effort": nil, "verbosity": nil, "web_search_options": nil, "moderation": nil,
+}
+
+// special looks at the fields that only this dialect has.
+func (r *reader) special() {
+	r.Ignore(hints...)
+	for _, name := range slices.Sorted(keys(silent)) {
+		raw := r.Raw(name)
+		if raw != nil && !slices.Contains(silent[name], compact(raw)) {
+			r.only(name)
+		}
+	}
+}
+
+func keys(m map[string][]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for name := range m {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// compact is JSON without its spaces, as far as a short value is concerned.
+func compact(raw json.RawMessage) string {
+	return strings.Map(func(c rune) rune {
+		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
+			return -1
+		}
+		return c
+	}, string(raw))
+}
+
+type tool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Strict      *bool           `json:"strict"`
+	} `json:"function"`
+}
+
+func (r *reader) tools() error {
+	raw, err := dialect.Elements("tools", r.Raw("tools"))
+	if err != nil {
+		return err
+	}
+	for i, one := range raw {
+		var t tool
+		path := dialect.At("tools", i)
+		if err := dialect.Decode(path, one, &t); err != nil {
+			return err
+		}
+		switch {
+		case t.Type != typeFunction:
+			r.only(path + ".type")
+			continue
+		case t.Function.Name == "":
+			return apierr.Invalid(path+".function.name", "is required")
+		}
+		parameters := t.Function.Parameters
+		if string(parameters) == "null" {
+			parameters = nil
+		}
+		r.chat.Chat.Tools = append(r.chat.Chat.Tools, provider.Tool{
+			Name: t.Function.Name, Description: t.Function.Description, Parameters: parameters,
+			Strict: t.Function.Strict != nil && *t.Function.Strict,
+		})
+	}
+	return r.toolChoice(r.Raw("tool_choice"))
+}
+
+func (r *reader) toolChoice(raw json.RawMessage) error {
+	const path = "tool_choice"
+	switch {
+	case raw == nil:
+		return nil
+	case raw[0] == '"':
+		var mode string
+		if err := dialect.Decode(path, raw, &mode); err != nil {
+			return err
+		}
+		if !slices.Contains([]string{"auto", "none", "required"}, mode) {
+			return apierr.Invalid(path, "must be auto, none, required or a function")
+		}
+		if len(r.chat.Chat.Tools) > 0 {
+			r.chat.Chat.ToolChoice = &provider.ToolChoice{Mode: mode}
+		}
+		return nil
+	}
+	var choice struct {
+		Type     string `json:"type"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if err := dialect.Decode(path, raw, &choice); err != nil {
+		return err
+	}
+	if choice.Type != typeFunction {
+		r.only(path + ".type")
+		return nil
+	}
+	r.chat.Chat.ToolChoice = &provider.ToolChoice{Mode: "tool", Name: choice.Function.Name}
+	return nil
+}
+
+func (r *reader) format() error {
+	raw := r.Raw("response_format")
+	if raw == nil {
+		return nil
+	}
+	var format struct {
+		Type string `json:"type"`
+	}
+	if err := dialect.Decode("response_format", raw, &format); err != nil {
+		return err
+	}
+	switch format.Type {
+	case "text":
+	case "json_object", "json_schema":
+		r.chat.Chat.ResponseFormat = raw
+	default:
+		r.only("response_format.type")
+	}
+	return nil
+}
+
+// localize puts an instruction before all messages.
+func localize(body []byte, instruction string) ([]byte, error) {
+	message, err := json.Marshal(map[string]string{"role": "system", "content": instruction})
+	if err != nil {
+		return nil, err
+	}
+	object, err := dialect.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	rest := bytes.TrimSpace(bytes.TrimPrefix(object.Raw("messages"), []byte("[")))
+	messages := append([]byte("["), message...)
+	return sjson.SetRawBytes(bytes.Clone(body), "messages", append(append(messages, ','), rest...))
+}

@@ -1,0 +1,170 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+const hi = `"messages":[{"role":"user","content":"hi"}]`
+
+func TestChat(t *testing.T) {
+	body := `{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":5,"max_completion_tokens":7,
+	"temperature":0.5,"top_p":0.9,"seed":3,"stop":"END","parallel_tool_calls":false,"metadata":{"team":"a"},"user":"u","prompt_cache_key":"k",
+	"n":1,"logprobs":false,"modalities":["text"],"frequency_penalty":0,"store":false,"service_tier":"auto","logit_bias":{ },
+	"response_format":{"type":"json_object"},"tool_choice":{"type":"function","function":{"name":"f"}},
+	"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"},"strict":true}}],
+	"messages":[
+		{"role":"developer","content":"be kind"},
+		{"role":"user","name":"ann","content":[{"type":"text","text":"look "},{"type":"image_url","image_url":{"url":"https://images.example/a.png","detail":"low"}}]},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{}}}]},
+		{"role":"tool","tool_call_id":"c1","content":"sunny"},
+		{"role":"assistant","content":[{"type":"refusal","refusal":"no"}],"refusal":"never"}],
+	"top_k":40,"switchyard":{"provider":"first"}}`
+	got, err := Dialect{}.Chat([]byte(body), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := provider.Chat{
+		Messages: []provider.Message{
+			{Role: provider.RoleSystem, Content: []provider.Part{{Text: "be kind"}}},
+			{Role: provider.RoleUser, Name: "ann", Content: []provider.Part{{Text: "look "}, {ImageURL: "https://images.example/a.png", Detail: "low"}}},
+			{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: "{}", Extra: json.RawMessage(`{"google":{}}`)}}},
+			{Role: provider.RoleTool, ToolCallID: "c1", Content: []provider.Part{{Text: "sunny"}}},
+			{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "no"}, {Text: "never"}}},
+		},
+		Tools:          []provider.Tool{{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: true}},
+		ToolChoice:     &provider.ToolChoice{Mode: "tool", Name: "f"},
+		ResponseFormat: json.RawMessage(`{"type":"json_object"}`), MaxTokens: 7,
+		Temperature: new(0.5), TopP: new(0.9), Stop: []string{"END"}, Seed: new(int64(3)), ParallelTools: new(false),
+	}
+	native := got.Chat.Native
+	got.Chat.Native = nil
+	if diff := cmp.Diff(want, got.Chat); diff != "" {
+		t.Errorf("chat (-want +got):\n%s", diff)
+	}
+	if got.Model != "m" || !got.Stream || !got.IncludeUsage || got.Only != "" || got.Metadata["team"] != "a" || string(got.Extension) != `{"provider":"first"}` {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff([]string{"top_k"}, got.Unknown); diff != "" {
+		t.Errorf("unknown (-want +got):\n%s", diff)
+	}
+	if want := strings.Replace(body, `,"switchyard":{"provider":"first"}`, "", 1); native.Dialect != "openai" || string(native.Body) != want {
+		t.Errorf("native %s: %s", native.Dialect, native.Body)
+	}
+}
+
+// Fields that no other dialect can carry keep the request with this one.
+func TestOnlyThisDialect(t *testing.T) {
+	for body, want := range map[string]string{
+		`{` + hi + `,"n":2}`:                                                   "n",
+		`{` + hi + `,"logprobs":true,"top_logprobs":2}`:                        "logprobs",
+		`{` + hi + `,"audio":{"voice":"a"},"modalities":["text","audio"]}`:     "audio",
+		`{` + hi + `,"logit_bias":{"50256":-100}}`:                             "logit_bias",
+		`{` + hi + `,"reasoning_effort":"low"}`:                                "reasoning_effort",
+		`{` + hi + `,"frequency_penalty":0.5}`:                                 "frequency_penalty",
+		`{` + hi + `,"prediction":{"type":"content","content":"x"}}`:           "prediction",
+		`{` + hi + `,"web_search_options":{}}`:                                 "web_search_options",
+		`{` + hi + `,"service_tier":"flex"}`:                                   "service_tier",
+		`{` + hi + `,"store":true}`:                                            "store",
+		`{` + hi + `,"functions":[{"name":"f"}]}`:                              "functions",
+		`{` + hi + `,"tools":[{"type":"custom","custom":{"name":"c"}}]}`:       "tools[0].type",
+		`{` + hi + `,"tool_choice":{"type":"allowed_tools"}}`:                  "tool_choice.type",
+		`{` + hi + `,"response_format":{"type":"grammar"}}`:                    "response_format.type",
+		`{"messages":[{"role":"function","name":"f","content":"x"}]}`:          "messages[0].role",
+		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:    "messages[0].content[0].type",
+		`{"messages":[{"role":"user","content":[{"type":"file"}]}]}`:           "messages[0].content[0].type",
+		`{"messages":[{"role":"assistant","audio":{"id":"a"}}]}`:               "messages[0].audio",
+		`{"messages":[{"role":"assistant","function_call":{"name":"f"}}]}`:     "messages[0].function_call",
+		`{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`: "messages[0].tool_calls[0].type",
+		`{` + hi + `,"n":null,"audio":null,"logprobs":null,"unheard_of":null}`: "",
+	} {
+		got, err := Dialect{}.Chat([]byte(body), nil)
+		if err != nil || got.Only != want || (want != "") != (got.Needs("openai").Dialect == "openai") {
+			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
+		}
+		if err == nil && len(got.Unknown) > 0 {
+			t.Errorf("%s: unknown %v", body, got.Unknown)
+		}
+	}
+}
+
+func TestChatRefuses(t *testing.T) {
+	for body, want := range map[string]string{
+		``:                          "body: invalid JSON at byte 0",
+		`[]`:                        "body: must be a JSON object",
+		`{"messages":[}`:            "body: invalid JSON at byte",
+		`{}`:                        "messages: must hold a message",
+		`{"messages":"x"}`:          "messages: must be an array",
+		`{"messages":[]}`:           "messages: must hold a message",
+		`{"messages":[3]}`:          "messages[0]: must not be this number",
+		`{"messages":[{"role":3}]}`: "messages[0].role: must not be this number",
+		`{"messages":[{"role":"robot","content":"x"}]}`:                                                    "messages[0].role: must be",
+		`{"messages":[{"role":"tool","content":"x"}]}`:                                                     "messages[0].tool_call_id: is required",
+		`{"messages":[{"role":"user","content":3}]}`:                                                       "messages[0].content: must be a string or an array",
+		`{"messages":[{"role":"user","content":[{"text":"x"}]}]}`:                                          "messages[0].content[0].type: is required",
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/a"}}]}]}`: "messages[0].content[0].image_url.url: must be an https URL",
+		`{` + hi + `,"model":3}`:                                    "model: must not be this number",
+		`{` + hi + `,"stream":"yes"}`:                               "stream: must not be this string",
+		`{` + hi + `,"max_tokens":0}`:                               "max_tokens: must be at least 1",
+		`{` + hi + `,"max_completion_tokens":-1}`:                   "max_completion_tokens: must be at least 1",
+		`{` + hi + `,"temperature":"hot"}`:                          "temperature: must not be this string",
+		`{` + hi + `,"stop":3}`:                                     "stop: must not be this number",
+		`{` + hi + `,"tools":{}}`:                                   "tools: must be an array",
+		`{` + hi + `,"tools":[{"type":"function","function":{}}]}`:  "tools[0].function.name: is required",
+		`{` + hi + `,"tool_choice":"maybe"}`:                        "tool_choice: must be auto, none, required",
+		`{` + hi + `,"response_format":"json"}`:                     "response_format: must not be this string",
+		`{` + hi + `,"model":"a","model":"b"}`:                      `body: holds "model" twice`,
+		`{` + hi + `,"mod\u0065l":"b"}`:                             `body: writes the name "model" with an escape`,
+		`{` + hi + `,"metadata":{"a":1}}`:                           "metadata: must not be this number",
+		`{` + hi + `,"stream_options":[]}`:                          "stream_options: must not be this array",
+		`{"messages":[{"role":"user","content":"sk-secret"},"sk"]}`: "messages[1]: must not be this string",
+	} {
+		_, err := Dialect{}.Chat([]byte(body), nil)
+		if e := apierr.From(err); err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) || strings.Contains(e.Text, "sk-") {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// The instruction about the language goes before the messages; nothing else changes.
+func TestLocalize(t *testing.T) {
+	got, err := localize([]byte(`{"a":1, "messages": [ {"role":"user","content":"hi"}] ,"x":{"y":1e3}}`), `Respond in "de".`)
+	want := `{"a":1, "messages": [{"content":"Respond in \"de\".","role":"system"},{"role":"user","content":"hi"}] ,"x":{"y":1e3}}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func FuzzChat(f *testing.F) {
+	for _, seed := range []string{`{` + hi + `}`, `{"messages":[{"role":"user","content":[{"type":"text"}]}],"tools":[{}],"stop":["a"],"switchyard":{}}`, `{"messages":null}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before := string(body)
+		chat, err := Dialect{}.Chat(body, nil)
+		if string(body) != before {
+			t.Error("the body was changed")
+		}
+		if err != nil {
+			if e := apierr.From(err); e.Kind != apierr.KindInvalid {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if !json.Valid(chat.Chat.Native.Body) || len(chat.Chat.Messages) == 0 {
+			t.Errorf("%q became %q", before, chat.Chat.Native.Body)
+		}
+		if local, err := chat.Localize(chat.Chat.Native.Body, "i"); err != nil || !json.Valid(local) {
+			t.Errorf("localized %q, %v", local, err)
+		}
+	})
+}
+
+var _ dialect.Dialect = Dialect{}

@@ -1,0 +1,161 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// chunk is one piece of an answer that is written anew.
+type chunk struct {
+	ID      string        `json:"id"`
+	Object  string        `json:"object"`
+	Created int64         `json:"created"`
+	Model   string        `json:"model"`
+	Choices []chunkChoice `json:"choices"`
+	Usage   *usage        `json:"usage,omitempty"`
+}
+
+type chunkChoice struct {
+	Index        int     `json:"index"`
+	Delta        delta   `json:"delta"`
+	Logprobs     *string `json:"logprobs"`
+	FinishReason *string `json:"finish_reason"`
+}
+
+type delta struct {
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+}
+
+// stream writes an answer: a provider's own chunks as they come, or new ones.
+type stream struct {
+	reply   dialect.Reply
+	id      string
+	created int64
+	model   *dialect.Renamer
+	// relayed and counted tell that chunks of the provider's, and that its usage
+	// chunk, went out; begun that one of ours did.
+	relayed, counted, begun bool
+	frame, out              []byte
+}
+
+// Stream implements dialect.Dialect.
+func (Dialect) Stream(reply dialect.Reply) dialect.Stream {
+	return &stream{reply: reply, id: newID("chatcmpl"), created: time.Now().Unix(), model: dialect.NewRenamer("model", reply.Model)}
+}
+
+var done = []byte("[DONE]")
+
+// Event implements dialect.Stream.
+func (s *stream) Event(e provider.Event) []byte {
+	s.out = s.out[:0]
+	if e.Native != nil {
+		s.relay(e)
+	} else {
+		s.anew(e)
+	}
+	return s.out
+}
+
+// anew writes a chunk for another dialect's event.
+func (s *stream) anew(e provider.Event) {
+	d := delta{}
+	if !s.begun {
+		d.Role = "assistant"
+	}
+	if e.Text != "" || (!s.begun && len(e.ToolCalls) == 0) {
+		d.Content = &e.Text
+	}
+	for _, call := range e.ToolCalls {
+		one := toolCall{Index: &call.Index, ID: call.ID, Function: callee{call.Name, call.Arguments}, ExtraContent: call.Extra}
+		if call.ID != "" {
+			one.Type = typeFunction
+		}
+		d.ToolCalls = append(d.ToolCalls, one)
+	}
+	s.write(chunkChoice{Delta: d})
+}
+
+// relay hands a provider's chunk on. The one that holds usage alone came because
+// the gateway asked for it; it goes to a caller who did too.
+func (s *stream) relay(e provider.Event) {
+	if !s.relayed { // Readers refuse a chunk of another id.
+		if id := gjson.GetBytes(e.Native, "id"); id.Str != "" {
+			s.id = id.Str
+		}
+	}
+	s.relayed = true
+	if bytes.Equal(e.Native, done) {
+		return // End writes it, once the answer is recorded.
+	}
+	if e.Usage != nil && gjson.GetBytes(e.Native, "choices.#").Int() == 0 {
+		if !s.reply.IncludeUsage {
+			return
+		}
+		s.counted = true
+	}
+	s.frame = s.model.Append(s.frame[:0], e.Native)
+	s.out = dialect.AppendData(s.out, e.NativeType, s.frame)
+}
+
+func (s *stream) write(choices ...chunkChoice) {
+	s.begun = true
+	s.data(chunk{ID: s.id, Object: "chat.completion.chunk", Created: s.created, Model: s.reply.Model, Choices: choices})
+}
+
+func (s *stream) data(v any) {
+	text, err := marshal(v)
+	if err != nil {
+		return // Nothing in a chunk fails to marshal but a provider's broken state, which is of no use.
+	}
+	s.out = dialect.AppendData(s.out, "", text)
+}
+
+// End implements dialect.Stream.
+func (s *stream) End(finish provider.FinishReason, report inference.Report) []byte {
+	s.out = s.out[:0]
+	if !s.relayed {
+		if !s.begun {
+			s.write(chunkChoice{Delta: delta{Role: "assistant", Content: new("")}})
+		}
+		s.write(chunkChoice{FinishReason: new(string(finish))})
+	}
+	if s.reply.IncludeUsage && !s.counted {
+		s.data(chunk{
+			ID: s.id, Object: "chat.completion.chunk", Created: s.created, Model: s.reply.Model,
+			Choices: []chunkChoice{}, Usage: toUsage(report),
+		})
+	}
+	s.out = dialect.AppendData(s.out, "", done)
+	return s.out
+}
+
+// Fail implements dialect.Stream. The stream ends without [DONE].
+func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
+	s.out = s.out[:0]
+	s.data(apierr.Body(apierr.DialectOpenAI, nil)(err, requestID))
+	return s.out
+}
+
+// Ping implements dialect.Stream: a comment.
+func (s *stream) Ping() []byte { return []byte(": ping\n\n") }
+
+// marshal writes JSON without HTML escapes.
+func marshal(v any) ([]byte, error) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+}

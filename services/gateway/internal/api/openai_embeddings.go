@@ -1,0 +1,115 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// embeddingsOf serves both dialects of /v1/embeddings: the edge's route says
+// which it is, or the body does (isOpenAIEmbeddings).
+func (s *inferenceServer) embeddingsOf(w http.ResponseWriter, r *http.Request) error {
+	body, err := peek(r)
+	if err != nil {
+		return err
+	}
+	if r.Header.Get(headerDialect) == apierr.DialectOpenAI || isOpenAIEmbeddings(body) {
+		return s.serveOpenAIEmbeddings(w, r, body)
+	}
+	return s.serveEmbeddings(w, r)
+}
+
+// openAIEmbeddings is the request in OpenAI's words.
+type openAIEmbeddings struct {
+	model      string
+	input      json.RawMessage
+	dimensions int
+	base64     bool
+	extension  []byte
+}
+
+func readOpenAIEmbeddings(body []byte) (*openAIEmbeddings, error) {
+	object, err := dialect.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	e := &openAIEmbeddings{input: object.Raw("input"), extension: object.Raw(dialect.Extension)}
+	var format string
+	for name, into := range map[string]any{"model": &e.model, "dimensions": &e.dimensions, "encoding_format": &format} {
+		if err := object.Take(name, into); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case format != "" && format != "float" && format != "base64":
+		return nil, apierr.Invalid("encoding_format", "must be float or base64")
+	case object.Has("dimensions") && e.dimensions < 1:
+		return nil, apierr.Invalid("dimensions", "must be at least 1")
+	}
+	e.base64 = format == "base64"
+	return e, nil
+}
+
+// serveOpenAIEmbeddings answers in OpenAI's words.
+func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.Request, body []byte) error {
+	ctx := r.Context()
+	wanted, err := readOpenAIEmbeddings(body)
+	if err != nil {
+		return err
+	}
+	e, err := readExtension(wanted.extension, r.Header)
+	if err != nil {
+		return err
+	}
+	m := e.message(wanted.model, nil)
+	if err := rpc.Validate(m); err != nil {
+		return err
+	}
+	request, err := newRequest(ctx, routing.OperationEmbeddings, m, m.AllowSubstitution)
+	if err != nil {
+		return err
+	}
+	input, err := toInput(wanted.input)
+	if err != nil {
+		return err
+	}
+	request.BypassCache = m.GetCache() == bypass
+	request.Embedding = provider.Embedding{Input: input, Dimensions: wanted.dimensions}
+	embedded, err := s.engine.Embed(ctx, request)
+	if err != nil {
+		return fmt.Errorf("embeddings: %w", err)
+	}
+	annotate(ctx, embedded.Route, embedded.Report)
+	eachHeader(embedded.Route, w.Header().Set)
+	eachReport(embedded.Report, w.Header().Set)
+	vector := appendVector
+	if wanted.base64 {
+		vector = appendBase64
+	}
+	text, err := encodeEmbeddings(embedded, request.ID, vector)
+	if err != nil {
+		return err
+	}
+	writeText(w, text)
+	return nil
+}
+
+// appendBase64 writes a vector as OpenAI's SDKs ask for it: little-endian
+// float32 in base64, in a third of the bytes.
+func appendBase64(dst []byte, vector []float32) []byte {
+	raw := make([]byte, 0, 4*len(vector))
+	for _, x := range vector {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	dst = append(dst, '"')
+	return append(base64.StdEncoding.AppendEncode(dst, raw), '"')
+}

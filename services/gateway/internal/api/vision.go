@@ -1,0 +1,108 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/imagefetch"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// defaultImageType is that of base64 which says nothing about itself.
+const defaultImageType = "image/jpeg"
+
+// visionAnswer is gatewayv1.VisionResponse on the JSON face.
+type visionAnswer struct {
+	Content      string `json:"content"`
+	Usage        usage  `json:"usage"`
+	FinishReason string `json:"finish_reason"`
+	Model        string `json:"model"`
+	RequestID    string `json:"request_id"`
+}
+
+// DescribeImage answers over gRPC.
+func (s *inferenceServer) DescribeImage(ctx context.Context, m *gatewayv1.VisionRequest) (*gatewayv1.VisionResponse, error) {
+	completion, requestID, err := s.describe(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	eachHeader(completion.Route, func(name, value string) { rpc.SetHeader(ctx, name, value) })
+	return &gatewayv1.VisionResponse{
+		Content: completion.Text, Usage: toUsageProto(completion.Report), FinishReason: string(completion.FinishReason),
+		Model: completion.Report.Model, RequestId: requestID,
+	}, nil
+}
+
+// serveVision answers on the JSON face.
+func (s *inferenceServer) serveVision(w http.ResponseWriter, r *http.Request) error {
+	m := new(gatewayv1.VisionRequest)
+	if err := s.decode(r, m); err != nil {
+		return err
+	}
+	completion, requestID, err := s.describe(r.Context(), m)
+	if err != nil {
+		return err
+	}
+	eachHeader(completion.Route, w.Header().Set)
+	return writeJSON(w, visionAnswer{
+		Content: completion.Text, Usage: toUsage(completion.Report), FinishReason: string(completion.FinishReason),
+		Model: completion.Report.Model, RequestID: requestID,
+	})
+}
+
+func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionRequest) (*inference.Completion, string, error) {
+	request, err := toVision(ctx, m)
+	if err != nil {
+		return nil, "", err
+	}
+	completion, err := s.engine.Chat(ctx, request)
+	if err != nil {
+		return nil, "", fmt.Errorf("vision: %w", err)
+	}
+	annotate(ctx, completion.Route, completion.Report)
+	return completion, request.ID, nil
+}
+
+// toVision makes a chat of a question about an image.
+func toVision(ctx context.Context, m *gatewayv1.VisionRequest) (*inference.Request, error) {
+	r, err := newRequest(ctx, routing.OperationVision, m, m.AllowSubstitution)
+	if err != nil {
+		return nil, err
+	}
+	url, err := imageURL(m.GetImage())
+	if err != nil {
+		return nil, err
+	}
+	r.BypassCache = m.GetCache() == bypass
+	r.Chat = provider.Chat{
+		MaxTokens: int(m.GetMaxTokens()),
+		Messages: []provider.Message{{
+			Role: provider.RoleUser, Content: []provider.Part{{Text: m.GetPrompt()}, {ImageURL: url}},
+		}},
+	}
+	return r, nil
+}
+
+// imageURL is an image by its URL, or its bytes in one. Bytes that come without a
+// type are of the one that they show; the engine looks at all of them.
+func imageURL(image *gatewayv1.ImageRef) (string, error) {
+	switch url, text := image.GetUrl(), image.GetBase64(); {
+	case (url == "") == (text == ""):
+		return "", apierr.Invalid("image.url, image.base64", "exactly one of them is required")
+	case strings.HasPrefix(url, "data:"):
+		return "", apierr.Invalid("image.url", "must be an https URL; bytes belong into image.base64")
+	case url != "":
+		return url, nil
+	default:
+		kind := cmp.Or(image.GetMimeType(), imagefetch.TypeOfBase64(text), defaultImageType)
+		return imagefetch.DataURI(kind, text), nil
+	}
+}

@@ -1,0 +1,223 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// fleets holds the fleet in force, and makes another of the files when it is
+// told to. Requests in hand keep the one that they began with.
+type fleets struct {
+	cfg    Config
+	log    *slog.Logger
+	client *http.Client
+	warmth *routing.Warmth
+	// monitor is set before the first request.
+	monitor *health.Monitor
+	reloads metric.Int64Counter
+
+	mu      sync.Mutex // One reload at a time.
+	present atomic.Pointer[generation]
+}
+
+// generation is a fleet with what it was made of.
+type generation struct {
+	fleet   *inference.Fleet
+	policy  *routing.Policy
+	version routing.Version
+	// warnings: what is allowed but probably not meant.
+	warnings []string
+}
+
+// openFleet reads the files for the first time. It says which providers have a
+// key: a missing one is the commonest mistake of a first day.
+func (p *parts) openFleet(ctx context.Context) error {
+	meter := p.telemetry.MeterProvider.Meter(service)
+	f := &fleets{
+		cfg: p.cfg, log: p.telemetry.Log, client: wire.NewClient(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
+	}
+	first, err := f.read(time.Now())
+	if err != nil {
+		return err
+	}
+	f.present.Store(first)
+	for _, vendor := range first.policy.Providers {
+		_, err := first.fleet.Keys.Resolve(keyring.Scope{}, vendor.Name)
+		f.log.InfoContext(ctx, "provider", slog.String("name", vendor.Name), slog.String("dialect", vendor.Dialect),
+			slog.Bool("usable", err == nil), slog.String("key_file", vendor.KeyFile))
+	}
+	if err := f.measure(meter); err != nil {
+		return err
+	}
+	p.fleets = f
+	p.runner.Go("reload", f.watch)
+	return nil
+}
+
+func (f *fleets) measure(meter metric.Meter) error {
+	var errs [2]error
+	f.reloads, errs[0] = meter.Int64Counter("switchyard.gateway.policy.reloads",
+		metric.WithDescription("Reloads of the policy by outcome: changed, unchanged or refused."))
+	_, errs[1] = meter.Int64ObservableGauge("switchyard.gateway.policy.loaded", metric.WithUnit("s"),
+		metric.WithDescription("When the policy in force was loaded, in seconds since 1970."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(f.present.Load().version.LoadedAt.Unix())
+			return nil
+		}))
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("instruments: %w", err)
+	}
+	return nil
+}
+
+// fleet is the one in force.
+func (f *fleets) fleet() *inference.Fleet { return f.present.Load().fleet }
+
+// policy is the one in force.
+func (f *fleets) policy() *routing.Policy { return f.present.Load().policy }
+
+// Reload reads the files again and puts a fleet made of them in force. A bad file
+// changes nothing; the error says which one, where and why.
+func (f *fleets) Reload(ctx context.Context) (routing.Reloaded, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.present.Load()
+	now, err := f.read(time.Now())
+	if err != nil {
+		f.reloads.Add(ctx, 1, outcome("refused"))
+		f.log.ErrorContext(ctx, "policy not reloaded; the one before stays in force",
+			slog.String("version", before.version.Hash), slog.String("error", err.Error()))
+		return routing.Reloaded{}, apierr.New(apierr.KindUnprocessable, routing.ReasonPolicyInvalid, "nothing changed: "+err.Error())
+	}
+	result := routing.Reloaded{
+		Now: now.version, Before: before.version, Changed: now.version.Hash != before.version.Hash,
+		Changes: changes(before, now), Warnings: now.warnings,
+	}
+	if before.policy.Resilience() != now.policy.Resilience() {
+		result.Warnings = append(result.Warnings, "resilience holds from the next start on")
+	}
+	f.present.Store(now)
+	kind := "unchanged"
+	if result.Changed {
+		kind = "changed"
+	}
+	f.reloads.Add(ctx, 1, outcome(kind))
+	f.log.InfoContext(ctx, "policy reloaded", slog.String("outcome", kind), slog.String("version", now.version.Hash),
+		slog.String("before", before.version.Hash), slog.Any("changes", result.Changes), slog.Any("warnings", result.Warnings))
+	return result, nil
+}
+
+func outcome(name string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("outcome", name))
+}
+
+// changes are those of the policy; what is left of a difference is in the prices.
+func changes(before, now *generation) []string {
+	all := routing.Changes(before.policy, now.policy)
+	if before.policy.Version() == now.policy.Version() && before.version.Hash != now.version.Hash {
+		all = append(all, "prices changed")
+	}
+	return all
+}
+
+// watch reloads whenever the process gets SIGHUP.
+func (f *fleets) watch(ctx context.Context) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangups:
+			_, _ = f.Reload(ctx) // It has said in the log what came of it.
+		}
+	}
+}
+
+// read makes a generation of the files.
+func (f *fleets) read(now time.Time) (*generation, error) {
+	files, err := readFiles(f.cfg)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := routing.Parse(files.policy, files.extra)
+	if err != nil {
+		return nil, err
+	}
+	prices, err := newPrices(files.prices, policy)
+	if err != nil {
+		return nil, err
+	}
+	providers, err := newProviders(f.client, policy)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := newKeyring(f.cfg, f.log, policy)
+	if err != nil {
+		return nil, err
+	}
+	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Warmth: f.warmth})
+	g := &generation{
+		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices}, policy: policy,
+		version:  routing.Version{Hash: files.hash(), LoadedAt: now},
+		warnings: warnings(policy, prices, keys, now),
+	}
+	for _, vendor := range policy.Providers {
+		g.version.Providers = append(g.version.Providers, vendor.Name)
+		g.version.Models += len(vendor.Models)
+	}
+	return g, nil
+}
+
+// warnings are what is allowed but probably not meant.
+func warnings(p *routing.Policy, prices *price.Table, keys *keyring.Keyring, now time.Time) []string {
+	var all []string
+	for _, vendor := range p.Providers {
+		if _, err := keys.Resolve(keyring.Scope{}, vendor.Name); err != nil {
+			all = append(all, fmt.Sprintf("provider %s has no key in %s", vendor.Name, vendor.KeyFile))
+			continue
+		}
+		for _, model := range vendor.Models {
+			if !prices.Cost(vendor.Name, model.Name, now, provider.Usage{}).Known {
+				all = append(all, fmt.Sprintf("model %s/%s has no price", vendor.Name, model.Name))
+			}
+		}
+	}
+	return all
+}
+
+// Latency is the monitor's, which is made after the first fleet: the policy says
+// how it judges.
+func (f *fleets) Latency(t routing.Target) (time.Duration, bool) {
+	if f.monitor == nil {
+		return 0, false
+	}
+	return f.monitor.Latency(t)
+}
+
+// Available is the monitor's, too.
+func (f *fleets) Available(t routing.Target) bool {
+	return f.monitor == nil || f.monitor.Available(t)
+}

@@ -1,0 +1,263 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// folder is a place for the files of a test.
+type folder string
+
+func (f folder) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(string(f), name)
+	next := path + ".new" // Replaced whole, as an operator's tool does.
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newFleets(t *testing.T, cfg Config, log io.Writer) *fleets {
+	t.Helper()
+	f := &fleets{cfg: cfg, client: wire.NewClient(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), warmth: routing.NewWarmth()}
+	first, err := f.read(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.present.Store(first)
+	if err := f.measure(metricnoop.NewMeterProvider().Meter("")); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const smallPolicy = "default_model: box/m\nproviders:\n  - {name: box, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}\n"
+
+func TestReload(t *testing.T) {
+	dir, log := folder(t.TempDir()), &bytes.Buffer{}
+	cfg := Config{PolicyFile: dir.write(t, "policy.yaml", smallPolicy), PricesFile: dir.write(t, "prices.yaml", "providers: []\n")}
+	cfg.ExtraProvidersFile = dir.write(t, "extra.yaml", "providers: []\n")
+	f := newFleets(t, cfg, log)
+	old := f.fleet()
+
+	unchanged, err := f.Reload(t.Context())
+	if err != nil || unchanged.Changed || unchanged.Now.Hash != unchanged.Before.Hash || len(unchanged.Changes) != 0 || unchanged.Now.Models != 1 {
+		t.Errorf("the same files: %+v, %v", unchanged, err)
+	}
+	dir.write(t, "extra.yaml", "providers: [{name: more, dialect: openai, base_url: 'http://127.0.0.1:9', key_file: more.key, models: [x, y]}, {name: free, dialect: sandbox, models: [z]}]")
+	done, err := f.Reload(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"provider more added", "provider free added"}, done.Changes); diff != "" || !done.Changed || done.Now.Models != 4 || done.Before.Hash != unchanged.Now.Hash {
+		t.Errorf("%+v; changes (-want +got):\n%s", done, diff)
+	}
+	want := []string{"provider more has no key in " + filepath.Join(string(dir), "more.key"), "model free/z has no price"}
+	if diff := cmp.Diff(want, done.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if f.fleet().Providers["more"] == nil || old.Providers["more"] != nil {
+		t.Error("the new provider is not there, or in a fleet from before")
+	}
+	dir.write(t, "more.key", "sk-more")
+	if key, err := f.fleet().Keys.Resolve(keyring.Scope{}, "more"); err != nil || key.Key.Reveal() != "sk-more" {
+		t.Errorf("the key of the new provider: %v", err)
+	}
+	dir.write(t, "prices.yaml", "providers: [{provider: free, models: [{model: z, effective_from: 2026-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]")
+	if done, err = f.Reload(t.Context()); err != nil || !done.Changed || strings.Join(done.Changes, "") != "prices changed" || len(done.Warnings) != 2 {
+		t.Errorf("%+v, %v, want the prices to have changed", done, err)
+	}
+	dir.write(t, "policy.yaml", smallPolicy+"resilience: {breaker: {sample: 9}}\n")
+	if done, err = f.Reload(t.Context()); err != nil || !strings.Contains(strings.Join(done.Warnings, "; "), "resilience holds from the next start") {
+		t.Errorf("%+v, %v, want a warning", done, err)
+	}
+	if text := log.String(); strings.Count(text, "policy reloaded") != 4 || strings.Contains(text, "sk-more") {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+// A bad file changes nothing, says where and why, and is in the log.
+func TestReloadRefuses(t *testing.T) {
+	dir, log := folder(t.TempDir()), &bytes.Buffer{}
+	good := map[string]string{"policy.yaml": smallPolicy, "prices.yaml": "providers: []\n", "extra.yaml": "providers: []\n"}
+	cfg := Config{PolicyFile: dir.write(t, "policy.yaml", smallPolicy), PricesFile: dir.write(t, "prices.yaml", ""), ExtraProvidersFile: dir.write(t, "extra.yaml", "")}
+	f := newFleets(t, cfg, log)
+	fleet := f.fleet()
+	for _, c := range []struct{ file, text, want string }{
+		{"policy.yaml", smallPolicy + "colour: red\n", "policy.yaml: line 4: field colour: there is no such field"},
+		{"policy.yaml", "\tnot yaml", "policy.yaml: found character"},
+		{"policy.yaml", "", "policy.yaml: default_model"},
+		{"extra.yaml", "providers: [{name: x, dialect: openai}]", "provider x: base_url"},
+		{"prices.yaml", "providers: [{provider: box, models: [{model: m, effective_from: tomorrow, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]", "effective_from: want a day"},
+		{"policy.yaml", strings.Replace(smallPolicy, ", output_per_mtok_usd: 2", "", 1), "box/m"},
+	} {
+		dir.write(t, c.file, c.text)
+		log.Reset()
+		_, err := f.Reload(t.Context())
+		e := apierr.From(err)
+		if e == nil || e.Kind != apierr.KindUnprocessable || e.Reason != routing.ReasonPolicyInvalid || !strings.Contains(e.Text, c.want) {
+			t.Errorf("%s: error %v, want policy_invalid with %q", c.text, err, c.want)
+		}
+		if f.fleet() != fleet {
+			t.Errorf("%s: the fleet is another", c.text)
+		}
+		if !strings.Contains(log.String(), "policy not reloaded") {
+			t.Errorf("%s: the log has %s", c.text, log.String())
+		}
+		dir.write(t, c.file, good[c.file])
+	}
+	if err := os.Remove(cfg.ExtraProvidersFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "extra.yaml") || f.fleet() != fleet {
+		t.Errorf("a file that is gone: %v", err)
+	}
+}
+
+// Through a hundred reloads, which add, change and remove providers, no request
+// fails, and each is served by one version alone.
+func TestReloadUnderLoad(t *testing.T) {
+	url := testkit.PostgresURL(t, migrations.FS)
+	cfg := settings(t, url)
+	dir := folder(t.TempDir())
+	policy := func(i int) string {
+		return fmt.Sprintf("default_model: box/m%d\nproviders:\n  - {name: box, dialect: sandbox, models: [sandbox, m%d]}\n  - {name: extra%d, dialect: sandbox, models: [sandbox]}\ngoals: {cost: [extra%d/sandbox]}\n", i, i, i, i)
+	}
+	cfg.PolicyFile = dir.write(t, "policy.yaml", policy(0))
+	base, stop := serve(t, cfg)
+	defer stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	var served atomic.Int64
+	for worker := range 4 {
+		wg.Go(func() {
+			bodies := []string{
+				`{"messages":[{"role":"user","content":"hi"}]}`,
+				`{"model":"sandbox","messages":[{"role":"user","content":"hi"}]}`,
+				`{"optimization_goal":"cost","messages":[{"role":"user","content":"hi"}]}`,
+				`{"model":"sandbox","stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+			}
+			for ctx.Err() == nil {
+				status, text, err := post(ctx, base+"/v1/llm/chat", bodies[worker])
+				switch {
+				case ctx.Err() != nil:
+					return
+				case err != nil || status != http.StatusOK || strings.Contains(text, "event: error"):
+					t.Errorf("%d %s, %v", status, text, err)
+					return
+				}
+				served.Add(1)
+			}
+		})
+	}
+	for i := range 100 {
+		bad := i%10 == 9
+		text := policy(i + 1)
+		if bad {
+			text = "providers: [\n"
+		}
+		dir.write(t, "policy.yaml", text)
+		want := http.StatusOK
+		if bad {
+			want = http.StatusUnprocessableEntity
+		}
+		if status, text, err := post(t.Context(), base+"/v1/admin/reload-policy", "{}"); err != nil || status != want {
+			t.Fatalf("reload %d: %d %s, %v", i, status, text, err)
+		}
+	}
+	cancel()
+	wg.Wait()
+	if served.Load() < 10 {
+		t.Errorf("%d requests only", served.Load())
+	}
+}
+
+// A hangup is a reload.
+func TestReloadBySignal(t *testing.T) {
+	cfg := settings(t, testkit.PostgresURL(t, migrations.FS))
+	dir := folder(t.TempDir())
+	cfg.PolicyFile = dir.write(t, "policy.yaml", smallPolicy)
+	base, stop := serve(t, cfg)
+	defer stop()
+	request := `{"model":"fresh","messages":[{"role":"user","content":"hi"}]}`
+	if status, _, err := post(t.Context(), base+"/v1/llm/chat", request); err != nil || status != http.StatusNotFound {
+		t.Fatalf("%d, %v, want the model to be unknown yet", status, err)
+	}
+	dir.write(t, "policy.yaml", strings.Replace(smallPolicy, "models: [", "models: [fresh, ", 1))
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if status, _, err := post(t.Context(), base+"/v1/llm/chat", request); err == nil && status == http.StatusOK {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("the model is still unknown")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// serve runs the service until stop, and waits for it to be ready.
+func serve(t *testing.T, cfg Config) (base string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, cfg) }()
+	base = "http://" + cfg.HTTPListen
+	for get(t, base+"/health/ready") != http.StatusOK {
+		select {
+		case err := <-ended:
+			t.Fatalf("serve: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return base, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	}
+}
+
+func post(ctx context.Context, url, body string) (int, string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	r.Header.Set("X-Organization-Id", "acme")
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}

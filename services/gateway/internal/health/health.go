@@ -1,0 +1,201 @@
+// Package health knows how the vendors are: whether a call may go to one now,
+// and how fast it has been of late. It owns the circuit breakers (one for each
+// vendor and model family), the bulkheads (one for each vendor), the rests of
+// credentials, the retry budgets and the latencies. Package inference asks for a
+// permit before each attempt and says what came of it; package routing ranks by
+// the latencies; internal/redis carries what replicas tell each other.
+//
+// A permit and its record take no lock that a slow call holds and no round trip:
+// only the one call that probes an open circuit asks Redis, for the lease.
+package health
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// Bounds of what is remembered: model names may be the callers'.
+const (
+	maxTargets  = 1024
+	maxFamilies = 64
+	otherFamily = "other"
+)
+
+// Options of a Monitor. The zero Options make one that decides alone.
+type Options struct {
+	Policy Policy
+	// Concurrency is how many calls to one vendor may be under way; a quarter as
+	// many more may wait for QueueTime.
+	Concurrency int
+	QueueTime   time.Duration
+	// Board is where replicas tell each other what they see; nil for none.
+	Board Board
+	Log   *slog.Logger
+}
+
+// Defaults of the bulkhead.
+const (
+	DefaultConcurrency = 1024
+	defaultQueueTime   = 250 * time.Millisecond
+)
+
+// Monitor is the health of all vendors. Safe for concurrent use.
+type Monitor struct {
+	Options
+
+	// base is when the monitor was made; see now.
+	base time.Time
+
+	// targets are read without a lock, and replaced as a whole under mu.
+	targets atomic.Pointer[map[routing.Target]*target]
+
+	mu       sync.Mutex
+	vendors  map[string]*vendor
+	circuits map[Circuit]*circuit
+
+	// changed wakes Run after a change that others should hear of.
+	changed chan struct{}
+}
+
+// Circuit names a breaker: a vendor and a model family of its.
+type Circuit struct{ Provider, Family string }
+
+// vendor is what all targets of a provider share.
+type vendor struct {
+	name        string
+	bulkhead    bulkhead
+	budget      budget
+	credentials credentials
+	families    int
+}
+
+// target is a model of a vendor.
+type target struct {
+	vendor             *vendor
+	circuit            *circuit
+	answers, beginning *sketch
+}
+
+// New returns a monitor that thinks well of everybody.
+func New(o Options) *Monitor {
+	if o.Policy == (Policy{}) {
+		o.Policy = DefaultPolicy()
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	if o.QueueTime <= 0 {
+		o.QueueTime = defaultQueueTime
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	m := &Monitor{
+		Options: o, vendors: make(map[string]*vendor), circuits: make(map[Circuit]*circuit),
+		base: time.Now(), changed: make(chan struct{}, 1),
+	}
+	m.targets.Store(&map[routing.Target]*target{})
+	return m
+}
+
+// find gives what is known of a target, from now on.
+func (m *Monitor) find(t routing.Target) *target {
+	if found := (*m.targets.Load())[t]; found != nil {
+		return found
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := *m.targets.Load()
+	if found := known[t]; found != nil {
+		return found
+	}
+	v := m.vendor(t.Provider)
+	made := &target{vendor: v, circuit: m.circuit(v, Family(t.Model)), answers: &sketch{}, beginning: &sketch{}}
+	if len(known) < maxTargets {
+		next := maps.Clone(known)
+		next[t] = made
+		m.targets.Store(&next)
+	}
+	return made
+}
+
+// vendor finds or makes one. The caller holds the lock.
+func (m *Monitor) vendor(name string) *vendor {
+	v := m.vendors[name]
+	if v == nil {
+		v = &vendor{name: name, bulkhead: newBulkhead(m.Concurrency, m.QueueTime)}
+		m.vendors[name] = v
+	}
+	return v
+}
+
+// circuit finds or makes one. The caller holds the lock.
+func (m *Monitor) circuit(v *vendor, family string) *circuit {
+	name := Circuit{v.name, family}
+	if c := m.circuits[name]; c != nil {
+		return c
+	}
+	if v.families >= maxFamilies && family != otherFamily {
+		return m.circuit(v, otherFamily)
+	}
+	v.families++
+	c := newCircuit(name, m.Policy, m.transition)
+	m.circuits[name] = c
+	return c
+}
+
+// transition tells of a change of phase: one line in the log, one call to the
+// other replicas.
+func (m *Monitor) transition(ctx context.Context, c Circuit, change Change) {
+	m.Log.WarnContext(ctx, "circuit",
+		slog.String("provider", c.Provider), slog.String("family", c.Family),
+		slog.String("from", change.From.String()), slog.String("to", change.To.String()),
+		slog.String("cause", change.Cause))
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+// now is time.Now at half its price: only the monotonic clock is read.
+func (m *Monitor) now() time.Time { return m.base.Add(time.Since(m.base)) }
+
+// Retry takes one repeat of a call to the same vendor from its budget, if it is
+// not used up.
+func (m *Monitor) Retry(t routing.Target) bool { return m.find(t).vendor.budget.spend() }
+
+// Speed is how fast a target has been of late; zero when nothing is known.
+func (m *Monitor) Speed(t routing.Target) Latency {
+	found := (*m.targets.Load())[t]
+	if found == nil {
+		return Latency{}
+	}
+	now := m.now()
+	return Latency{P50: found.answers.median(now), FirstToken: found.beginning.median(now)}
+}
+
+// Latency is what routing ranks by: the usual wait for the first token, or for
+// the answer of a target that has streamed nothing; false until enough is known.
+func (m *Monitor) Latency(t routing.Target) (time.Duration, bool) {
+	speed := m.Speed(t)
+	wait := cmp.Or(speed.FirstToken, speed.P50)
+	return wait, wait > 0
+}
+
+// Available tells whether a call would be let go, whatever
+// its credential.
+func (m *Monitor) Available(t routing.Target) bool {
+	found := (*m.targets.Load())[t]
+	return found == nil || found.available(m.now())
+}
+
+// jitter is in [0, 1).
+func jitter() float64 { return rand.Float64() } //nolint:gosec // It spreads load and guards nothing.

@@ -1,0 +1,96 @@
+package health
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// halfLife is how fast an old measurement loses its weight.
+const halfLife = time.Minute
+
+// Buckets of a sketch: four to each doubling, so that a quantile is off by an
+// eighth at the most, from one millisecond to about eighteen minutes. Times are
+// cut to units of 2^18 ns, a quarter of a millisecond.
+const (
+	unitBits   = 18
+	perDouble  = 4
+	buckets    = 80
+	leastCount = 2.5 // measurements that tell something
+)
+
+// Latency is how fast a target has been of late.
+type Latency struct {
+	// P50 is the median time of a whole answer, FirstToken that to the first
+	// content of a stream; 0 when nothing is known.
+	P50, FirstToken time.Duration
+}
+
+// sketch is a histogram whose past fades. Safe for concurrent use.
+type sketch struct {
+	mu     sync.Mutex
+	counts [buckets]float32
+	faded  time.Time
+}
+
+func (s *sketch) add(d time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fade(now)
+	s.counts[bucket(d)]++
+}
+
+// median is 0 when there is nothing to tell.
+func (s *sketch) median(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fade(now)
+	var sum float32
+	for _, n := range s.counts {
+		sum += n
+	}
+	if sum < leastCount {
+		return 0
+	}
+	var seen float32
+	for i, n := range s.counts {
+		if seen += n; seen >= sum/2 {
+			return middle(i)
+		}
+	}
+	return middle(buckets - 1)
+}
+
+// fade takes a part of the weight away, ten times in a half-life. The caller
+// holds the lock.
+func (s *sketch) fade(now time.Time) {
+	const step = halfLife / 10
+	if s.faded.IsZero() {
+		s.faded = now
+	}
+	steps := int64(now.Sub(s.faded) / step)
+	if steps <= 0 {
+		return
+	}
+	s.faded = s.faded.Add(time.Duration(steps) * step)
+	factor := float32(math.Exp2(-float64(steps) / 10))
+	for i := range s.counts {
+		s.counts[i] *= factor
+	}
+}
+
+// bucket is the number of a time's doubling, and of its quarter there.
+func bucket(d time.Duration) int {
+	units := uint64(max(d, 0)) >> unitBits
+	double := bits.Len64(units|perDouble) - 3
+	if units < perDouble {
+		return 0
+	}
+	return min(double*perDouble+int(units>>double&(perDouble-1)), buckets-1)
+}
+
+// middle is a time in the middle of a bucket.
+func middle(i int) time.Duration {
+	return time.Duration((2*(perDouble+i%perDouble)+1)<<(i/perDouble)) << (unitBits - 1)
+}

@@ -1,0 +1,74 @@
+package health
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Status is a circuit and what has happened to it.
+type Status struct {
+	Circuit
+
+	State
+	// Changes of phase, the latest last.
+	Changes []Change
+	// InFlight are the calls under way at the vendor, all families together, of
+	// Limit at the most.
+	InFlight, Limit int
+}
+
+// Snapshot is the present health of all that was ever called, by provider and
+// family.
+func (m *Monitor) Snapshot() []Status {
+	var all []Status
+	for _, c := range m.all() {
+		m.mu.Lock()
+		v := m.vendors[c.name.Provider]
+		m.mu.Unlock()
+		c.mu.Lock()
+		all = append(all, Status{
+			Circuit: c.name, State: c.state, Changes: slices.Clone(c.changes),
+			InFlight: int(v.bulkhead.inFlight.Load()), Limit: v.bulkhead.limit,
+		})
+		c.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Status) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Family, b.Family))
+	})
+	return all
+}
+
+// Measure offers the health as metrics. Families are bounded; see maxFamilies.
+func (m *Monitor) Measure(meter metric.Meter) error {
+	state, err := meter.Int64ObservableGauge("switchyard.gateway.breaker.state",
+		metric.WithDescription("Circuit breaker by provider and model family: 0 closed, 1 half-open, 2 open."))
+	if err != nil {
+		return fmt.Errorf("breaker gauge: %w", err)
+	}
+	inFlight, err := meter.Int64ObservableGauge("switchyard.gateway.bulkhead.in_flight",
+		metric.WithDescription("Calls under way, by provider."))
+	if err != nil {
+		return fmt.Errorf("bulkhead gauge: %w", err)
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		var last string
+		for _, s := range m.Snapshot() {
+			provider := attribute.String("provider", s.Provider)
+			o.ObserveInt64(state, int64(s.Phase), metric.WithAttributes(provider, attribute.String("family", s.Family)))
+			if s.Provider != last {
+				o.ObserveInt64(inFlight, int64(s.InFlight), metric.WithAttributes(provider))
+				last = s.Provider
+			}
+		}
+		return nil
+	}, state, inFlight)
+	if err != nil {
+		return fmt.Errorf("health metrics: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package inference
+
+import "switchyard.dev/services/gateway/internal/routing"
+
+// describe tells the planner what the request asks of a model, and which others
+// share a prompt cache with it. It is done here, once for every face, so that
+// none can forget it.
+func describe(r *Request) {
+	dialect := r.Route.Needs.Dialect
+	switch r.Route.Operation {
+	case routing.OperationEmbeddings:
+		r.Route.Needs = routing.EmbeddingNeeds(&r.Embedding)
+	case routing.OperationImages:
+		r.Route.Needs = routing.DrawingNeeds(&r.Drawing)
+	default:
+		r.Route.Needs = routing.ChatNeeds(&r.Chat)
+		r.Route.Affinity = routing.Affinity(r.Organization, r.Run, &r.Chat)
+	}
+	r.Route.Needs.Dialect = dialect
+	r.Route.Organization, r.Route.Run = r.Organization, r.Run
+}

@@ -1,0 +1,18 @@
+package inference
+
+import (
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// Models lists what callers may ask for at present, where the planner tells.
+func (e *Engine) Models() []routing.Target {
+	if lister, ok := e.Fleet().Planner.(interface{ Listing() []routing.Target }); ok {
+		return lister.Listing()
+	}
+	return nil
+}
+
+// EstimateInput guesses the tokens of what a request sends, as a bill does when
+// a vendor reports none.
+func EstimateInput(r *Request) int64 { return provider.Estimate(promptBytes(r), 0).Input }

@@ -1,0 +1,225 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/platform/spool"
+)
+
+func contextEnded(t *testing.T) (context.Context, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx, cancel
+}
+
+// image copies a spool's files as they are at this moment, which is what a
+// process that is killed now leaves. cut bytes are missing at the end.
+func image(t *testing.T, from string, cut int) (root string) {
+	t.Helper()
+	root = filepath.Join(t.TempDir(), "spool")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(from, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // A segment that the store has.
+		}
+		if i == len(names)-1 {
+			text = text[:max(len(text)-cut, 0)]
+		}
+		dir := filepath.Join(root, filepath.Base(filepath.Dir(name)))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// recover lets a new process adopt an image.
+func recoverImage(t *testing.T, store *memory, root string) {
+	t.Helper()
+	rows, err := spool.Open(root, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWriter(store, rows, ModeCommitted, testLog(t))
+	w.adopt(t.Context())
+	if err := w.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(root); len(left) != 0 {
+		t.Errorf("left behind after recovery: %v", left)
+	}
+}
+
+// Killed in the middle of a write (the spool's own test cuts at each byte): a row that was acknowledged is recovered,
+// one that was half written is no row, and none is there twice.
+func TestKilledInAWrite(t *testing.T) {
+	store := newMemory()
+	store.away = true
+	r, stop, end := begin(t, store, filepath.Join(t.TempDir(), "spool"), 1<<20, ModeAsync)
+	var sizes []int64 // of the file after each row
+	var ids []uuid.UUID
+	for range 4 {
+		ids = append(ids, r.commit(1)...)
+		sizes = append(sizes, r.Waiting())
+	}
+	stop()
+	total := int(r.Waiting())
+	for cut := 0; cut <= total; cut += 13 {
+		next := newMemory()
+		recoverImage(t, next, image(t, r.root, cut))
+		want := 0
+		for want < len(sizes) && sizes[want] <= int64(total-cut) {
+			want++
+		}
+		if len(next.order) != want {
+			t.Fatalf("%d bytes are left: %d rows, want %d", total-cut, len(next.order), want)
+		}
+		for i, id := range next.order {
+			if id != ids[i] {
+				t.Fatalf("%d bytes are left: row %d is another one", total-cut, i)
+			}
+		}
+	}
+	store.set(false)
+	end()
+}
+
+// Killed at any moment under load, with a store that fails, forgets to say that
+// it has committed, or is slow: what was acknowledged before is in the store or
+// on disk, and recovering the disk doubles nothing.
+func TestKilledAtAnyMoment(t *testing.T) {
+	for seed := range uint64(6) {
+		mode := []Mode{ModeCommitted, ModeAsync}[seed%2]
+		t.Run(fmt.Sprintf("%s-%d", mode, seed), func(t *testing.T) {
+			store := newMemory()
+			random := rand.New(rand.NewPCG(seed, 1))
+			store.took = 200 * time.Microsecond
+			store.fate = func() (bool, error) {
+				switch random.IntN(6) {
+				case 0:
+					return false, ErrAway
+				case 1:
+					return true, ErrAway
+				}
+				return true, nil
+			}
+			r, _, end := begin(t, store, filepath.Join(t.TempDir(), "spool"), 64<<20, mode)
+			var mu sync.Mutex
+			acknowledged := make(map[uuid.UUID]bool)
+			ctx, cancel := context.WithCancel(t.Context())
+			var load sync.WaitGroup
+			for range 8 {
+				load.Go(func() {
+					for ctx.Err() == nil {
+						e := entry("acme")
+						if err := r.Commit(ctx, e); err != nil {
+							t.Error(err)
+						}
+						mu.Lock()
+						acknowledged[e.ID] = true
+						mu.Unlock()
+					}
+				})
+			}
+			for range 10 {
+				<-time.After(20 * time.Millisecond)
+				killed(t, r, &mu, acknowledged)
+			}
+			cancel()
+			load.Wait()
+			store.behave(func(m *memory) { m.fate = nil })
+			end()
+			if store.count() != len(acknowledged) {
+				t.Errorf("%d rows at the end, want %d", store.count(), len(acknowledged))
+			}
+		})
+	}
+}
+
+// killed recovers an image of this moment into a copy of the store.
+func killed(t *testing.T, r running, mu *sync.Mutex, acknowledged map[uuid.UUID]bool) {
+	t.Helper()
+	mu.Lock()
+	before := make([]uuid.UUID, 0, len(acknowledged))
+	for id := range acknowledged {
+		before = append(before, id)
+	}
+	mu.Unlock()
+	root := image(t, r.root, 0)
+	there := r.store.ids()
+	next := newMemory()
+	recoverImage(t, next, root)
+	for _, id := range before {
+		if _, recovered := next.rows[id]; !recovered && !there[id] {
+			t.Fatalf("an acknowledged row is gone (of %d)", len(before))
+		}
+	}
+}
+
+// A process that ends while the store is away leaves its rows to the next, and a
+// living one takes over what a dead one has left.
+func TestNextProcess(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "spool")
+	store := newMemory()
+	store.away = true
+	r, _, end := begin(t, store, root, 1<<20, ModeCommitted)
+	r.commit(300)
+	end()
+	if store.count() != 0 {
+		t.Fatalf("%d rows in a store that is away", store.count())
+	}
+	store.set(false)
+	next, _, endNext := begin(t, store, root, 1<<20, ModeCommitted)
+	next.commit(1)
+	for store.count() < 301 {
+		<-time.After(time.Millisecond)
+	}
+	endNext()
+	if left, _ := os.ReadDir(root); len(left) != 0 || store.count() != 301 {
+		t.Errorf("%d rows, left behind %v", store.count(), left)
+	}
+}
+
+// The spool and the log hold what the ledger does, and nothing of the content.
+func TestSpoolIsPrivate(t *testing.T) {
+	store := newMemory()
+	store.away = true
+	r, _, end := begin(t, store, filepath.Join(t.TempDir(), "spool"), 1<<20, ModeAsync)
+	defer end()
+	r.commit(1)
+	err := filepath.WalkDir(r.root, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: others may read it", strings.TrimPrefix(path, r.root))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	store.set(false)
+}

@@ -1,0 +1,167 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/platform/spool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory is a store that can be away, slow, or refuse an organization.
+type memory struct {
+	mu      sync.Mutex
+	away    bool
+	refuse  string
+	took    time.Duration
+	fate    func() (applied bool, err error) // nil: well
+	batches []int
+	rows    map[uuid.UUID]Entry
+	order   []uuid.UUID // as they were first stored
+}
+
+func newMemory() *memory { return &memory{rows: make(map[uuid.UUID]Entry)} }
+
+func (m *memory) Append(ctx context.Context, entries []Entry) error {
+	m.mu.Lock()
+	took := m.took
+	m.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrAway, ctx.Err())
+	case <-time.After(took):
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return fmt.Errorf("%w: refused", ErrAway)
+	}
+	for _, e := range entries {
+		if m.refuse != "" && e.Organization == m.refuse {
+			return errors.New("a check failed")
+		}
+	}
+	applied, err := true, error(nil)
+	if m.fate != nil {
+		applied, err = m.fate()
+	}
+	if applied {
+		m.batches = append(m.batches, len(entries))
+		for _, e := range entries {
+			if _, there := m.rows[e.ID]; !there {
+				m.rows[e.ID], m.order = e, append(m.order, e.ID)
+			}
+		}
+	}
+	return err
+}
+
+// behave changes the store.
+func (m *memory) behave(change func(m *memory)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(m)
+}
+
+func (m *memory) set(away bool) { m.behave(func(m *memory) { m.away = away }) }
+
+func (m *memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rows)
+}
+
+func (m *memory) ids() map[uuid.UUID]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids := make(map[uuid.UUID]bool, len(m.rows))
+	for id := range m.rows {
+		ids[id] = true
+	}
+	return ids
+}
+
+func entry(org string) Entry { return Entry{ID: uuid.New(), Organization: org} }
+
+// logBuffer may be written to and read at once.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// running is a writer over a store in memory.
+type running struct {
+	*Writer
+
+	t     *testing.T // of the bubble
+	store *memory
+	log   *logBuffer
+	root  string
+}
+
+// begin starts a writer; stop ends its loops as the service does, end closes it too.
+func begin(t *testing.T, store Store, root string, limit int64, mode Mode) (r running, stop, end func()) {
+	t.Helper()
+	rows, err := spool.Open(root, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &logBuffer{}
+	r = running{t: t, log: log, root: root}
+	r.store, _ = store.(*memory)
+	r.Writer = NewWriter(store, rows, mode, slog.New(slog.NewJSONHandler(log, nil)))
+	ctx, cancel := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = r.Run(ctx) })
+	loops.Go(func() { _ = r.Adopt(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); loops.Wait() })
+	end = sync.OnceFunc(func() {
+		stop()
+		if err := r.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, stop, end
+}
+
+// run gives a test a running writer in a bubble of its own time.
+func run(t *testing.T, mode Mode, test func(r running)) {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "spool")
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		store.took = time.Millisecond
+		r, _, end := begin(t, store, root, 1<<20, mode)
+		defer end()
+		test(r)
+	})
+}
+
+func testLog(t *testing.T) *slog.Logger {
+	t.Helper()
+	return slog.New(slog.NewTextHandler(t.Output(), nil))
+}

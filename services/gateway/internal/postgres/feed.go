@@ -1,0 +1,64 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/provider"
+)
+
+// List implements ledger.Feed. A transaction that stays open anywhere in the
+// server holds the feed back: it may be delayed, and skips nothing.
+func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Position, limit int) ([]ledger.Record, error) {
+	rows, err := dbsql.New(l.pool).ListEntries(ctx, dbsql.ListEntriesParams{
+		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row,
+		OrganizationID: f.Organization, RunID: f.Run, Provider: f.Provider, Model: f.Model,
+		Since: moment(f.Since), Until: moment(f.Until), PageSize: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list ledger entries: %w", err)
+	}
+	records := make([]ledger.Record, len(rows))
+	for i := range rows {
+		if records[i], err = record(&rows[i]); err != nil {
+			return nil, fmt.Errorf("list ledger entries: %w", err)
+		}
+	}
+	return records, nil
+}
+
+// moment is null for the zero time.
+func moment(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
+
+func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
+	transaction, err := strconv.ParseUint(r.Txid, 10, 64)
+	if err != nil {
+		return ledger.Record{}, fmt.Errorf("transaction id: %w", err)
+	}
+	return ledger.Record{
+		Entry: ledger.Entry{
+			ID: r.ID, RequestID: r.RequestID,
+			Organization: r.OrganizationID, Key: r.KeyID, Service: r.Service, Run: r.RunID, Operation: r.Operation,
+			RequestedProvider: r.RequestedProvider, RequestedModel: r.RequestedModel, RequestedGoal: r.RequestedGoal,
+			Provider: r.Provider, Model: r.Model, Credential: r.Credential, Fingerprint: r.CredentialFingerprint,
+			Substituted: r.Substituted, CacheHit: r.CacheHit, Attempts: int(r.Attempts),
+			Usage: provider.Usage{
+				Input: r.InputTokens, CacheRead: r.CacheReadTokens, CacheWrite: r.CacheWriteTokens,
+				CacheWriteLong: r.CacheWriteLongTokens, ImageInput: r.ImageInputTokens, AudioInput: r.AudioInputTokens,
+				Output: r.OutputTokens, Reasoning: r.ReasoningTokens,
+				ImageOutput: r.ImageOutputTokens, AudioOutput: r.AudioOutputTokens, Images: r.Images,
+			},
+			State: ledger.State(r.UsageState), Cost: price.Pico(r.CostPicoUsd), PriceVersion: r.PriceVersion,
+			Outcome: ledger.Outcome(r.Outcome), StartedAt: r.StartedAt, EndedAt: r.EndedAt,
+		},
+		Position:   ledger.Position{Transaction: transaction, Row: r.Seq.Int64},
+		RecordedAt: r.RecordedAt,
+	}, nil
+}

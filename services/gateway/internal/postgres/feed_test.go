@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// follow reads the feed from a position to its present end.
+func follow(t *testing.T, store *Ledger, f ledger.Filter, at *ledger.Position, limit int) (ids []uuid.UUID) {
+	t.Helper()
+	for {
+		page, err := store.List(t.Context(), f, *at, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			return ids
+		}
+		for _, r := range page {
+			ids = append(ids, r.ID)
+		}
+		*at = page[len(page)-1].Position
+	}
+}
+
+// held appends an entry in a transaction that stays open until commit.
+func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dbsql.New(tx).AppendEntries(t.Context(), columns([]ledger.Entry{e})); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A transaction that commits late is not skipped, though later ones were there first.
+func TestFeedWaitsForTheOldestTransaction(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	var at ledger.Position
+	first, late, after := entry(), entry(), entry()
+	if err := store.Append(t.Context(), []ledger.Entry{first}); err != nil {
+		t.Fatal(err)
+	}
+	commit := held(t, pool, late)
+	if err := store.Append(t.Context(), []ledger.Entry{after}); err != nil {
+		t.Fatal(err)
+	}
+	got := follow(t, store, ledger.Filter{}, &at, 10)
+	if slices.Contains(got, after.ID) {
+		t.Fatal("a row is shown that a late one could still come before")
+	}
+	commit()
+	// Other tests' transactions on the same server may hold the feed back for a moment.
+	for deadline := time.Now().Add(10 * time.Second); len(got) < 3 && time.Now().Before(deadline); {
+		got = append(got, follow(t, store, ledger.Filter{}, &at, 10)...)
+	}
+	if want := []uuid.UUID{first.ID, late.ID, after.ID}; !slices.Equal(got, want) {
+		t.Errorf("read %v, want %v", got, want)
+	}
+}
+
+// Under writers that commit in any order a reader sees each row once.
+func TestFeedUnderWriters(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	const writers, each = 4, 40
+	var mu sync.Mutex
+	written := make(map[uuid.UUID]bool)
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := range each {
+				batch := []ledger.Entry{entry(), entry()}
+				mu.Lock()
+				written[batch[0].ID], written[batch[1].ID] = true, true
+				mu.Unlock()
+				if w == 0 && i%4 == 0 {
+					commit := held(t, pool, batch[1])
+					if err := store.Append(context.WithoutCancel(t.Context()), batch[:1]); err != nil {
+						t.Error(err)
+					}
+					commit()
+				} else if err := store.Append(context.WithoutCancel(t.Context()), batch); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var at ledger.Position
+	seen := make(map[uuid.UUID]bool)
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	deadline := time.Now().Add(20 * time.Second)
+	for len(seen) < 2*writers*each && time.Now().Before(deadline) {
+		for _, id := range follow(t, store, ledger.Filter{}, &at, 7) {
+			if seen[id] {
+				t.Fatal("a row came twice")
+			}
+			seen[id] = true
+		}
+	}
+	<-done
+	for id := range written {
+		if !seen[id] {
+			t.Error("a row was skipped")
+		}
+	}
+}
+
+func TestFeedFilters(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	e := entry()
+	if err := store.Append(t.Context(), []ledger.Entry{e}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	cases := map[string]struct {
+		filter ledger.Filter
+		want   int
+	}{
+		"all":                    {ledger.Filter{}, 1},
+		"all that there are":     {ledger.Filter{Organization: e.Organization, Run: e.Run, Provider: e.Provider, Model: e.Model, Since: now.Add(-time.Hour), Until: now.Add(time.Hour)}, 1},
+		"another organization":   {ledger.Filter{Organization: "other"}, 0},
+		"another run":            {ledger.Filter{Run: "other"}, 0},
+		"the provider asked for": {ledger.Filter{Provider: e.RequestedProvider}, 0},
+		"another model":          {ledger.Filter{Model: "other"}, 0},
+		"later":                  {ledger.Filter{Since: now.Add(time.Hour)}, 0},
+		"earlier":                {ledger.Filter{Until: now.Add(-time.Hour)}, 0},
+	}
+	// The row itself may wait for another test's transaction.
+	for at := (ledger.Position{}); len(follow(t, store, ledger.Filter{}, &at, 1)) == 0; {
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var at ledger.Position
+			if got := follow(t, store, c.filter, &at, 1); len(got) != c.want {
+				t.Errorf("%d records, want %d", len(got), c.want)
+			}
+		})
+	}
+}

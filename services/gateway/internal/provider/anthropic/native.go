@@ -1,0 +1,27 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// relay is the caller's body with the candidate's model, and streamed or not as
+// the call is; all else stays byte for byte.
+func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
+	body := chat.Native.Body
+	if !gjson.ValidBytes(body) || !wire.ParseView(body).IsObject() {
+		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request is not a JSON object"}
+	}
+	model, err := json.Marshal(chat.Model)
+	if err != nil {
+		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: can't be put into JSON", Cause: err}
+	}
+	return wire.Override(body, wire.Member{Name: "model", Value: string(model)},
+		wire.Member{Name: "stream", Value: strconv.FormatBool(stream)}), nil
+}

@@ -1,0 +1,105 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/provider"
+)
+
+func texts(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = strconv.Itoa(i)
+	}
+	return list
+}
+
+// echo makes of each text the vector that holds its number.
+func echo(part []string) *provider.Vectors {
+	made := &provider.Vectors{Model: "m", Usage: &provider.Usage{Input: int64(len(part))}}
+	for _, text := range part {
+		n, _ := strconv.Atoi(text)
+		made.Vectors = append(made.Vectors, []float32{float32(n)})
+	}
+	return made
+}
+
+func TestEmbedBatches(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 100, 101} {
+		synctest.Test(t, func(t *testing.T) {
+			var running, most atomic.Int32
+			made, err := provider.EmbedBatches(t.Context(), texts(n), 3, func(_ context.Context, part []string) (*provider.Vectors, error) {
+				now := running.Add(1)
+				defer running.Add(-1)
+				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				}
+				first, _ := strconv.Atoi(part[0])
+				time.Sleep(time.Duration(1000-first) * time.Millisecond) // The last part is the first to come.
+				if len(part) > 3 {
+					t.Errorf("%d texts at once", len(part))
+				}
+				return echo(part), nil
+			})
+			if err != nil || len(made.Vectors) != n || made.Usage.Input != int64(n) || made.Model != "m" || most.Load() > 4 {
+				t.Fatalf("%d: %+v, %v, %d at a time", n, made, err, most.Load())
+			}
+			for i, vector := range made.Vectors {
+				if vector[0] != float32(i) {
+					t.Errorf("%d: vector %d is that of %v", n, i, vector)
+				}
+			}
+		})
+	}
+}
+
+func TestEmbedBatchesFailAsAWhole(t *testing.T) {
+	broken := errors.New("broken")
+	var calls atomic.Int32
+	_, err := provider.EmbedBatches(t.Context(), texts(100), 1, func(ctx context.Context, part []string) (*provider.Vectors, error) {
+		if calls.Add(1); part[0] == "2" {
+			return nil, broken
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	if !errors.Is(err, broken) || calls.Load() > 10 {
+		t.Errorf("err = %v after %d calls, want the first failure and an end", err, calls.Load())
+	}
+}
+
+// A usage that is known in part is not known.
+func TestEmbedBatchesWithoutUsage(t *testing.T) {
+	made, err := provider.EmbedBatches(t.Context(), texts(3), 1, func(_ context.Context, part []string) (*provider.Vectors, error) {
+		vectors := echo(part)
+		if part[0] == "1" {
+			vectors.Usage = nil
+		}
+		return vectors, nil
+	})
+	if err != nil || made.Usage != nil {
+		t.Errorf("%+v, %v, want no usage", made, err)
+	}
+}
+
+// Every bucket is added, those to come too.
+func TestUsageAdd(t *testing.T) {
+	var one, sum provider.Usage
+	fields := reflect.ValueOf(&one).Elem()
+	for i := range fields.NumField() {
+		fields.Field(i).SetInt(int64(i + 1))
+	}
+	sum.Add(one)
+	sum.Add(one)
+	for i := range fields.NumField() {
+		if got := reflect.ValueOf(sum).Field(i).Int(); got != 2*int64(i+1) {
+			t.Errorf("%s = %d", fields.Type().Field(i).Name, got)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package openai
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"math/big"
+)
+
+// shortLen is the length of a tool call's id for Mistral's models.
+const shortLen = 9
+
+func isShort(id string) bool {
+	if len(id) != shortLen {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// shortID makes of an id one that Mistral's models take, always the same one, so
+// that a call and its result still belong together.
+func shortID(id string) string {
+	if id == "" || isShort(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	digits := new(big.Int).SetBytes(sum[:]).Text(62)
+	return digits[len(digits)-shortLen:]
+}
+
+// newID is for a call that a server gave no id.
+func newID() string { return "call_" + rand.Text()[:24] }

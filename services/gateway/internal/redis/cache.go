@@ -1,0 +1,107 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/platform/redisdb"
+)
+
+const (
+	// floorTTL is how long an organization's epoch is remembered: longer than any
+	// request that was under way at the purge.
+	floorTTL = time.Hour
+	// scanCount is how many keys one step of a purge looks at.
+	scanCount = 1000
+)
+
+//go:embed keep.lua
+var keepText string
+
+var keep = redis.NewScript(keepText)
+
+// Answers is a cache.Store in Redis. Keys of an organization share a slot:
+// <prefix>:cache:{<organization>}:<epoch>:<answer>, and its epoch, if it was
+// purged of late.
+type Answers struct{ client *redisdb.Client }
+
+// NewAnswers returns the answers of a Redis server.
+func NewAnswers(client *redisdb.Client) *Answers { return &Answers{client} }
+
+func (a *Answers) of(organization string) string {
+	return a.client.Prefix + ":cache:{" + organization + "}:"
+}
+
+func (a *Answers) floor(organization string) string { return a.of(organization) + "epoch" }
+
+func (a *Answers) key(p cache.Place) string {
+	return a.of(p.Organization) + strconv.FormatInt(p.Epoch, 10) + ":" + p.Answer
+}
+
+// Get reads the answer and the epoch in one round trip.
+func (a *Answers) Get(ctx context.Context, p cache.Place) ([]byte, int64, error) {
+	values, err := a.client.MGet(ctx, a.floor(p.Organization), a.key(p)).Result()
+	if err != nil {
+		return nil, 0, fmt.Errorf("get answer: %w", err)
+	}
+	var newest int64
+	if text, ok := values[0].(string); ok {
+		if newest, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, 0, errors.New("get answer: the epoch is no number")
+		}
+	}
+	if text, ok := values[1].(string); ok {
+		return []byte(text), newest, nil
+	}
+	return nil, newest, nil
+}
+
+// Put keeps an answer unless its epoch is over.
+func (a *Answers) Put(ctx context.Context, p cache.Place, sealed []byte, ttl time.Duration) error {
+	keys := []string{a.floor(p.Organization), a.key(p)}
+	if err := keep.Run(ctx, a.client, keys, p.Epoch, sealed, ttl.Milliseconds()).Err(); err != nil {
+		return fmt.Errorf("keep answer: %w", err)
+	}
+	return nil
+}
+
+// Purge raises the epoch first, so that nothing is kept behind the search.
+// A search finds every key that is there from its begin to its end.
+func (a *Answers) Purge(ctx context.Context, organization string, epoch int64) (int, error) {
+	if err := keep.Run(ctx, a.client, []string{a.floor(organization), a.floor(organization)}, epoch, epoch, floorTTL.Milliseconds()).Err(); err != nil {
+		return 0, fmt.Errorf("raise epoch: %w", err)
+	}
+	purged := 0
+	for cursor := uint64(0); ; {
+		keys, next, err := a.client.Scan(ctx, cursor, a.of(organization)+"*:*", scanCount).Result()
+		if err != nil {
+			return purged, fmt.Errorf("find answers: %w", err)
+		}
+		n, err := a.delete(ctx, keys)
+		purged += n
+		if err != nil {
+			return purged, err
+		}
+		if cursor = next; cursor == 0 {
+			return purged, nil
+		}
+	}
+}
+
+func (a *Answers) delete(ctx context.Context, keys []string) (int, error) {
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	n, err := a.client.Unlink(ctx, keys...).Result()
+	if err != nil {
+		return 0, fmt.Errorf("delete answers: %w", err)
+	}
+	return int(n), nil
+}

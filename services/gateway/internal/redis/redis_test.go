@@ -1,0 +1,307 @@
+package redis
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/redisdb"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	target  = routing.Target{Provider: "acme", Model: "m"}
+	circuit = health.Circuit{Provider: "acme", Family: "m"}
+)
+
+// What one replica reports, all that live see, names of any kind unharmed.
+func TestExchange(t *testing.T) {
+	client := testkit.Redis(t)
+	a, b := NewBoard(client), NewBoard(client)
+	odd := health.Circuit{Provider: "two words", Family: "né/w\nline 100%+"}
+	said := []health.Report{
+		{Circuit: circuit, Open: true, For: time.Minute, Age: 3 * time.Second},
+		{Circuit: odd, Age: time.Second},
+		{Circuit: circuit, Open: true, For: 0}, // over already
+	}
+	if _, err := a.Exchange(t.Context(), said, false); err != nil {
+		t.Fatal(err)
+	}
+	view, err := b.Exchange(t.Context(), nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := health.View{Self: b.replica, Replicas: 2, Reports: []health.Report{
+		{Replica: a.replica, Circuit: circuit, Open: true, For: time.Minute, Age: 3 * time.Second},
+		{Replica: a.replica, Circuit: odd, Age: time.Second},
+	}}
+	near := cmp.Comparer(func(x, y time.Duration) bool { return (x - y).Abs() < 2*time.Second })
+	if diff := cmp.Diff(want, view, near, cmpopts.IgnoreFields(health.Report{}, "For")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if left := view.Reports[0].For; left > time.Minute || left < 50*time.Second {
+		t.Errorf("open for %s more", left)
+	}
+	for _, key := range []string{"replicas", "reports"} {
+		if ttl := client.PTTL(t.Context(), client.Key("breaker", key)).Val(); ttl <= 0 || ttl > life {
+			t.Errorf("%s lives for %s", key, ttl)
+		}
+	}
+}
+
+// A replica that has not been heard of for its life is gone, reports and all.
+func TestDeadReplicaIsForgotten(t *testing.T) {
+	client := testkit.Redis(t)
+	a, b := NewBoard(client), NewBoard(client)
+	if _, err := a.Exchange(t.Context(), []health.Report{{Circuit: circuit, Open: true, For: time.Hour}}, false); err != nil {
+		t.Fatal(err)
+	}
+	past := client.Time(t.Context()).Val().Add(-life - time.Millisecond).UnixMilli()
+	if err := client.ZIncrBy(t.Context(), client.Key("breaker", "replicas"), float64(past)-client.ZScore(t.Context(), client.Key("breaker", "replicas"), a.replica).Val(), a.replica).Err(); err != nil {
+		t.Fatal(err)
+	}
+	view, err := b.Exchange(t.Context(), nil, false)
+	if err != nil || view.Replicas != 1 || len(view.Reports) != 0 {
+		t.Errorf("view %+v, %v", view, err)
+	}
+	if client.HExists(t.Context(), client.Key("breaker", "reports"), a.replica).Val() {
+		t.Error("its reports stay")
+	}
+}
+
+// Reports of another version that can't be read say nothing, and fail nothing.
+func FuzzDecode(f *testing.F) {
+	f.Add("12\nacme m open 1 60000\n")
+	f.Add("12\nacme m open 1 60000 more fields\nx\n%zz m open 1 1\n")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range decode("a", text) {
+			if r.Replica != "a" || r.Open && r.For <= 0 {
+				t.Errorf("report %+v", r)
+			}
+		}
+	})
+}
+
+func TestLease(t *testing.T) {
+	client := testkit.Redis(t)
+	a, b := NewBoard(client), NewBoard(client)
+	one, err1 := a.Lease(t.Context(), circuit, time.Minute)
+	two, err2 := b.Lease(t.Context(), circuit, time.Minute)
+	other, err3 := b.Lease(t.Context(), health.Circuit{Provider: "acme", Family: "n"}, time.Minute)
+	if err1 != nil || err2 != nil || err3 != nil || !one || two || !other {
+		t.Errorf("leases %v %v %v, %v %v %v; want the first and the other", one, two, other, err1, err2, err3)
+	}
+	if ttl := client.PTTL(t.Context(), client.Key("breaker", "lease", "acme", "m")).Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the lease lives for %s", ttl)
+	}
+}
+
+// replica is a monitor on a board of its own.
+type replica struct{ *health.Monitor }
+
+func start(t *testing.T, client *redisdb.Client) replica {
+	t.Helper()
+	m := health.New(health.Options{Board: NewBoard(client), Log: testkit.Logger(t)})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := m.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	r := replica{m}
+	r.do(t, nil)
+	return r
+}
+
+func (r replica) do(t *testing.T, e *provider.Error) *health.Refusal {
+	t.Helper()
+	p, refused := r.Acquire(t.Context(), health.Call{Target: target})
+	switch {
+	case refused != nil:
+	case e != nil:
+		p.Fail(t.Context(), e, false)
+	default:
+		p.End(t.Context(), health.Verdict{Outcome: health.Good})
+	}
+	return refused
+}
+
+func (r replica) trip(t *testing.T) {
+	t.Helper()
+	for range 6 {
+		r.do(t, &provider.Error{Class: apierr.ClassServerError, Status: 500})
+	}
+	if r.phase() != health.Open {
+		t.Fatal("it does not open")
+	}
+}
+
+func (r replica) phase() health.Phase {
+	for _, s := range r.Snapshot() {
+		if s.Circuit == circuit {
+			return s.Phase
+		}
+	}
+	return -1
+}
+
+func (r replica) becomes(t *testing.T, want health.Phase) {
+	t.Helper()
+	eventually(t, "the circuit is "+want.String(), func() bool { return r.phase() == want })
+}
+
+// eventually asks until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	late := time.After(10 * time.Second)
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-late:
+			t.Fatalf("not within ten seconds: %s", what)
+		}
+	}
+}
+
+// The third of three replicas follows the two that see failures, at once.
+func TestReplicasFollow(t *testing.T) {
+	client := testkit.Redis(t)
+	a, b, c := start(t, client), start(t, client), start(t, client)
+	eventually(t, "all three are there", func() bool {
+		return client.ZCard(t.Context(), client.Key("breaker", "replicas")).Val() == 3
+	})
+	a.trip(t)
+	begin := time.Now()
+	b.trip(t)
+	c.becomes(t, health.Open)
+	if took := time.Since(begin); took > 900*time.Millisecond {
+		t.Errorf("it took %s: the change was not told but polled", took)
+	}
+}
+
+// While Redis is away each goes by itself; when it is back they agree again.
+func TestRedisAwayAndBack(t *testing.T) {
+	direct := testkit.Redis(t)
+	line := newLine(t, direct.Options().Addr)
+	clients := make([]*redisdb.Client, 3)
+	replicas := make([]replica, 3)
+	for i := range clients {
+		var err error
+		if clients[i], err = redisdb.Open(t.Context(), "redis://"+line.addr, direct.Prefix); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = clients[i].Close() })
+		replicas[i] = start(t, clients[i])
+	}
+	a, b, c := replicas[0], replicas[1], replicas[2]
+	a.trip(t)
+	b.trip(t)
+	c.becomes(t, health.Open)
+
+	line.cut()
+	c.becomes(t, health.Closed)
+	begin := time.Now()
+	if refused := c.do(t, nil); refused != nil || time.Since(begin) > 50*time.Millisecond {
+		t.Errorf("a call without Redis: %v after %s", refused, time.Since(begin))
+	}
+	c.trip(t)
+
+	line.mend()
+	eventually(t, "what was seen meanwhile is told", func() bool {
+		text := direct.HVals(t.Context(), direct.Key("breaker", "reports")).Val()
+		return strings.Count(strings.Join(text, ""), " open ") == 3
+	})
+}
+
+// line is a TCP relay that can be cut.
+type line struct {
+	addr, to string
+	mu       sync.Mutex
+	down     bool
+	open     []net.Conn
+}
+
+func newLine(t *testing.T, to string) *line {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{addr: listener.Addr().String(), to: to}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { l.relay(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.cut()
+		wg.Wait()
+	})
+	return l
+}
+
+func (l *line) relay(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", l.to)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	l.mu.Lock()
+	if l.down {
+		l.mu.Unlock()
+		return
+	}
+	l.open = append(l.open, from, to)
+	l.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}()
+	_, _ = io.Copy(from, to)
+	_ = from.Close()
+	<-done
+}
+
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = true
+	for _, conn := range l.open {
+		_ = conn.Close()
+	}
+	l.open = nil
+}
+
+func (l *line) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = false
+}

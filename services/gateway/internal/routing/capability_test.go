@@ -1,0 +1,113 @@
+package routing
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// What a model can't do leaves it out before the ranking, and the plan says so.
+func TestCapabilities(t *testing.T) {
+	cases := []struct {
+		name     string
+		request  Request
+		want     string
+		excluded string
+	}{
+		{"nothing special", Request{Model: "small"}, "one/small ~two/wise ~one/big ~three/flash", ""},
+		{"tools", Request{Model: "small", Needs: Needs{Tools: true}}, "~two/wise ~one/big", "one/small (tools) three/flash (tools)"},
+		{"calls of one turn", Request{Model: "small", Needs: Needs{ParallelTools: true}}, "~two/wise ~one/big", "one/small (parallel_tools) three/flash (parallel_tools)"},
+		{"an image", Request{Model: "small", Needs: Needs{Vision: true}}, "~two/wise ~one/big", "one/small (operation)"},
+		{"an object", Request{Model: "wise", Needs: Needs{JSON: true}}, "~one/big", "two/wise (json_object) three/flash (json_object)"},
+		{"a schema", Request{Model: "small", Needs: Needs{JSONSchema: true}}, "~two/wise ~one/big", "one/small (json_schema) three/flash (json_schema)"},
+		{"a long input", Request{Model: "small", Needs: Needs{Context: 120_000}}, "~two/wise ~one/big ~three/flash", "one/small (context: at most 8000)"},
+		{"an input that may just fit", Request{Model: "small", Needs: Needs{Context: 9_000}}, "one/small ~two/wise ~one/big ~three/flash", ""},
+		{"too long but for one", Request{Model: "small", Needs: Needs{Context: 300_000}}, "~three/flash", "one/small (context: at most 8000) one/big (context: at most 100000) two/wise (context: at most 150000)"},
+		{"a long answer", Request{Model: "small", Needs: Needs{Output: 9_000}}, "~two/wise ~three/flash", "one/small (max_tokens: at most 2000) one/big (max_tokens: at most 8000)"},
+		{"input and answer together", Request{Model: "small", Needs: Needs{Context: 10_500, Output: 1_500}}, "~two/wise ~one/big ~three/flash", "one/small (context: at most 8000)"},
+		{"a body of a dialect", Request{Model: "small", Needs: Needs{Dialect: "anthropic"}}, "~two/wise", "one/small (dialect) one/big (dialect) three/flash (dialect)"},
+		{"vectors", Request{Operation: OperationEmbeddings, Needs: Needs{Dimensions: 256}}, "one/vectors four/embed", ""},
+		{"a length of vectors that one has", Request{Operation: OperationEmbeddings, Needs: Needs{Dimensions: 300}}, "one/vectors", "four/embed (dimensions)"},
+		{"images", Request{Operation: OperationImages}, "three/paint three/easel", ""},
+		{"a size of images that one has", Request{Operation: OperationImages, Needs: Needs{Size: "512x512"}}, "three/easel", "three/paint (size)"},
+		{"the size that is left to it", Request{Operation: OperationImages, Needs: Needs{Size: "auto"}}, "three/paint three/easel", ""},
+		{"what is not known passes", Request{Model: "any/thing", Needs: Needs{Tools: true, Vision: true, JSON: true, Context: 1e9}}, "any/thing", "one/big (context: at most 100000) two/wise (json_object)"},
+	}
+	p := read(t, wide)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.request.Substitution = true
+			plan, err := p.Plan(c.request, State{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{c.want, c.excluded}, []string{names(plan), left(plan)}); diff != "" {
+				t.Errorf("candidates and excluded (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Where nobody can, the error names what no candidate can do.
+func TestNobodyCan(t *testing.T) {
+	cases := []struct {
+		name    string
+		request Request
+		reason  apierr.Reason
+		class   apierr.Class
+		text    string
+	}{
+		{"the one that was asked for", Request{Model: "small", Needs: Needs{Tools: true}}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/small (tools)"},
+		{
+			"all", Request{Model: "small", Substitution: true, Needs: Needs{Output: 1_000_000, Tools: true}}, ReasonCapabilityUnsupported, apierr.ClassPolicy,
+			"one/small (tools), one/big (max_tokens: at most 8000), two/wise (max_tokens: at most 64000), three/flash (tools)",
+		},
+		{"too long", Request{Model: "small", Needs: Needs{Context: 1_000_000}}, ReasonContextOverflow, apierr.ClassContextOverflow, "one/small (context: at most 8000)"},
+		{"another operation", Request{Model: "one/vectors"}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/vectors (operation)"},
+		{"a dialect that has no such operation", Request{Model: "four/embed"}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "four/embed (operation)"},
+	}
+	p := read(t, wide)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := p.Plan(c.request, State{})
+			e := apierr.From(err)
+			if e == nil || e.Kind != apierr.KindInvalid || e.Reason != c.reason || e.ErrorClass() != c.class || !strings.Contains(e.Text, c.text) {
+				t.Errorf("error %v, want %s of class %s with %q", e, c.reason, c.class, c.text)
+			}
+		})
+	}
+	if _, err := p.Plan(Request{Operation: "song"}, State{}); apierr.From(err).Kind != apierr.KindInternal {
+		t.Errorf("an operation that there is not: %v", err)
+	}
+}
+
+// A default of each provider and operation.
+func TestDefaultsOfProviders(t *testing.T) {
+	p := read(t, wide)
+	for _, c := range []struct {
+		provider  string
+		operation Operation
+		vision    bool
+		want      string
+	}{
+		{"one", OperationChat, false, "one/small"}, {"one", OperationVision, false, "one/big"}, {"one", OperationChat, true, "one/big"},
+		{"one", OperationEmbeddings, false, "one/vectors"}, {"three", OperationImages, false, "three/flash"}, {"", OperationImages, false, "three/paint"},
+	} {
+		plan, err := p.Plan(Request{Provider: c.provider, Operation: c.operation, Needs: Needs{Vision: c.vision}}, State{})
+		if err != nil || plan.Candidates[0].Target.String() != c.want {
+			t.Errorf("%s %s: %s, %v, want %s", c.provider, c.operation, names(plan), err, c.want)
+		}
+	}
+	for _, provider := range []string{"one", "any"} {
+		if _, err := p.Plan(Request{Provider: provider, Operation: OperationImages}, State{}); apierr.From(err).Reason != apierr.ReasonInvalidRequest {
+			t.Errorf("%s has no default for images: %v", provider, err)
+		}
+	}
+	narrow := read(t, `{default_model: {chat: a/m}, providers: [{name: a, dialect: openai, models: [{name: m, operations: [chat]}]}]}`)
+	if _, err := narrow.Plan(Request{Operation: OperationEmbeddings}, State{}); err == nil || !strings.Contains(err.Error(), "model: is required: the policy has no default for embeddings") {
+		t.Errorf("no default: %v", err)
+	}
+}

@@ -1,0 +1,142 @@
+package routing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Override is what operators set over the policy, for every request.
+type Override struct {
+	// Pin sends every request to one provider, or one model of it, without
+	// failover. An empty model is the one that each request asks for.
+	Pin *Target
+	// Canary sends a share of the requests to one provider or model.
+	Canary *Canary
+}
+
+// Canary is a provider or model on trial.
+type Canary struct {
+	// Target; an empty model is the one that each request asks for.
+	Target
+	// Percentage of the organizations, or of the runs, 0 to 100.
+	Percentage float64
+	// ByRun chooses run by run; a request without one goes by its organization.
+	ByRun bool
+}
+
+// covers tells whether a request is in the canary's share. The choice is the
+// same for all requests of an organization or run and on every replica, and a
+// greater percentage keeps everybody that a smaller one had.
+func (c *Canary) covers(r *Request) bool {
+	key := r.Organization
+	if c.ByRun && r.Run != "" {
+		key = r.Run
+	}
+	point := mix(xxhash.Sum64String(key) ^ mix(xxhash.Sum64String(c.Provider)^mix(xxhash.Sum64String(c.Model))))
+	return float64(point>>11)/(1<<53)*100 < c.Percentage
+}
+
+// aim finds the offer that an override means for this request; nil where it has
+// none; model is the one that the request asked for, if any. A model that does
+// another operation gives way to the provider's own.
+func (b *planner) aim(target Target, model string) *offer {
+	e := b.policy.byName[target.Provider]
+	if e == nil {
+		return nil
+	}
+	if target.Model != "" {
+		if o := e.find(target.Model); o != nil && o.operations.has(b.operation) {
+			return o
+		}
+	}
+	if target.Model == "" && model != "" {
+		if o := e.find(model); o != nil && o.operations.has(b.operation) {
+			return o
+		}
+	}
+	return e.defaults[b.operation]
+}
+
+// pinned plans the pin and nobody else. What the request asked for is read all
+// the same, so that a wrong name is refused and a substitution is told.
+func (b *planner) pinned(pin Target) (Plan, error) {
+	asked, open, err := b.asked()
+	if err != nil {
+		return Plan{}, err
+	}
+	b.isPinned = true
+	o := b.aim(pin, askedModel(asked, open))
+	if o == nil {
+		return Plan{}, apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported, fmt.Sprintf(
+			"routing is pinned to %s, which has no model for %s", pin.Provider, operations[b.operation]))
+	}
+	substitute := !open && !offers(asked, o)
+	if substitute && !b.request.Substitution {
+		return Plan{}, apierr.New(apierr.KindUnprocessable, apierr.ReasonUnprocessable, fmt.Sprintf(
+			"routing is pinned to %s, and the request allows no substitution of %s", o.candidate.Target, asked[0].candidate.Target))
+	}
+	b.section([]*offer{o}, substitute)
+	if !open {
+		b.requested = asked[0].candidate.Provider
+		if !substitute {
+			b.requested = o.candidate.Provider
+		}
+	}
+	return b.plan()
+}
+
+// canary puts the canary before everybody else where the request is in its
+// share. One that can't serve the request leaves it to the others.
+func (b *planner) canary(asked []*offer, open bool) {
+	c := b.state.Override.Canary
+	if c == nil || !b.request.Substitution || !c.covers(&b.request) {
+		return
+	}
+	o := b.aimCanary(c, askedModel(asked, open))
+	if o == nil {
+		return
+	}
+	if !b.has(o) && b.admits(o) {
+		b.picked = append(b.picked, scored{offer: o, substitute: !open && !offers(asked, o)})
+	}
+	at := slices.IndexFunc(b.picked, func(s scored) bool { return s.is(o) })
+	if at < 0 {
+		return // It was left out.
+	}
+	chosen := b.picked[at]
+	copy(b.picked[1:at+1], b.picked[:at])
+	b.picked[0] = chosen
+	b.isCanary = true
+}
+
+// aimCanary is aim without giving way: a canary of a model is of that one alone,
+// and one of a provider is for requests whose model it has.
+func (b *planner) aimCanary(c *Canary, model string) *offer {
+	o := b.aim(c.Target, model)
+	if want := cmp.Or(c.Model, model); o == nil || want != "" && o.candidate.Model != want {
+		return nil
+	}
+	return o
+}
+
+// askedModel is the model that a request asked for; empty when it left it open.
+func askedModel(asked []*offer, open bool) string {
+	if open {
+		return ""
+	}
+	return asked[0].candidate.Model
+}
+
+func offers(all []*offer, o *offer) bool {
+	for _, each := range all {
+		if each.candidate.Target == o.candidate.Target {
+			return true
+		}
+	}
+	return false
+}

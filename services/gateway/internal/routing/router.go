@@ -1,0 +1,50 @@
+package routing
+
+import "time"
+
+// Router plans requests by one policy, in the state of the moment. Safe for
+// concurrent use.
+type Router struct{ o Options }
+
+// Options of a Router. Only Policy is required.
+type Options struct {
+	Policy *Policy
+	// Prices order candidates by cost.
+	Prices Prices
+	// Live is what is known of the candidates.
+	Live Live
+	// Override gives the operators' present one; it is called once a plan.
+	Override func() Override
+	// Warmth is kept over reloads of the policy.
+	Warmth *Warmth
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// NewRouter returns a Router.
+func NewRouter(o Options) *Router {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Router{o}
+}
+
+// Plan orders the candidates of a request.
+func (r *Router) Plan(request Request) (Plan, error) {
+	state := State{Now: r.o.Now(), Prices: r.o.Prices, Live: r.o.Live}
+	if r.o.Override != nil {
+		state.Override = r.o.Override()
+	}
+	remembers := r.o.Warmth != nil && request.Affinity != 0
+	if remembers {
+		state.Last, state.LastAt = r.o.Warmth.last(request.Affinity)
+	}
+	plan, err := r.o.Policy.Plan(request, state)
+	if remembers && err == nil && len(plan.Candidates) > 1 {
+		r.o.Warmth.note(request.Affinity, plan.Candidates[0].Target, state.Now)
+	}
+	return plan, err
+}
+
+// Listing names the models of the router's policy.
+func (r *Router) Listing() []Target { return r.o.Policy.Listing() }

@@ -1,0 +1,265 @@
+// Package spool keeps records on disk, in order, until whoever reads them has
+// brought them elsewhere: a bounded write-ahead file that survives kill -9 and,
+// once synced, a loss of power.
+//
+// A spool is a folder of its own inside a root that replicas may share. The
+// folder is locked while its process lives, so that the others can tell what a
+// dead one has left (Orphans). Inside, segments hold one record a line: the
+// CRC-32 of the record in eight hex digits, a space, the record. A line that
+// was cut off at the end was never acknowledged and is passed over; a damaged
+// one in the middle costs no other, and its segment is kept aside.
+//
+// Reading takes nothing away: what was read and not yet dropped is read again
+// by the next process. Whoever consumes records must bear a repetition.
+package spool
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+const (
+	// segmentSize is where a new segment begins. Disk space comes back a segment
+	// at a time.
+	segmentSize = 4 << 20
+	// reuseSize is from where on an empty segment is truncated.
+	reuseSize = 256 << 10
+
+	suffix        = ".spool"
+	suffixNew     = ".new"
+	suffixDamaged = ".damaged"
+)
+
+// Spool is one process's records. Append, Sync, Full and Waiting may be called
+// by any goroutine, Read and Drop by one at a time.
+type Spool struct {
+	root, dir string
+	limit     int64
+	folder    *os.File // holds the lock
+
+	mu       sync.Mutex
+	segments []*segment // oldest first; Append writes to the last
+	numbered int
+	// Positions count the bytes ever appended: everything before head was
+	// dropped, tail is behind the last record.
+	head, tail int64
+
+	syncing sync.Mutex
+	synced  int64 // guarded by syncing
+}
+
+// segment is one file. Its first byte is at position base.
+type segment struct {
+	file       *os.File
+	base, size int64
+	damaged    bool
+}
+
+func (g *segment) end() int64 { return g.base + g.size }
+
+// Open makes a spool under root, which it creates if need be and which nobody
+// else may write to. It is Full once limit bytes wait; Append goes on even then,
+// for what is under way.
+func Open(root string, limit int64) (*Spool, error) {
+	if err := private(root); err != nil {
+		return nil, fmt.Errorf("spool folder: %w", err)
+	}
+	s := &Spool{root: root, dir: filepath.Join(root, strings.ToLower(rand.Text())+suffix), limit: limit}
+	// Locked before it has the name by which others would take it for an orphan.
+	unlocked := s.dir + suffixNew
+	if err := os.Mkdir(unlocked, 0o700); err != nil {
+		return nil, fmt.Errorf("spool folder: %w", err)
+	}
+	var err error
+	if s.folder, err = lock(unlocked); err != nil {
+		return nil, fmt.Errorf("spool folder: %w", err)
+	}
+	if err := os.Rename(unlocked, s.dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("spool folder: %w", err), s.folder.Close())
+	}
+	if err := s.extend(); err != nil {
+		return nil, errors.Join(err, s.folder.Close())
+	}
+	return s, nil
+}
+
+// private makes the folder, or checks that one which is there is ours alone.
+func private(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || info.Mode().Perm()&0o022 != 0 || int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s: want a folder that belongs to this user and that no other may write to", dir)
+	}
+	return nil
+}
+
+// lock opens a folder, and fails at once when another process has it.
+func lock(dir string) (*os.File, error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return folder, nil
+}
+
+// extend begins a segment. The caller holds mu, or is the only one.
+func (s *Spool) extend() error {
+	s.numbered++
+	name := filepath.Join(s.dir, fmt.Sprintf("%08d%s", s.numbered, suffix))
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("spool segment: %w", err)
+	}
+	if err := s.folder.Sync(); err != nil {
+		return errors.Join(fmt.Errorf("spool segment: %w", err), file.Close())
+	}
+	s.segments = append(s.segments, &segment{file: file, base: s.tail})
+	return nil
+}
+
+// Append writes records, in one piece, so that they survive the end of the
+// process; Sync makes them survive the machine's. It returns the position
+// behind them, which is what Drop is told. A record has no line feed.
+func (s *Spool) Append(records ...[]byte) (end int64, err error) {
+	text, err := encode(records)
+	if err != nil {
+		return 0, err
+	}
+	return s.write(text)
+}
+
+// Probe tells whether the disk takes records, by a line that holds none.
+func (s *Spool) Probe() error {
+	if _, err := s.write([]byte{'\n'}); err != nil {
+		return err
+	}
+	return s.Sync()
+}
+
+func (s *Spool) write(text []byte) (end int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.segments[len(s.segments)-1]
+	if last.size >= segmentSize {
+		if err := s.extend(); err != nil {
+			return 0, err
+		}
+		last = s.segments[len(s.segments)-1]
+	}
+	if _, err := last.file.WriteAt(text, last.size); err != nil {
+		_ = last.file.Truncate(last.size) // The half of a line costs nothing but its own.
+		return 0, fmt.Errorf("write spool: %w", err)
+	}
+	last.size += int64(len(text))
+	s.tail += int64(len(text))
+	return s.tail, nil
+}
+
+// encode makes the lines of records.
+func encode(records [][]byte) ([]byte, error) {
+	n := 0
+	for _, record := range records {
+		n += len(record) + lineExtra
+	}
+	text := make([]byte, 0, n)
+	for _, record := range records {
+		if bytes.IndexByte(record, '\n') >= 0 || len(record) == 0 {
+			return nil, errors.New("spool: a record is empty or has a line feed")
+		}
+		text = appendLine(text, record)
+	}
+	return text, nil
+}
+
+const lineExtra = 10 // eight digits, a space, a line feed
+
+func appendLine(text, record []byte) []byte {
+	const digits = "0123456789abcdef"
+	sum := crc32.ChecksumIEEE(record)
+	for shift := 28; shift >= 0; shift -= 4 {
+		text = append(text, digits[sum>>shift&0xf])
+	}
+	text = append(text, ' ')
+	text = append(text, record...)
+	return append(text, '\n')
+}
+
+// Sync returns when all that was appended before is on the disk. Calls at the
+// same time share the work.
+func (s *Spool) Sync() error {
+	s.mu.Lock()
+	want := s.tail
+	s.mu.Unlock()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if s.synced >= want {
+		return nil
+	}
+	s.mu.Lock()
+	want = s.tail
+	var files []*os.File
+	for _, g := range s.segments {
+		if g.end() > s.synced {
+			files = append(files, g.file)
+		}
+	}
+	s.mu.Unlock()
+	for _, file := range files {
+		// A segment that was closed meanwhile has nothing left that anybody needs.
+		if err := file.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
+			return fmt.Errorf("sync spool: %w", err)
+		}
+	}
+	s.synced = want
+	return nil
+}
+
+// Waiting is how many bytes wait.
+func (s *Spool) Waiting() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tail - s.head
+}
+
+// Empty tells whether nothing waits.
+func (s *Spool) Empty() bool { return s.Waiting() == 0 }
+
+// Full tells whether no more should be taken on.
+func (s *Spool) Full() bool { return s.Waiting() >= s.limit }
+
+// Close ends the spool. Its folder goes, unless something waits in it for the
+// next process.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, g := range s.segments {
+		if s.head == s.tail {
+			errs = append(errs, s.discard(g))
+		} else {
+			errs = append(errs, g.file.Close())
+		}
+	}
+	if s.head == s.tail {
+		errs = append(errs, os.Remove(s.dir))
+	}
+	return errors.Join(append(errs, s.folder.Close())...)
+}

@@ -1,0 +1,345 @@
+package breaker
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxKnown bounds the memory of targets that fail.
+	maxKnown = 50_000
+	// cellLife is how long Redis remembers a target that nothing comes from.
+	cellLife = time.Hour
+	// exchangeTimeout bounds a round trip, backOff is how long a replica goes on
+	// alone after one that failed.
+	exchangeTimeout = 100 * time.Millisecond
+	backOff         = time.Second
+	// tries is how often a state that others have changed meanwhile is decided again.
+	tries = 4
+)
+
+// Target is one host and port as seen by one organization.
+type Target struct {
+	Organization, Host string
+	Port               int
+}
+
+// Cells keep small texts that replicas share. A cell that nobody wrote is empty.
+type Cells interface {
+	// Get reads cells, in their order.
+	Get(ctx context.Context, targets []Target) ([]string, error)
+	// Swap writes the cells that still hold what they are said to, and tells which.
+	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
+}
+
+// Swap is a write of a cell that holds Old.
+type Swap struct {
+	Target   Target
+	Old, New string
+	Life     time.Duration
+}
+
+// Options of a Breaker. Cells may be nil: then each replica decides alone.
+type Options struct {
+	Policy Policy
+	Cells  Cells
+	Log    *slog.Logger
+	Now    func() time.Time
+	// Random spreads the ends of pauses.
+	Random func() float64
+}
+
+// Breaker holds what is known of the targets that fail. It is safe for
+// concurrent use.
+type Breaker struct {
+	o Options
+
+	mu    sync.Mutex
+	known map[Target]entry
+	// alone is until when Redis is not asked.
+	alone time.Time
+}
+
+// entry is what a replica knows of a target.
+type entry struct {
+	State
+
+	// alone: decided without Redis, where it is still to be brought.
+	alone bool
+}
+
+// New returns a breaker that knows nothing yet.
+func New(o Options) *Breaker { return &Breaker{o: o, known: make(map[Target]entry)} }
+
+// Ask is a claim's question about a target.
+type Ask struct {
+	Target Target
+	Want   int
+	// Stored is what the store says of the target: what to go on from when
+	// neither Redis nor this replica knows it.
+	Stored State
+}
+
+// Permit is the answer: so many may begin, or ask again after Wait.
+type Permit struct {
+	Allowed int
+	Wait    time.Duration
+	// Counted: each that was allowed has to be reported as admitted.
+	Counted bool
+}
+
+// Admit answers asks, each about another target.
+func (b *Breaker) Admit(ctx context.Context, asks []Ask, lease time.Duration) []Permit {
+	permits := make([]Permit, len(asks))
+	var changes []change
+	for i, ask := range asks {
+		permits[i] = Permit{Allowed: ask.Want}
+		if ask.Stored.Phase == Closed && b.quiet(ask.Target) {
+			continue
+		}
+		changes = append(changes, change{ask.Target, ask.Stored, func(s State, now time.Time) State {
+			next, allowed, wait := b.o.Policy.Admit(s, ask.Want, lease, now)
+			permits[i] = Permit{Allowed: allowed, Wait: wait, Counted: next.Phase == HalfOpen}
+			return next
+		}})
+	}
+	b.apply(ctx, changes)
+	return permits
+}
+
+// Observation is a report about a target.
+type Observation struct {
+	Report
+
+	Target Target
+}
+
+// Move is what a report changed, for the store: the flows of the target are
+// parked until a time, let out again, or ramped.
+type Move struct {
+	Target Target
+	// State after the reports.
+	State State
+	// Changed tells whether the phase or the level did.
+	Changed bool
+}
+
+// Observe takes reports in their order and gives, for each, where its target
+// stands after all of them.
+func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
+	var targets []Target
+	reports := make(map[Target][]Report)
+	for _, o := range observed {
+		if reports[o.Target] == nil {
+			targets = append(targets, o.Target)
+		}
+		reports[o.Target] = append(reports[o.Target], o.Report)
+	}
+	moves := make(map[Target]*Move, len(targets))
+	var changes []change
+	for _, target := range targets {
+		moves[target] = &Move{Target: target}
+		good := !slices.ContainsFunc(reports[target], func(r Report) bool { return r.Event == Failed })
+		if good && b.quiet(target) {
+			continue
+		}
+		changes = append(changes, change{target, State{}, func(s State, now time.Time) State {
+			next := s
+			for _, r := range reports[target] {
+				next = b.o.Policy.After(next, r, now, b.o.Random())
+			}
+			*moves[target] = Move{Target: target, State: next, Changed: next.Phase != s.Phase || next.Level != s.Level || next.Until != s.Until}
+			return next
+		}})
+	}
+	b.apply(ctx, changes)
+	result := make([]Move, len(observed))
+	for i, o := range observed {
+		result[i] = *moves[o.Target]
+	}
+	return result
+}
+
+// Ignores tells whether an observation changes nothing, which is so for nearly all
+// of them: then it need not be made.
+func (b *Breaker) Ignores(o Observation) bool { return o.Event != Failed && b.quiet(o.Target) }
+
+// Blocked tells, from what this replica knows, whether a delivery that was not
+// admitted has to wait, and how long.
+func (b *Breaker) Blocked(target Target) (time.Duration, bool) {
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch s := b.known[target]; s.Phase {
+	case Open:
+		return max(s.Until.Sub(now), 0), true
+	case HalfOpen:
+		return waiting, true
+	case Closed:
+	}
+	return 0, false
+}
+
+func (b *Breaker) quiet(target Target) bool {
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known[target].State.Quiet(b.o.Policy, now)
+}
+
+// change is a step of one target's state. It may be asked for more than once and
+// with another state each time; the last one counts.
+type change struct {
+	target Target
+	stored State
+	step   func(s State, now time.Time) State
+}
+
+// apply makes changes where all replicas see them, or only here while that does
+// not work.
+func (b *Breaker) apply(ctx context.Context, changes []change) {
+	left := changes
+	for range tries {
+		if len(left) == 0 {
+			return
+		}
+		var err error
+		if left, err = b.exchange(ctx, left); err != nil {
+			b.o.Log.DebugContext(ctx, "breaker goes on alone", slog.String("error", err.Error()))
+			break
+		}
+	}
+	now := b.o.Now()
+	for _, c := range left {
+		b.keep(c.target, c.step(b.here(c), now), true, now)
+	}
+}
+
+// exchange tries changes on the shared states and gives those that another
+// replica was faster with.
+func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change, err error) {
+	now := b.o.Now()
+	if b.o.Cells == nil || !b.together(now) {
+		return changes, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	targets := make([]Target, len(changes))
+	for i, c := range changes {
+		targets[i] = c.target
+	}
+	old, err := b.o.Cells.Get(ctx, targets)
+	if err != nil {
+		b.part(now)
+		return changes, err
+	}
+	next, swaps := make([]State, len(changes)), make([]Swap, len(changes))
+	for i, c := range changes {
+		next[i] = c.step(b.newest(c, decode(old[i])), now)
+		swaps[i] = Swap{Target: c.target, Old: old[i], New: encode(next[i]), Life: cellLife}
+		if next[i].Quiet(b.o.Policy, now) {
+			swaps[i].New = ""
+		}
+	}
+	swapped, err := b.o.Cells.Swap(ctx, swaps)
+	if err != nil {
+		b.part(now)
+		return changes, err
+	}
+	for i, ok := range swapped {
+		if !ok {
+			left = append(left, changes[i])
+			continue
+		}
+		b.keep(changes[i].target, next[i], false, now)
+	}
+	return left, nil
+}
+
+func (b *Breaker) together(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !now.Before(b.alone)
+}
+
+func (b *Breaker) part(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.alone = now.Add(backOff)
+}
+
+// newest is the shared state, or what this replica decided alone since. Where
+// there is neither, Redis has lost it or has let it go: the store tells.
+func (b *Breaker) newest(c change, shared State) State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	mine := b.known[c.target]
+	switch {
+	case mine.alone && !mine.Changed.Before(shared.Changed):
+		return mine.State
+	case shared.Changed.IsZero():
+		return c.stored
+	}
+	return shared
+}
+
+// here is what this replica knows, else what the store does.
+func (b *Breaker) here(c change) State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if mine, known := b.known[c.target]; known {
+		return mine.State
+	}
+	return c.stored
+}
+
+func (b *Breaker) keep(target Target, s State, alone bool, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.Quiet(b.o.Policy, now) {
+		delete(b.known, target)
+		return
+	}
+	if _, known := b.known[target]; !known && len(b.known) >= maxKnown {
+		b.forget()
+	}
+	b.known[target] = entry{s, alone}
+}
+
+// forget makes room: first what is closed, else anything. What is forgotten is
+// still in Redis and in the store.
+func (b *Breaker) forget() {
+	for target, e := range b.known {
+		if e.Phase == Closed {
+			delete(b.known, target)
+		}
+	}
+	for target := range b.known {
+		if len(b.known) < maxKnown {
+			return
+		}
+		delete(b.known, target)
+	}
+}
+
+func encode(s State) string {
+	text, _ := json.Marshal(s) // of numbers and times: never fails
+	return string(text)
+}
+
+// decode reads a cell; one that can't be read is one that nobody wrote.
+func decode(text string) State {
+	var s State
+	if text == "" || json.Unmarshal([]byte(text), &s) != nil {
+		return State{}
+	}
+	switch s.Phase {
+	case Closed, Open, HalfOpen:
+		return s
+	}
+	return State{}
+}

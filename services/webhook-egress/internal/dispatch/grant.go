@@ -1,0 +1,138 @@
+package dispatch
+
+import (
+	"context"
+
+	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/rate"
+)
+
+// granting decides how many rows a claim takes of each flow, and remembers it
+// until the claim is over: what was granted in vain is given back.
+type granting struct {
+	engine *Engine
+	free   int
+
+	picked []Picked
+	grants []Grant
+	places map[int64]int // of flows in picked
+	left   []int         // of the slots granted
+}
+
+// grant asks the slots first, then the breaker, then the rate: who says no last
+// has cost the others nothing that is not given back.
+func (g *granting) grant(ctx context.Context, picked []Picked) []Grant {
+	g.picked, g.grants = picked, make([]Grant, len(picked))
+	g.places, g.left = make(map[int64]int, len(picked)), make([]int, len(picked))
+	for i, p := range picked {
+		g.places[p.Flow.ID] = i
+		want := min(quantum, max(1, g.free/len(picked)))
+		if p.Held {
+			want = 1
+		}
+		g.grants[i].Rows = g.engine.room.takeUpTo(p.Flow, want)
+	}
+	g.askBreaker(ctx)
+	g.askRates(ctx)
+	for i, granted := range g.grants {
+		g.left[i] = granted.Rows
+	}
+	return g.grants
+}
+
+// askBreaker asks once for each target, whose flows share what it allows.
+func (g *granting) askBreaker(ctx context.Context) {
+	var asks []breaker.Ask
+	places := make(map[breaker.Target]int)
+	for i, p := range g.picked {
+		if g.grants[i].Rows == 0 || p.Held {
+			continue
+		}
+		place, known := places[p.Target]
+		if !known {
+			place = len(asks)
+			places[p.Target] = place
+			asks = append(asks, breaker.Ask{Target: p.Target})
+		}
+		asks[place].Want += g.grants[i].Rows
+		if p.Breaker.Until.After(asks[place].Stored.Until) {
+			asks[place].Stored = p.Breaker
+		}
+	}
+	if len(asks) == 0 {
+		return
+	}
+	permits := g.engine.o.Breaker.Admit(ctx, asks, g.engine.o.Lease)
+	for i, p := range g.picked {
+		place, asked := places[p.Target]
+		if g.grants[i].Rows == 0 || p.Held || !asked {
+			continue
+		}
+		permit := &permits[place]
+		n := min(g.grants[i].Rows, permit.Allowed)
+		permit.Allowed -= n
+		g.cut(i, n)
+		g.grants[i].Admitted = permit.Counted && n > 0
+		if n == 0 {
+			// A flow whose share others of its target got is looked at again soon.
+			g.grants[i].Wait, g.grants[i].Park = max(permit.Wait, retryDelay), delivery.FaultBreakerOpen
+		}
+	}
+}
+
+func (g *granting) askRates(ctx context.Context) {
+	var asks []rate.Ask
+	var places []int
+	for i, p := range g.picked {
+		if p.Rate > 0 && g.grants[i].Rows > 0 {
+			asks, places = append(asks, rate.Ask{Flow: p.Flow.ID, PerSecond: p.Rate, Want: g.grants[i].Rows}), append(places, i)
+		}
+	}
+	if len(asks) == 0 {
+		return
+	}
+	for n, permit := range g.engine.o.Rates.Take(ctx, asks) {
+		i := places[n]
+		if g.grants[i].Admitted {
+			g.void(ctx, g.picked[i].Target, g.grants[i].Rows-permit.Allowed)
+		}
+		g.cut(i, permit.Allowed)
+		g.grants[i].Wait = permit.Wait
+	}
+}
+
+// cut gives back the slots beyond n.
+func (g *granting) cut(i, n int) {
+	if unused := g.grants[i].Rows - n; unused > 0 {
+		g.engine.room.give(g.picked[i].Flow, unused, 0)
+		g.grants[i].Rows = n
+	}
+}
+
+// used takes a slot for a job of the flow and tells whether the breaker counts it.
+func (g *granting) used(flow int64) (admitted bool) {
+	i := g.places[flow]
+	g.left[i]--
+	return g.grants[i].Admitted
+}
+
+// giveBack returns what no row was found for.
+func (g *granting) giveBack(ctx context.Context) {
+	for i, unused := range g.left {
+		if unused <= 0 {
+			continue
+		}
+		g.engine.room.give(g.picked[i].Flow, unused, 0)
+		if g.grants[i].Admitted {
+			g.void(ctx, g.picked[i].Target, unused)
+		}
+	}
+}
+
+// void tells the breaker that so many of those it let through came to nothing.
+func (g *granting) void(ctx context.Context, target breaker.Target, n int) {
+	for range n {
+		_, _ = g.engine.observe.Do(ctx, breaker.Observation{Target: target, Report: breaker.Report{Event: breaker.Void, Admitted: true}})
+	}
+}

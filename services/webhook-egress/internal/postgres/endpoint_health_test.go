@@ -1,0 +1,96 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/dispatch"
+	"switchyard.dev/services/webhook-egress/internal/postgres"
+)
+
+// subscribed makes an endpoint with a flow, and a job of it.
+func subscribed(t *testing.T, s *postgres.Store, pool *pgxpool.Pool) func(outcome delivery.Outcome, test bool) {
+	t.Helper()
+	d := draft("acme")
+	enqueue(t, s, leaseOf(1, false), d)
+	exec(t, pool, `INSERT INTO endpoints (id, organization_id, url, flow_id, event_types, signing_mode, sealed_secret, created_at, updated_at)
+		SELECT $1, 'acme', 'https://moved.example.com/', flow_id, '{*}', 'endpoint_body', '\x01', now(), now() FROM flow`, d.ID.String())
+	exec(t, pool, "UPDATE flow SET endpoint_id = $1", d.ID.String())
+	exec(t, pool, "UPDATE deliveries SET endpoint_id = $1, signing_mode = 'endpoint_body'", d.ID.String())
+	job := claim(t, s, 1, 1).Jobs[0]
+	if job.URL != "https://moved.example.com/" || job.Endpoint == nil || job.Endpoint.ID != d.ID || string(job.Endpoint.Secret) != "\x01" {
+		t.Fatalf("job %+v", job)
+	}
+	return func(outcome delivery.Outcome, test bool) {
+		exec(t, pool, "INSERT INTO delivery_queue SELECT $1, now(), flow_id, now(), 1 FROM flow ON CONFLICT DO NOTHING", d.ID.String())
+		result := delivered(job)
+		result.Job.Test = test
+		result.Attempt.Outcome, result.Step.Outcome = outcome, outcome
+		switch outcome {
+		case delivery.OutcomeRetry:
+			result.Step.Status, result.Step.Delay, result.Step.Attempts = delivery.StatusRetrying, time.Second, 1
+		case delivery.OutcomeGone:
+			result.Step.Status = delivery.StatusFailed
+		}
+		exec(t, pool, "UPDATE delivery_queue SET lease_seq = 1")
+		if held := settle(t, s, []dispatch.Result{result}...); !held[0] {
+			t.Fatal("the lease is lost")
+		}
+	}
+}
+
+func endpointOf(t *testing.T, pool *pgxpool.Pool) (text string) {
+	t.Helper()
+	err := pool.QueryRow(t.Context(), `SELECT format('active=%s failures=%s failing=%s reported=%s reason=%s paused=%s events=%s',
+		active, failures, failing_since IS NOT NULL, failing_reported_at IS NOT NULL, disabled_reason, f.paused,
+		(SELECT string_agg(replace(type, 'switchyard.', ''), ',' ORDER BY operational_event_id) FROM operational_event WHERE endpoint_id IS NOT NULL AND delivery_id IS NULL))
+		FROM endpoints e JOIN flow f USING (flow_id)`).Scan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestEndpointHealth(t *testing.T) {
+	s, pool := open(t)
+	settled := subscribed(t, s, pool)
+	check := func(what, want string) {
+		t.Helper()
+		if diff := cmp.Diff(want, endpointOf(t, pool)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	settled(delivery.OutcomeRetry, false)
+	check("a failure", "active=t failures=1 failing=t reported=f reason= paused=f events=")
+	settled(delivery.OutcomeRetry, true)
+	check("a failed test", "active=t failures=1 failing=t reported=f reason= paused=f events=")
+	exec(t, pool, "UPDATE endpoints SET failures = 9, failing_since = now() - interval '31 minutes'")
+	settled(delivery.OutcomeRetry, false)
+	check("failing", "active=t failures=10 failing=t reported=t reason= paused=f events=endpoint.failing")
+	settled(delivery.OutcomeRetry, false)
+	check("still failing", "active=t failures=11 failing=t reported=t reason= paused=f events=endpoint.failing")
+	settled(delivery.OutcomeDelivered, false)
+	check("recovered", "active=t failures=0 failing=f reported=f reason= paused=f events=endpoint.failing,endpoint.recovered")
+	settled(delivery.OutcomeRetry, false)
+	exec(t, pool, "UPDATE endpoints SET failures = 80, failing_since = now() - interval '6 days', failing_reported_at = now()")
+	settled(delivery.OutcomeRetry, false)
+	check("disabled", "active=f failures=81 failing=t reported=t reason=failing paused=t events=endpoint.failing,endpoint.recovered,endpoint.disabled")
+	settled(delivery.OutcomeRetry, false)
+	check("disabled once", "active=f failures=82 failing=t reported=t reason=failing paused=t events=endpoint.failing,endpoint.recovered,endpoint.disabled")
+}
+
+func TestGoneDisablesTheEndpoint(t *testing.T) {
+	s, pool := open(t)
+	subscribed(t, s, pool)(delivery.OutcomeGone, false)
+	want := "active=f failures=1 failing=t reported=f reason=gone paused=t events=endpoint.disabled"
+	if diff := cmp.Diff(want, endpointOf(t, pool)); diff != "" {
+		t.Errorf("endpoint (-want +got):\n%s", diff)
+	}
+	if claimed := claim(t, s, 1, 8); claimed.Flows != 0 {
+		t.Errorf("claimed %+v", claimed)
+	}
+}

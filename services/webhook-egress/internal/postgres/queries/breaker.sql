@@ -1,0 +1,26 @@
+-- name: LockTargets :many
+-- The flows that a breaker's move concerns: those of its target that have
+-- something waiting or are parked. Sorted against deadlocks between settles.
+SELECT f.flow_id
+FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
+             unnest(@ports::integer[]) AS port) AS target
+JOIN flow f USING (organization_id, host, port)
+WHERE NOT f.paused AND (f.ready_at < 'infinity' OR f.state = 'open')
+ORDER BY f.flow_id
+FOR NO KEY UPDATE OF f;
+
+-- name: MoveTargets :exec
+-- Parks flows, looks at them again, or lets them go on, as the breaker of their
+-- target says. What is parked for another reason stays so.
+UPDATE flow f
+SET state = CASE WHEN move.phase = '' THEN 'closed' ELSE 'open' END,
+    parked_reason = CASE WHEN move.phase <> '' THEN 'breaker_open' END,
+    parked_until = CASE WHEN move.phase = '' THEN '-infinity' ELSE now() + move.delay END,
+    ready_at = CASE WHEN f.ready_at = 'infinity' THEN f.ready_at ELSE now() + move.delay END,
+    opened = CASE WHEN move.phase = '' THEN 0 ELSE move.opened END
+FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
+             unnest(@ports::integer[]) AS port, unnest(@phases::text[]) AS phase,
+             unnest(@delays::interval[]) AS delay, unnest(@opened::integer[]) AS opened) AS move
+WHERE f.flow_id = ANY (@flow_ids::bigint[])
+  AND f.organization_id = move.organization_id AND f.host = move.host AND f.port = move.port
+  AND (move.phase = 'open' AND f.state = 'closed' OR f.parked_reason = 'breaker_open');

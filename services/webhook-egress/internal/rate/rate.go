@@ -1,0 +1,185 @@
+// Package rate limits how many deliveries of a flow begin per second, over all
+// replicas: the generic cell rate algorithm (ITU-T I.371), whose whole state is
+// one time. Redis keeps it; while Redis is away each replica keeps its own. The
+// dispatcher asks for each claim.
+package rate
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// maxKnown bounds the memory of flows that are limited.
+	maxKnown = 50_000
+	// exchangeTimeout bounds a round trip, backOff is how long a replica goes on
+	// alone after one that failed.
+	exchangeTimeout = 100 * time.Millisecond
+	backOff         = time.Second
+	tries           = 4
+	// burstTime is how much of a second's share may come at once; one delivery at least.
+	burstTime = 100 * time.Millisecond
+)
+
+// Cells keep small texts that replicas share, one for each flow. A cell that
+// nobody wrote is empty.
+type Cells interface {
+	Get(ctx context.Context, flows []int64) ([]string, error)
+	// Swap writes the cells that still hold what they are said to, and tells which.
+	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
+}
+
+// Swap is a write of a cell that holds Old.
+type Swap struct {
+	Flow     int64
+	Old, New string
+	Life     time.Duration
+}
+
+// take decides how many of the wanted may begin at now under a rate per second.
+// due is when the next one would be, were they evenly spread. With fewer than
+// wanted, wait is until the next may begin.
+func take(due, now time.Time, perSecond float64, want int) (next time.Time, taken int, wait time.Duration) {
+	gap := time.Duration(float64(time.Second) / perSecond)
+	slack := max(burstTime-gap, 0)
+	// A clock that was set back must not hold the flow up for as long as that.
+	if due.Before(now) || due.Sub(now) > gap+slack {
+		due = now
+	}
+	for taken < want && due.Sub(now) <= slack {
+		due = due.Add(gap)
+		taken++
+	}
+	if taken < want {
+		wait = due.Sub(now) - slack
+	}
+	return due, taken, wait
+}
+
+// Limiter limits flows. It is safe for concurrent use.
+type Limiter struct {
+	cells Cells // nil: this replica alone
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu    sync.Mutex
+	due   map[int64]time.Time
+	alone time.Time // until when Redis is not asked
+}
+
+// New returns a limiter; cells may be nil.
+func New(cells Cells, log *slog.Logger, now func() time.Time) *Limiter {
+	return &Limiter{cells: cells, log: log, now: now, due: make(map[int64]time.Time)}
+}
+
+// Ask is for deliveries of a limited flow.
+type Ask struct {
+	Flow      int64
+	PerSecond float64
+	Want      int
+}
+
+// Permit is the answer: so many may begin, the next one after Wait.
+type Permit struct {
+	Allowed int
+	Wait    time.Duration
+}
+
+// Take answers asks, each about another flow.
+func (l *Limiter) Take(ctx context.Context, asks []Ask) []Permit {
+	permits := make([]Permit, len(asks))
+	left := make([]int, len(asks)) // places in asks
+	for i := range asks {
+		left[i] = i
+	}
+	for range tries {
+		if len(left) == 0 {
+			return permits
+		}
+		var err error
+		if left, err = l.exchange(ctx, asks, left, permits); err != nil {
+			l.log.DebugContext(ctx, "rate limits go on alone", slog.String("error", err.Error()))
+			break
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for _, i := range left {
+		l.due[asks[i].Flow] = l.decide(asks[i], l.due[asks[i].Flow], now, &permits[i])
+	}
+	return permits
+}
+
+func (*Limiter) decide(ask Ask, due, now time.Time, permit *Permit) time.Time {
+	due, permit.Allowed, permit.Wait = take(due, now, ask.PerSecond, ask.Want)
+	return due
+}
+
+// exchange tries to answer by the shared state and gives the places that another
+// replica was faster with.
+func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permits []Permit) (left []int, err error) {
+	now := l.now()
+	if l.cells == nil || !l.together(now) {
+		return places, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	flows := make([]int64, len(places))
+	for n, i := range places {
+		flows[n] = asks[i].Flow
+	}
+	old, err := l.cells.Get(ctx, flows)
+	if err != nil {
+		l.part(now)
+		return places, err
+	}
+	swaps, dues := make([]Swap, len(places)), make([]time.Time, len(places))
+	for n, i := range places {
+		dues[n] = l.decide(asks[i], decode(old[n]), now, &permits[i])
+		swaps[n] = Swap{Flow: asks[i].Flow, Old: old[n], New: encode(dues[n]), Life: dues[n].Sub(now) + time.Minute}
+	}
+	swapped, err := l.cells.Swap(ctx, swaps)
+	if err != nil {
+		l.part(now)
+		return places, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.due) >= maxKnown {
+		clear(l.due)
+	}
+	for n, i := range places {
+		if !swapped[n] {
+			left = append(left, i)
+			continue
+		}
+		l.due[asks[i].Flow] = dues[n] // to go on from when Redis goes away
+	}
+	return left, nil
+}
+
+func (l *Limiter) together(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !now.Before(l.alone)
+}
+
+func (l *Limiter) part(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alone = now.Add(backOff)
+}
+
+func encode(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }
+
+func decode(text string) time.Time {
+	micros, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros)
+}

@@ -1,0 +1,130 @@
+// Package redis keeps the states that replicas share for as long as they last:
+// breakers and rates. Losing all of it loses no delivery.
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"switchyard.dev/services/platform/redisdb"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/rate"
+)
+
+// swapScript writes a cell that still holds what its writer read. An empty text
+// is a cell that is not there. A write of what is there already only moves the
+// end of its life. The decision on what to write is made by who asks, once, in Go.
+var swapScript = redis.NewScript(`
+local held = redis.call('GET', KEYS[1]) or ''
+if held ~= ARGV[1] then return 0 end
+if ARGV[2] == '' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
+return 1`)
+
+// cells are small texts under keys.
+type cells struct{ client *redisdb.Client }
+
+func (c cells) get(ctx context.Context, keys []string) ([]string, error) {
+	values, err := c.client.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read cells: %w", err)
+	}
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i], _ = value.(string) // nil for a cell that is not there
+	}
+	return texts, nil
+}
+
+type swap struct {
+	key, old, new string
+	life          time.Duration
+}
+
+func (c cells) swap(ctx context.Context, swaps []swap) ([]bool, error) {
+	answers := make([]*redis.Cmd, len(swaps))
+	pipe := c.client.Pipeline()
+	for i, s := range swaps {
+		// The text goes along: a script by its digest alone could be unknown.
+		answers[i] = swapScript.Eval(ctx, pipe, []string{s.key}, s.old, s.new, max(s.life.Milliseconds(), 1))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("swap cells: %w", err)
+	}
+	done := make([]bool, len(swaps))
+	for i, answer := range answers {
+		n, err := answer.Int()
+		if err != nil {
+			return nil, fmt.Errorf("swap cells: %w", err)
+		}
+		done[i] = n == 1
+	}
+	return done, nil
+}
+
+// Breakers keeps the states of targets. It implements breaker.Cells.
+type Breakers struct{ cells cells }
+
+var _ breaker.Cells = Breakers{}
+
+// NewBreakers keeps them under the client's prefix.
+func NewBreakers(client *redisdb.Client) Breakers { return Breakers{cells{client}} }
+
+func (b Breakers) key(t breaker.Target) string {
+	return b.cells.client.Key("breaker", t.Organization, t.Host, strconv.Itoa(t.Port))
+}
+
+// Get implements breaker.Cells.
+func (b Breakers) Get(ctx context.Context, targets []breaker.Target) ([]string, error) {
+	keys := make([]string, len(targets))
+	for i, t := range targets {
+		keys[i] = b.key(t)
+	}
+	return b.cells.get(ctx, keys)
+}
+
+// Swap implements breaker.Cells.
+func (b Breakers) Swap(ctx context.Context, swaps []breaker.Swap) ([]bool, error) {
+	each := make([]swap, len(swaps))
+	for i, s := range swaps {
+		each[i] = swap{b.key(s.Target), s.Old, s.New, s.Life}
+	}
+	return b.cells.swap(ctx, each)
+}
+
+// Rates keeps the states of limited flows. It implements rate.Cells.
+type Rates struct{ cells cells }
+
+var _ rate.Cells = Rates{}
+
+// NewRates keeps them under the client's prefix.
+func NewRates(client *redisdb.Client) Rates { return Rates{cells{client}} }
+
+func (r Rates) key(flow int64) string {
+	return r.cells.client.Key("rate", strconv.FormatInt(flow, 10))
+}
+
+// Get implements rate.Cells.
+func (r Rates) Get(ctx context.Context, flows []int64) ([]string, error) {
+	keys := make([]string, len(flows))
+	for i, flow := range flows {
+		keys[i] = r.key(flow)
+	}
+	return r.cells.get(ctx, keys)
+}
+
+// Swap implements rate.Cells.
+func (r Rates) Swap(ctx context.Context, swaps []rate.Swap) ([]bool, error) {
+	each := make([]swap, len(swaps))
+	for i, s := range swaps {
+		each[i] = swap{r.key(s.Flow), s.Old, s.New, s.Life}
+	}
+	return r.cells.swap(ctx, each)
+}
