@@ -140,6 +140,7 @@ func (h *house) logs() string { return filepath.Join(h.State(), "log") }
 func (h *house) webhookSettings() []string {
 	return []string{
 		"WEBHOOK_EGRESS_RETRY_SCHEDULE=100ms,200ms,400ms,1s",
+		"WEBHOOK_EGRESS_BREAKER_PAUSE=200ms", "WEBHOOK_EGRESS_BREAKER_MAX_PAUSE=2s",
 		"WEBHOOK_EGRESS_ORG_SECRETS_DIR=" + filepath.Join(h.root, "org-secrets"),
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -36,6 +37,8 @@ const pingEvery = 15 * time.Second
 type Nouns struct {
 	Engine   Engine
 	Policies Policies
+	Usage    ledger.Feed
+	Answers  Purger
 }
 
 // Register puts the contract's services on both faces of server.
@@ -60,7 +63,7 @@ func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServ
 	gatewayv1.RegisterApprovalServiceServer(r, gatewayv1.UnimplementedApprovalServiceServer{})
 	gatewayv1.RegisterByokServiceServer(r, gatewayv1.UnimplementedByokServiceServer{})
 	gatewayv1.RegisterModelServiceServer(r, gatewayv1.UnimplementedModelServiceServer{})
-	gatewayv1.RegisterOrganizationServiceServer(r, gatewayv1.UnimplementedOrganizationServiceServer{})
+	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers})
 	gatewayv1.RegisterPricingServiceServer(r, gatewayv1.UnimplementedPricingServiceServer{})
 	gatewayv1.RegisterProbeServiceServer(r, gatewayv1.UnimplementedProbeServiceServer{})
 	gatewayv1.RegisterProviderServiceServer(r, gatewayv1.UnimplementedProviderServiceServer{})
@@ -69,7 +72,7 @@ func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServ
 	gatewayv1.RegisterSecurityServiceServer(r, gatewayv1.UnimplementedSecurityServiceServer{})
 	gatewayv1.RegisterTraceServiceServer(r, gatewayv1.UnimplementedTraceServiceServer{})
 	gatewayv1.RegisterTrustServiceServer(r, gatewayv1.UnimplementedTrustServiceServer{})
-	gatewayv1.RegisterUsageServiceServer(r, gatewayv1.UnimplementedUsageServiceServer{})
+	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: nouns.Usage})
 }
 
 // transcode gives every method with a path its JSON form.

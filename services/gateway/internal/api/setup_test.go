@@ -151,6 +151,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },
 		Ledger: b.writer(tb, log), Images: b.images(tb), Log: log, Meter: metricnoop.NewMeterProvider().Meter(""),
+		Tracer: tracenoop.NewTracerProvider().Tracer(""),
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})
 	if err != nil {

@@ -12,10 +12,12 @@ import (
 
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -44,6 +46,7 @@ type parts struct {
 	fleets    *fleets
 	health    *health.Monitor
 	ledger    *ledger.Writer
+	answers   *cache.Cache
 	engine    *inference.Engine
 }
 
@@ -59,6 +62,7 @@ func Serve(ctx context.Context, cfg Config) error {
 		lifecycle.Step{Name: "fleet", Do: p.openFleet},
 		lifecycle.Step{Name: "health", Do: p.watchHealth},
 		lifecycle.Step{Name: "ledger", Do: p.startLedger},
+		lifecycle.Step{Name: "cache", Do: p.openCache},
 		lifecycle.Step{Name: "engine", Do: p.buildEngine},
 		lifecycle.Step{Name: "servers", Do: p.startServers},
 	)
@@ -104,11 +108,11 @@ func (p *parts) buildEngine(context.Context) error {
 		return err
 	}
 	p.engine, err = inference.New(inference.Options{
-		Fleet: p.fleets.fleet, Ledger: p.ledger, Images: images, Health: p.health,
+		Fleet: p.fleets.fleet, Ledger: p.ledger, Images: images, Health: p.health, Answers: p.answers,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},
-		Log: p.telemetry.Log, Meter: p.telemetry.MeterProvider.Meter(service),
+		Log: p.telemetry.Log, Meter: p.telemetry.MeterProvider.Meter(service), Tracer: p.telemetry.TracerProvider.Tracer(service),
 	})
 	return err
 }
@@ -119,7 +123,9 @@ func (p *parts) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, api.Nouns{Engine: p.engine, Policies: p.fleets}); err != nil {
+	if err := api.Register(ctx, server, api.Nouns{
+		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(p.pool), Answers: p.answers,
+	}); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", rpc.Live())

@@ -35,6 +35,8 @@ type Config struct {
 	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"where relative key_file paths lie; beside the file that names them when empty"`
 	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"key that fingerprints of provider keys are hashed with"`
 
+	CacheKeyFile secret.File `env:"CACHE_KEY_FILE" doc:"file with the secret, of 32 bytes or more, that cached answers are sealed with; all replicas the same. Without it, or without Redis, none is kept"`
+
 	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"what an answer waits for: committed (its ledger row is in Postgres) or async (it is in the spool)"`
 	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must outlive a restart, and replicas may share it. Default: the system's temporary folder"`
 	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows from which on completions are refused with 503"`

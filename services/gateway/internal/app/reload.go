@@ -180,13 +180,16 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	}
 	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Warmth: f.warmth})
 	g := &generation{
-		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices}, policy: policy,
+		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL}, policy: policy,
 		version:  routing.Version{Hash: files.hash(), LoadedAt: now},
 		warnings: warnings(policy, prices, keys, now),
 	}
 	for _, vendor := range policy.Providers {
 		g.version.Providers = append(g.version.Providers, vendor.Name)
 		g.version.Models += len(vendor.Models)
+	}
+	if policy.Caches() && !f.cfg.keepsAnswers() {
+		g.warnings = append(g.warnings, warnNoCache)
 	}
 	return g, nil
 }

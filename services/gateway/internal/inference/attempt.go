@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -137,7 +138,7 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	r.attempts++
 	r.metrics.attempt(ctx, c.Provider, r.attempts)
 	start := time.Now()
-	err := r.call(ctx, c, grace)
+	err := r.call(r.beginCall(ctx, c), c, grace)
 	r.upstream += time.Since(start)
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
@@ -147,9 +148,11 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 		}
 		return over
 	case ok: // The request's own, found while it was prepared.
+		r.failCall(ctx, string(fault.Reason))
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(ctx, c, fault)
 	case ctx.Err() != nil:
+		r.failCall(ctx, string(ledger.OutcomeCancelled))
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(ctx, c, ended(ctx))
 	}
@@ -159,6 +162,7 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 // fail notes an attempt that failed at the vendor.
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
+	r.failCall(ctx, string(f.Class))
 	f.repeatable = !r.answered && repeatable(err)
 	r.permit.Fail(ctx, f.Error, r.met(f))
 	r.failures = append(r.failures, f)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
@@ -32,10 +33,22 @@ type execution struct {
 	permit            health.Permit
 	streams, answered bool
 
+	// place is where the response cache may keep the answer, for ttl; hit tells that
+	// it was there.
+	place cache.Place
+	ttl   time.Duration
+	hit   bool
+
+	// now is the telemetry of the present call, finish why its answer ended.
+	now    call
+	finish provider.FinishReason
+
 	attempts int
 	// upstream is the time spent waiting for providers.
 	upstream time.Duration
 	served   candidate
+	// state says where the usage comes from, once the completion is settled.
+	state ledger.State
 }
 
 // candidate is a planned one with what a call needs.
@@ -140,6 +153,9 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	if err != nil {
 		return nil, err
 	}
+	if answer := x.recall(ctx, false); answer != nil {
+		return x.replay(ctx, answer), nil
+	}
 	var answer *provider.Answer
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) error {
 		chatter, err := c.chatter()
@@ -158,6 +174,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.finish = answer.FinishReason
 	tally := tally{usage: answer.Usage, bytes: len(answer.Text)}
 	tally.add(answer.ToolCalls)
 	completion := &Completion{
@@ -166,6 +183,10 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native,
 	}
 	completion.Route = x.route()
+	x.remember(ctx, &kept{
+		Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
+		Usage: completion.Report.Usage, State: x.state, Native: completion.Native,
+	})
 	return completion, nil
 }
 

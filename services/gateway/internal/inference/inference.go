@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
@@ -52,6 +53,16 @@ type Fleet struct {
 	Keys      Keys
 	Providers map[string]provider.Provider
 	Prices    Prices
+	// CacheTTL is how long answers of an organization are kept; 0 is not at all. Nil
+	// keeps none of anybody.
+	CacheTTL func(organization string) time.Duration
+}
+
+func (f *Fleet) cacheTTL(organization string) time.Duration {
+	if f.CacheTTL == nil {
+		return 0
+	}
+	return f.CacheTTL(organization)
 }
 
 // Clocks bound the waits of a call. The time to connect is the transport's.
@@ -66,7 +77,7 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// Options of an Engine. All but Health are required.
+// Options of an Engine. All but Health and Answers are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
@@ -75,9 +86,12 @@ type Options struct {
 	Images ImageSource
 	// Health decides who may be called now; nil makes one that other replicas don't share.
 	Health *health.Monitor
-	Clocks Clocks
-	Log    *slog.Logger
-	Meter  metric.Meter
+	// Answers is the response cache; nil where there is none.
+	Answers Answers
+	Clocks  Clocks
+	Log     *slog.Logger
+	Meter   metric.Meter
+	Tracer  trace.Tracer
 }
 
 // Engine serves completions. Safe for concurrent use.

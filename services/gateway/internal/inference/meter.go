@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 )
 
@@ -17,6 +18,8 @@ type tally struct {
 	usage  *provider.Usage
 	bytes  int
 	images int
+	// state of a usage that was settled before; empty: not yet.
+	state ledger.State
 }
 
 // add counts the bytes of tool calls.
@@ -32,7 +35,7 @@ func (t *tally) add(calls []provider.ToolCall) {
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) Report {
 	now := time.Now()
 	usage, state := x.usage(t, outcome)
-	cost := x.fleet.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
+	cost := x.cost(now, usage)
 	if !cost.Known {
 		x.Log.InfoContext(ctx, "no price; nothing is billed",
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
@@ -43,15 +46,28 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 		Prompt: usage.Prompt(), Completion: usage.Completion(), Usage: usage, Cost: cost.Amount,
 		Estimated:         state != ledger.StateReported || !cost.Known,
 		RequestedProvider: requested, RequestedGoal: string(x.request.Route.Goal),
+		CacheHit:    x.hit,
 		Substituted: requested != "" && (requested != x.served.Provider || x.anotherSpace()),
 	}
 	entry := x.entry(report, outcome, now)
 	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
+	x.state = state
 	if err := x.Ledger.Commit(context.WithoutCancel(ctx), entry); err != nil {
 		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
 	}
 	x.metrics.served(ctx, report, usage, outcome)
+	if !x.hit {
+		x.endCall(ctx, usage, outcome)
+	}
 	return report
+}
+
+// cost prices a usage. An answer from the cache was paid for when it was made.
+func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
+	if x.hit {
+		return price.Cost{Known: true}
+	}
+	return x.fleet.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
 }
 
 // usage prefers the provider's report. Where the answer was cut off, a report
@@ -63,6 +79,9 @@ func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledg
 		return u, ledger.StateEstimated
 	}
 	u := *t.usage
+	if t.state != "" {
+		return u, t.state
+	}
 	for _, bucket := range []*int64{
 		&u.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWriteLong, &u.ImageInput, &u.AudioInput,
 		&u.Output, &u.Reasoning, &u.ImageOutput, &u.AudioOutput, &u.Images,
@@ -99,7 +118,7 @@ func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) 
 		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
 		Provider: report.Provider, Model: report.Model,
 		Credential: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint,
-		Substituted: report.Substituted, Attempts: x.attempts,
+		Substituted: report.Substituted, CacheHit: report.CacheHit, Attempts: x.attempts,
 		Cost: report.Cost, Outcome: outcome, StartedAt: x.started, EndedAt: now,
 	}
 }

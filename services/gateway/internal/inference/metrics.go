@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -12,61 +13,123 @@ import (
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
 // outcomeFailed is a request that no provider served; it has no ledger entry.
 const outcomeFailed ledger.Outcome = "failed"
 
-// metrics are the pipeline's instruments. None has the organization or a free
-// model name as a label: their number has no bound.
+// metrics are the pipeline's instruments. None has the organization as a label:
+// their number has no bound. Models have one, maxModels.
 type metrics struct {
-	requests   metric.Int64Counter
-	failures   metric.Int64Counter
-	attempts   metric.Int64Counter
-	skips      metric.Int64Counter
-	retries    metric.Int64Counter
-	tokens     metric.Int64Counter
-	cost       metric.Float64Counter
-	firstToken metric.Float64Histogram
+	requests, failures, attempts, skips, retries, tokens metric.Int64Counter
+	cost                                                 metric.Float64Counter
+	duration, firstChunk, perChunk                       metric.Float64Histogram
+	tokenUsage                                           metric.Int64Histogram
+
+	mu     sync.RWMutex
+	labels map[label]metric.MeasurementOption
+	models map[routing.Target]bool
+}
+
+// label is a set of labels: always the provider; a model and operation where the
+// convention wants them; and one more, by its key.
+type label struct {
+	provider, model, operation string
+	key                        attribute.Key
+	value                      string
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	var m metrics
-	var errs [8]error
-	m.requests, errs[0] = meter.Int64Counter("switchyard.gateway.requests",
-		metric.WithDescription("Completions by the provider that ended them and by outcome."))
-	m.failures, errs[1] = meter.Int64Counter("switchyard.gateway.attempt.failures",
-		metric.WithDescription("Attempts that failed, by provider and error class."))
-	m.tokens, errs[2] = meter.Int64Counter("switchyard.gateway.tokens",
-		metric.WithDescription("Tokens metered, by provider and bucket."))
-	m.cost, errs[3] = meter.Float64Counter("switchyard.gateway.cost",
-		metric.WithUnit("USD"), metric.WithDescription("Cost metered, by provider."))
-	m.firstToken, errs[4] = meter.Float64Histogram("switchyard.gateway.first_token",
-		metric.WithUnit("s"), metric.WithDescription("Time to the first content of a stream, by provider."),
-		metric.WithExplicitBucketBoundaries(.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 60))
-	m.attempts, errs[len(errs)-3] = meter.Int64Counter("switchyard.gateway.attempts",
-		metric.WithDescription("Calls to providers; kind is failover where the request had called another before."))
-	m.skips, errs[len(errs)-2] = meter.Int64Counter("switchyard.gateway.skips",
-		metric.WithDescription("Candidates not called, by provider and cause: breaker, bulkhead, rest of a credential."))
-	m.retries, errs[len(errs)-1] = meter.Int64Counter("switchyard.gateway.retries",
-		metric.WithDescription("Calls repeated at the same provider, and those that the retry budget refused."))
-	if err := errors.Join(errs[:]...); err != nil {
+	m := metrics{labels: make(map[label]metric.MeasurementOption), models: make(map[routing.Target]bool)}
+	var errs []error
+	count := func(into *metric.Int64Counter, name, what string) {
+		var err error
+		*into, err = meter.Int64Counter(name, metric.WithDescription(what))
+		errs = append(errs, err)
+	}
+	count(&m.requests, "switchyard.gateway.requests", "Completions by the provider that ended them and by outcome.")
+	count(&m.failures, "switchyard.gateway.attempt.failures", "Attempts that failed, by provider and error class.")
+	count(&m.tokens, "switchyard.gateway.tokens", "Tokens metered, by provider and bucket.")
+	count(&m.attempts, "switchyard.gateway.attempts", "Calls to providers; kind is failover where the request had called another before.")
+	count(&m.skips, "switchyard.gateway.skips", "Candidates not called, by provider and cause: breaker, bulkhead, rest of a credential.")
+	count(&m.retries, "switchyard.gateway.retries", "Calls repeated at the same provider, and those that the retry budget refused.")
+	observe := func(into *metric.Float64Histogram, name, what string, buckets []float64) {
+		var err error
+		*into, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
+		errs = append(errs, err)
+	}
+	observe(&m.duration, metricDuration, "Time of one call to a provider, to the end of its answer.", durationBuckets)
+	observe(&m.firstChunk, metricFirstChunk, "Time to the first content of a stream.", chunkBuckets)
+	observe(&m.perChunk, metricPerOutputChunk, "Mean time between the pieces of a stream, after the first.", chunkBuckets)
+	var err error
+	m.tokenUsage, err = meter.Int64Histogram(metricTokens, metric.WithUnit("{token}"),
+		metric.WithDescription("Tokens of one call, as billed."), metric.WithExplicitBucketBoundaries(tokenBuckets...))
+	errs = append(errs, err)
+	m.cost, err = meter.Float64Counter("switchyard.gateway.cost", metric.WithUnit("USD"), metric.WithDescription("Cost metered, by provider."))
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("instruments: %w", err)
 	}
 	return &m, nil
 }
 
-func byProvider(name string, more ...attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributes(append(more, attribute.String("provider", name))...)
+// maxModels is how many models have a label of their own. A provider without a
+// list takes any name that a caller sends.
+const maxModels = 200
+
+// model is a model's label.
+func (m *metrics) model(t routing.Target) string {
+	m.mu.RLock()
+	known, full := m.models[t], len(m.models) >= maxModels
+	m.mu.RUnlock()
+	switch {
+	case known:
+		return t.Model
+	case full:
+		return other
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.models[t] = true
+	return t.Model
+}
+
+// with is the option of a label. Options are made once: making one costs more
+// than counting.
+func (m *metrics) with(l label) metric.MeasurementOption {
+	m.mu.RLock()
+	option := m.labels[l]
+	m.mu.RUnlock()
+	if option != nil {
+		return option
+	}
+	var set []attribute.KeyValue
+	if l.operation != "" {
+		set = append(set, attrProvider.String(l.provider), attrRequestModel.String(l.model), attrOperation.String(l.operation))
+	} else {
+		set = append(set, attribute.String("provider", l.provider))
+	}
+	if l.key != "" {
+		set = append(set, l.key.String(l.value))
+	}
+	option = metric.WithAttributeSet(attribute.NewSet(set...))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.labels[l] = option
+	return option
+}
+
+func (m *metrics) by(name string, key attribute.Key, value string) metric.MeasurementOption {
+	return m.with(label{provider: name, key: key, value: value})
 }
 
 func (m *metrics) request(ctx context.Context, name string, outcome ledger.Outcome) {
-	m.requests.Add(ctx, 1, byProvider(name, attribute.String("outcome", string(outcome))))
+	m.requests.Add(ctx, 1, m.by(name, "outcome", string(outcome)))
 }
 
 func (m *metrics) attemptFailed(ctx context.Context, name string, class apierr.Class) {
-	m.failures.Add(ctx, 1, byProvider(name, attribute.String("error_class", string(class))))
+	m.failures.Add(ctx, 1, m.by(name, "error_class", string(class)))
 }
 
 // attempt counts a call, the request's nth.
@@ -75,11 +138,11 @@ func (m *metrics) attempt(ctx context.Context, name string, n int) {
 	if n > 1 {
 		kind = "failover"
 	}
-	m.attempts.Add(ctx, 1, byProvider(name, attribute.String("kind", kind)))
+	m.attempts.Add(ctx, 1, m.by(name, "kind", kind))
 }
 
 func (m *metrics) skipped(ctx context.Context, name string, cause health.Cause) {
-	m.skips.Add(ctx, 1, byProvider(name, attribute.String("cause", string(cause))))
+	m.skips.Add(ctx, 1, m.by(name, "cause", string(cause)))
 }
 
 func (m *metrics) retry(ctx context.Context, name string, granted bool) {
@@ -87,28 +150,56 @@ func (m *metrics) retry(ctx context.Context, name string, granted bool) {
 	if !granted {
 		outcome = "refused"
 	}
-	m.retries.Add(ctx, 1, byProvider(name, attribute.String("budget", outcome)))
+	m.retries.Add(ctx, 1, m.by(name, "budget", outcome))
 }
 
-func (m *metrics) first(ctx context.Context, name string, after time.Duration) {
-	m.firstToken.Record(ctx, after.Seconds(), byProvider(name))
+// called records one call to a provider that has ended.
+func (m *metrics) called(ctx context.Context, l label, took time.Duration) {
+	m.duration.Record(ctx, took.Seconds(), m.with(l))
+}
+
+// streamed records the pace of a stream; pieces beyond the first came within rest.
+func (m *metrics) streamed(ctx context.Context, l label, pieces int, rest time.Duration) {
+	if pieces > 1 {
+		m.perChunk.Record(ctx, rest.Seconds()/float64(pieces-1), m.with(l))
+	}
+}
+
+func (m *metrics) first(ctx context.Context, l label, after time.Duration) {
+	m.firstChunk.Record(ctx, after.Seconds(), m.with(l))
+}
+
+// used records the tokens of a call.
+func (m *metrics) used(ctx context.Context, l label, u provider.Usage) {
+	for _, kind := range []struct {
+		name   string
+		tokens int64
+	}{{tokenInput, u.Prompt()}, {tokenOutput, u.Completion()}} {
+		l.key, l.value = attrTokenType, kind.name
+		m.tokenUsage.Record(ctx, kind.tokens, m.with(l))
+	}
 }
 
 func (m *metrics) served(ctx context.Context, r Report, u provider.Usage, outcome ledger.Outcome) {
 	m.request(ctx, r.Provider, outcome)
-	m.cost.Add(ctx, r.Cost.Cents()/100, byProvider(r.Provider))
-	for _, bucket := range []struct {
+	m.cost.Add(ctx, r.Cost.Cents()/100, m.by(r.Provider, "", ""))
+	for _, bucket := range [...]struct {
 		name   string
 		tokens int64
 	}{
 		{"input", u.Input},
 		{"cache_read", u.CacheRead},
 		{"cache_write", u.CacheWrite},
+		{"cache_write_long", u.CacheWriteLong},
+		{"image_input", u.ImageInput},
+		{"audio_input", u.AudioInput},
 		{"output", u.Output},
 		{"reasoning", u.Reasoning},
+		{"image_output", u.ImageOutput},
+		{"audio_output", u.AudioOutput},
 	} {
 		if bucket.tokens > 0 {
-			m.tokens.Add(ctx, bucket.tokens, byProvider(r.Provider, attribute.String("bucket", bucket.name)))
+			m.tokens.Add(ctx, bucket.tokens, m.by(r.Provider, "bucket", bucket.name))
 		}
 	}
 }

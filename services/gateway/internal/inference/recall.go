@@ -132,6 +132,9 @@ func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 		x: x, ctx: ctx, release: func() {}, route: x.route(), ended: true,
 		held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
 	}
+	for i := range answer.ToolCalls {
+		answer.ToolCalls[i].Index = i // A whole answer has no indexes.
+	}
 	if s.held == nil && (answer.Text != "" || s.calls) {
 		s.held = []provider.Event{{Text: answer.Text, ToolCalls: answer.ToolCalls}}
 	}

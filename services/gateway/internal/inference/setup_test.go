@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/keyring"
@@ -203,7 +204,7 @@ func setup(t *testing.T, missing []string, scripts ...*script) *bench {
 	b.Engine, err = New(Options{
 		Fleet: func() *Fleet { return fleet }, Ledger: b.book, Clocks: clocks,
 		Log:   slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Meter: metricnoop.NewMeterProvider().Meter(""),
+		Meter: metricnoop.NewMeterProvider().Meter(""), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 	})
 	if err != nil {
 		t.Fatal(err)

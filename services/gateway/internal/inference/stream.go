@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -33,6 +34,12 @@ type Stream struct {
 	finish provider.FinishReason
 	calls  bool
 	ended  bool // the provider has said everything
+	// pieces of content, the first of them at began.
+	pieces int
+	began  time.Time
+
+	// recording is what goes to the response cache; nil where nothing does.
+	recording *recording
 
 	settled bool
 	report  Report
@@ -45,8 +52,14 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	if answer := x.recall(ctx, true); answer != nil {
+		return x.replayStream(ctx, answer), nil
+	}
 	x.streams = true
 	s := &Stream{x: x, ctx: ctx}
+	if x.place != (cache.Place{}) {
+		s.recording = &recording{}
+	}
 	bounded, release := x.bound(ctx)
 	s.release = release
 	if err := x.try(bounded, s.open); err != nil {
@@ -78,7 +91,8 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 		return err
 	}
 	s.x.permit.Begin(ctx)
-	s.x.metrics.first(ctx, c.Provider, time.Since(start))
+	s.began = time.Now()
+	s.x.metrics.first(ctx, s.x.now.label, s.began.Sub(start))
 	s.upstream, s.cancel, s.pulse = upstream, cancel, clock
 	return nil
 }
@@ -112,7 +126,10 @@ const maxHeld = 64 << 10
 // frames before it for a face that relays them. A stream that ends before it,
 // and says why, is an empty answer; one that just ends is a failure.
 func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
-	s.held, s.tally, s.finish, s.calls, s.ended = nil, tally{}, "", false, false
+	s.held, s.tally, s.finish, s.calls, s.ended, s.pieces = nil, tally{}, "", false, false, 0
+	if s.recording != nil {
+		s.recording = &recording{}
+	}
 	for size := 0; ; {
 		event, err := upstream.Next()
 		switch {
@@ -153,12 +170,18 @@ func begins(event provider.Event) bool {
 func (s *Stream) note(event provider.Event) {
 	s.tally.bytes += len(event.Text) + len(event.Reasoning)
 	s.tally.add(event.ToolCalls)
+	if event.Content() {
+		s.pieces++
+	}
 	s.calls = s.calls || len(event.ToolCalls) > 0
 	if event.Usage != nil {
 		s.tally.usage = event.Usage
 	}
 	if event.FinishReason != "" {
 		s.finish = event.FinishReason
+	}
+	if s.recording != nil {
+		s.recording.add(event)
 	}
 }
 
@@ -191,6 +214,7 @@ func (s *Stream) Next() (provider.Event, error) {
 	}
 	if s.err == nil {
 		s.settle(ledger.OutcomeCompleted)
+		s.keep()
 		s.err = io.EOF
 	}
 	return provider.Event{}, s.err
@@ -217,7 +241,13 @@ func (s *Stream) fail(err error) {
 // settle records the completion, once, after the upstream call has ended.
 func (s *Stream) settle(outcome ledger.Outcome) {
 	s.settled = true
+	if s.x.hit { // Nothing is under way.
+		s.report = s.x.settle(s.ctx, outcome, s.tally)
+		return
+	}
 	s.stop()
+	s.x.finish = s.finish
+	s.x.metrics.streamed(s.ctx, s.x.now.label, s.pieces, time.Since(s.began))
 	switch outcome {
 	case ledger.OutcomeCompleted:
 		s.x.permit.End(s.ctx, health.Verdict{Outcome: health.Good})

@@ -81,6 +81,12 @@ type Entry struct {
 	EndedAt   time.Time `json:"ended_at"`
 }
 
+// Estimated tells whether the figures are not the provider's own, or the model
+// had no price.
+func (e *Entry) Estimated() bool {
+	return e.State != StateReported || e.PriceVersion == "" && !e.CacheHit
+}
+
 // cleaned is the entry without what a store of text can't take (a zero byte,
 // broken UTF-8): a name that a caller made up must not cost the row.
 func (e Entry) cleaned() Entry {

@@ -78,6 +78,11 @@ func (c Cache) check() error {
 	return nil
 }
 
+// Caches tells whether anybody's answers are kept.
+func (p *Policy) Caches() bool {
+	return p.cache.Enabled || slices.ContainsFunc(p.cache.Organizations, func(r CacheRule) bool { return r.Enabled })
+}
+
 // CacheTTL is how long answers of an organization are kept; 0 is not at all.
 func (p *Policy) CacheTTL(organization string) time.Duration {
 	ttl := p.cache.TTL

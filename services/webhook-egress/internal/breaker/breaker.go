@@ -188,7 +188,7 @@ func (b *Breaker) quiet(target Target) bool {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.known[target].State.Quiet(b.o.Policy, now)
+	return b.known[target].Quiet(b.o.Policy, now)
 }
 
 // change is a step of one target's state. It may be asked for more than once and

@@ -110,6 +110,7 @@ func each(t *testing.T, test func(t *testing.T, cells breaker.Cells)) {
 
 func TestCells(t *testing.T) {
 	each(t, func(t *testing.T, cells breaker.Cells) {
+		t.Helper()
 		other := breaker.Target{Organization: "acme", Host: "a:b", Port: 80}
 		swap := func(old, text string) bool {
 			done, err := cells.Swap(t.Context(), []breaker.Swap{
@@ -126,8 +127,12 @@ func TestCells(t *testing.T) {
 			done      bool
 			holds     string
 		}{
-			{"", "one", true, "one"}, {"", "two", false, "one"}, {"two", "three", false, "one"},
-			{"one", "two", true, "two"}, {"two", "", true, ""}, {"", "three", true, "three"},
+			{"", "one", true, "one"},
+			{"", "two", false, "one"},
+			{"two", "three", false, "one"},
+			{"one", "two", true, "two"},
+			{"two", "", true, ""},
+			{"", "three", true, "three"},
 		} {
 			if done := swap(step.old, step.text); done != step.done {
 				t.Errorf("%q for %q: %v", step.text, step.old, done)
@@ -144,6 +149,7 @@ func TestCells(t *testing.T) {
 // and all learn that it got through.
 func TestReplicasShareATarget(t *testing.T) {
 	each(t, func(t *testing.T, cells breaker.Cells) {
+		t.Helper()
 		c := newClock()
 		a, b := open(t, cells, c), open(t, cells, c)
 		c.report(a, shop, breaker.Failed, false)
@@ -188,6 +194,7 @@ func TestReplicasShareATarget(t *testing.T) {
 
 func TestOrganizationsDontShareATarget(t *testing.T) {
 	each(t, func(t *testing.T, cells breaker.Cells) {
+		t.Helper()
 		c := newClock()
 		b := open(t, cells, c)
 		for i := range 10 {
@@ -284,6 +291,7 @@ func TestUnreadableCell(t *testing.T) {
 
 func TestConcurrentReplicas(t *testing.T) {
 	each(t, func(t *testing.T, cells breaker.Cells) {
+		t.Helper()
 		c := newClock()
 		var breakers []*breaker.Breaker
 		for range 4 {

@@ -57,6 +57,7 @@ func broken(t *testing.T, shared bool) (*world, *flaky, *node) {
 // An open breaker holds every delivery of its target back and uses up no attempt.
 // One delivery tries it; when the target is well again all arrive, a few at first.
 func TestBreaker(t *testing.T) {
+	t.Parallel()
 	for name, shared := range map[string]bool{"alone": false, "with Redis": true} {
 		t.Run(name, func(t *testing.T) {
 			w, target, n := broken(t, shared)
@@ -103,6 +104,7 @@ func TestBreaker(t *testing.T) {
 // Another organization's deliveries to the same target, and this one's to another
 // target, go on.
 func TestBreakerIsOfOneTargetOfOneOrganization(t *testing.T) {
+	t.Parallel()
 	other := newReceiver(t, nil)
 	target := newFlaky(t)
 	w := newWorld(t, target.receiver, other)
@@ -127,6 +129,7 @@ func TestBreakerIsOfOneTargetOfOneOrganization(t *testing.T) {
 // A replica that starts while Redis knows nothing finds the breaker in the flow
 // row, and how often it has opened.
 func TestBreakerOutlivesItsReplicas(t *testing.T) {
+	t.Parallel()
 	w, target, n := broken(t, false)
 	n.stop()
 	w.exec("UPDATE flow SET parked_until = now() + interval '1 second', ready_at = now() + interval '1 second', opened = 4")
@@ -141,6 +144,7 @@ func TestBreakerOutlivesItsReplicas(t *testing.T) {
 
 // Answers about the delivery, not the target, open nothing.
 func TestRefusalsOpenNothing(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	w := newWorld(t, r)
 	w.breaker.Failures = 2
@@ -155,6 +159,7 @@ func TestRefusalsOpenNothing(t *testing.T) {
 
 // A limited flow lets its deliveries out one by one, over both replicas.
 func TestRateOfAFlow(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	client := testkit.Redis(t)
@@ -175,6 +180,7 @@ func TestRateOfAFlow(t *testing.T) {
 
 // Two flows of one target, as two endpoints on one host are, share its breaker.
 func TestFlowsOfATargetShareItsBreaker(t *testing.T) {
+	t.Parallel()
 	target := newFlaky(t)
 	w := newWorld(t, target.receiver)
 	w.breaker.Failures, w.breaker.Pause = 3, 200*time.Millisecond

@@ -26,6 +26,7 @@ import (
 )
 
 func TestDelivers(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	n := w.start()
@@ -68,6 +69,7 @@ func TestDelivers(t *testing.T) {
 }
 
 func TestRetries(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	r.Config.Handler = chain(r.Config.Handler, func(w http.ResponseWriter, _ *http.Request) {
 		if r.count() < 3 {
@@ -117,6 +119,7 @@ func chain(first http.Handler, handle http.HandlerFunc) http.Handler {
 }
 
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	elsewhere := newReceiver(t, nil)
 	tests := map[string]struct {
 		handle   http.HandlerFunc
@@ -149,6 +152,7 @@ func TestEnds(t *testing.T) {
 }
 
 func TestIdempotency(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	nodes := []*node{w.start(), w.start()}
@@ -196,6 +200,7 @@ func TestIdempotency(t *testing.T) {
 }
 
 func TestMissingSecretHolds(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	w.secrets.set(true)
@@ -219,6 +224,7 @@ func TestMissingSecretHolds(t *testing.T) {
 
 // The check that counts is made on the address that is dialled.
 func TestGuardAtDial(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	id := w.leave(1, "acme", r.URL)[0]
@@ -236,6 +242,7 @@ func TestGuardAtDial(t *testing.T) {
 
 // A target that hangs keeps its share of the slots and no more.
 func TestSlowTargetStarvesNobody(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	slow := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-release })
 	fast := newReceiver(t, nil)
@@ -256,6 +263,7 @@ func TestSlowTargetStarvesNobody(t *testing.T) {
 // A result that can never be stored, here for want of a partition, must not
 // keep its slot or what is settled beside it.
 func TestUnstorableResult(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	yesterday := delivery.NewID(time.Now().AddDate(0, 0, -1))
@@ -284,6 +292,7 @@ func TestUnstorableResult(t *testing.T) {
 
 // The next attempt would come after the deadline: the delivery ends at it.
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "60")
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -305,6 +314,7 @@ func TestDeadline(t *testing.T) {
 // Everything fails, the target echoes what it got: no secret may be found in
 // any row but the sealed one, nor in the log.
 func TestNoSecretIsKept(t *testing.T) {
+	t.Parallel()
 	const credential = "Bearer canary-credential-42"
 	r := newReceiver(t, func(w http.ResponseWriter, q *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -339,6 +349,7 @@ func TestNoSecretIsKept(t *testing.T) {
 // Credentials that can't be opened hold back their delivery alone, use up nothing
 // and end nothing: once the key is there again, it is sent.
 func TestUnreadableHeadersWait(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
 	if err != nil {
@@ -368,6 +379,7 @@ func TestUnreadableHeadersWait(t *testing.T) {
 }
 
 func TestHealthIsCounted(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	r.Config.Handler = chain(r.Config.Handler, func(w http.ResponseWriter, _ *http.Request) {
 		if r.count() <= 2 {

@@ -16,6 +16,7 @@ import (
 // count what comes of it: its answer, a failure, arrives while the next lease
 // is still running.
 func TestLostFence(t *testing.T) {
+	t.Parallel()
 	arrived, first, second := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
 	var requests atomic.Int32
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -50,6 +51,7 @@ func TestLostFence(t *testing.T) {
 }
 
 func TestTwoReplicasShareABacklog(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	for i := range 10 {
@@ -73,6 +75,7 @@ func TestTwoReplicasShareABacklog(t *testing.T) {
 
 // As after kill -9: nothing was given back, the heartbeat stops.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	var hang sync.Map
 	r := newReceiver(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -97,6 +100,7 @@ func TestTakeOver(t *testing.T) {
 }
 
 func TestDrainFinishesWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-release })
 	w := newWorld(t, r)
@@ -126,6 +130,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 }
 
 func TestDrainGivesBackTheRest(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-release })
 	w := newWorld(t, r)

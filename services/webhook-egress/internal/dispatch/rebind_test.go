@@ -69,6 +69,7 @@ func (s *nameServer) resolver() *net.Resolver {
 // A name that was public when the delivery was accepted, and is ours when it is
 // dialled: each attempt is refused, none reaches us, and the refusal tells no address.
 func TestRebinding(t *testing.T) {
+	t.Parallel()
 	canary := newReceiver(t, nil)
 	_, port, err := net.SplitHostPort(canary.Listener.Addr().String())
 	if err != nil {

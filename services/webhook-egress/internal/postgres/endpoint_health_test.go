@@ -30,10 +30,10 @@ func subscribed(t *testing.T, s *postgres.Store, pool *pgxpool.Pool) func(outcom
 		result := delivered(job)
 		result.Job.Test = test
 		result.Attempt.Outcome, result.Step.Outcome = outcome, outcome
-		switch outcome {
-		case delivery.OutcomeRetry:
+		if outcome == delivery.OutcomeRetry {
 			result.Step.Status, result.Step.Delay, result.Step.Attempts = delivery.StatusRetrying, time.Second, 1
-		case delivery.OutcomeGone:
+		}
+		if outcome == delivery.OutcomeGone {
 			result.Step.Status = delivery.StatusFailed
 		}
 		exec(t, pool, "UPDATE delivery_queue SET lease_seq = 1")

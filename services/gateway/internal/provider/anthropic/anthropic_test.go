@@ -219,3 +219,21 @@ func TestNativeHeaders(t *testing.T) {
 		t.Errorf("headers of another dialect's body: %v", got)
 	}
 }
+
+// A stream that thinks for ever doesn't fill the memory.
+func TestThinkingIsBounded(t *testing.T) {
+	delta := `{"type":"thinking_delta","thinking":"` + strings.Repeat("x", 64<<10) + `"}`
+	stream := openStream(t, delta, false)
+	for range 8 << 20 / (64 << 10) {
+		if _, err := stream.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := stream.Next()
+	for err == nil {
+		_, err = stream.Next()
+	}
+	if e, ok := errors.AsType[*provider.Error](err); !ok || e.Class != apierr.ClassServerError {
+		t.Errorf("err = %v", err)
+	}
+}

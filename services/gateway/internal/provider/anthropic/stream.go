@@ -29,9 +29,11 @@ type stream struct {
 	// all blocks, text included.
 	calls map[int64]*call
 	// kept is thinking that waits for its call; block is the one that comes now.
-	kept   thinking
-	block  thinkingBlock
-	spoken bool // text or a call has begun
+	kept  thinking
+	block thinkingBlock
+	// thought is how many bytes of it came.
+	thought int
+	spoken  bool // text or a call has begun
 	// deltas are what events of calls are made of: many from one allocation, each
 	// given away once.
 	deltas []provider.ToolCall
@@ -61,6 +63,10 @@ func newStream(ctx context.Context, caller *wire.Caller, response *http.Response
 	}
 }
 
+// maxThinking bounds what is kept of thinking, in bytes; the rest of a stream is
+// not kept.
+const maxThinking = 8 << 20
+
 // Limits are those of the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
@@ -85,6 +91,9 @@ func (s *stream) Next() (provider.Event, error) {
 			return provider.Event{}, s.caller.Refused(0, frame.Data)
 		}
 		event, says := s.decode(kind, root)
+		if s.thought > maxThinking {
+			return provider.Event{}, wire.Malformed("the thinking is larger than 8 MiB", nil)
+		}
 		if s.native {
 			event.Native, event.NativeType = frame.Data, frame.Name
 		}
@@ -135,6 +144,7 @@ func (s *stream) begin(root gjson.Result) (event provider.Event, says bool) {
 		return s.called(c, delta), true
 	case isThinking(kind):
 		s.block = thinkingBlock{start: wire.Bytes(block)}
+		s.thought += len(s.block.start)
 	case kind == "text":
 		event.Text = wire.Text(block.Get("text"))
 		s.spoken = s.spoken || event.Text != ""
@@ -157,9 +167,12 @@ func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, says bool
 	case "thinking_delta":
 		event.Reasoning = wire.Text(delta.Get("thinking"))
 		s.block.text = append(s.block.text, event.Reasoning...)
+		s.thought += len(event.Reasoning)
 		return event, event.Reasoning != ""
 	case "signature_delta":
-		s.block.signature = append(s.block.signature, wire.Text(delta.Get("signature"))...)
+		signature := wire.Text(delta.Get("signature"))
+		s.block.signature = append(s.block.signature, signature...)
+		s.thought += len(signature)
 	}
 	return event, false
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,14 +48,14 @@ type roundTrip func(*http.Request) *http.Response
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
 // over is a provider of a vendor that answers with one text.
-func over(t testing.TB, status int, kind, text string) *gemini.Provider {
-	t.Helper()
+func over(tb testing.TB, status int, kind, text string) *gemini.Provider {
+	tb.Helper()
 	vendor := roundTrip(func(*http.Request) *http.Response {
 		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
 	})
 	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
@@ -89,7 +90,7 @@ func TestRequests(t *testing.T) {
 	d := dialect()
 	chats := providertest.Chats()
 	images := chats["images"].Messages[0].Content
-	chats["images"].Messages[0].Content = append(images[:1:1], images[2:]...)
+	chats["images"].Messages[0].Content = slices.Delete(images, 1, 2)
 	chats["conversation_back"] = conversation(flash)
 	chats["conversation_back_3"] = conversation("models/gemini-3-pro-preview")
 	chats["json_loose"] = &provider.Chat{

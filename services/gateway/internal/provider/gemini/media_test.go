@@ -25,7 +25,7 @@ type asked struct {
 }
 
 // vendor answers each request with what answer makes of it.
-func vendor(t testing.TB, answer func(asked) (int, string)) *gemini.Provider {
+func vendor(t *testing.T, answer func(asked) (int, string)) *gemini.Provider {
 	t.Helper()
 	over := roundTrip(func(r *http.Request) *http.Response {
 		a := asked{url: r.URL.Path}
@@ -251,7 +251,7 @@ func BenchmarkChunk(b *testing.B) {
 		"usageMetadata": fields{"promptTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 12}, "modelVersion": flash, "responseId": "a",
 	}) + "\n\n"
 	over := roundTrip(func(*http.Request) *http.Response {
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(&repeated{text: frame})}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(&repeated{text: frame})}
 	})
 	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: over}})
 	if err != nil {

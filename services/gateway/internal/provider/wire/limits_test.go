@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -156,9 +157,7 @@ func TestRefusalsTellWhenToComeBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				for name, values := range tt.header {
-					w.Header()[name] = values
-				}
+				maps.Copy(w.Header(), tt.header)
 				w.WriteHeader(http.StatusTooManyRequests)
 			}))
 			defer server.Close()

@@ -121,6 +121,30 @@ func TestNewClient(t *testing.T) {
 	}
 }
 
+// Vendors speak HTTP/2, whose one connection all calls share.
+func TestClientSpeaksHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	client := wire.NewClient(time.Second)
+	defer client.CloseIdleConnections()
+	transport, ok := client.Transport.(*http.Transport)
+	trusted, ok2 := server.Client().Transport.(*http.Transport)
+	if !ok || !ok2 {
+		t.Fatal("not the transports expected")
+	}
+	transport.TLSClientConfig = trusted.TLSClientConfig.Clone()
+	transport.TLSClientConfig.NextProtos = nil
+	response, err := (&wire.Caller{Client: client}).Post(t.Context(), server.URL, http.Header{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := wire.Read(t.Context(), response); err != nil || string(body) != "HTTP/2.0" {
+		t.Errorf("%s, %v", body, err)
+	}
+}
+
 func TestPostTypesRefusals(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3")

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+)
+
+// defaultPage is the size of a page that names none.
+const defaultPage = 50
+
+// usageServer serves the billed feed.
+type usageServer struct {
+	gatewayv1.UnimplementedUsageServiceServer
+
+	feed ledger.Feed
+}
+
+// ListUsage gives the records after a cursor. An operator who names no
+// organization reads them all.
+func (s *usageServer) ListUsage(ctx context.Context, m *gatewayv1.ListUsageRequest) (*gatewayv1.ListUsageResponse, error) {
+	filter, err := toFilter(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	after, err := filter.Position(m.GetCursor())
+	if err != nil {
+		return nil, apierr.Invalid("cursor", "must be the next_cursor of a page with the same filters")
+	}
+	limit := int(m.GetLimit())
+	if limit == 0 {
+		limit = defaultPage
+	}
+	records, err := s.feed.List(ctx, filter, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list usage: %w", err)
+	}
+	out := &gatewayv1.ListUsageResponse{Records: make([]*gatewayv1.UsageRecord, len(records))}
+	for i := range records {
+		out.Records[i] = toRecord(&records[i])
+		after = records[i].Position
+	}
+	out.NextCursor = filter.Cursor(after)
+	return out, nil
+}
+
+func toFilter(ctx context.Context, m *gatewayv1.ListUsageRequest) (ledger.Filter, error) {
+	f := ledger.Filter{Run: m.GetRunId(), Provider: m.GetProvider(), Model: m.GetModel()}
+	from := caller.From(ctx)
+	if from.Role != caller.RoleOperator || from.Organization != "" || m.GetOrganizationId() != "" {
+		var err error
+		if f.Organization, err = from.OrganizationOf(m.GetOrganizationId()); err != nil {
+			return f, err
+		}
+	}
+	var err error
+	if f.Since, err = toMoment("since", m.GetSince()); err != nil {
+		return f, err
+	}
+	if f.Until, err = toMoment("until", m.GetUntil()); err != nil {
+		return f, err
+	}
+	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
+		return f, apierr.Invalid("until", "must be after since")
+	}
+	return f, nil
+}
+
+// toMoment is the zero time where none was sent.
+func toMoment(field string, t *timestamppb.Timestamp) (time.Time, error) {
+	if t == nil {
+		return time.Time{}, nil
+	}
+	if t.CheckValid() != nil {
+		return time.Time{}, apierr.Invalid(field, "must be a time between the years 1 and 9999")
+	}
+	return t.AsTime(), nil
+}
+
+func toRecord(r *ledger.Record) *gatewayv1.UsageRecord {
+	u := r.Usage
+	return &gatewayv1.UsageRecord{
+		Id: r.ID.String(), RequestId: r.RequestID, OrganizationId: r.Organization, KeyId: toNullable(r.Key),
+		Service: r.Service, RunId: toNullable(r.Run), Operation: r.Operation, Provider: r.Provider, Model: r.Model,
+		Credential: r.Credential, CredentialFingerprint: r.Fingerprint,
+		InputTokens: clamp(u.Input), CacheReadTokens: clamp(u.CacheRead), CacheWriteTokens: clamp(u.CacheWrite),
+		CacheWriteLongTokens: clamp(u.CacheWriteLong), ImageInputTokens: clamp(u.ImageInput), AudioInputTokens: clamp(u.AudioInput),
+		OutputTokens: clamp(u.Output), ReasoningTokens: clamp(u.Reasoning),
+		ImageOutputTokens: clamp(u.ImageOutput), AudioOutputTokens: clamp(u.AudioOutput), Images: clamp(u.Images),
+		CostCents: r.Cost.Cents(), CostPicoUsd: strconv.FormatInt(int64(r.Cost), 10), PriceVersion: r.PriceVersion,
+		UsageState: string(r.State), Estimated: r.Estimated(), Substituted: r.Substituted, CacheHit: r.CacheHit,
+		Outcome: string(r.Outcome), StartedAt: timestamppb.New(r.StartedAt), RecordedAt: timestamppb.New(r.RecordedAt),
+	}
+}
+
+// toNullable is null for empty text.
+func toNullable(text string) *wrapperspb.StringValue {
+	if text == "" {
+		return nil
+	}
+	return wrapperspb.String(text)
+}
