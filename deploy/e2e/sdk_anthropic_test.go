@@ -206,7 +206,7 @@ func TestAnthropicSDKErrors(t *testing.T) {
 			}
 			alone := option.WithHeader("X-Switchyard-Allow-Substitution", "false")
 			failing := h.broken(t, object{"status": 401})
-			wantAnthropicError(t, ask(client, sdkAnthropic.model, failing, alone), http.StatusBadGateway, anthropic.ErrorTypeAPIError)
+			wantAnthropicError(t, ask(client, sdkRefusing["anthropic "+d.name].model, failing, alone), http.StatusBadGateway, anthropic.ErrorTypeAPIError)
 			if n := h.callsWith(t, failing); n != 1 {
 				t.Errorf("%d calls for what no retry mends, want 1", n)
 			}
@@ -216,23 +216,23 @@ func TestAnthropicSDKErrors(t *testing.T) {
 
 // A stream that breaks off ends in the SDK's typed error.
 func TestAnthropicSDKBrokenStream(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
-		if model == "sandbox" {
-			t.Skip("it doesn't break")
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		for model, after := range breaking("anthropic") {
+			t.Run(d.name+" "+model, func(t *testing.T) {
+				question, client := h.broken(t, object{"error_after_chunks": after}), d.anthropicClient()
+				stream := client.Messages.NewStreaming(t.Context(), message(model, question+" a b c d e f"))
+				text := ""
+				for stream.Next() {
+					text += stream.Current().Delta.Text
+				}
+				if e := wantAnthropicError(t, stream.Err(), http.StatusOK, anthropic.ErrorTypeAPIError); text == "" || !strings.Contains(e.RawJSON(), "stream_interrupted") {
+					t.Errorf("text %q: %s", text, e.RawJSON())
+				}
+			})
 		}
-		after := 3
-		if model == sdkAnthropic.model {
-			after = 5
-		}
-		stream := client.Messages.NewStreaming(t.Context(), message(model, h.broken(t, object{"error_after_chunks": after})+" a b c d e f"))
-		text := ""
-		for stream.Next() {
-			text += stream.Current().Delta.Text
-		}
-		if e := wantAnthropicError(t, stream.Err(), http.StatusOK, anthropic.ErrorTypeAPIError); text == "" || !strings.Contains(e.RawJSON(), "stream_interrupted") {
-			t.Errorf("text %q: %s", text, e.RawJSON())
-		}
-	})
+	}
 }
 
 // Who leaves in the middle ends the call upstream.

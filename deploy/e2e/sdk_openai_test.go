@@ -233,7 +233,7 @@ func TestOpenAISDKErrors(t *testing.T) {
 
 			alone := option.WithHeader("X-Switchyard-Allow-Substitution", "false")
 			failing := h.broken(t, object{"status": 401})
-			wantOpenAIError(t, ask(client, sdkOpenAI.model, failing, alone), http.StatusBadGateway, "provider_failed")
+			wantOpenAIError(t, ask(client, sdkRefusing["openai "+d.name].model, failing, alone), http.StatusBadGateway, "provider_failed")
 			if n := h.callsWith(t, failing); n != 1 {
 				t.Errorf("%d calls for what no retry mends, want 1", n)
 			}
@@ -258,26 +258,25 @@ func (h *house) callsWith(t *testing.T, text string) (n int) {
 
 // A stream that breaks off ends in an error, never in a whole answer.
 func TestOpenAISDKBrokenStream(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
-		if model == "sandbox" {
-			t.Skip("it doesn't break")
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		for model, after := range breaking("openai") {
+			t.Run(d.name+" "+model, func(t *testing.T) {
+				question, client := h.broken(t, object{"error_after_chunks": after}), d.openAIClient()
+				stream := client.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{Model: model, Messages: userSays(question + " a b c d e f")})
+				text := ""
+				for stream.Next() {
+					for _, choice := range stream.Current().Choices {
+						text += choice.Delta.Content
+					}
+				}
+				if err := stream.Err(); err == nil || text == "" || !strings.Contains(err.Error(), "stream_interrupted") {
+					t.Errorf("text %q, error %v", text, err)
+				}
+			})
 		}
-		after := 3
-		if model == sdkAnthropic.model {
-			after = 5
-		}
-		question := h.broken(t, object{"error_after_chunks": after})
-		stream := client.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{Model: model, Messages: userSays(question + " a b c d e f")})
-		text := ""
-		for stream.Next() {
-			for _, choice := range stream.Current().Choices {
-				text += choice.Delta.Content
-			}
-		}
-		if err := stream.Err(); err == nil || text == "" || !strings.Contains(err.Error(), "stream_interrupted") {
-			t.Errorf("text %q, error %v", text, err)
-		}
-	})
+	}
 }
 
 // Who leaves in the middle ends the call upstream.

@@ -17,6 +17,24 @@ var (
 	sdkAnthropic = addVendor(vendor{name: "sdk-anthropic", dialect: "anthropic", model: "sdk-claude", upstream: "sdk-claude-upstream"})
 )
 
+// Vendors that fail: a key that was refused, or streams that broke, keep the
+// gateway away for a while, so that each test has its own.
+var (
+	sdkBroken   = map[string]pair{"openai": addPair("sdk-broken-openai"), "anthropic": addPair("sdk-broken-anthropic")}
+	sdkRefusing = map[string]vendor{
+		"openai gateway":    addVendor(vendor{name: "sdk-refusing-1", dialect: "openai", model: "sdk-refusing-1"}),
+		"openai edge":       addVendor(vendor{name: "sdk-refusing-2", dialect: "openai", model: "sdk-refusing-2"}),
+		"anthropic gateway": addVendor(vendor{name: "sdk-refusing-3", dialect: "anthropic", model: "sdk-refusing-3"}),
+		"anthropic edge":    addVendor(vendor{name: "sdk-refusing-4", dialect: "anthropic", model: "sdk-refusing-4"}),
+	}
+)
+
+// breaking are a face's models of which streams break, with the events after which.
+func breaking(face string) map[string]int {
+	p := sdkBroken[face]
+	return map[string]int{p.first.name + "/" + p.first.model: 3, p.second.name + "/" + p.second.model: 5}
+}
+
 // door is where an SDK is pointed at: nothing else of it is changed.
 type door struct {
 	name              string

@@ -86,6 +86,8 @@ type bench struct {
 	log    *lockedBuffer
 	// policies answer reloads as a test says.
 	policies policies
+	// purger notes purges.
+	purger purger
 }
 
 func setup(tb testing.TB) *bench {
@@ -100,7 +102,9 @@ func setup(tb testing.TB) *bench {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := api.Register(tb.Context(), server, api.Nouns{Engine: b.engine(tb, log), Policies: &b.policies}); err != nil {
+	if err := api.Register(tb.Context(), server, api.Nouns{
+		Engine: b.engine(tb, log), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger,
+	}); err != nil {
 		tb.Fatal(err)
 	}
 	if err := server.Check(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/routing"
 )
 
@@ -45,12 +46,14 @@ func (r *recorder) note(desc *grpc.ServiceDesc, method string, err error) {
 // The methods of the contract that are still to come.
 func TestUnimplementedMethods(t *testing.T) {
 	r := &recorder{t: t}
-	register(r, &inferenceServer{}, Nouns{Policies: noPolicies{}})
+	register(r, &inferenceServer{}, Nouns{Policies: noPolicies{}, Usage: noUsage{}})
 	slices.Sort(r.unimplemented)
-	if diff := cmp.Diff(strings.Fields(stillToCome), r.unimplemented); diff != "" || r.served != 6 {
-		t.Errorf("%d served, want the five of completions and ReloadPolicy; unimplemented (-want +got):\n%s", r.served, diff)
+	if diff := cmp.Diff(strings.Fields(stillToCome), r.unimplemented); diff != "" || r.served != 8 {
+		t.Errorf("%d served, want the five of completions, ReloadPolicy, ListUsage and PurgePromptCache; unimplemented (-want +got):\n%s", r.served, diff)
 	}
 }
+
+type noUsage struct{ ledger.Feed }
 
 type noPolicies struct{}
 
@@ -92,7 +95,6 @@ ModelService/ListDeprecationNotifications
 ModelService/ListModelCards
 ModelService/ListRegistry
 OrganizationService/GetOrganizationSpend
-OrganizationService/PurgePromptCache
 OrganizationService/SetOrganizationBudget
 OrganizationService/SuspendOrganization
 OrganizationService/UnsuspendOrganization
@@ -130,5 +132,4 @@ TrustService/AssignTrust
 TrustService/ListTrust
 TrustService/ListTrustHistory
 TrustService/ReviewTrust
-UsageService/ListUsage
 `

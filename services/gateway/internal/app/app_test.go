@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -34,6 +35,7 @@ func settings(t *testing.T, databaseURL string) Config {
 		HTTPListen: free(t), GRPCListen: free(t), DatabaseURLFile: secret.File(path), AuthDisabled: true,
 		AnswerTimeout: time.Minute, FirstTokenTimeout: time.Minute, IdleTimeout: time.Minute,
 		TotalTimeout: time.Minute, ConnectTimeout: time.Second, DrainGrace: 20 * time.Second,
+		SpoolDir: t.TempDir(), SpoolLimit: 1 << 20, LedgerMode: "committed",
 	}
 }
 
@@ -56,7 +58,12 @@ func TestServeRefusesAnOldSchema(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	cfg := settings(t, testkit.PostgresURL(t, nil))
-	for _, want := range []string{"applied 00001_ledger.sql\n", "the schema is up to date\n"} {
+	files, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := "applied " + strings.Join(files, "\napplied ") + "\n"
+	for _, want := range []string{all, "the schema is up to date\n"} {
 		var out strings.Builder
 		if err := Migrate(t.Context(), cfg, &out); err != nil || out.String() != want {
 			t.Errorf("%v: %q, want %q", err, out.String(), want)

@@ -147,7 +147,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	cfg := settings(t, url)
 	dir := folder(t.TempDir())
 	policy := func(i int) string {
-		return fmt.Sprintf("default_model: box/m%d\nproviders:\n  - {name: box, dialect: sandbox, models: [sandbox, m%d]}\n  - {name: extra%d, dialect: sandbox, models: [sandbox]}\ngoals: {cost: [extra%d/sandbox]}\n", i, i, i, i)
+		return fmt.Sprintf("default_model: box/sandbox-%d\nproviders:\n  - {name: box, dialect: sandbox, models: [sandbox, sandbox-%d]}\n  - {name: extra%d, dialect: sandbox, models: [sandbox]}\ngoals: {cost: [extra%d/sandbox]}\n", i, i, i, i)
 	}
 	cfg.PolicyFile = dir.write(t, "policy.yaml", policy(0))
 	base, stop := serve(t, cfg)
@@ -206,24 +206,27 @@ func TestReloadBySignal(t *testing.T) {
 	cfg.PolicyFile = dir.write(t, "policy.yaml", smallPolicy)
 	base, stop := serve(t, cfg)
 	defer stop()
-	request := `{"model":"fresh","messages":[{"role":"user","content":"hi"}]}`
+	request := `{"model":"sandbox-fresh","messages":[{"role":"user","content":"hi"}]}`
 	if status, _, err := post(t.Context(), base+"/v1/llm/chat", request); err != nil || status != http.StatusNotFound {
 		t.Fatalf("%d, %v, want the model to be unknown yet", status, err)
 	}
-	dir.write(t, "policy.yaml", strings.Replace(smallPolicy, "models: [", "models: [fresh, ", 1))
+	dir.write(t, "policy.yaml", strings.Replace(smallPolicy, "models: [", "models: [sandbox-fresh, ", 1))
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for {
+	for begin := time.Now(); ; {
 		if status, _, err := post(t.Context(), base+"/v1/llm/chat", request); err == nil && status == http.StatusOK {
 			return
 		}
-		if t.Context().Err() != nil {
+		if time.Since(begin) > patience {
 			t.Fatal("the model is still unknown")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// patience bounds the waits of these tests.
+const patience = 20 * time.Second
 
 // serve runs the service until stop, and waits for it to be ready.
 func serve(t *testing.T, cfg Config) (base string, stop func()) {
@@ -232,11 +235,15 @@ func serve(t *testing.T, cfg Config) (base string, stop func()) {
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, cfg) }()
 	base = "http://" + cfg.HTTPListen
-	for get(t, base+"/health/ready") != http.StatusOK {
+	for begin := time.Now(); get(t, base+"/health/ready") != http.StatusOK; {
 		select {
 		case err := <-ended:
 			t.Fatalf("serve: %v", err)
 		case <-time.After(10 * time.Millisecond):
+			if time.Since(begin) > patience {
+				_, text, err := post(ctx, base+"/health/ready", "")
+				t.Fatalf("not ready: %s, %v", text, err)
+			}
 		}
 	}
 	return base, func() {

@@ -11,7 +11,11 @@ func TestType(t *testing.T) {
 		data []byte
 		kind string
 	}{
-		{jpeg, "image/jpeg"}, {png, "image/png"}, {gif, "image/gif"}, {[]byte("GIF87a"), "image/gif"}, {webp, "image/webp"},
+		{jpeg, "image/jpeg"},
+		{png, "image/png"},
+		{gif, "image/gif"},
+		{[]byte("GIF87a"), "image/gif"},
+		{webp, "image/webp"},
 		{nil, ""},
 		{[]byte("GIF88a"), ""},
 		{[]byte("RIFF\x10\x00\x00\x00WAVEfmt "), ""},

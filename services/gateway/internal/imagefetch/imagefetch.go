@@ -59,6 +59,7 @@ type Fetcher struct {
 	client *http.Client
 	plain  map[string]bool // host:port that may speak http
 	slots  chan struct{}
+	time   time.Duration
 }
 
 // New fails on an allowed target that is not host:port.
@@ -67,11 +68,11 @@ func New(o Options) (*Fetcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image fetcher: %w", err)
 	}
-	f := &Fetcher{guard: guard, plain: make(map[string]bool), slots: make(chan struct{}, maxFetches)}
+	f := &Fetcher{guard: guard, plain: make(map[string]bool), slots: make(chan struct{}, maxFetches), time: cmp.Or(o.Time, fetchTime)}
 	for _, target := range o.AllowTargets {
 		f.plain[strings.ToLower(target)] = true
 	}
-	f.client = guard.Client(cmp.Or(o.Time, fetchTime), o.Transport)
+	f.client = guard.Client(0, o.Transport) // Fetch has the clock.
 	f.client.CheckRedirect = f.redirect
 	return f, nil
 }
@@ -146,14 +147,18 @@ func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
 	case <-ctx.Done():
 		return Image{}, context.Cause(ctx)
 	}
-	data, err := f.get(ctx, u.String())
-	switch {
-	case err == nil:
-		return identify(data)
+	bounded, cancel := context.WithTimeout(ctx, f.time)
+	defer cancel()
+	data, err := f.get(bounded, u.String())
+	switch { // First the clocks: what a cut leaves may look like the end of a body.
 	case ctx.Err() != nil:
 		return Image{}, context.Cause(ctx)
+	case bounded.Err() != nil:
+		return Image{}, invalid("the image did not come in time", err)
+	case err != nil:
+		return Image{}, err
 	}
-	return Image{}, err
+	return identify(data)
 }
 
 func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {

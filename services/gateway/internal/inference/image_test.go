@@ -46,7 +46,6 @@ var pngText = base64.StdEncoding.EncodeToString([]byte(pngHead))
 
 // images is a source of one image, and of a refusal for every other URL.
 type images struct {
-	url     string
 	checked []string
 	fetched []string
 }

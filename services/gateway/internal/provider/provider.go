@@ -169,7 +169,7 @@ type ToolCall struct {
 	ID, Name  string
 	Arguments string
 	// Extra is opaque provider state that must come back with the call.
-	Extra json.RawMessage
+	Extra json.RawMessage `json:",omitzero"`
 }
 
 // Event is one step of a stream. An event that carries text or tool calls is

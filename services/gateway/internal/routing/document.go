@@ -29,6 +29,10 @@ type document struct {
 	DataClassification []Tenant               `yaml:"data_classification"`
 	Resilience         Resilience             `yaml:"resilience"`
 	Cache              Cache                  `yaml:"cache"`
+
+	// replaced are providers whose models are another file's: what the policy
+	// ranks of theirs may be gone.
+	replaced map[string]bool
 }
 
 // perOperation is a setting for each operation: a mapping by operation, or one
@@ -118,6 +122,7 @@ func Parse(policy, extra Source) (*Policy, error) {
 
 // add puts further providers in the place of those of their names.
 func (doc *document) add(more []Provider) {
+	doc.replaced = make(map[string]bool)
 	for _, provider := range more {
 		i := slices.IndexFunc(doc.Providers, func(p Provider) bool { return p.Name == provider.Name })
 		if i < 0 {
@@ -127,6 +132,8 @@ func (doc *document) add(more []Provider) {
 		if old := doc.Providers[i]; len(provider.Models) == 0 {
 			provider.Models = old.Models
 			provider.Capabilities = provider.within(old.Capabilities)
+		} else {
+			doc.replaced[provider.Name] = true
 		}
 		doc.Providers[i] = provider
 	}

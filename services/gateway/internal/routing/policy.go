@@ -103,6 +103,7 @@ type Policy struct {
 	tenants    []tenant
 	resilience Resilience
 	cache      Cache
+	replaced   map[string]bool
 }
 
 // entry is a provider, compiled for planning.
@@ -137,7 +138,7 @@ func build(doc document) (*Policy, error) {
 	p := &Policy{
 		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*offer),
 		goal:  slices.Index(goals, cmp.Or(doc.DefaultGoal, GoalQuality)),
-		ranks: make([][]*offer, len(goals)), resilience: doc.Resilience, cache: doc.Cache,
+		ranks: make([][]*offer, len(goals)), resilience: doc.Resilience, cache: doc.Cache, replaced: doc.replaced,
 	}
 	if p.goal < 0 {
 		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
@@ -285,6 +286,12 @@ func (p *Policy) target(name string) (*offer, error) {
 	return o, nil
 }
 
+// gone tells that a target's provider has been replaced by one with other models.
+func (p *Policy) gone(name string) bool {
+	of, _, _ := strings.Cut(name, "/")
+	return p.replaced[of]
+}
+
 func (p *Policy) addRanks(goal Goal, tiers []tier) error {
 	at := slices.Index(goals, goal)
 	if at < 0 {
@@ -293,6 +300,9 @@ func (p *Policy) addRanks(goal Goal, tiers []tier) error {
 	for place, names := range tiers {
 		for _, name := range names {
 			o, err := p.target(name)
+			if err != nil && p.gone(name) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -320,6 +330,7 @@ func (p *Policy) addLadders(setting perOperation[[]string]) error {
 		for _, name := range names {
 			o, err := p.target(name)
 			switch {
+			case err != nil && p.gone(name):
 			case err != nil:
 				return fmt.Errorf("%s: %w", path, err)
 			case o.operations.has(at):

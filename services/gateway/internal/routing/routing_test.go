@@ -143,6 +143,19 @@ func TestExtraProviderReplaces(t *testing.T) {
 	}
 }
 
+// A provider that is replaced by one with other models takes the ranks and the
+// ladder's steps of its old ones with it.
+func TestExtraProviderWithOtherModels(t *testing.T) {
+	extra := `providers: [{name: alpha, dialect: openai, base_url: "http://127.0.0.1:9", models: [other]}]`
+	p, err := Parse(Source{Text: []byte(policyText)}, Source{Text: []byte(extra)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan, err := p.Plan(Request{Goal: GoalQuality, Substitution: true}, State{}); err != nil || names(plan) != "beta/m3 box/small" {
+		t.Errorf("%s, %v", names(plan), err)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	cases := []struct{ name, policy, extra, want string }{
 		{"unknown field", policyText + "colour: red\n", "", "colour"},

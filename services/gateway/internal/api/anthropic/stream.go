@@ -3,6 +3,8 @@ package anthropic
 import (
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -108,15 +110,19 @@ func (s *stream) Event(e provider.Event) []byte {
 // relay hands a provider's event on; its last one waits for End.
 func (s *stream) relay(e provider.Event) {
 	s.relayed = true
-	s.frame = append(s.frame[:0], e.Native...)
-	if e.NativeType == "message_start" {
-		s.frame = s.model.Append(s.frame[:0], e.Native)
+	name, frame := e.NativeType, e.Native
+	if name == "" { // Servers that only resemble the vendor leave it out; SDKs go by it.
+		name = gjson.GetBytes(frame, "type").Str
 	}
-	if e.NativeType == "message_stop" {
-		s.stop = dialect.AppendData(nil, e.NativeType, s.frame)
+	switch name {
+	case "message_stop":
+		s.stop = dialect.AppendData(nil, name, frame)
 		return
+	case "message_start":
+		s.frame = s.model.Append(s.frame[:0], frame)
+		frame = s.frame
 	}
-	s.out = dialect.AppendData(s.out, e.NativeType, s.frame)
+	s.out = dialect.AppendData(s.out, name, frame)
 }
 
 func (s *stream) begin() {

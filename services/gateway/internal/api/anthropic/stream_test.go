@@ -160,7 +160,7 @@ func TestRelay(t *testing.T) {
 	for _, e := range [][2]string{
 		{"message_start", `{"type":"message_start","message":{"id":"x","model":"up-1","usage":{"input_tokens":5}}}`},
 		{"content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}`},
-		{"ping", `{"type": "ping"}`},
+		{"", `{"type": "ping"}`},
 		{"brand_new", `{"type":"brand_new","message":{"model":"up-1"}}`},
 		{"message_delta", `{"type":"message_delta","usage":{"output_tokens":2}}`},
 		{"message_stop", `{"type":"message_stop"}`},

@@ -237,3 +237,34 @@ func TestThinkingIsBounded(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+// What a stream tells early is of the input only; null is not a count; and who
+// says twice why it stops has stopped once.
+func TestStreamUsage(t *testing.T) {
+	text := `data: {"type":"message_start","message":{"usage":{"input_tokens":9,"cache_read_input_tokens":7,"output_tokens":5}}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"cache_read_input_tokens":null,"output_tokens":3}}
+
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}
+
+`
+	vendor := roundTrip(func() *http.Response {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(text))}
+	})
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := p.StreamChat(t.Context(), provider.Credential{}, &provider.Chat{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := stream.Next()
+	if err != nil || first.Usage == nil || *first.Usage != (provider.Usage{Input: 9, CacheRead: 7}) {
+		t.Errorf("first %+v, err %v", first.Usage, err)
+	}
+	answer, err := providertest.Collect(stream)
+	if err != nil || *answer.Usage != (provider.Usage{Input: 9, CacheRead: 7, Output: 4}) || answer.FinishReason != provider.FinishStop {
+		t.Errorf("%+v, err %v", answer, err)
+	}
+}

@@ -148,7 +148,7 @@ func TestURLs(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = p.Chat(t.Context(), providertest.Credential(), &provider.Chat{Model: tt.model})
-		if sent.url != tt.whole || p.Name() != "mine" || sent.header != providertest.Key {
+		if sent.url != tt.whole || p.Name() != "mine" || p.FetchesImages() || sent.header != providertest.Key {
 			t.Errorf("%s sent to %s, want %s", p.Name(), sent.url, tt.whole)
 		}
 		_, _ = p.StreamChat(t.Context(), providertest.Credential(), &provider.Chat{Model: tt.model})

@@ -143,7 +143,8 @@ func TestEmbedFailures(t *testing.T) {
 }
 
 const drawn = `{"candidates":[{"content":{"parts":[{"text":"Here."},{"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="},"thought":true},
- {"inlineData":{"mimeType":"image/png","data":"aW1hZ2U="}}]},"finishReason":"STOP"}],"modelVersion":"gemini-2.5-flash-image",
+ {"inlineData":{"mimeType":"image/png","data":"aW1hZ2U="}},
+ {"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="},"thought":true}]},"finishReason":"STOP"}],"modelVersion":"gemini-2.5-flash-image",
  "usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1292,"totalTokenCount":1297,"candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":1290}]}}`
 
 // A Gemini model draws one image at a time, priced by tokens.

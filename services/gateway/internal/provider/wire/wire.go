@@ -175,7 +175,9 @@ func Read(ctx context.Context, response *http.Response) ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return body, nil
 		case err != nil:
-			return nil, Interrupted(ctx, err)
+			e := Interrupted(ctx, err)
+			e.Status = response.StatusCode // The answer had begun: it is not asked for twice.
+			return nil, e
 		case len(body) > maxAnswer:
 			return nil, Malformed("the answer is larger than 64 MiB", nil)
 		case len(body) == cap(body):

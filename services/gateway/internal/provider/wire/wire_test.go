@@ -136,7 +136,7 @@ func TestClientSpeaksHTTP2(t *testing.T) {
 	}
 	transport.TLSClientConfig = trusted.TLSClientConfig.Clone()
 	transport.TLSClientConfig.NextProtos = nil
-	response, err := (&wire.Caller{Client: client}).Post(t.Context(), server.URL, http.Header{}, nil)
+	response, err := (&wire.Caller{Client: client}).Post(t.Context(), server.URL, http.Header{}, nil) //nolint:bodyclose // Read closes it.
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The table of failures names tests that are there.
+func TestFailures(t *testing.T) {
+	text, err := os.ReadFile("../../failures.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| \d+ \|`).FindAll(text, -1)
+	named := regexp.MustCompile("`([a-z0-9/]+)\\.(Test\\w+)`").FindAllStringSubmatch(string(text), -1)
+	if len(rows) != 20 || len(named) < 40 {
+		t.Errorf("%d rows with %d tests", len(rows), len(named))
+	}
+	for _, m := range named {
+		dir := filepath.Join("..", m[1])
+		if strings.HasPrefix(m[1], "deploy/") {
+			dir = filepath.Join("../../../..", m[1])
+		}
+		if !declares(t, dir, m[2]) {
+			t.Errorf("%s has no %s", m[1], m[2])
+		}
+	}
+}
+
+// declares tells whether a package has a test.
+func declares(t *testing.T, dir, test string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc "+test+"(") {
+			return true
+		}
+	}
+	return false
+}
