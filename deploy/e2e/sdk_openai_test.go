@@ -4,8 +4,10 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -161,6 +163,74 @@ func TestOpenAISDKStructuredOutput(t *testing.T) {
 			t.Errorf("%q: %v", got.Choices[0].Message.Content, err)
 		}
 	})
+}
+
+// The SDK asks for base64 by itself, and for floats when told.
+func TestOpenAISDKEmbeddings(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		t.Run(d.name, func(t *testing.T) {
+			client := d.openAIClient()
+			params := openai.EmbeddingNewParams{
+				Model: embedding.model, Dimensions: openai.Int(8),
+				Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"one", "two"}},
+			}
+			floats, err := client.Embeddings.New(t.Context(), params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(floats.Data) != 2 || len(floats.Data[1].Embedding) != 8 || floats.Data[1].Index != 1 || floats.Model != embedding.model || floats.Usage.TotalTokens < 1 {
+				t.Errorf("%s", floats.RawJSON())
+			}
+			params.EncodingFormat = openai.EmbeddingNewParamsEncodingFormatBase64
+			var body []byte
+			_, err = client.Embeddings.New(t.Context(), params, option.WithResponseBodyInto(&body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var packed struct {
+				Data []struct {
+					Embedding []byte `json:"embedding"`
+				} `json:"data"`
+			}
+			if err := json.Unmarshal(body, &packed); err != nil || len(packed.Data) != 2 || len(packed.Data[1].Embedding) != 8*4 {
+				t.Fatalf("%v: %s", err, body)
+			}
+			for i, want := range floats.Data[1].Embedding {
+				got := math.Float32frombits(binary.LittleEndian.Uint32(packed.Data[1].Embedding[4*i:]))
+				if got != float32(want) {
+					t.Errorf("number %d: %v packed, %v plain", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// What customers of the SDKs are billed: each completion once, reading nothing.
+func TestSDKCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	edge := h.URL(string(stack.Edge)) + "/product/v1/ai"
+	d := door{"edge", edge + "/openai/v1", edge + "/anthropic", h.key(t, organization, "ai", "read").Key, ""}
+	client, other := d.openAIClient(), d.anthropicClient()
+	if _, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox", Messages: userSays("x")}); err != nil {
+		t.Error(err)
+	}
+	stream := client.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox", Messages: userSays("x")})
+	for stream.Next() {
+	}
+	if _, err := other.Messages.New(t.Context(), message("sandbox", "x")); err != nil || stream.Err() != nil {
+		t.Error(err, stream.Err())
+	}
+	if _, err := client.Models.List(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "none", Messages: userSays("x")}); err == nil {
+		t.Error("there is no such model")
+	}
+	h.awaitCount(t, organization, "llm_requests", 3)
 }
 
 func TestOpenAISDKModels(t *testing.T) {

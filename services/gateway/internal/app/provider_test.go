@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // What ships is whole: each provider can be made, each model has a price, and a
@@ -39,6 +40,7 @@ func TestShippedPolicy(t *testing.T) {
 			}
 		}
 	}
+	checkChains(t, policy)
 	plan, err := policy.Plan(routing.Request{Model: routing.DefaultModel}, routing.State{})
 	if err != nil || plan.Candidates[0].String() != "sandbox/sandbox" {
 		t.Errorf("default plan %+v, %v, want the sandbox first", plan, err)
@@ -110,4 +112,29 @@ func readAll(t *testing.T, cfg Config) (*routing.Policy, *price.Table) {
 		t.Fatal(err)
 	}
 	return policy, prices
+}
+
+// checkChains wants two providers behind the default of embeddings, vision and
+// images, a default of each provider for what it does, and no tools at a model
+// that has none.
+func checkChains(t *testing.T, policy *routing.Policy) {
+	t.Helper()
+	for _, operation := range []routing.Operation{routing.OperationEmbeddings, routing.OperationVision, routing.OperationImages} {
+		plan, err := policy.Plan(routing.Request{Operation: operation, Substitution: true}, routing.State{})
+		if err != nil || len(plan.Candidates) != 3 || plan.Candidates[0].Provider != "sandbox" || plan.Candidates[1].Provider == plan.Candidates[2].Provider {
+			t.Errorf("%s: %+v, %v, want the sandbox and two providers", operation, plan.Candidates, err)
+		}
+	}
+	tools := routing.Request{Provider: "openai", Substitution: true, Needs: routing.Needs{Tools: true}}
+	if plan, err := policy.Plan(tools, routing.State{}); err != nil || plan.Candidates[0].Provider == "openai" {
+		t.Errorf("tools: %+v, %v", plan.Candidates, err)
+	}
+	secret := routing.Request{Model: "gpt-5", Classification: "restricted", Substitution: true}
+	if _, err := policy.Plan(secret, routing.State{}); apierr.From(err).Reason != routing.ReasonDataClassification {
+		t.Errorf("restricted data may leave: %v", err)
+	}
+	secret.Model = ""
+	if plan, err := policy.Plan(secret, routing.State{}); err != nil || len(plan.Candidates) != 1 || plan.Candidates[0].Provider != "sandbox" {
+		t.Errorf("restricted data in the house: %+v, %v", plan.Candidates, err)
+	}
 }

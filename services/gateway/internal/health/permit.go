@@ -45,8 +45,8 @@ type Refusal struct {
 	Soft bool
 }
 
-// Error says it for people.
-func (r *Refusal) Error() string {
+// Text says it for people.
+func (r *Refusal) Text() string {
 	text := map[Cause]string{
 		CauseOpen: "its circuit is open after failures", CauseFull: "too many calls are under way",
 		CauseRateLimited: "it asked to wait", CauseKeyRefused: "it refused its key a moment ago",

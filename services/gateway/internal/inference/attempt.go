@@ -183,7 +183,7 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 	}
 	r.metrics.skipped(ctx, c.Provider, refused.Cause)
 	r.failures = append(r.failures, failure{
-		Error:    &provider.Error{Class: refused.Class(), Text: refused.Error(), RetryAfter: refused.RetryAfter},
+		Error:    &provider.Error{Class: refused.Class(), Text: refused.Text(), RetryAfter: refused.RetryAfter},
 		provider: c.Provider, model: c.Model, skipped: refused.Cause,
 	})
 	return next

@@ -202,8 +202,7 @@ func TestRepeatsHaveABudget(t *testing.T) {
 // One request that makes a provider fail twice the same way is one failure of it.
 func TestRepeatedFailureCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{name: "a", steps: failing(apierr.ClassServerError, 500)}
-		a.steps[0].err.(*provider.Error).RetryAfter = 0
+		a := &script{name: "a", steps: refusedBy(500, apierr.ClassServerError, 0)}
 		b := setup(t, nil, a)
 		for range 4 {
 			_, _ = b.Chat(t.Context(), request())

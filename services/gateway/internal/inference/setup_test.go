@@ -183,7 +183,7 @@ type bench struct {
 
 var clocks = Clocks{Answer: 10 * time.Second, FirstToken: 2 * time.Second, Idle: time.Second, Total: time.Minute}
 
-func setup(t *testing.T, missing []string, scripts ...*script) *bench {
+func setup(t testing.TB, missing []string, scripts ...*script) *bench {
 	t.Helper()
 	rows, err := price.Parse([]byte(testPrices))
 	if err != nil {

@@ -38,7 +38,7 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 func moment(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
 func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
-	transaction, err := strconv.ParseUint(r.Txid, 10, 64)
+	transaction, err := strconv.ParseUint(r.Position, 10, 64)
 	if err != nil {
 		return ledger.Record{}, fmt.Errorf("transaction id: %w", err)
 	}

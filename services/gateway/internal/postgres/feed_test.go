@@ -3,11 +3,13 @@ package postgres
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/gateway/internal/ledger"
@@ -157,5 +159,52 @@ func TestFeedFilters(t *testing.T) {
 				t.Errorf("%d records, want %d", len(got), c.want)
 			}
 		})
+	}
+}
+
+// Transactions go by their number, also where that gets a digit more.
+func TestFeedOrder(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store := NewLedger(pool)
+	var want []uuid.UUID
+	for _, transaction := range []string{"8", "9", "10", "11", "99", "100"} {
+		e := entry()
+		want = append(want, e.ID)
+		if err := store.Append(t.Context(), []ledger.Entry{e}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Exec(t.Context(), "UPDATE ledger_entry SET txid = $1::text::xid8 WHERE id = $2", transaction, e.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var at ledger.Position
+	if got := follow(t, store, ledger.Filter{}, &at, 2); !slices.Equal(got, want) {
+		t.Errorf("read %v, want %v", got, want)
+	}
+}
+
+// The feed is read along its index, whatever the size of the ledger.
+func TestFeedUsesItsIndex(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"); err != nil {
+		t.Fatal(err)
+	}
+	for organization, index := range map[string]string{"": "ledger_entry_feed", "acme": "ledger_entry_organization_feed"} {
+		rows, err := tx.Query(t.Context(), `EXPLAIN SELECT id FROM ledger_entry
+			WHERE (txid, seq) > ('5'::xid8, 1) AND txid < pg_snapshot_xmin(pg_current_snapshot())
+				AND ('`+organization+`'::text = '' OR organization_id = '`+organization+`')
+			ORDER BY ledger_entry.txid, ledger_entry.seq LIMIT 50`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || !strings.Contains(strings.Join(plan, "\n"), "using "+index+" ") || strings.Contains(strings.Join(plan, "\n"), "Sort") {
+			t.Errorf("%q: %v\n%s", organization, err, strings.Join(plan, "\n"))
+		}
 	}
 }

@@ -62,7 +62,9 @@ func TestNobodyCan(t *testing.T) {
 	}{
 		{"the one that was asked for", Request{Model: "small", Needs: Needs{Tools: true}}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/small (tools)"},
 		{
-			"all", Request{Model: "small", Substitution: true, Needs: Needs{Output: 1_000_000, Tools: true}}, ReasonCapabilityUnsupported, apierr.ClassPolicy,
+			"all",
+			Request{Model: "small", Substitution: true, Needs: Needs{Output: 1_000_000, Tools: true}},
+			ReasonCapabilityUnsupported, apierr.ClassPolicy,
 			"one/small (tools), one/big (max_tokens: at most 8000), two/wise (max_tokens: at most 64000), three/flash (tools)",
 		},
 		{"too long", Request{Model: "small", Needs: Needs{Context: 1_000_000}}, ReasonContextOverflow, apierr.ClassContextOverflow, "one/small (context: at most 8000)"},
@@ -93,11 +95,15 @@ func TestDefaultsOfProviders(t *testing.T) {
 		vision    bool
 		want      string
 	}{
-		{"one", OperationChat, false, "one/small"}, {"one", OperationVision, false, "one/big"}, {"one", OperationChat, true, "one/big"},
-		{"one", OperationEmbeddings, false, "one/vectors"}, {"three", OperationImages, false, "three/flash"}, {"", OperationImages, false, "three/paint"},
+		{"one", OperationChat, false, "one/small"},
+		{"one", OperationVision, false, "one/big"},
+		{"one", OperationChat, true, "one/big"},
+		{"one", OperationEmbeddings, false, "one/vectors"},
+		{"three", OperationImages, false, "three/flash"},
+		{"", OperationImages, false, "three/paint"},
 	} {
 		plan, err := p.Plan(Request{Provider: c.provider, Operation: c.operation, Needs: Needs{Vision: c.vision}}, State{})
-		if err != nil || plan.Candidates[0].Target.String() != c.want {
+		if err != nil || plan.Candidates[0].String() != c.want {
 			t.Errorf("%s %s: %s, %v, want %s", c.provider, c.operation, names(plan), err, c.want)
 		}
 	}

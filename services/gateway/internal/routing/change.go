@@ -116,7 +116,7 @@ func target(o *offer) string {
 	if o == nil {
 		return "none"
 	}
-	return o.candidate.Target.String()
+	return o.candidate.String()
 }
 
 func targets(offers []*offer) []string {

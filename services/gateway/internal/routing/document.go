@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -143,7 +144,7 @@ func (doc *document) add(more []Provider) {
 func Hash(texts ...[]byte) string {
 	sum := sha256.New()
 	for _, text := range texts {
-		fmt.Fprintf(sum, "%d:", len(text))
+		sum.Write([]byte(strconv.Itoa(len(text)) + ":"))
 		sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])

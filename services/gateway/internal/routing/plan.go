@@ -15,7 +15,7 @@ import (
 // Whoever can't serve the request, or may not, is left out before the ranking,
 // and named in the plan. The same policy, request and state give the same plan.
 func (p *Policy) Plan(r Request, s State) (Plan, error) {
-	b := planners.Get().(*planner)
+	b := planners.Get().(*planner) //nolint:errcheck // The pool holds nothing else.
 	defer b.release()
 	b.policy, b.request, b.state = p, r, s
 	if err := b.read(); err != nil {

@@ -75,8 +75,11 @@ func TestCoarse(t *testing.T) {
 		a, b time.Duration
 		same bool
 	}{
-		{time.Second, time.Second + 50*time.Millisecond, true}, {time.Second, 1300 * time.Millisecond, false},
-		{0, 1, true}, {-time.Second, 1, true}, {time.Millisecond, time.Hour, false},
+		{time.Second, time.Second + 50*time.Millisecond, true},
+		{time.Second, 1300 * time.Millisecond, false},
+		{0, 1, true},
+		{-time.Second, 1, true},
+		{time.Millisecond, time.Hour, false},
 	} {
 		if got := coarse(c.a) == coarse(c.b); got != c.same {
 			t.Errorf("%s and %s: same %t, want %t", c.a, c.b, got, c.same)

@@ -116,7 +116,7 @@ func (s seen) Available(t Target) bool { return !s.down[t] }
 func names(plan Plan) string {
 	var all []string
 	for _, c := range plan.Candidates {
-		text := c.Target.String()
+		text := c.String()
 		if c.Substitute {
 			text = "~" + text
 		}

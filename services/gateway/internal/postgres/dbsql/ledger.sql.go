@@ -146,7 +146,7 @@ const listEntries = `-- name: ListEntries :many
 SELECT
     id,
     seq,
-    txid::text AS txid,
+    txid::text AS position,
     request_id,
     organization_id,
     key_id,
@@ -190,7 +190,7 @@ WHERE (txid, seq) > (cast($1::text AS xid8), $2::bigint)
     AND ($6::text = '' OR model = $6)
     AND ($7::timestamptz IS NULL OR recorded_at >= $7)
     AND ($8::timestamptz IS NULL OR recorded_at < $8)
-ORDER BY txid, seq
+ORDER BY ledger_entry.txid, ledger_entry.seq
 LIMIT $9::int
 `
 
@@ -209,7 +209,7 @@ type ListEntriesParams struct {
 type ListEntriesRow struct {
 	ID                    uuid.UUID
 	Seq                   pgtype.Int8
-	Txid                  string
+	Position              string
 	RequestID             string
 	OrganizationID        string
 	KeyID                 string
@@ -271,7 +271,7 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 		if err := rows.Scan(
 			&i.ID,
 			&i.Seq,
-			&i.Txid,
+			&i.Position,
 			&i.RequestID,
 			&i.OrganizationID,
 			&i.KeyID,

@@ -53,7 +53,7 @@ ON CONFLICT (id) DO NOTHING;
 SELECT
     id,
     seq,
-    txid::text AS txid,
+    txid::text AS position,
     request_id,
     organization_id,
     key_id,
@@ -97,5 +97,5 @@ WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
     AND (@model::text = '' OR model = @model)
     AND (sqlc.narg('since')::timestamptz IS NULL OR recorded_at >= sqlc.narg('since'))
     AND (sqlc.narg('until')::timestamptz IS NULL OR recorded_at < sqlc.narg('until'))
-ORDER BY txid, seq
+ORDER BY ledger_entry.txid, ledger_entry.seq
 LIMIT @page_size::int;

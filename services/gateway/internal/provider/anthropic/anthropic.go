@@ -22,7 +22,7 @@ const Dialect = "anthropic"
 const apiVersion = "2023-06-01"
 
 // defaultMaxTokens is sent when neither the request nor the configuration sets
-// a limit: the dialect requires one. Every model since Claude 3.5 takes it.
+// a limit: the dialect requires one. It is below the limits of present models.
 const defaultMaxTokens = 8192
 
 // Config of one provider that speaks the dialect.

@@ -56,19 +56,16 @@ func (p *Provider) MakeImages(ctx context.Context, credential provider.Credentia
 func imagen(model string) bool { return strings.HasPrefix(bare(model), "imagen") }
 
 // shapes are the sizes in pixels that a family of models makes, by what the
-// dialect calls them. Source: Gemini API, "Image generation" and "Imagen",
-// tables of aspect ratios.
+// dialect calls them. Source: Google's pages of the Imagen 4 models, and genai's
+// ImageConfig; of Gemini models only squares are known to the pixel.
 var shapes = []struct {
 	family string
 	sizes  map[string]imageConfig
 }{
-	{"gemini-2.5-flash-image", map[string]imageConfig{
-		"1024x1024": {"1:1", ""}, "832x1248": {"2:3", ""}, "1248x832": {"3:2", ""}, "864x1184": {"3:4", ""}, "1184x864": {"4:3", ""},
-		"896x1152": {"4:5", ""}, "1152x896": {"5:4", ""}, "768x1344": {"9:16", ""}, "1344x768": {"16:9", ""}, "1536x672": {"21:9", ""},
-	}},
+	{"gemini-2.5-flash-image", map[string]imageConfig{"1024x1024": {"1:1", ""}}},
 	{"imagen", map[string]imageConfig{
 		"1024x1024": {"1:1", ""}, "896x1280": {"3:4", ""}, "1280x896": {"4:3", ""}, "768x1408": {"9:16", ""}, "1408x768": {"16:9", ""},
-		"2048x2048": {"1:1", "2K"},
+		"2048x2048": {"1:1", "2K"}, "1792x2560": {"3:4", "2K"}, "2560x1792": {"4:3", "2K"}, "1536x2816": {"9:16", "2K"}, "2816x1536": {"16:9", "2K"},
 	}},
 	{"", map[string]imageConfig{"1024x1024": {"1:1", "1K"}, "2048x2048": {"1:1", "2K"}, "4096x4096": {"1:1", "4K"}}},
 }

@@ -154,7 +154,7 @@ func TestDraw(t *testing.T) {
 		calls.Add(1)
 		want := asked{"/v1beta/models/gemini-2.5-flash-image:generateContent", fields{
 			"contents":         []any{fields{"role": "user", "parts": []any{fields{"text": "a <cat>"}}}},
-			"generationConfig": fields{"responseModalities": []any{"TEXT", "IMAGE"}, "imageConfig": fields{"aspectRatio": "16:9"}},
+			"generationConfig": fields{"responseModalities": []any{"TEXT", "IMAGE"}, "imageConfig": fields{"aspectRatio": "1:1"}},
 		}}
 		if diff := cmp.Diff(want, a, cmp.AllowUnexported(asked{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -162,7 +162,7 @@ func TestDraw(t *testing.T) {
 		return 200, drawn
 	})
 	got, err := p.MakeImages(t.Context(), providertest.Credential(), &provider.Drawing{
-		Model: "gemini-2.5-flash-image", Prompt: "a <cat>", Count: 3, Size: "1344x768", Format: "png", Delivery: "b64_json", Quality: "auto",
+		Model: "gemini-2.5-flash-image", Prompt: "a <cat>", Count: 3, Size: "1024x1024", Format: "png", Delivery: "b64_json", Quality: "auto",
 	})
 	if err != nil {
 		t.Fatal(err)

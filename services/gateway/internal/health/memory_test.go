@@ -1,0 +1,96 @@
+package health
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Retries are a tenth of the calls, and a few more at the begin.
+func TestRetryBudget(t *testing.T) {
+	m := New(Options{})
+	granted := 0
+	for range 1000 {
+		p, _ := m.Acquire(t.Context(), call())
+		p.First()
+		p.End(t.Context(), Verdict{Outcome: Good})
+		if m.Retry(here) {
+			granted++
+		}
+	}
+	if granted < 100 || granted > 112 {
+		t.Errorf("%d retries of 1000 calls", granted)
+	}
+	if !m.Retry(routing.Target{Provider: "other", Model: "m"}) {
+		t.Error("another vendor has no budget")
+	}
+}
+
+func TestLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{})
+		if got := m.Speed(here); got != (Latency{}) {
+			t.Errorf("latency %+v of an unknown target", got)
+		}
+		near := func(got, want time.Duration) bool { return got > want*85/100 && got < want*115/100 }
+		take := func(n int, first, rest time.Duration) {
+			for range n {
+				p, r := m.Acquire(t.Context(), call())
+				if r != nil {
+					t.Fatal(r)
+				}
+				time.Sleep(first)
+				p.Begin(t.Context())
+				time.Sleep(rest)
+				p.End(t.Context(), Verdict{Outcome: Good})
+			}
+		}
+		take(20, 100*time.Millisecond, 300*time.Millisecond)
+		if got := m.Speed(here); !near(got.FirstToken, 100*time.Millisecond) || !near(got.P50, 400*time.Millisecond) {
+			t.Errorf("latency %+v, want 0.1 s and 0.4 s", got)
+		}
+		take(1, 10*time.Second, 20*time.Second)
+		if got := m.Speed(here); !near(got.P50, 400*time.Millisecond) {
+			t.Errorf("one slow answer moved the median to %v", got.P50)
+		}
+		time.Sleep(5 * time.Minute)
+		take(3, time.Second, time.Second)
+		if got := m.Speed(here); !near(got.FirstToken, time.Second) || !near(got.P50, 2*time.Second) {
+			t.Errorf("latency %+v: the past does not fade", got)
+		}
+		time.Sleep(20 * time.Minute)
+		if got := m.Speed(here); got != (Latency{}) {
+			t.Errorf("latency %+v after a long silence", got)
+		}
+		p, _ := m.Acquire(t.Context(), call())
+		p.Fail(t.Context(), failure(500), false)
+		if got := m.Speed(here); got != (Latency{}) {
+			t.Errorf("a failure counts as fast: %+v", got)
+		}
+	})
+}
+
+// Model names may come from callers: what is remembered has a bound.
+func TestNamesAreBounded(t *testing.T) {
+	m := New(Options{})
+	for i := range 2 * maxTargets {
+		c := Call{Target: routing.Target{Provider: "acme", Model: fmt.Sprintf("made-up-%dx", i)}, Credential: fmt.Sprint(i)}
+		if r := do(t, m, c, &provider.Error{Class: apierr.ClassAuth, Status: 401}); r != nil {
+			t.Fatal(r)
+		}
+	}
+	if n := len(*m.targets.Load()); n > maxTargets {
+		t.Errorf("%d targets", n)
+	}
+	if n := len(m.Snapshot()); n > maxFamilies+1 {
+		t.Errorf("%d circuits", n)
+	}
+	if n := len(*m.vendors["acme"].credentials.by.Load()); n > maxCredentials {
+		t.Errorf("%d credentials", n)
+	}
+}
