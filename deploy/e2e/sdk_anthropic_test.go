@@ -26,6 +26,7 @@ func (d door) anthropicClient() anthropic.Client {
 
 // eachAnthropic runs a test at each door with a model of each dialect.
 func eachAnthropic(t *testing.T, test func(t *testing.T, h *house, client anthropic.Client, model string)) {
+	t.Helper()
 	t.Parallel()
 	h := use(t)
 	for _, d := range h.doors(t) {
@@ -50,7 +51,7 @@ func TestAnthropicSDKMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Content) != 1 || !strings.HasSuffix(got.Content[0].Text, "hello") || got.StopReason != anthropic.StopReasonEndTurn || string(got.Model) != model {
+		if len(got.Content) != 1 || !strings.HasSuffix(got.Content[0].Text, "hello") || got.StopReason != anthropic.StopReasonEndTurn || got.Model != model {
 			t.Errorf("%s", got.RawJSON())
 		}
 		if got.ID == "" || got.Usage.InputTokens < 1 || got.Usage.OutputTokens < 1 {
@@ -83,7 +84,7 @@ func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageN
 func TestAnthropicSDKStream(t *testing.T) {
 	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
 		whole := accumulate(t, client, message(model, "one two three"))
-		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") || whole.StopReason != anthropic.StopReasonEndTurn || string(whole.Model) != model {
+		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") || whole.StopReason != anthropic.StopReasonEndTurn || whole.Model != model {
 			t.Errorf("%+v", whole)
 		}
 		if whole.Usage.InputTokens < 1 || whole.Usage.OutputTokens < 1 {
@@ -120,8 +121,8 @@ func TestAnthropicSDKTools(t *testing.T) {
 				t.Errorf("%s: %+v; inputs (-want +got):\n%s", name, got, diff)
 			}
 		}
-		params.Messages = append(message(model, "what now").Messages, whole.ToParam(), anthropic.NewUserMessage(
-			anthropic.NewToolResultBlock(whole.Content[1].ID, "sunny", false), anthropic.NewToolResultBlock(whole.Content[2].ID, "rain", false)))
+		params.Messages = slices.Concat(message(model, "what now").Messages, []anthropic.MessageParam{whole.ToParam(), anthropic.NewUserMessage(
+			anthropic.NewToolResultBlock(whole.Content[1].ID, "sunny", false), anthropic.NewToolResultBlock(whole.Content[2].ID, "rain", false))})
 		second, err := client.Messages.New(t.Context(), params)
 		if err != nil || !strings.Contains(second.Content[0].Text, "rain") {
 			t.Errorf("the second turn: %v, %v", second, err)

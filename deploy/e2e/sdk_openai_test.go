@@ -30,6 +30,7 @@ func (d door) openAIClient() openai.Client {
 
 // eachOpenAI runs a test at each door with a model of each dialect.
 func eachOpenAI(t *testing.T, test func(t *testing.T, h *house, client openai.Client, model string)) {
+	t.Helper()
 	t.Parallel()
 	h := use(t)
 	for _, d := range h.doors(t) {
@@ -137,8 +138,10 @@ func TestOpenAISDKTools(t *testing.T) {
 			}
 		}
 		calls := whole.Choices[0].Message.ToolCalls
-		params.Messages = append(userSays("what now"), whole.Choices[0].Message.ToParam(),
-			openai.ToolMessage("sunny", calls[0].ID), openai.ToolMessage("rain", calls[1].ID))
+		params.Messages = []openai.ChatCompletionMessageParamUnion{
+			openai.UserMessage("what now"), whole.Choices[0].Message.ToParam(),
+			openai.ToolMessage("sunny", calls[0].ID), openai.ToolMessage("rain", calls[1].ID),
+		}
 		second, err := client.Chat.Completions.New(t.Context(), params)
 		if err != nil || !strings.Contains(second.Choices[0].Message.Content, "rain") {
 			t.Errorf("the second turn: %v, %v", second, err)

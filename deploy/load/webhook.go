@@ -132,7 +132,7 @@ var payload = `{"at":` + client.Stamp + `,"event":"train.arrived","text":"` + st
 func (y *dispatchYard) request() (*client.Request, error) {
 	return client.NewRequest(y.stack.URL(string(stack.WebhookEgress))+"/v1/deliveries",
 		http.Header{"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {stack.Organization}},
-		fmt.Appendf(nil, `{"target_url":%q,"event_type":"train.arrived","payload":%s}`, y.receiver.url+"/hook", payload))
+		fmt.Appendf(nil, `{"url":%q,"event_type":"train.arrived","payload":%s}`, y.receiver.url+"/hook", payload))
 }
 
 func accepted(a client.Answer) error {
@@ -214,6 +214,9 @@ func (y *dispatchYard) run(ctx context.Context, load drive.Load) (dispatched, er
 	result, err := drive.Run(ctx, load)
 	if err != nil {
 		return f, err
+	}
+	if result.Done() == 0 {
+		return f, fmt.Errorf("nothing was accepted: %w", result.Failure)
 	}
 	ages := hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
 	deadline, tick := time.Now().Add(arrival), time.NewTicker(10*time.Millisecond)

@@ -45,8 +45,8 @@ type world struct {
 	calls []proxy.Call
 	// counted are the metrics of successes.
 	counted []string
-	full  error
-	relay func(w http.ResponseWriter, call proxy.Call) error
+	full    error
+	relay   func(w http.ResponseWriter, call proxy.Call) error
 }
 
 func (x *world) Admit() error { return x.full }

@@ -202,7 +202,7 @@ func TestCompatibleCallerLeaves(t *testing.T) {
 	b := setup(t)
 	for i, path := range []string{completions, messagesPath} {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, "POST", b.http.URL+path, strings.NewReader(`{"model":"first/endless","stream":true,`+anthropicMsg+`}`))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.http.URL+path, strings.NewReader(`{"model":"first/endless","stream":true,`+anthropicMsg+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,8 +62,13 @@ func readExtension(raw []byte, header http.Header) (*extension, error) {
 		name  string
 		field *string
 	}{
-		{headerGoal, &e.OptimizationGoal}, {headerAskedProvider, &e.Provider}, {headerClassification, &e.DataClassification},
-		{headerLocale, &e.Locale}, {headerLanguageMode, &e.LanguageMode}, {headerCache, &e.Cache}, {headerApproval, &e.ApprovalRef},
+		{headerGoal, &e.OptimizationGoal},
+		{headerAskedProvider, &e.Provider},
+		{headerClassification, &e.DataClassification},
+		{headerLocale, &e.Locale},
+		{headerLanguageMode, &e.LanguageMode},
+		{headerCache, &e.Cache},
+		{headerApproval, &e.ApprovalRef},
 	} {
 		if err := agree(pair.name, header.Get(pair.name), pair.field); err != nil {
 			return nil, err

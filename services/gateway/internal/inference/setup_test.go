@@ -183,15 +183,15 @@ type bench struct {
 
 var clocks = Clocks{Answer: 10 * time.Second, FirstToken: 2 * time.Second, Idle: time.Second, Total: time.Minute}
 
-func setup(t testing.TB, missing []string, scripts ...*script) *bench {
-	t.Helper()
+func setup(tb testing.TB, missing []string, scripts ...*script) *bench {
+	tb.Helper()
 	rows, err := price.Parse([]byte(testPrices))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	table, err := price.NewTable(rows)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	b := &bench{scripts: make(map[string]*script), book: &book{}, log: &bytes.Buffer{}}
 	providers := make(map[string]provider.Provider)
@@ -207,7 +207,7 @@ func setup(t testing.TB, missing []string, scripts ...*script) *bench {
 		Meter: metricnoop.NewMeterProvider().Meter(""), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }

@@ -109,7 +109,7 @@ func TestKilledInAWrite(t *testing.T) {
 // it has committed, or is slow: what was acknowledged before is in the store or
 // on disk, and recovering the disk doubles nothing.
 func TestKilledAtAnyMoment(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		mode := []Mode{ModeCommitted, ModeAsync}[seed%2]
 		t.Run(fmt.Sprintf("%s-%d", mode, seed), func(t *testing.T) {
 			store := newMemory()

@@ -188,7 +188,7 @@ func (w *Writer) Run(ctx context.Context) error {
 // gather takes what waits beside the first; where nobody waits for it, what
 // comes in a moment too.
 func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
-	if w.mode == ModeAsync {
+	if w.mode == ModeAsync && len(w.queue) < maxBatch {
 		select {
 		case <-ctx.Done():
 		case <-time.After(linger):

@@ -91,10 +91,10 @@ func (b *planner) pinned(pin Target) (Plan, error) {
 }
 
 // canary puts the canary before everybody else where the request is in its
-// share. One that can't serve the request leaves it to the others.
+// share; one that asked for another and allows no substitution does not come here. One that can't serve the request leaves it to the others.
 func (b *planner) canary(asked []*offer, open bool) {
 	c := b.state.Override.Canary
-	if c == nil || !b.request.Substitution || !c.covers(&b.request) {
+	if c == nil || !c.covers(&b.request) {
 		return
 	}
 	o := b.aimCanary(c, askedModel(asked, open))

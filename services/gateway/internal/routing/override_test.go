@@ -61,6 +61,7 @@ func TestCanary(t *testing.T) {
 		{"a host of what was asked for", Canary{Target: Target{"three", ""}, Percentage: 100}, Request{Model: "shared", Substitution: true}, "three/shared one/shared two/shared ~two/wise ~one/big ~three/flash", true},
 		{"a provider without the model", Canary{Target: Target{"three", ""}, Percentage: 100}, Request{Model: "small", Substitution: true}, "one/small ~two/wise ~one/big ~three/flash", false},
 		{"nobody", Canary{Target: Target{"three", "flash"}}, Request{Substitution: true}, "one/big two/wise three/flash", false},
+		{"no substitution, where nothing was asked for", Canary{Target: Target{"three", "flash"}, Percentage: 100}, Request{}, "three/flash one/big two/wise", true},
 		{"no substitution", Canary{Target: Target{"three", "flash"}, Percentage: 100}, Request{Model: "small"}, "one/small", false},
 		{"what it can't do", Canary{Target: Target{"three", "flash"}, Percentage: 100}, Request{Model: "big", Needs: Needs{Tools: true}, Substitution: true}, "one/big ~two/wise", false},
 		{"another operation", Canary{Target: Target{"three", "paint"}, Percentage: 100}, Request{Substitution: true}, "two/wise one/big three/flash", false},

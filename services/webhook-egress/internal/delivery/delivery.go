@@ -16,6 +16,10 @@ const (
 	ReasonHeaderNotAllowed apierr.Reason = "header_not_allowed"
 	ReasonTargetNotAllowed apierr.Reason = "target_not_allowed"
 	ReasonDeadlinePassed   apierr.Reason = "deadline_passed"
+	ReasonAlreadyFinished  apierr.Reason = "already_finished"
+	ReasonInFlight         apierr.Reason = "delivery_in_flight"
+	ReasonEndpointDeleted  apierr.Reason = "endpoint_deleted"
+	ReasonKeyReused        apierr.Reason = "idempotency_key_reused"
 )
 
 // Status is where a delivery stands.
@@ -67,6 +71,10 @@ type Draft struct {
 	Target       Target
 	URL          string
 	EventType    string
+	SigningMode  string
+	// Endpoint is nil for a delivery that names its URL itself; only a test has one here.
+	Endpoint *JobEndpoint
+	Test     bool
 	// Body is sent and signed as it is.
 	Body []byte
 	// Headers are custom headers; Sealed those of them that carry a credential.
@@ -107,6 +115,8 @@ type Job struct {
 	Parked bool
 	// Admitted: the breaker let it through and has to hear what came of it.
 	Admitted bool
+	// Event is that which it was fanned out from; zero for none. Sealed is bound to it.
+	Event ID
 	// Endpoint is nil for a delivery that was enqueued by itself.
 	Endpoint *JobEndpoint
 	// Test: it counts neither for nor against its endpoint.
@@ -125,13 +135,21 @@ type JobEndpoint struct {
 // Flow is the job's.
 func (j *Job) Flow() Flow { return Flow{ID: j.FlowID, Organization: j.Organization} }
 
+// SealedFor names what Sealed is bound to.
+func (j *Job) SealedFor() string {
+	if j.Event != (ID{}) {
+		return j.Event.String()
+	}
+	return j.ID.String()
+}
+
 // Job makes the job of a draft that was stored with a lease.
-func (d *Draft) Job(flow, leaseSeq int64, signingMode string) Job {
+func (d *Draft) Job(flow, leaseSeq int64) Job {
 	return Job{
 		ID: d.ID, FlowID: flow, LeaseSeq: leaseSeq, Organization: d.Organization, URL: d.URL,
-		EventType: d.EventType, SigningMode: signingMode, Body: d.Body, Headers: d.Headers, Sealed: d.Sealed,
+		EventType: d.EventType, SigningMode: d.SigningMode, Body: d.Body, Headers: d.Headers, Sealed: d.Sealed,
 		Traceparent: d.Traceparent, Generation: 1, MaxAttempts: d.MaxAttempts, Deadline: d.Deadline,
-		Host: d.Target.Host, Port: d.Target.Port,
+		Host: d.Target.Host, Port: d.Target.Port, Endpoint: d.Endpoint, Test: d.Test,
 	}
 }
 

@@ -1,13 +1,14 @@
 package delivery
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"time"
 )
 
-// ID names a delivery. It is a UUID of version 7 (RFC 9562, 5.7): its first 48
+// ID names a delivery, an endpoint, an event or a job. It is a UUID of version 7 (RFC 9562, 5.7): its first 48
 // bits are the milliseconds at which the delivery was accepted, so that storage
 // finds the day from the id alone.
 type ID [16]byte
@@ -25,7 +26,20 @@ func NewID(now time.Time) ID {
 	return id
 }
 
-var errID = errors.New("not a delivery id")
+// LastID is higher than every other.
+var LastID = ID(bytes.Repeat([]byte{0xff}, len(ID{})))
+
+// FirstID is the lowest that something accepted at or after a moment can have.
+func FirstID(at time.Time) ID {
+	var id ID
+	ms := uint64(max(0, at.Add(time.Millisecond-1).UnixMilli()))
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	return id
+}
+
+var errID = errors.New("not an id of this service")
 
 // ParseID reads the text form that String writes.
 func ParseID(text string) (ID, error) {

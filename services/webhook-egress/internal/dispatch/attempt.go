@@ -252,7 +252,7 @@ func (e *Engine) headers(job *delivery.Job) (header map[string]string, hidden []
 	if e.o.Opener == nil {
 		return nil, nil, errors.New("dispatch: no key to open the headers with")
 	}
-	text, err := e.o.Opener.Open(job.Sealed, job.ID.String())
+	text, err := e.o.Opener.Open(job.Sealed, job.SealedFor())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,6 +22,7 @@ type flaky struct {
 }
 
 func newFlaky(t *testing.T) *flaky {
+	t.Helper()
 	f := &flaky{}
 	f.receiver = newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
 		n := f.inFlight.Add(1)

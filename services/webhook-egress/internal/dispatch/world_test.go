@@ -192,6 +192,7 @@ func (w *world) leave(n int, organization, url string) []delivery.ID {
 	var ids []delivery.ID
 	for range n {
 		d := &delivery.Draft{
+			SigningMode: signing.OrgTimestamp,
 			ID: delivery.NewID(time.Now()), Organization: organization, URL: url, EventType: "order.paid", Body: []byte(`{}`),
 			Target:      delivery.Target{Organization: organization, Scheme: guard.Scheme, Host: guard.Hostname(), Port: port},
 			MaxAttempts: 5,

@@ -197,6 +197,9 @@ func jobOf(d *dbsql.ReadJobsRow) (delivery.Job, error) {
 		Body: d.Body, Sealed: d.SealedHeaders, Traceparent: orZero(d.Traceparent), Generation: int(d.Generation),
 		Attempts: int(d.Attempts), MaxAttempts: int(d.MaxAttempts), Deadline: orZero(d.DeadlineAt), Test: d.Test,
 	}
+	if d.EventID.Valid {
+		job.Event = d.EventID.Bytes
+	}
 	if d.EndpointID.Valid {
 		job.Endpoint = &delivery.JobEndpoint{
 			ID: d.EndpointID.Bytes, Secret: d.SealedSecret, Previous: d.SealedPreviousSecret,

@@ -181,6 +181,7 @@ func (w *settlement) update(r *dispatch.Result) {
 		code = r.Attempt.ResponseCode
 	}
 	u.Ids, u.CreatedAts = append(u.Ids, uuidOf(r.Job.ID)), append(u.CreatedAts, created)
+	u.Urls = append(u.Urls, r.Job.URL)
 	u.Statuses, u.Attempts = append(u.Statuses, string(r.Step.Status)), append(u.Attempts, int32(r.Step.Attempts))
 	u.ResponseCodes, u.Errors = append(u.ResponseCodes, int32(code)), append(u.Errors, string(r.Step.Fault))
 	u.LeaseSeqs = append(u.LeaseSeqs, r.Job.LeaseSeq)

@@ -35,7 +35,8 @@ const usageText = `"usage":{"input_tokens":3,"cache_creation_input_tokens":3,"ca
 func TestStreamAnew(t *testing.T) {
 	s := Dialect{}.Stream(dialect.Reply{Model: "m"})
 	got := write(s, []provider.Event{
-		{Text: "I "}, {Text: "call"},
+		{Text: "I "},
+		{Text: "call"},
 		{ToolCalls: []provider.ToolCall{{Index: 0, ID: "c1", Name: "f", Extra: []byte(`{"g":1}`)}}},
 		{ToolCalls: []provider.ToolCall{{Index: 0, Arguments: `{"a":`}}},
 		{ToolCalls: []provider.ToolCall{{Index: 1, ID: "c2", Name: "g", Arguments: `{"b"`}}},

@@ -45,7 +45,8 @@ func TestStreamAnew(t *testing.T) {
 		want   string
 	}{
 		"text": {
-			[]provider.Event{{Text: "a <"}, {Text: "b"}}, provider.FinishStop, false,
+			[]provider.Event{{Text: "a <"}, {Text: "b"}},
+			provider.FinishStop, false,
 			chunk(`{"role":"assistant","content":"a <"}`, "null") + chunk(`{"content":"b"}`, "null") + chunk("{}", `"stop"`) + "data: [DONE]\n\n",
 		},
 		"nothing": {
@@ -56,7 +57,8 @@ func TestStreamAnew(t *testing.T) {
 			[]provider.Event{
 				{ToolCalls: []provider.ToolCall{{Index: 0, ID: "c1", Name: "f", Extra: []byte(`{"g":1}`)}}},
 				{ToolCalls: []provider.ToolCall{{Index: 1, ID: "c2", Name: "g", Arguments: "{}"}, {Index: 0, Arguments: "{}"}}},
-			}, provider.FinishToolCalls, false,
+			},
+			provider.FinishToolCalls, false,
 			chunk(`{"role":"assistant","tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""},"extra_content":{"g":1}}]}`, "null") +
 				chunk(`{"tool_calls":[{"index":1,"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}},{"index":0,"function":{"arguments":"{}"}}]}`, "null") +
 				chunk("{}", `"tool_calls"`) + "data: [DONE]\n\n",

@@ -118,7 +118,7 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 
 const readJobs = `-- name: ReadJobs :many
 SELECT d.id, d.created_at, d.organization_id, coalesce(e.url, d.url) AS url, d.event_type, d.signing_mode, d.headers,
-       d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.test,
+       d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, b.body
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at, lease_seq, test FROM deliveries
@@ -149,6 +149,7 @@ type ReadJobsRow struct {
 	MaxAttempts             int32
 	DeadlineAt              *time.Time
 	EndpointID              pgtype.UUID
+	EventID                 pgtype.UUID
 	Test                    bool
 	SealedSecret            []byte
 	SealedPreviousSecret    []byte
@@ -182,6 +183,7 @@ func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsR
 			&i.MaxAttempts,
 			&i.DeadlineAt,
 			&i.EndpointID,
+			&i.EventID,
 			&i.Test,
 			&i.SealedSecret,
 			&i.SealedPreviousSecret,

@@ -21,14 +21,16 @@ WITH draft AS (
            unnest($11::bytea[]) AS sealed_headers, unnest($12::text[]) AS idempotency_key,
            unnest($13::text[]) AS traceparent, unnest($14::integer[]) AS max_attempts,
            NULLIF(unnest($15::timestamptz[]), 'epoch') AS deadline_at, unnest($16::bytea[]) AS body,
-           unnest($17::boolean[]) AS leased
+           unnest($17::boolean[]) AS leased, unnest($18::text[]) AS signing_mode,
+           NULLIF(unnest($19::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
+           unnest($20::boolean[]) AS test
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
-                            deadline_at, updated_at)
-    SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, 'org_timestamp',
+                            deadline_at, updated_at, endpoint_id, test)
+    SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, signing_mode,
            NULLIF(headers, '')::jsonb, sealed_headers, NULLIF(idempotency_key, ''), NULLIF(traceparent, ''),
-           'queued', max_attempts, deadline_at, created_at
+           'queued', max_attempts, deadline_at, created_at, endpoint_id, test
     FROM draft
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
@@ -61,6 +63,9 @@ type AddDeliveriesParams struct {
 	Deadlines     []time.Time
 	Bodies        [][]byte
 	Leased        []bool
+	SigningModes  []string
+	Endpoints     []pgtype.UUID
+	Tests         []bool
 }
 
 // One statement for the three rows of each delivery. A row with a lease is
@@ -85,6 +90,9 @@ func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) er
 		arg.Deadlines,
 		arg.Bodies,
 		arg.Leased,
+		arg.SigningModes,
+		arg.Endpoints,
+		arg.Tests,
 	)
 	return err
 }

@@ -3,3 +3,64 @@
 //   sqlc v1.30.0
 
 package dbsql
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+type Endpoint struct {
+	ID                      pgtype.UUID
+	OrganizationID          string
+	OwnerID                 *string
+	Url                     string
+	FlowID                  int64
+	EventTypes              []string
+	Active                  bool
+	SigningMode             string
+	SealedSecret            []byte
+	SealedPreviousSecret    []byte
+	PreviousSecretExpiresAt *time.Time
+	RateLimitPerSecond      float64
+	Description             string
+	FailingSince            *time.Time
+	DisabledReason          *string
+	DisabledAt              *time.Time
+	CreatedAt               time.Time
+	UpdatedAt               time.Time
+	DeletedAt               *time.Time
+	Failures                int32
+	FailingReportedAt       *time.Time
+}
+
+type OperationalEvent struct {
+	OperationalEventID int64
+	OrganizationID     string
+	Type               string
+	EndpointID         pgtype.UUID
+	DeliveryID         pgtype.UUID
+	OccurredAt         time.Time
+}
+
+type Replay struct {
+	ID             pgtype.UUID
+	OrganizationID string
+	OwnerID        *string
+	Filter         []byte
+	Status         string
+	Matched        int32
+	Replayed       int32
+	Skipped        int32
+	Cursor         pgtype.UUID
+	MaxAttempts    *int32
+	DeadlineAt     *time.Time
+	RatePerSecond  float64
+	Error          *string
+	DueAt          time.Time
+	LeasedBy       *int64
+	LeaseSeq       int64
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	FinishedAt     *time.Time
+}

@@ -31,91 +31,6 @@ func (q *Queries) GetBody(ctx context.Context, arg GetBodyParams) ([]byte, error
 	return body, err
 }
 
-const getDelivery = `-- name: GetDelivery :one
-SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id, d.url, d.event_type,
-       d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
-       d.last_error, d.deadline_at, d.updated_at, d.finished_at,
-       (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
-       -- The epoch stands for none.
-       (CASE WHEN q.delivery_id IS NULL OR (q.leased_by IS NOT NULL AND q.due_at > now()) THEN 'epoch'
-             WHEN f.parked_until = 'infinity' THEN 'epoch' -- its endpoint is paused
-             ELSE greatest(q.due_at, f.parked_until) END)::timestamptz AS next_attempt_at,
-       coalesce(CASE WHEN f.parked_until > now() AND q.delivery_id IS NOT NULL THEN f.parked_reason END, '')::text
-           AS parked_reason
-FROM deliveries d
-LEFT JOIN delivery_queue q ON q.delivery_id = d.id
-LEFT JOIN flow f ON f.flow_id = d.flow_id
-WHERE d.id = $1 AND d.created_at = $2 AND d.organization_id = $3
-  AND ($4::text = '' OR d.owner_id = $4::text)
-`
-
-type GetDeliveryParams struct {
-	ID             pgtype.UUID
-	CreatedAt      time.Time
-	OrganizationID string
-	OwnerID        string
-}
-
-type GetDeliveryRow struct {
-	ID               pgtype.UUID
-	CreatedAt        time.Time
-	OrganizationID   string
-	OwnerID          *string
-	EndpointID       pgtype.UUID
-	EventID          pgtype.UUID
-	Url              string
-	EventType        string
-	SigningMode      string
-	IdempotencyKey   *string
-	Status           string
-	Generation       int32
-	Attempts         int32
-	MaxAttempts      int32
-	LastResponseCode *int32
-	LastError        *string
-	DeadlineAt       *time.Time
-	UpdatedAt        time.Time
-	FinishedAt       *time.Time
-	Leased           bool
-	NextAttemptAt    time.Time
-	ParkedReason     string
-}
-
-func (q *Queries) GetDelivery(ctx context.Context, arg GetDeliveryParams) (GetDeliveryRow, error) {
-	row := q.db.QueryRow(ctx, getDelivery,
-		arg.ID,
-		arg.CreatedAt,
-		arg.OrganizationID,
-		arg.OwnerID,
-	)
-	var i GetDeliveryRow
-	err := row.Scan(
-		&i.ID,
-		&i.CreatedAt,
-		&i.OrganizationID,
-		&i.OwnerID,
-		&i.EndpointID,
-		&i.EventID,
-		&i.Url,
-		&i.EventType,
-		&i.SigningMode,
-		&i.IdempotencyKey,
-		&i.Status,
-		&i.Generation,
-		&i.Attempts,
-		&i.MaxAttempts,
-		&i.LastResponseCode,
-		&i.LastError,
-		&i.DeadlineAt,
-		&i.UpdatedAt,
-		&i.FinishedAt,
-		&i.Leased,
-		&i.NextAttemptAt,
-		&i.ParkedReason,
-	)
-	return i, err
-}
-
 const listAttempts = `-- name: ListAttempts :many
 SELECT lease_seq, generation, number, outcome, url, remote_ip, response_code, response_body, response_truncated, error,
        retry_after, started_at, dns_ms, connect_ms, tls_ms, first_byte_ms, total_ms, next_attempt_at
@@ -186,6 +101,306 @@ func (q *Queries) ListAttempts(ctx context.Context, arg ListAttemptsParams) ([]L
 			&i.FirstByteMs,
 			&i.TotalMs,
 			&i.NextAttemptAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestDeadLetters = `-- name: NewestDeadLetters :many
+SELECT delivery_id AS id FROM dead_letter
+WHERE organization_id = $1 AND delivery_id >= $2 AND delivery_id < $3
+  AND created_at >= $4 AND created_at < $5
+ORDER BY delivery_id DESC LIMIT $6
+`
+
+type NewestDeadLettersParams struct {
+	OrganizationID string
+	First          pgtype.UUID
+	Before         pgtype.UUID
+	FromTime       time.Time
+	ToTime         time.Time
+	Page           int32
+}
+
+func (q *Queries) NewestDeadLetters(ctx context.Context, arg NewestDeadLettersParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, newestDeadLetters,
+		arg.OrganizationID,
+		arg.First,
+		arg.Before,
+		arg.FromTime,
+		arg.ToTime,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestOfEndpoint = `-- name: NewestOfEndpoint :many
+SELECT id FROM deliveries
+WHERE endpoint_id = $1 AND id >= $2 AND id < $3
+  AND created_at >= $4 AND created_at < $5
+ORDER BY id DESC LIMIT $6
+`
+
+type NewestOfEndpointParams struct {
+	EndpointID pgtype.UUID
+	First      pgtype.UUID
+	Before     pgtype.UUID
+	FromTime   time.Time
+	ToTime     time.Time
+	Page       int32
+}
+
+func (q *Queries) NewestOfEndpoint(ctx context.Context, arg NewestOfEndpointParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, newestOfEndpoint,
+		arg.EndpointID,
+		arg.First,
+		arg.Before,
+		arg.FromTime,
+		arg.ToTime,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestOfEvent = `-- name: NewestOfEvent :many
+SELECT id FROM deliveries
+WHERE event_id = $1 AND id >= $2 AND id < $3
+  AND created_at >= $4 AND created_at < $5
+ORDER BY id DESC LIMIT $6
+`
+
+type NewestOfEventParams struct {
+	EventID  pgtype.UUID
+	First    pgtype.UUID
+	Before   pgtype.UUID
+	FromTime time.Time
+	ToTime   time.Time
+	Page     int32
+}
+
+func (q *Queries) NewestOfEvent(ctx context.Context, arg NewestOfEventParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, newestOfEvent,
+		arg.EventID,
+		arg.First,
+		arg.Before,
+		arg.FromTime,
+		arg.ToTime,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestOfOrganization = `-- name: NewestOfOrganization :many
+
+SELECT id FROM deliveries
+WHERE organization_id = $1 AND id >= $2 AND id < $3
+  AND created_at >= $4 AND created_at < $5
+ORDER BY id DESC LIMIT $6
+`
+
+type NewestOfOrganizationParams struct {
+	OrganizationID string
+	First          pgtype.UUID
+	Before         pgtype.UUID
+	FromTime       time.Time
+	ToTime         time.Time
+	Page           int32
+}
+
+// Where lists look for deliveries, a window at a time. The times choose the days.
+func (q *Queries) NewestOfOrganization(ctx context.Context, arg NewestOfOrganizationParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, newestOfOrganization,
+		arg.OrganizationID,
+		arg.First,
+		arg.Before,
+		arg.FromTime,
+		arg.ToTime,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readRecords = `-- name: ReadRecords :many
+SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id,
+       (CASE WHEN d.finished_at IS NULL THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
+       d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
+       d.last_error, d.deadline_at, d.updated_at, d.finished_at,
+       (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
+       -- The epoch stands for none.
+       (CASE WHEN q.delivery_id IS NULL OR (q.leased_by IS NOT NULL AND q.due_at > now()) THEN 'epoch'
+             WHEN f.parked_until = 'infinity' THEN 'epoch' -- its endpoint is paused
+             ELSE greatest(q.due_at, f.parked_until) END)::timestamptz AS next_attempt_at,
+       coalesce(CASE WHEN f.parked_until > now() AND q.delivery_id IS NOT NULL THEN f.parked_reason END, '')::text
+           AS parked_reason
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
+CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at, lease_seq, test FROM deliveries
+                    WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
+LEFT JOIN delivery_queue q ON q.delivery_id = d.id
+LEFT JOIN flow f ON f.flow_id = q.flow_id
+LEFT JOIN endpoints e ON e.id = d.endpoint_id
+WHERE d.organization_id = $3::text
+  AND ($4::text = '' OR d.owner_id = $4::text)
+  AND ($5::text = '' OR d.event_type = $5::text)
+  AND ($6::uuid IS NULL OR d.endpoint_id = $6::uuid)
+  AND ($7::uuid IS NULL OR d.event_id = $7::uuid)
+  AND (cardinality($8::text[]) = 0 OR (CASE WHEN q.leased_by IS NOT NULL AND q.due_at > now()
+                                                   THEN 'delivering' ELSE d.status END) = ANY ($8::text[]))
+  AND ($9::text = '' OR
+       (CASE WHEN d.finished_at IS NULL THEN coalesce(e.url, d.url) ELSE d.url END) ~ $9::text)
+ORDER BY d.id DESC
+LIMIT $10
+`
+
+type ReadRecordsParams struct {
+	Ids            []pgtype.UUID
+	CreatedAts     []time.Time
+	OrganizationID string
+	OwnerID        string
+	EventType      string
+	EndpointID     pgtype.UUID
+	EventID        pgtype.UUID
+	Statuses       []string
+	HostPattern    string
+	Page           int32
+}
+
+type ReadRecordsRow struct {
+	ID               pgtype.UUID
+	CreatedAt        time.Time
+	OrganizationID   string
+	OwnerID          *string
+	EndpointID       pgtype.UUID
+	EventID          pgtype.UUID
+	Url              string
+	EventType        string
+	SigningMode      string
+	IdempotencyKey   *string
+	Status           string
+	Generation       int32
+	Attempts         int32
+	MaxAttempts      int32
+	LastResponseCode *int32
+	LastError        *string
+	DeadlineAt       *time.Time
+	UpdatedAt        time.Time
+	FinishedAt       *time.Time
+	Leased           bool
+	NextAttemptAt    time.Time
+	ParkedReason     string
+}
+
+// Those of the wanted deliveries that the filters let through, newest first; an
+// empty filter lets all through. A delivery of an endpoint goes where the
+// endpoint is, until it has ended.
+func (q *Queries) ReadRecords(ctx context.Context, arg ReadRecordsParams) ([]ReadRecordsRow, error) {
+	rows, err := q.db.Query(ctx, readRecords,
+		arg.Ids,
+		arg.CreatedAts,
+		arg.OrganizationID,
+		arg.OwnerID,
+		arg.EventType,
+		arg.EndpointID,
+		arg.EventID,
+		arg.Statuses,
+		arg.HostPattern,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadRecordsRow
+	for rows.Next() {
+		var i ReadRecordsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.OrganizationID,
+			&i.OwnerID,
+			&i.EndpointID,
+			&i.EventID,
+			&i.Url,
+			&i.EventType,
+			&i.SigningMode,
+			&i.IdempotencyKey,
+			&i.Status,
+			&i.Generation,
+			&i.Attempts,
+			&i.MaxAttempts,
+			&i.LastResponseCode,
+			&i.LastError,
+			&i.DeadlineAt,
+			&i.UpdatedAt,
+			&i.FinishedAt,
+			&i.Leased,
+			&i.NextAttemptAt,
+			&i.ParkedReason,
 		); err != nil {
 			return nil, err
 		}

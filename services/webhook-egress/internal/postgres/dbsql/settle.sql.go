@@ -232,7 +232,7 @@ func (q *Queries) ReturnRows(ctx context.Context, arg ReturnRowsParams) error {
 
 const updateDeliveries = `-- name: UpdateDeliveries :exec
 UPDATE deliveries d
-SET status = r.status, attempts = r.attempts,
+SET status = r.status, attempts = r.attempts, url = CASE WHEN r.tried THEN r.url ELSE d.url END,
     last_response_code = CASE WHEN r.tried THEN NULLIF(r.response_code, 0) ELSE d.last_response_code END,
     last_error = CASE WHEN r.tried OR r.error <> '' THEN NULLIF(r.error, '') ELSE d.last_error END,
     lease_seq = CASE WHEN r.ended THEN r.lease_seq ELSE d.lease_seq END,
@@ -241,7 +241,7 @@ FROM (SELECT unnest($1::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
              unnest($5::text[]) AS status, unnest($6::integer[]) AS attempts,
              unnest($7::integer[]) AS response_code, unnest($8::text[]) AS error,
              unnest($9::boolean[]) AS ended, unnest($10::boolean[]) AS tried,
-             unnest($11::bigint[]) AS lease_seq) AS r
+             unnest($11::bigint[]) AS lease_seq, unnest($12::text[]) AS url) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
   AND d.id = ANY ($1::uuid[]) -- else a day without statistics yet is read whole
   AND d.created_at BETWEEN $2 AND $3
@@ -259,6 +259,7 @@ type UpdateDeliveriesParams struct {
 	Ended         []bool
 	Tried         []bool
 	LeaseSeqs     []int64
+	Urls          []string
 }
 
 func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesParams) error {
@@ -274,6 +275,7 @@ func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesPara
 		arg.Ended,
 		arg.Tried,
 		arg.LeaseSeqs,
+		arg.Urls,
 	)
 	return err
 }

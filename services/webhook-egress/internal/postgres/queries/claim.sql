@@ -38,7 +38,7 @@ RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq;
 -- A delivery of an endpoint goes where the endpoint is now. The body of an
 -- event's delivery is the event's.
 SELECT d.id, d.created_at, d.organization_id, coalesce(e.url, d.url) AS url, d.event_type, d.signing_mode, d.headers,
-       d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.test,
+       d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, b.body
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT * FROM deliveries

@@ -55,14 +55,16 @@ WITH draft AS (
            unnest(@sealed_headers::bytea[]) AS sealed_headers, unnest(@keys::text[]) AS idempotency_key,
            unnest(@traceparents::text[]) AS traceparent, unnest(@max_attempts::integer[]) AS max_attempts,
            NULLIF(unnest(@deadlines::timestamptz[]), 'epoch') AS deadline_at, unnest(@bodies::bytea[]) AS body,
-           unnest(@leased::boolean[]) AS leased
+           unnest(@leased::boolean[]) AS leased, unnest(@signing_modes::text[]) AS signing_mode,
+           NULLIF(unnest(@endpoints::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
+           unnest(@tests::boolean[]) AS test
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
-                            deadline_at, updated_at)
-    SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, 'org_timestamp',
+                            deadline_at, updated_at, endpoint_id, test)
+    SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, signing_mode,
            NULLIF(headers, '')::jsonb, sealed_headers, NULLIF(idempotency_key, ''), NULLIF(traceparent, ''),
-           'queued', max_attempts, deadline_at, created_at
+           'queued', max_attempts, deadline_at, created_at, endpoint_id, test
     FROM draft
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)

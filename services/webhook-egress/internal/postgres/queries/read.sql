@@ -1,5 +1,9 @@
--- name: GetDelivery :one
-SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id, d.url, d.event_type,
+-- name: ReadRecords :many
+-- Those of the wanted deliveries that the filters let through, newest first; an
+-- empty filter lets all through. A delivery of an endpoint goes where the
+-- endpoint is, until it has ended.
+SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id,
+       (CASE WHEN d.finished_at IS NULL THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
        d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
        d.last_error, d.deadline_at, d.updated_at, d.finished_at,
        (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
@@ -9,11 +13,23 @@ SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event
              ELSE greatest(q.due_at, f.parked_until) END)::timestamptz AS next_attempt_at,
        coalesce(CASE WHEN f.parked_until > now() AND q.delivery_id IS NOT NULL THEN f.parked_reason END, '')::text
            AS parked_reason
-FROM deliveries d
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
+CROSS JOIN LATERAL (SELECT * FROM deliveries
+                    WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN delivery_queue q ON q.delivery_id = d.id
-LEFT JOIN flow f ON f.flow_id = d.flow_id
-WHERE d.id = @id AND d.created_at = @created_at AND d.organization_id = @organization_id
-  AND (@owner_id::text = '' OR d.owner_id = @owner_id::text);
+LEFT JOIN flow f ON f.flow_id = q.flow_id
+LEFT JOIN endpoints e ON e.id = d.endpoint_id
+WHERE d.organization_id = @organization_id::text
+  AND (@owner_id::text = '' OR d.owner_id = @owner_id::text)
+  AND (@event_type::text = '' OR d.event_type = @event_type::text)
+  AND (sqlc.narg(endpoint_id)::uuid IS NULL OR d.endpoint_id = sqlc.narg(endpoint_id)::uuid)
+  AND (sqlc.narg(event_id)::uuid IS NULL OR d.event_id = sqlc.narg(event_id)::uuid)
+  AND (cardinality(@statuses::text[]) = 0 OR (CASE WHEN q.leased_by IS NOT NULL AND q.due_at > now()
+                                                   THEN 'delivering' ELSE d.status END) = ANY (@statuses::text[]))
+  AND (@host_pattern::text = '' OR
+       (CASE WHEN d.finished_at IS NULL THEN coalesce(e.url, d.url) ELSE d.url END) ~ @host_pattern::text)
+ORDER BY d.id DESC
+LIMIT @page;
 
 -- name: GetBody :one
 -- That of an event's delivery is the event's.
@@ -28,3 +44,29 @@ FROM attempts
 WHERE delivery_id = @id AND created_at = @created_at AND lease_seq > @after
 ORDER BY lease_seq
 LIMIT @page;
+
+-- Where lists look for deliveries, a window at a time. The times choose the days.
+
+-- name: NewestOfOrganization :many
+SELECT id FROM deliveries
+WHERE organization_id = @organization_id AND id >= @first AND id < @before
+  AND created_at >= @from_time AND created_at < @to_time
+ORDER BY id DESC LIMIT @page;
+
+-- name: NewestDeadLetters :many
+SELECT delivery_id AS id FROM dead_letter
+WHERE organization_id = @organization_id AND delivery_id >= @first AND delivery_id < @before
+  AND created_at >= @from_time AND created_at < @to_time
+ORDER BY delivery_id DESC LIMIT @page;
+
+-- name: NewestOfEndpoint :many
+SELECT id FROM deliveries
+WHERE endpoint_id = @endpoint_id AND id >= @first AND id < @before
+  AND created_at >= @from_time AND created_at < @to_time
+ORDER BY id DESC LIMIT @page;
+
+-- name: NewestOfEvent :many
+SELECT id FROM deliveries
+WHERE event_id = @event_id AND id >= @first AND id < @before
+  AND created_at >= @from_time AND created_at < @to_time
+ORDER BY id DESC LIMIT @page;

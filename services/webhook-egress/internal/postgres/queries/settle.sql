@@ -32,7 +32,7 @@ ON CONFLICT (delivery_id, created_at, lease_seq) DO NOTHING;
 
 -- name: UpdateDeliveries :exec
 UPDATE deliveries d
-SET status = r.status, attempts = r.attempts,
+SET status = r.status, attempts = r.attempts, url = CASE WHEN r.tried THEN r.url ELSE d.url END,
     last_response_code = CASE WHEN r.tried THEN NULLIF(r.response_code, 0) ELSE d.last_response_code END,
     last_error = CASE WHEN r.tried OR r.error <> '' THEN NULLIF(r.error, '') ELSE d.last_error END,
     lease_seq = CASE WHEN r.ended THEN r.lease_seq ELSE d.lease_seq END,
@@ -41,7 +41,7 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS 
              unnest(@statuses::text[]) AS status, unnest(@attempts::integer[]) AS attempts,
              unnest(@response_codes::integer[]) AS response_code, unnest(@errors::text[]) AS error,
              unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried,
-             unnest(@lease_seqs::bigint[]) AS lease_seq) AS r
+             unnest(@lease_seqs::bigint[]) AS lease_seq, unnest(@urls::text[]) AS url) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
   AND d.id = ANY (@ids::uuid[]) -- else a day without statistics yet is read whole
   AND d.created_at BETWEEN @oldest AND @newest; -- lets the planner leave out the other days

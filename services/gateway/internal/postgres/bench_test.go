@@ -1,0 +1,32 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// BenchmarkAppend is one transaction by the number of its rows; ns/row is what counts.
+func BenchmarkAppend(b *testing.B) {
+	store := NewLedger(testkit.Postgres(b, migrations.FS))
+	for _, rows := range []int{1, 16, 256} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			entries := make([]ledger.Entry, rows)
+			for b.Loop() {
+				for i := range entries {
+					entries[i] = entry()
+					entries[i].ID = uuid.New()
+				}
+				if err := store.Append(b.Context(), entries); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows), "ns/row")
+		})
+	}
+}

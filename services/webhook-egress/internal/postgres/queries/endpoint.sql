@@ -1,0 +1,84 @@
+-- name: LockOrganization :exec
+-- Who changes an organization's endpoints keeps fan-outs of it out, and they him:
+-- an event goes to exactly the endpoints that are active when it is committed.
+SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/endpoints/' || @organization_id::text, 0));
+
+-- name: ShareOrganization :exec
+SELECT pg_advisory_xact_lock_shared(hashtextextended(current_schema() || '/endpoints/' || @organization_id::text, 0));
+
+-- name: AddEndpointFlow :one
+INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, rate_per_second)
+VALUES (@organization_id, @scheme, @host, @port, @endpoint_id, @rate_per_second)
+RETURNING flow_id;
+
+-- name: AddEndpoint :exec
+INSERT INTO endpoints (id, organization_id, owner_id, url, flow_id, event_types, signing_mode, sealed_secret,
+                       rate_limit_per_second, description, created_at, updated_at)
+VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @event_types, @signing_mode, @sealed_secret,
+        @rate_limit_per_second, @description, @created_at, @created_at);
+
+-- name: GetEndpoint :one
+-- An endpoint with an owner is there for that owner only.
+SELECT * FROM endpoints
+WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
+  AND (owner_id IS NULL OR owner_id = @owner_id::text);
+
+-- name: LockEndpoint :one
+SELECT * FROM endpoints
+WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
+  AND (owner_id IS NULL OR owner_id = @owner_id::text)
+FOR UPDATE;
+
+-- name: ListEndpoints :many
+SELECT * FROM endpoints
+WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
+  AND (@owner_id::text = '' OR owner_id = @owner_id::text)
+  AND (sqlc.narg(active)::boolean IS NULL OR active = sqlc.narg(active)::boolean)
+  AND (cardinality(@patterns::text[]) = 0 OR event_types && @patterns::text[])
+ORDER BY id DESC
+LIMIT @page;
+
+-- name: UpdateEndpoint :exec
+UPDATE endpoints
+SET url = @url, event_types = @event_types, active = @active, sealed_secret = @sealed_secret,
+    sealed_previous_secret = @sealed_previous_secret,
+    previous_secret_expires_at = NULLIF(@previous_secret_expires_at::timestamptz, 'epoch'),
+    rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at
+WHERE id = @id;
+
+-- name: ForgiveEndpoint :exec
+-- What it has failed at no longer counts.
+UPDATE endpoints
+SET disabled_reason = NULL, disabled_at = NULL, failing_since = NULL, failures = 0, failing_reported_at = NULL
+WHERE id = @id;
+
+-- name: SetFlow :exec
+UPDATE flow SET scheme = @scheme, host = @host, port = @port, rate_per_second = @rate_per_second WHERE flow_id = @flow_id;
+
+-- name: PauseFlow :exec
+UPDATE flow
+SET paused = true, state = 'open', parked_reason = @reason::text, parked_until = 'infinity', ready_at = 'infinity'
+WHERE flow_id = @flow_id;
+
+-- name: ResumeFlow :exec
+-- Looked at at once; without rows it is put to sleep again.
+UPDATE flow
+SET paused = false, state = 'closed', parked_reason = NULL, parked_until = '-infinity', opened = 0, ready_at = now()
+WHERE flow_id = @flow_id;
+
+-- name: DeleteEndpoint :exec
+UPDATE endpoints
+SET active = false, deleted_at = @deleted_at, updated_at = @deleted_at, sealed_previous_secret = NULL,
+    previous_secret_expires_at = NULL
+WHERE id = @id;
+
+-- name: ListDeletedFlows :many
+SELECT flow_id FROM flow WHERE parked_reason = 'endpoint_deleted' ORDER BY flow_id LIMIT @page;
+
+-- name: LockFlow :many
+-- Waits for whoever adds rows to the flow, so that the next statement sees them.
+SELECT flow_id FROM flow WHERE flow_id = @flow_id AND parked_reason = 'endpoint_deleted' FOR UPDATE;
+
+-- name: RemoveFlow :exec
+WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = @flow_id)
+DELETE FROM flow f WHERE f.flow_id = @flow_id;

@@ -1,0 +1,78 @@
+-- name: AddReplay :one
+INSERT INTO replays (id, organization_id, owner_id, filter, status, matched, max_attempts, deadline_at, rate_per_second,
+                     created_at, updated_at)
+VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), (@filter::text)::jsonb, 'queued', @matched, NULLIF(@max_attempts::integer, 0),
+        NULLIF(@deadline::timestamptz, 'epoch'), @rate_per_second, now(), now())
+RETURNING *;
+
+-- name: GetReplay :one
+SELECT * FROM replays
+WHERE id = @id AND organization_id = @organization_id AND (@owner_id::text = '' OR owner_id = @owner_id::text);
+
+-- name: ListReplays :many
+SELECT * FROM replays
+WHERE organization_id = @organization_id AND id < @before AND (@owner_id::text = '' OR owner_id = @owner_id::text)
+ORDER BY id DESC
+LIMIT @page;
+
+-- name: CancelReplay :execrows
+UPDATE replays SET status = 'cancelled', updated_at = now(), finished_at = now()
+WHERE id = @id AND finished_at IS NULL;
+
+-- name: TakeReplay :many
+-- The job whose turn it is. The lock is the lease: a page is one transaction, and
+-- one that dies with its replica has done nothing.
+SELECT * FROM replays
+WHERE finished_at IS NULL AND due_at <= now()
+ORDER BY due_at
+LIMIT 1
+FOR UPDATE SKIP LOCKED;
+
+-- name: MoveReplay :exec
+UPDATE replays
+SET status = @status, cursor = sqlc.narg(cursor), replayed = replayed + @replayed::integer, skipped = skipped + @skipped::integer,
+    error = NULLIF(@error::text, ''), due_at = now() + @delay::interval, updated_at = now(),
+    finished_at = CASE WHEN @status IN ('completed', 'failed') THEN now() END
+WHERE id = @id;
+
+-- name: PostponeReplay :exec
+UPDATE replays SET due_at = now() + @delay::interval WHERE id = @id AND finished_at IS NULL;
+
+-- name: CloseReplay :exec
+-- What had matched and was not replayed was passed over.
+UPDATE replays SET skipped = greatest(skipped, matched - replayed) WHERE id = @id;
+
+-- Where jobs look for deliveries, oldest first, a window at a time.
+
+-- name: OldestOfOrganization :many
+SELECT id FROM deliveries
+WHERE organization_id = @organization_id AND id > @after AND id < @before
+  AND created_at >= @from_time AND created_at < @to_time
+ORDER BY id LIMIT @page;
+
+-- name: OldestDeadLetters :many
+SELECT delivery_id AS id FROM dead_letter
+WHERE organization_id = @organization_id AND delivery_id > @after AND delivery_id < @before
+  AND created_at >= @from_time AND created_at < @to_time
+ORDER BY delivery_id LIMIT @page;
+
+-- name: OldestOfEndpoint :many
+SELECT id FROM deliveries
+WHERE endpoint_id = @endpoint_id AND id > @after AND id < @before
+  AND created_at >= @from_time AND created_at < @to_time
+ORDER BY id LIMIT @page;
+
+-- name: MatchEnded :many
+-- Those of the wanted deliveries that a job is to resend. One that ended after the
+-- job was created did not match then: it has been resent meanwhile, or was in flight.
+SELECT d.id
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
+CROSS JOIN LATERAL (SELECT * FROM deliveries
+                    WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
+WHERE d.organization_id = @organization_id::text AND NOT d.test AND d.finished_at <= @ended_before::timestamptz
+  AND d.status = ANY (@statuses::text[])
+  AND (@owner_id::text = '' OR d.owner_id = @owner_id::text)
+  AND (@event_type::text = '' OR d.event_type = @event_type::text)
+  AND (sqlc.narg(endpoint_id)::uuid IS NULL OR d.endpoint_id = sqlc.narg(endpoint_id)::uuid)
+  AND (@host_pattern::text = '' OR d.url ~ @host_pattern::text)
+ORDER BY d.id;

@@ -1,0 +1,66 @@
+-- name: ReadFlowsOf :many
+-- Where the wanted deliveries go: the flow of their endpoint, or that of their
+-- URL. A test goes by the URL.
+SELECT d.id, d.organization_id, d.url, coalesce(e.flow_id, 0)::bigint AS flow_id,
+       (d.test OR d.endpoint_id IS NULL)::boolean AS direct
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
+CROSS JOIN LATERAL (SELECT * FROM deliveries
+                    WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
+LEFT JOIN endpoints e ON e.id = d.endpoint_id;
+
+-- name: LockEnded :many
+-- The wanted deliveries that have ended. The fence of a new queue row has to be
+-- higher than that of the one before and of every attempt. Sorted against deadlocks.
+SELECT d.id, d.created_at, octet_length(b.body)::integer AS body_bytes,
+       greatest(d.lease_seq, coalesce((SELECT max(a.lease_seq) FROM attempts a
+                                       WHERE a.delivery_id = d.id AND a.created_at = d.created_at), 0))::bigint AS lease_seq,
+       (e.deleted_at IS NOT NULL)::boolean AS endpoint_deleted
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
+JOIN deliveries d ON d.id = wanted.id AND d.created_at = wanted.created_at
+JOIN delivery_body b ON b.delivery_id = coalesce(d.event_id, d.id) AND b.created_at = wanted.created_at
+LEFT JOIN endpoints e ON e.id = d.endpoint_id
+WHERE d.finished_at IS NOT NULL
+ORDER BY d.id
+FOR UPDATE OF d;
+
+-- name: Requeue :exec
+-- A new series of attempts for each. Zero attempts stands for as many as before,
+-- the epoch for no deadline.
+WITH wanted AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
+           unnest(@flow_ids::bigint[]) AS flow_id, unnest(@lease_seqs::bigint[]) AS lease_seq,
+           unnest(@body_bytes::integer[]) AS body_bytes
+), reset AS (
+    UPDATE deliveries d
+    SET status = 'queued', generation = d.generation + 1, attempts = 0, flow_id = w.flow_id,
+        max_attempts = CASE WHEN @max_attempts::integer > 0 THEN @max_attempts::integer ELSE d.max_attempts END,
+        deadline_at = NULLIF(@deadline::timestamptz, 'epoch'), last_response_code = NULL, last_error = NULL,
+        updated_at = now(), finished_at = NULL
+    FROM wanted w
+    WHERE d.id = w.id AND d.created_at = w.created_at AND d.id = ANY (@ids::uuid[])
+      AND d.created_at BETWEEN @oldest AND @newest
+), revived AS (
+    DELETE FROM dead_letter l
+    WHERE l.organization_id = @organization_id AND l.delivery_id = ANY (@ids::uuid[])
+      AND l.created_at BETWEEN @oldest AND @newest
+)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes)
+SELECT id, created_at, flow_id, now(), lease_seq + 1, NULLIF(@deadline::timestamptz, 'epoch'), body_bytes FROM wanted;
+
+-- name: TakeQueued :many
+DELETE FROM delivery_queue WHERE delivery_id = @id RETURNING delivery_id, created_at, lease_seq;
+
+-- name: TakeQueuedOf :many
+-- The next rows of a flow. What has been taken out can't come back: the flow is locked.
+DELETE FROM delivery_queue
+WHERE delivery_id IN (SELECT q.delivery_id FROM delivery_queue q WHERE q.flow_id = @flow_id
+                      ORDER BY q.due_at LIMIT @page FOR UPDATE)
+RETURNING delivery_id, created_at, lease_seq;
+
+-- name: CancelDeliveries :exec
+UPDATE deliveries d
+SET status = 'cancelled', updated_at = now(), finished_at = now(), lease_seq = c.lease_seq
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
+             unnest(@lease_seqs::bigint[]) AS lease_seq) AS c
+WHERE d.id = c.id AND d.created_at = c.created_at AND d.id = ANY (@ids::uuid[])
+  AND d.created_at BETWEEN @oldest AND @newest;
