@@ -44,6 +44,7 @@ func message(model, text string) anthropic.MessageNewParams {
 
 func TestAnthropicSDKMessage(t *testing.T) {
 	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+		t.Helper()
 		var response *http.Response
 		params := message(model, "hello")
 		params.System = []anthropic.TextBlockParam{{Text: "be kind"}}
@@ -83,6 +84,7 @@ func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageN
 
 func TestAnthropicSDKStream(t *testing.T) {
 	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+		t.Helper()
 		whole := accumulate(t, client, message(model, "one two three"))
 		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") || whole.StopReason != anthropic.StopReasonEndTurn || whole.Model != model {
 			t.Errorf("%+v", whole)
@@ -96,6 +98,7 @@ func TestAnthropicSDKStream(t *testing.T) {
 // Parallel calls, whole and streamed, and the turn that gives their results.
 func TestAnthropicSDKTools(t *testing.T) {
 	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+		t.Helper()
 		if model == "sandbox" {
 			t.Skip("the sandbox can't be told what to call")
 		}
@@ -132,6 +135,7 @@ func TestAnthropicSDKTools(t *testing.T) {
 
 func TestAnthropicSDKStructuredOutput(t *testing.T) {
 	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+		t.Helper()
 		params := message(model, h.scripted(t, object{"text": `{"city":"Paris"}`}))
 		params.OutputConfig = anthropic.OutputConfigParam{Format: anthropic.JSONOutputFormatParam{Schema: weatherSchema}}
 		got, err := client.Messages.New(t.Context(), params)

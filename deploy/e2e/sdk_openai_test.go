@@ -46,6 +46,7 @@ func userSays(text string) []openai.ChatCompletionMessageParamUnion {
 
 func TestOpenAISDKChat(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+		t.Helper()
 		var response *http.Response
 		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
 			Model: model, Messages: userSays("hello"), MaxCompletionTokens: openai.Int(50), Temperature: openai.Float(0.5),
@@ -69,6 +70,7 @@ func TestOpenAISDKChat(t *testing.T) {
 
 func TestOpenAISDKStream(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+		t.Helper()
 		for _, usage := range []bool{false, true} {
 			params := openai.ChatCompletionNewParams{Model: model, Messages: userSays("one two three")}
 			if usage {
@@ -106,6 +108,7 @@ func weatherTool() []openai.ChatCompletionToolUnionParam {
 // Parallel calls, whole and streamed, and the turn that gives their results.
 func TestOpenAISDKTools(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+		t.Helper()
 		question, want := h.scripted(t, twoCalls), []string{`{"city":"Paris"}`, `{"city":"Rome"}`}
 		if model == "sandbox" {
 			t.Skip("the sandbox can't be told what to call")
@@ -151,6 +154,7 @@ func TestOpenAISDKTools(t *testing.T) {
 
 func TestOpenAISDKStructuredOutput(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+		t.Helper()
 		question := h.scripted(t, object{"text": `{"city":"Paris"}`})
 		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
 			Model: model, Messages: userSays(question),

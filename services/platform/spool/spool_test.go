@@ -348,7 +348,7 @@ func TestConcurrent(t *testing.T) {
 
 func TestFolderOfOthers(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // That is what is refused.
+	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, 1); err == nil {

@@ -15,7 +15,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
 
-// get reads a path of the JSON face; headers are name, value, …
+// get reads a path of the JSON face; headers are name, value and so on.
 func (b *bench) get(tb testing.TB, path, token string, headers ...string) answer {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, b.http.URL+path, nil)

@@ -21,7 +21,8 @@ func TestUsageState(t *testing.T) {
 	}{
 		"reported": {
 			[]step{text("abcdefgh"), end(&provider.Usage{Input: 7, CacheRead: 2, Output: 3, Reasoning: 1})},
-			ledger.OutcomeCompleted, ledger.StateReported, provider.Usage{Input: 7, CacheRead: 2, Output: 3, Reasoning: 1},
+			ledger.OutcomeCompleted, ledger.StateReported,
+			provider.Usage{Input: 7, CacheRead: 2, Output: 3, Reasoning: 1},
 		},
 		"an explicit zero": {
 			[]step{text("abcdefgh"), end(&provider.Usage{})}, ledger.OutcomeCompleted, ledger.StateReported, provider.Usage{},
@@ -34,7 +35,8 @@ func TestUsageState(t *testing.T) {
 		},
 		"the input alone, then cut off": {
 			[]step{{event: provider.Event{Text: "abcdefgh", Usage: &provider.Usage{Input: 9}}}, {err: errors.New("reset")}},
-			ledger.OutcomeInterrupted, ledger.StatePartial, provider.Usage{Input: 9, Output: 2},
+			ledger.OutcomeInterrupted, ledger.StatePartial,
+			provider.Usage{Input: 9, Output: 2},
 		},
 		"nothing, then cut off": {
 			[]step{text("abcd"), {err: errors.New("reset")}}, ledger.OutcomeInterrupted, ledger.StateEstimated, provider.Usage{Input: prompt, Output: 1},

@@ -43,7 +43,7 @@ func observe(t *testing.T, scripts ...*script) *observed {
 func told(s tracetest.SpanStub) string {
 	line := s.Name + " " + s.Status.Code.String()
 	for _, a := range s.Attributes {
-		line += fmt.Sprintf(" %s=%s", a.Key, a.Value.Emit())
+		line += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
 	}
 	return line
 }

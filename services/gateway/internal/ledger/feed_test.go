@@ -18,8 +18,11 @@ func TestCursor(t *testing.T) {
 		t.Errorf("no cursor: %+v, %v", p, err)
 	}
 	other := []Filter{
-		{}, {Organization: "acme"}, {Organization: "acm", Run: "e", Since: time.Unix(1, 0)},
-		{Organization: "acme", Until: time.Unix(1, 0)}, {Organization: "acme", Since: time.Unix(1, 0), Model: "m"},
+		{},
+		{Organization: "acme"},
+		{Organization: "acm", Run: "e", Since: time.Unix(1, 0)},
+		{Organization: "acme", Until: time.Unix(1, 0)},
+		{Organization: "acme", Since: time.Unix(1, 0), Model: "m"},
 	}
 	for _, f := range other {
 		if _, err := f.Position(filter.Cursor(Position{1, 2})); !errors.Is(err, ErrCursor) {

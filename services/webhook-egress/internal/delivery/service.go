@@ -62,6 +62,13 @@ type Store interface {
 	// Get reads a delivery of the organization and, unless owner is empty, of
 	// the owner. It fails with an apierr of kind not found.
 	Get(ctx context.Context, organization, owner string, id ID, withBody bool) (Record, error)
+	// List gives the deliveries that a filter lets through, newest first, with ids
+	// below a position. A page may be short of the limit; next is zero on the last.
+	List(ctx context.Context, f Filter, before ID, limit int) (page []Record, next ID, err error)
+	// Resend starts a new series of attempts. An error of kind conflict says why not.
+	Resend(ctx context.Context, r Resend) (Resent, error)
+	// Cancel ends a delivery that has not ended and tells whether it did.
+	Cancel(ctx context.Context, id ID) (cancelled bool, err error)
 	// Attempts lists attempts in order, after a position; next is zero on the last page.
 	Attempts(ctx context.Context, id ID, after int64, limit int) (page []Attempt, next int64, err error)
 }
@@ -89,14 +96,12 @@ type Sealer interface {
 	Seal(text []byte, owner string) []byte
 }
 
-// Options of a Service. Sealer may be nil: then headers that carry a
-// credential are refused.
+// Options of a Service.
 type Options struct {
 	Store       Store
 	Dispatcher  Dispatcher
-	Guard       Guard
-	Sealer      Sealer
-	MaxAttempts int
+	Targets     *Targets
+	Intake      Intake
 	SigningMode string
 	Now         func() time.Time
 }
@@ -104,13 +109,12 @@ type Options struct {
 // Service accepts deliveries and reads them. Its Run has to be running.
 type Service struct {
 	o       Options
-	targets *targets
 	enqueue *batch.Group[*Draft, Stored]
 }
 
 // NewService returns a service that accepts nothing until it runs.
 func NewService(o Options) *Service {
-	s := &Service{o: o, targets: newTargets(o.Guard, o.Now)}
+	s := &Service{o: o}
 	s.enqueue = batch.New(flushRows, s.flush)
 	return s
 }
@@ -133,6 +137,10 @@ func (s *Service) Enqueue(ctx context.Context, r Request) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
+	return s.commit(ctx, draft)
+}
+
+func (s *Service) commit(ctx context.Context, draft *Draft) (Accepted, error) {
 	stored, err := s.enqueue.Do(ctx, draft)
 	switch {
 	case errors.Is(err, batch.ErrStopped):
@@ -199,7 +207,7 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 		switch {
 		case one.Deduplicated:
 		case one.LeaseSeq > 0:
-			s.o.Dispatcher.Send(drafts[i].Job(one.Flow.ID, one.LeaseSeq, s.o.SigningMode))
+			s.o.Dispatcher.Send(drafts[i].Job(one.Flow.ID, one.LeaseSeq))
 		default:
 			s.o.Dispatcher.Waiting(one.Flow)
 		}
@@ -210,7 +218,7 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 // Get reads a delivery. Another organization's is not found, neither is
 // another owner's where an owner is named.
 func (s *Service) Get(ctx context.Context, organization, owner, id string, withBody bool) (Record, error) {
-	if err := checkTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
+	if err := CheckTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
 		return Record{}, err
 	}
 	parsed, err := ParseID(id)

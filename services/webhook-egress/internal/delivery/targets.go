@@ -21,20 +21,21 @@ const (
 	maxVerdicts = 10_000
 )
 
-// targets checks URLs and remembers which hosts have passed of late.
-type targets struct {
+// Targets checks URLs and remembers which hosts have passed of late.
+type Targets struct {
 	guard Guard
 	now   func() time.Time
 	mu    sync.Mutex
 	seen  map[string]time.Time // when the verdict on a host ends
 }
 
-func newTargets(guard Guard, now func() time.Time) *targets {
-	return &targets{guard: guard, now: now, seen: make(map[string]time.Time)}
+// NewTargets returns a check by guard.
+func NewTargets(guard Guard, now func() time.Time) *Targets {
+	return &Targets{guard: guard, now: now, seen: make(map[string]time.Time)}
 }
 
-// check gives the canonical form of an allowed URL. A refusal names the rule.
-func (t *targets) check(ctx context.Context, raw string) (*url.URL, error) {
+// Check gives the canonical form of an allowed URL. A refusal names the rule.
+func (t *Targets) Check(ctx context.Context, raw string) (*url.URL, error) {
 	u, err := t.guard.CheckURL(raw)
 	if err != nil {
 		return nil, refuseTarget(err)
@@ -51,13 +52,13 @@ func (t *targets) check(ctx context.Context, raw string) (*url.URL, error) {
 	return u, nil
 }
 
-func (t *targets) known(host string) bool {
+func (t *Targets) known(host string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.now().Before(t.seen[host])
 }
 
-func (t *targets) remember(host string) {
+func (t *Targets) remember(host string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.seen) >= maxVerdicts {

@@ -40,6 +40,11 @@ const (
 // Every method refuses a suspended organization, a run that may not go on and a
 // spent budget with 403, and answers 503 `all_providers_failed` when no
 // candidate could serve.
+//
+// The compatible faces for SDKs of other APIs (POST /v1/chat/completions,
+// /v1/embeddings, /v1/messages, /v1/messages/count_tokens, GET /v1/models) go
+// through the same pipeline. They are not in this contract: their bodies are
+// those of the OpenAI and Anthropic APIs, see the gateway's README.
 type InferenceServiceClient interface {
 	// Chat answers a conversation. On the JSON face `stream: true` answers with
 	// server-sent events, as ChatStream does over gRPC.
@@ -132,6 +137,11 @@ func (c *inferenceServiceClient) GenerateImages(ctx context.Context, in *ImagesR
 // Every method refuses a suspended organization, a run that may not go on and a
 // spent budget with 403, and answers 503 `all_providers_failed` when no
 // candidate could serve.
+//
+// The compatible faces for SDKs of other APIs (POST /v1/chat/completions,
+// /v1/embeddings, /v1/messages, /v1/messages/count_tokens, GET /v1/models) go
+// through the same pipeline. They are not in this contract: their bodies are
+// those of the OpenAI and Anthropic APIs, see the gateway's README.
 type InferenceServiceServer interface {
 	// Chat answers a conversation. On the JSON face `stream: true` answers with
 	// server-sent events, as ChatStream does over gRPC.

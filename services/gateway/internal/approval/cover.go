@@ -1,0 +1,103 @@
+package approval
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// Call is a tool call of a model's answer.
+type Call struct {
+	Organization, Run string
+	Tool, Arguments   string
+}
+
+// Names tells whether the approval is for calls of this tool in this run, with
+// whatever arguments. One that was asked for without a run is for every run.
+func (a Approval) Names(c Call) bool {
+	return a.Organization == c.Organization && a.Tool == c.Tool && (a.Run == "" || a.Run == c.Run)
+}
+
+// AnyArguments tells whether the approval leaves the arguments open.
+func (a Approval) AnyArguments() bool { return a.Arguments == nil }
+
+// Covers tells whether the approval is for this very call: arguments count as
+// the same when they are the same JSON, however it is spaced and ordered.
+func (a Approval) Covers(c Call) bool {
+	return a.Names(c) && (a.AnyArguments() || digest(a.Arguments) == digest([]byte(c.Arguments)))
+}
+
+// digest is the same for the same JSON value: members in any order, numbers as
+// they are written. What is no JSON, or has a name twice (of which readers make
+// different things), is the same only byte for byte.
+func digest(text []byte) [sha256.Size]byte {
+	if canonical, ok := canonical(text); ok {
+		return sha256.Sum256(append([]byte("json\x00"), canonical...))
+	}
+	return sha256.Sum256(append([]byte("text\x00"), text...))
+}
+
+func canonical(text []byte) ([]byte, bool) {
+	if twice(text) {
+		return nil, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return nil, false
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, false
+	}
+	sorted, err := json.Marshal(value)
+	return sorted, err == nil
+}
+
+// twice tells whether an object of the text has a name twice, or the text is no JSON.
+func twice(text []byte) bool {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	var open []map[string]bool // names of the objects that are open; nil for a list
+	name := false              // the next token is a name
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+		switch token := token.(type) {
+		case json.Delim:
+			switch token {
+			case '{':
+				open = append(open, map[string]bool{})
+			case '[':
+				open = append(open, nil)
+			default:
+				open = open[:len(open)-1]
+			}
+			name = len(open) > 0 && open[len(open)-1] != nil
+			continue
+		case string:
+			if names := last(open); name {
+				if names[token] {
+					return true
+				}
+				names[token] = true
+				name = false
+				continue
+			}
+		}
+		name = last(open) != nil
+	}
+}
+
+func last(open []map[string]bool) map[string]bool {
+	if len(open) == 0 {
+		return nil
+	}
+	return open[len(open)-1]
+}

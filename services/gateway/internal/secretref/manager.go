@@ -1,0 +1,110 @@
+package secretref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"gocloud.dev/gcerrors"
+	"gocloud.dev/gcp"
+	"gocloud.dev/runtimevar"
+	"gocloud.dev/runtimevar/awsparamstore"
+	"gocloud.dev/runtimevar/awssecretsmanager"
+	"gocloud.dev/runtimevar/gcpsecretmanager"
+)
+
+// schemes are the secret managers that there is a driver for.
+var schemes = []string{awssecretsmanager.Scheme, awsparamstore.Scheme, gcpsecretmanager.Scheme}
+
+// manager is where an operator lets secrets be read.
+type manager struct {
+	scheme string
+	scope  scope
+	// query has the operator's parameters, with its question mark.
+	query string
+}
+
+func newManager(text string) (manager, error) {
+	before, query, _ := strings.Cut(text, "?")
+	scheme, rest, ok := strings.Cut(before, "://")
+	if !ok || !slices.Contains(schemes, scheme) {
+		return manager{}, fmt.Errorf("want a URL that begins with %s://", strings.Join(schemes, ":// or "))
+	}
+	s, err := newScope(rest)
+	if err != nil {
+		return manager{}, err
+	}
+	parameters, err := url.ParseQuery(query)
+	if err != nil {
+		return manager{}, errors.New("the parameters after ? can't be read")
+	}
+	parameters.Set("decoder", "string")
+	return manager{scheme: scheme, scope: s, query: "?" + parameters.Encode()}, nil
+}
+
+// opener asks secret managers.
+type opener struct{ mux *runtimevar.URLMux }
+
+func newOpener() opener {
+	mux := new(runtimevar.URLMux)
+	mux.RegisterVariable(awssecretsmanager.Scheme, new(awssecretsmanager.URLOpener))
+	mux.RegisterVariable(awsparamstore.Scheme, new(awsparamstore.URLOpener))
+	mux.RegisterVariable(gcpsecretmanager.Scheme, new(google))
+	return opener{mux}
+}
+
+// read asks once. A variable would watch for changes; what is held is read
+// again by those who hold it.
+func (o opener) read(ctx context.Context, at string) (string, error) {
+	// Clients outlive the call that made them.
+	variable, err := o.mux.OpenVariable(context.WithoutCancel(ctx), at)
+	if err != nil {
+		return "", fmt.Errorf("open secret manager: %w", err)
+	}
+	defer variable.Close() //nolint:errcheck // Nothing was written.
+	snapshot, err := variable.Latest(ctx)
+	if err == nil {
+		if text, ok := snapshot.Value.(string); ok {
+			return text, nil
+		}
+		return "", ErrAbsent
+	}
+	// Latest waits for a good value: what it last heard of tells more than that
+	// the time is over.
+	if last := variable.CheckHealth(); last != nil {
+		err = last
+	}
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return "", ErrAbsent
+	}
+	return "", fmt.Errorf("ask secret manager: %w", err)
+}
+
+// google opens secrets of Google's Secret Manager. The library's own opener
+// keeps a failure to find credentials for good; this one tries again.
+type google struct {
+	mu     sync.Mutex
+	opener *gcpsecretmanager.URLOpener
+}
+
+// OpenVariableURL implements runtimevar.VariableURLOpener.
+func (g *google) OpenVariableURL(ctx context.Context, u *url.URL) (*runtimevar.Variable, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.opener == nil {
+		credentials, err := gcp.DefaultCredentials(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("Google credentials: %w", err) //nolint:staticcheck,revive // A name.
+		}
+		client, _, err := gcpsecretmanager.Dial(ctx, credentials.TokenSource)
+		if err != nil {
+			return nil, fmt.Errorf("dial Secret Manager: %w", err)
+		}
+		g.opener = &gcpsecretmanager.URLOpener{Client: client}
+	}
+	return g.opener.OpenVariableURL(ctx, u)
+}

@@ -1,0 +1,44 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// EnqueueBatch commits all requests in one transaction, or none: one that is
+// refused refuses all, and the error names it by its place. The results are in
+// the requests' order.
+func (s *Service) EnqueueBatch(ctx context.Context, requests []Request) ([]Accepted, error) {
+	drafts := make([]*Draft, len(requests))
+	for i, r := range requests {
+		draft, err := s.accept(ctx, r)
+		if err != nil {
+			return nil, InItem(i, err)
+		}
+		drafts[i] = draft
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	stored, err := s.store(ctx, drafts)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue batch: %w", err)
+	}
+	accepted := make([]Accepted, len(stored))
+	for i, one := range stored {
+		accepted[i] = Accepted{Stored: one, Organization: drafts[i].Organization, Key: drafts[i].Key}
+	}
+	return accepted, nil
+}
+
+// InItem says which item of a batch was refused.
+func InItem(place int, err error) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		named := *e
+		named.Text = fmt.Sprintf("deliveries[%d].%s", place, e.Text)
+		return &named
+	}
+	return fmt.Errorf("deliveries[%d]: %w", place, err)
+}

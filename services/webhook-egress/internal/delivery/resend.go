@@ -1,0 +1,103 @@
+package delivery
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Resend asks for a new series of attempts of an ended delivery.
+type Resend struct {
+	Organization, Owner string
+	ID                  ID
+	// MaxAttempts is zero for as many as before; Deadline zero for none.
+	MaxAttempts int
+	Deadline    time.Time
+	// Key deduplicates; empty for none. Fingerprint tells what it was first used for.
+	Key         string
+	Fingerprint [32]byte
+}
+
+// Resent is what became of it.
+type Resent struct {
+	Flow Flow
+	// Deduplicated: the key was used before, and nothing changed.
+	Deduplicated bool
+}
+
+// ResendRequest is a resend as it was asked for.
+type ResendRequest struct {
+	Organization, Owner, ID string
+	MaxAttempts             *int
+	Deadline                time.Time
+	Key                     string
+}
+
+// Resend starts a new series of attempts of a delivery that Get would find and
+// that has ended. A repeat of the key changes nothing.
+func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, deduplicated bool, err error) {
+	if err := CheckTexts(map[string]string{"idempotency_key": r.Key}); err != nil {
+		return Record{}, false, err
+	}
+	if err := CheckDeadline(r.Deadline, s.o.Now()); err != nil {
+		return Record{}, false, err
+	}
+	record, err = s.Get(ctx, r.Organization, r.Owner, r.ID, false)
+	if err != nil {
+		return Record{}, false, err
+	}
+	var resent Resent
+	err = again(func() (err error) {
+		resent, err = s.o.Store.Resend(ctx, Resend{
+			Organization: r.Organization, Owner: r.Owner, ID: record.ID, MaxAttempts: Clamp(r.MaxAttempts, 0),
+			Deadline: r.Deadline, Key: r.Key, Fingerprint: sha256.Sum256(record.ID[:]),
+		})
+		return err
+	})
+	if err != nil {
+		return Record{}, false, fmt.Errorf("resend: %w", err)
+	}
+	if !resent.Deduplicated {
+		s.o.Dispatcher.Waiting(resent.Flow)
+	}
+	record, err = s.Get(ctx, r.Organization, r.Owner, r.ID, false)
+	return record, resent.Deduplicated, err
+}
+
+// Cancel ends a delivery that Get would find. One that was cancelled before
+// stays as it is; one that has ended otherwise is a conflict.
+func (s *Service) Cancel(ctx context.Context, organization, owner, id string) (Record, error) {
+	record, err := s.Get(ctx, organization, owner, id, false)
+	if err != nil {
+		return Record{}, err
+	}
+	var cancelled bool
+	err = again(func() (err error) {
+		cancelled, err = s.o.Store.Cancel(ctx, record.ID)
+		return err
+	})
+	if err != nil {
+		return Record{}, fmt.Errorf("cancel: %w", err)
+	}
+	record, err = s.Get(ctx, organization, owner, id, false)
+	switch {
+	case err != nil:
+		return Record{}, err
+	case !cancelled && record.Status != StatusCancelled:
+		return Record{}, apierr.New(apierr.KindConflict, ReasonAlreadyFinished, "the delivery has ended: it is "+string(record.Status))
+	}
+	return record, nil
+}
+
+// again repeats what lost against another transaction.
+func again(do func() error) error {
+	for try := 1; ; try++ {
+		if err := do(); !errors.Is(err, ErrConflict) || try == tries {
+			return err
+		}
+	}
+}
