@@ -223,6 +223,14 @@ func TestEdgeCatalog(t *testing.T) {
 		"POST " + deliveryRoute: "[webhooks platform] write deliveries",
 		"POST " + sendRoute:     "[notifications] write notifications_sent",
 	}
+	for route, metric := range map[string]string{
+		"POST /product/v1/ai/openai/v1/chat/completions": "llm_requests", "POST /product/v1/ai/openai/v1/embeddings": "llm_requests",
+		"GET /product/v1/ai/openai/v1/models": "", "GET /product/v1/ai/openai/v1/models/{model...}": "",
+		"POST /product/v1/ai/anthropic/v1/messages": "llm_requests", "POST /product/v1/ai/anthropic/v1/messages/count_tokens": "",
+		"GET /product/v1/ai/anthropic/v1/models": "", "GET /product/v1/ai/anthropic/v1/models/{model...}": "",
+	} {
+		want[route] = "[ai agents platform] read " + metric
+	}
 	got := map[string]string{}
 	for _, r := range catalog.Routes {
 		got[r.Method+" "+r.Path] = fmt.Sprint(r.Products, " ", r.Permission, " ", r.Metric)

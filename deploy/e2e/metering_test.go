@@ -74,6 +74,7 @@ func (b *billed) halt() {
 }
 
 func (b *billed) call(t *testing.T, stream bool) {
+	t.Helper()
 	for !b.stopped() {
 		id := fmt.Sprint("metered-", b.next.Add(1))
 		a, err := b.client.with("X-Request-Id", id).try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": stream}))
@@ -89,6 +90,7 @@ func (b *billed) call(t *testing.T, stream bool) {
 
 // read takes one page of the feed.
 func (b *billed) read(t *testing.T) error {
+	t.Helper()
 	a, err := b.client.try(t, http.MethodGet, "/v1/usage?limit=200&cursor="+url.QueryEscape(b.cursor), nil)
 	if err != nil || a.status != http.StatusOK {
 		return fmt.Errorf("status %d, %w", a.status, err)

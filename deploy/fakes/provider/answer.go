@@ -20,7 +20,7 @@ type Answer struct {
 	Text      *string    `json:"text,omitempty"`
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	// FinishReason is in OpenAI's terms: stop, length, tool_calls or
-	// content_filter. The Anthropic face translates it.
+	// content_filter. The other faces translate it.
 	FinishReason string `json:"finish_reason,omitempty"`
 	Usage        *Usage `json:"usage,omitempty"`
 	// NoUsage leaves the token counts out, as some compatible servers do.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The error bodies of both vendors. Anthropic's face is /v1/messages, and
-// whatever carries its version header; all else is OpenAI's.
+// The error bodies of the vendors. Anthropic's face is /v1/messages, and
+// whatever carries its version header; Gemini's is /v1beta; all else is OpenAI's.
 
 type openAIError struct {
 	Error openAIErrorDetail `json:"error"`
@@ -29,6 +29,19 @@ type anthropicErrorDetail struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 }
+
+// geminiError is a google.rpc.Status.
+type geminiError struct {
+	Error geminiErrorDetail `json:"error"`
+}
+
+type geminiErrorDetail struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Status  string `json:"status"`
+}
+
+func speaksGemini(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1beta/") }
 
 func speaksAnthropic(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
@@ -65,6 +78,13 @@ func vendorError(r *http.Request, status int, message string) any {
 			Error:     anthropicErrorDetail{Type: kind, Message: message},
 			RequestID: id("req_01", 22, []byte(r.URL.Path+message), "error"),
 		}
+	}
+	if speaksGemini(r) {
+		kind, text := geminiKind(status)
+		if message == "" {
+			message = text
+		}
+		return geminiError{geminiErrorDetail{status, message, kind}}
 	}
 	detail := openAIKind(r, status)
 	if message != "" {
@@ -117,5 +137,28 @@ func anthropicKind(status int) (kind, text string) {
 			return "api_error", "Internal server error"
 		}
 		return "invalid_request_error", http.StatusText(status)
+	}
+}
+
+// geminiKind gives the vendor's status name and usual text for a status.
+func geminiKind(status int) (kind, text string) {
+	switch status {
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED", "Request had invalid authentication credentials."
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED", "The caller does not have permission"
+	case http.StatusNotFound:
+		return "NOT_FOUND", "Requested entity was not found."
+	case http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details."
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE", "The model is overloaded. Please try again later."
+	case http.StatusGatewayTimeout:
+		return "DEADLINE_EXCEEDED", "Deadline expired before operation could complete."
+	default:
+		if status >= 500 {
+			return "INTERNAL", "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"
+		}
+		return "INVALID_ARGUMENT", "Request contains an invalid argument."
 	}
 }

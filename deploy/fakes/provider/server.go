@@ -1,5 +1,6 @@
 // Package provider fakes an AI vendor: the OpenAI faces (chat, embeddings,
-// images, models) and the Anthropic Messages face, on one address. Answers follow
+// images, models), the Anthropic Messages face and Gemini's (generateContent,
+// embeddings, images), on one address. Answers follow
 // from the request alone, so that the same request gets the same bytes.
 //
 // The assistant repeats the last user text ("You said: ..."). It calls the first
@@ -43,6 +44,7 @@ func New(script fault.Script) *Server {
 	api.Handle("POST /v1/images/generations", openAI(generate))
 	api.HandleFunc("GET /images/{name}", servePNG)
 	api.HandleFunc("POST /v1/messages", messages)
+	api.HandleFunc("POST /v1beta/models/{call}", gemini)
 	api.HandleFunc("GET /v1/models", models)
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") })
 	s.handler = s.Handler(http.NewServeMux(), api)

@@ -27,6 +27,7 @@ type request struct {
 var (
 	bearer    = map[string]string{"Authorization": "Bearer sk-s3cret"}
 	anthropic = map[string]string{"X-Api-Key": "s3cret", "Anthropic-Version": "2023-06-01"}
+	goog      = map[string]string{"X-Goog-Api-Key": "s3cret"}
 )
 
 func do(t *testing.T, srv *Server, req request) *httptest.ResponseRecorder {
@@ -45,6 +46,8 @@ func do(t *testing.T, srv *Server, req request) *httptest.ResponseRecorder {
 func TestWireShapes(t *testing.T) {
 	const (
 		tools          = `"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]`
+		geminiPath     = "/v1beta/models/gemini-2.5-flash"
+		geminiTools    = `"tools":[{"functionDeclarations":[{"name":"weather","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}]}]`
 		anthropicTools = `"tools":[{"name":"weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]`
 	)
 	tests := []struct {
@@ -73,6 +76,17 @@ func TestWireShapes(t *testing.T) {
 		{name: "anthropic_overloaded", req: request{"POST", "/v1/messages", `{}`, anthropic}, script: fault.Action{Status: 529}},
 		{name: "anthropic_stream_error", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: fault.Action{ErrorAfterChunks: new(4), Status: 529}},
 		{name: "anthropic_models", req: request{"GET", "/v1/models", "", anthropic}},
+		{name: "gemini_chat", req: request{"POST", geminiPath + ":generateContent", `{"systemInstruction":{"parts":[{"text":"be kind"}]},"contents":[{"role":"user","parts":[{"text":"a <b> & c"},{"inlineData":{"mimeType":"image/png","data":""}}]}]}`, goog}},
+		{name: "gemini_tool", req: request{"POST", geminiPath + ":generateContent", `{"contents":[{"role":"user","parts":[{"text":"use tool"}]}],` + geminiTools + `}`, goog}},
+		{name: "gemini_tool_result", req: request{"POST", geminiPath + ":generateContent", `{"contents":[{"role":"user","parts":[{"text":"use tool"}]},{"role":"model","parts":[{"functionCall":{"name":"weather","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"weather","response":{"output":"sunny"}}}]}],` + geminiTools + `}`, goog}},
+		{name: "gemini_stream", req: request{"POST", geminiPath + ":streamGenerateContent?alt=sse", `{"contents":[{"role":"user","parts":[{"text":"hello there"}]}]}`, goog}},
+		{name: "gemini_stream_scripted", req: request{"POST", geminiPath + ":streamGenerateContent?alt=sse", `{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`, goog}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"a"},{"name":"b"}],"usage":{"input":10,"cache_read":20,"output":7,"reasoning":3}}`)}},
+		{name: "gemini_stream_error", req: request{"POST", geminiPath + ":streamGenerateContent?alt=sse", `{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`, goog}, script: fault.Action{ErrorAfterChunks: new(1), Status: 503}},
+		{name: "gemini_error", req: request{"POST", geminiPath + ":generateContent", `{"contents":[]}`, goog}},
+		{name: "gemini_rate_limit", req: request{"POST", geminiPath + ":generateContent", `{}`, goog}, script: fault.Action{RetryAfter: "3"}},
+		{name: "gemini_embeddings", req: request{"POST", "/v1beta/models/gemini-embedding-001:batchEmbedContents", `{"requests":[{"content":{"parts":[{"text":"a"}]},"outputDimensionality":3}]}`, goog}},
+		{name: "gemini_image", req: request{"POST", "/v1beta/models/gemini-2.5-flash-image:generateContent", `{"contents":[{"role":"user","parts":[{"text":"a cat"}]}],"generationConfig":{"responseModalities":["TEXT","IMAGE"]}}`, goog}},
+		{name: "imagen", req: request{"POST", "/v1beta/models/imagen-4.0-generate-001:predict", `{"instances":[{"prompt":"a cat"}],"parameters":{"sampleCount":2}}`, goog}},
 		{name: "embeddings", req: request{"POST", "/v1/embeddings", `{"model":"text-embedding-3-small","input":["a","bcdefghi"],"dimensions":3}`, bearer}},
 		{name: "image_url", req: request{"POST", "/v1/images/generations", `{"model":"dall-e-3","prompt":"a cat"}`, bearer}},
 		{name: "image_base64", req: request{"POST", "/v1/images/generations", `{"model":"gpt-image-1","prompt":"a black cat","n":2}`, bearer}},

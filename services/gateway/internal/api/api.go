@@ -39,6 +39,11 @@ type Nouns struct {
 	Policies Policies
 	Usage    ledger.Feed
 	Answers  Purger
+
+	Organizations Organizations
+	Runs          Runs
+	// Desk knows what is in flight here.
+	Desk Desk
 }
 
 // Register puts the contract's services on both faces of server.
@@ -63,12 +68,12 @@ func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServ
 	gatewayv1.RegisterApprovalServiceServer(r, gatewayv1.UnimplementedApprovalServiceServer{})
 	gatewayv1.RegisterByokServiceServer(r, gatewayv1.UnimplementedByokServiceServer{})
 	gatewayv1.RegisterModelServiceServer(r, gatewayv1.UnimplementedModelServiceServer{})
-	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers})
+	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers, organizations: nouns.Organizations})
 	gatewayv1.RegisterPricingServiceServer(r, gatewayv1.UnimplementedPricingServiceServer{})
 	gatewayv1.RegisterProbeServiceServer(r, gatewayv1.UnimplementedProbeServiceServer{})
 	gatewayv1.RegisterProviderServiceServer(r, gatewayv1.UnimplementedProviderServiceServer{})
 	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies})
-	gatewayv1.RegisterRunServiceServer(r, gatewayv1.UnimplementedRunServiceServer{})
+	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: nouns.Runs, desk: nouns.Desk})
 	gatewayv1.RegisterSecurityServiceServer(r, gatewayv1.UnimplementedSecurityServiceServer{})
 	gatewayv1.RegisterTraceServiceServer(r, gatewayv1.UnimplementedTraceServiceServer{})
 	gatewayv1.RegisterTrustServiceServer(r, gatewayv1.UnimplementedTrustServiceServer{})

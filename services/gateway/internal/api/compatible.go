@@ -90,7 +90,7 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		}
 		call := nativeCall{d, chat, request}
 		if chat.Stream {
-			return s.streamDialect(r.Context(), w, call)
+			return s.streamDialect(r.Context(), w, call, wantsEarly(r))
 		}
 		completion, err := s.engine.Chat(r.Context(), request)
 		if err != nil {
@@ -152,19 +152,35 @@ func eachReport(report inference.Report, set func(name, value string)) {
 	set(headerCacheHit, strconv.FormatBool(report.CacheHit))
 }
 
-func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWriter, call nativeCall) error {
+func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWriter, call nativeCall, early bool) error {
+	var events *eventWriter
+	out := call.dialect.Stream(call.reply(inference.Route{})) // Nobody serves yet.
+	begin := func() {
+		events = newEventWriter(w, pingEvery)
+		events.pingWith(out.Ping())
+	}
+	defer func() {
+		if events != nil {
+			events.close()
+		}
+	}()
+	if early {
+		begin()
+	}
 	stream, err := s.engine.StreamChat(ctx, call.request)
 	if err != nil {
-		return fmt.Errorf("chat: %w", err)
+		return lateError(ctx, events, fmt.Errorf("chat: %w", err), func(e *apierr.Error) {
+			events.send(out.Fail(e, call.request.ID))
+		})
 	}
 	defer stream.Close()
 	route := stream.Route()
 	event, err := stream.Next() // Held already, or the end: it doesn't wait.
-	call.headers(w.Header(), route, event.Native != nil)
-	out := call.dialect.Stream(call.reply(route))
-	events := newEventWriter(w, pingEvery)
-	events.pingWith(out.Ping())
-	defer events.close()
+	out = call.dialect.Stream(call.reply(route))
+	if !early {
+		call.headers(w.Header(), route, event.Native != nil)
+		begin()
+	}
 	for ; err == nil; event, err = stream.Next() {
 		if events.send(out.Event(event)); events.failed() {
 			return nil // The caller left; Close ends the call upstream and bills what came.

@@ -146,7 +146,7 @@ func toNativeRequest(ctx context.Context, d dialect.Dialect, chat *dialect.Chat,
 	if err != nil {
 		return nil, err
 	}
-	r.Chat = chat.Chat
+	r.Chat, r.Surcharged = chat.Chat, chat.Surcharged
 	r.Route.Needs.Dialect = chat.Needs(d.Name()).Dialect
 	if r.Locale == "" {
 		return r, nil

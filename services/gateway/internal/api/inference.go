@@ -115,7 +115,9 @@ func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter
 	}
 	stream, err := s.engine.StreamChat(ctx, request)
 	if err != nil {
-		return lateError(ctx, events, request.ID, fmt.Errorf("chat: %w", err))
+		return lateError(ctx, events, fmt.Errorf("chat: %w", err), func(e *apierr.Error) {
+			events.error(apierr.NewDocument(e, request.ID))
+		})
 	}
 	defer stream.Close()
 	if events == nil {

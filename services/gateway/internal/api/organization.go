@@ -1,13 +1,18 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 )
 
@@ -20,7 +25,129 @@ type Purger interface {
 type organizationServer struct {
 	gatewayv1.UnimplementedOrganizationServiceServer
 
-	answers Purger
+	answers       Purger
+	organizations Organizations
+}
+
+// Organizations keeps what operators set of organizations.
+type Organizations interface {
+	// SetStatus suspends or restores one, and gives its status after that.
+	SetStatus(ctx context.Context, id string, c organization.Change) (organization.Status, error)
+	// SetBudget sets a ceiling; an empty period stays as it is.
+	SetBudget(ctx context.Context, id string, b organization.Budget, reason string) error
+	Spend(ctx context.Context, id string, now time.Time) (organization.Spend, error)
+}
+
+// SuspendOrganization refuses an organization everywhere.
+func (s *organizationServer) SuspendOrganization(
+	ctx context.Context, m *gatewayv1.SuspendOrganizationRequest,
+) (*gatewayv1.OrganizationStatus, error) {
+	return s.setStatus(ctx, m.GetOrgId(), m.GetReason(), true)
+}
+
+// UnsuspendOrganization restores one.
+func (s *organizationServer) UnsuspendOrganization(
+	ctx context.Context, m *gatewayv1.UnsuspendOrganizationRequest,
+) (*gatewayv1.OrganizationStatus, error) {
+	return s.setStatus(ctx, m.GetOrgId(), m.GetReason(), false)
+}
+
+func (s *organizationServer) setStatus(ctx context.Context, id, reason string, suspended bool) (*gatewayv1.OrganizationStatus, error) {
+	id, err := pathOrganization(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.organizations.SetStatus(ctx, id, organization.Change{
+		Suspended: suspended, By: principal(ctx), Reason: reason, At: time.Now(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("organization: %w", err)
+	}
+	return &gatewayv1.OrganizationStatus{
+		OrganizationId: id, Suspended: status.Suspended, Reason: optionalText(status.Reason),
+		SuspendedAt: optionalTime(status.SuspendedAt), SuspendedBy: optionalText(status.SuspendedBy), UpdatedAt: optionalTime(status.UpdatedAt),
+	}, nil
+}
+
+// GetOrganizationSpend reads what an organization spends against its ceiling.
+func (s *organizationServer) GetOrganizationSpend(
+	ctx context.Context, m *gatewayv1.GetOrganizationSpendRequest,
+) (*gatewayv1.OrganizationSpend, error) {
+	id, err := pathOrganization(ctx, m.GetOrgId())
+	if err != nil {
+		return nil, err
+	}
+	return s.spend(ctx, id)
+}
+
+// SetOrganizationBudget sets a ceiling.
+func (s *organizationServer) SetOrganizationBudget(
+	ctx context.Context, m *gatewayv1.SetOrganizationBudgetRequest,
+) (*gatewayv1.OrganizationSpend, error) {
+	id, err := pathOrganization(ctx, m.GetOrgId())
+	if err != nil {
+		return nil, err
+	}
+	if m.BudgetCeilingCents == nil {
+		return nil, apierr.Invalid("budget_ceiling_cents", "is required; 0 is no ceiling")
+	}
+	set := organization.Budget{CeilingCents: m.GetBudgetCeilingCents(), Period: organization.Period(m.GetPeriod())}
+	if err := s.organizations.SetBudget(ctx, id, set, m.GetReason()); err != nil {
+		return nil, fmt.Errorf("organization: %w", err)
+	}
+	return s.spend(ctx, id)
+}
+
+func (s *organizationServer) spend(ctx context.Context, id string) (*gatewayv1.OrganizationSpend, error) {
+	spend, err := s.organizations.Spend(ctx, id, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("organization: %w", err)
+	}
+	of := spend.Organization
+	m := &gatewayv1.OrganizationSpend{
+		OrganizationId: id, SpentCents: spend.SpentCents, ReservedCents: spend.ReservedCents,
+		BudgetCeilingCents: of.Budget.CeilingCents, ActiveSessions: clamp(int64(spend.ActiveSessions)),
+		ActiveSessionsSpentCents: spend.ActiveSessionsCents, Period: string(of.Budget.Period),
+		PeriodStart: optionalTime(spend.Start), PeriodEnd: optionalTime(spend.End), Suspended: of.Status.Suspended,
+	}
+	if left, limited := spend.Remaining(); limited {
+		m.RemainingCents = wrapperspb.Double(left)
+	}
+	return m, nil
+}
+
+// pathOrganization is the organization that a path names, in a form that a caller
+// could have.
+func pathOrganization(ctx context.Context, id string) (string, error) {
+	if !caller.Printable(id) {
+		return "", apierr.Invalid("org_id", "must be printable ASCII without spaces")
+	}
+	c := caller.From(ctx)
+	if c.Organization != "" && c.Organization != id {
+		return "", apierr.New(apierr.KindForbidden, caller.ReasonOrganizationMismatch, "org_id: differs from the header "+caller.HeaderOrganization)
+	}
+	return id, nil
+}
+
+// principal is whom a call is made for: the user that it names, else the caller.
+func principal(ctx context.Context) string {
+	c := caller.From(ctx)
+	return cmp.Or(c.User, c.Name)
+}
+
+// optionalText is null for the empty text, optionalTime for the zero time.
+func optionalText(text string) *wrapperspb.StringValue {
+	if text == "" {
+		return nil
+	}
+	return wrapperspb.String(text)
+}
+
+func optionalTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
 }
 
 // PurgePromptCache erases what is cached of an organization.

@@ -12,7 +12,9 @@ import (
 
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/byok"
 	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
@@ -43,6 +45,11 @@ type parts struct {
 	runner    *lifecycle.Runner
 	pool      *pgxpool.Pool
 	redis     *redisdb.Client // nil for none
+	control   controls
+	control   *postgres.Control
+	watcher   *control.Watcher
+	vault     *byok.Vault
+	custodian *byok.Custodian
 	fleets    *fleets
 	health    *health.Monitor
 	ledger    *ledger.Writer
@@ -59,11 +66,17 @@ func Serve(ctx context.Context, cfg Config) error {
 	err := p.runner.Build(ctx,
 		lifecycle.Step{Name: "stores", Do: p.openStores},
 		lifecycle.Step{Name: "redis", Do: p.openRedis},
+		lifecycle.Step{Name: "control", Do: p.openControl},
+		lifecycle.Step{Name: "credentials", Do: p.openByok},
+		lifecycle.Step{Name: "control", Do: p.openControl},
+		lifecycle.Step{Name: "admission", Do: p.openAdmission},
 		lifecycle.Step{Name: "fleet", Do: p.openFleet},
 		lifecycle.Step{Name: "health", Do: p.watchHealth},
 		lifecycle.Step{Name: "ledger", Do: p.startLedger},
 		lifecycle.Step{Name: "cache", Do: p.openCache},
 		lifecycle.Step{Name: "engine", Do: p.buildEngine},
+		lifecycle.Step{Name: "settings", Do: p.followControl},
+		lifecycle.Step{Name: "settings", Do: p.startControl},
 		lifecycle.Step{Name: "servers", Do: p.startServers},
 	)
 	if err != nil {
@@ -108,7 +121,7 @@ func (p *parts) buildEngine(context.Context) error {
 		return err
 	}
 	p.engine, err = inference.New(inference.Options{
-		Fleet: p.fleets.fleet, Ledger: p.ledger, Images: images, Health: p.health, Answers: p.answers,
+		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.control.desk,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},
@@ -125,6 +138,8 @@ func (p *parts) startServers(ctx context.Context) error {
 	}
 	if err := api.Register(ctx, server, api.Nouns{
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(p.pool), Answers: p.answers,
+		Organizations: p.control.organizations, Runs: p.control.runs, Desk: p.control.desk,
+		Byok: p.custodian,
 	}); err != nil {
 		return err
 	}

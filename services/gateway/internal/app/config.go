@@ -35,6 +35,11 @@ type Config struct {
 	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"where relative key_file paths lie; beside the file that names them when empty"`
 	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"key that fingerprints of provider keys are hashed with"`
 
+	SealingKeysDir     string   `env:"SEALING_KEYS_DIR" doc:"folder of the private keys (*.key, see gateway byok keygen) that organizations' credentials are sealed to; the newest is handed out, the others still open"`
+	ByokSecretsDir     string   `env:"BYOK_SECRETS_DIR" doc:"folder that holds a folder for each organization, with the secrets that its file: references may name"`
+	ByokEnvPrefix      string   `env:"BYOK_ENV_PREFIX" doc:"what the variables begin with that env: references may name, as BYOK_{organization}__"`
+	ByokSecretManagers []string `env:"BYOK_SECRET_MANAGERS" doc:"comma list of URLs that references to secret managers begin with, as awssecretsmanager://byok/{organization}/?region=eu-west-1 (awssecretsmanager, awsparamstore, gcpsecretmanager)"`
+
 	CacheKeyFile secret.File `env:"CACHE_KEY_FILE" doc:"file with the secret, of 32 bytes or more, that cached answers are sealed with; all replicas the same. Without it, or without Redis, none is kept"`
 
 	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"what an answer waits for: committed (its ledger row is in Postgres) or async (it is in the spool)"`
@@ -71,6 +76,9 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New(prefix+"_SERVICE_TOKENS_FILE: required, but not set"))
 	case c.AuthDisabled && (!rpc.Loopback(c.HTTPListen) || !rpc.Loopback(c.GRPCListen)):
 		errs = append(errs, fmt.Errorf("%s_AUTH_DISABLED: only with %s_HTTP_LISTEN and %s_GRPC_LISTEN on loopback", prefix, prefix, prefix))
+	}
+	if _, err := newReferences(c); err != nil {
+		errs = append(errs, fmt.Errorf("%s_BYOK_ENV_PREFIX, %s_BYOK_SECRET_MANAGERS: %w", prefix, prefix, err))
 	}
 	if c.LedgerMode != string(ledger.ModeCommitted) && c.LedgerMode != string(ledger.ModeAsync) {
 		errs = append(errs, fmt.Errorf("%s_LEDGER_MODE: want committed or async", prefix))

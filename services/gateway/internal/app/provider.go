@@ -143,8 +143,8 @@ func outputLimits(vendor routing.Provider) map[string]int {
 	return limits
 }
 
-// newKeyring holds the fleet's keys of the policy's providers.
-func newKeyring(cfg Config, log *slog.Logger, p *routing.Policy) (*keyring.Keyring, error) {
+// newFingerprint hashes keys, of the fleet and of organizations alike.
+func newFingerprint(cfg Config) (func(secret.Value) string, error) {
 	var pin secret.Value
 	if cfg.FingerprintKey != "" {
 		var err error
@@ -152,9 +152,21 @@ func newKeyring(cfg Config, log *slog.Logger, p *routing.Policy) (*keyring.Keyri
 			return nil, fmt.Errorf("fingerprint key: %w", err)
 		}
 	}
+	return keyring.NewFingerprint(pin), nil
+}
+
+// newKeyring holds the fleet's keys of the policy's providers, and knows who has
+// those of organizations.
+func newKeyring(cfg Config, log *slog.Logger, p *routing.Policy, own keyring.Own) (*keyring.Keyring, error) {
+	fingerprint, err := newFingerprint(cfg)
+	if err != nil {
+		return nil, err
+	}
 	files := make(map[string]string)
 	for _, vendor := range p.Providers {
 		files[vendor.Name] = vendor.KeyFile
 	}
-	return keyring.New(log, files, pin), nil
+	return keyring.New(keyring.Options{
+		Log: log, Files: files, Fingerprint: fingerprint, Own: own, Mode: p.Byok(), Canonical: p.Canonical,
+	}), nil
 }

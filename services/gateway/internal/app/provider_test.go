@@ -75,7 +75,7 @@ providers:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err := keys.Resolve(keyring.Scope{}, "local"); err != nil || key.Key.Reveal() != "sk-local" {
+	if key, err := keys.Resolve(t.Context(), keyring.Scope{}, "local"); err != nil || key.Key.Reveal() != "sk-local" {
 		t.Errorf("key beside the file: %v", err)
 	}
 

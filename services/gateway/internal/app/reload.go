@@ -33,6 +33,7 @@ type fleets struct {
 	log    *slog.Logger
 	client *http.Client
 	warmth *routing.Warmth
+	own    keyring.Own
 	// monitor is set before the first request.
 	monitor *health.Monitor
 	reloads metric.Int64Counter
@@ -57,13 +58,16 @@ func (p *parts) openFleet(ctx context.Context) error {
 	f := &fleets{
 		cfg: p.cfg, log: p.telemetry.Log, client: wire.NewClient(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
 	}
+	if p.vault != nil {
+		f.own = p.vault
+	}
 	first, err := f.read(time.Now())
 	if err != nil {
 		return err
 	}
 	f.present.Store(first)
 	for _, vendor := range first.policy.Providers {
-		_, err := first.fleet.Keys.Resolve(keyring.Scope{}, vendor.Name)
+		_, err := first.fleet.Keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name)
 		f.log.InfoContext(ctx, "provider", slog.String("name", vendor.Name), slog.String("dialect", vendor.Dialect),
 			slog.Bool("usable", err == nil), slog.String("key_file", vendor.KeyFile))
 	}
@@ -174,7 +178,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := newKeyring(f.cfg, f.log, policy)
+	keys, err := newKeyring(f.cfg, f.log, policy, f.own)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +202,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 func warnings(p *routing.Policy, prices *price.Table, keys *keyring.Keyring, now time.Time) []string {
 	var all []string
 	for _, vendor := range p.Providers {
-		if _, err := keys.Resolve(keyring.Scope{}, vendor.Name); err != nil {
+		if _, err := keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name); err != nil {
 			all = append(all, fmt.Sprintf("provider %s has no key in %s", vendor.Name, vendor.KeyFile))
 			continue
 		}

@@ -86,7 +86,7 @@ func TestReload(t *testing.T) {
 		t.Error("the new provider is not there, or in a fleet from before")
 	}
 	dir.write(t, "more.key", "sk-more")
-	if key, err := f.fleet().Keys.Resolve(keyring.Scope{}, "more"); err != nil || key.Key.Reveal() != "sk-more" {
+	if key, err := f.fleet().Keys.Resolve(t.Context(), keyring.Scope{}, "more"); err != nil || key.Key.Reveal() != "sk-more" {
 		t.Errorf("the key of the new provider: %v", err)
 	}
 	dir.write(t, "prices.yaml", "providers: [{provider: free, models: [{model: z, effective_from: 2026-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"unicode/utf8"
 )
 
 // Call is a tool call of a model's answer.
@@ -53,7 +54,8 @@ func canonical(text []byte) ([]byte, bool) {
 		return nil, false
 	}
 	sorted, err := json.Marshal(value)
-	return sorted, err == nil
+	// Broken text is read as U+FFFD, whatever it was.
+	return sorted, err == nil && !bytes.ContainsRune(sorted, utf8.RuneError)
 }
 
 // twice tells whether an object of the text has a name twice, or the text is no JSON.

@@ -138,7 +138,7 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	r.attempts++
 	r.metrics.attempt(ctx, c.Provider, r.attempts)
 	start := time.Now()
-	err := r.call(r.beginCall(ctx, c), c, grace)
+	err := r.guarded(r.beginCall(ctx, c), c, grace)
 	r.upstream += time.Since(start)
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
@@ -159,12 +159,21 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	return r.fail(ctx, c, err)
 }
 
+func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (err error) {
+	defer guard(&err)
+	return r.call(ctx, c, grace)
+}
+
 // fail notes an attempt that failed at the vendor.
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
 	r.failCall(ctx, string(f.Class))
 	f.repeatable = !r.answered && repeatable(err)
-	r.permit.Fail(ctx, f.Error, r.met(f))
+	if _, ok := errors.AsType[blameless](err); ok {
+		r.permit.End(ctx, health.Verdict{})
+	} else {
+		r.permit.Fail(ctx, f.Error, r.met(f))
+	}
 	r.failures = append(r.failures, f)
 	r.failed(ctx, f)
 	if !f.Failover() {

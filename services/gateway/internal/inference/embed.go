@@ -24,10 +24,11 @@ type Embedded struct {
 // when another model than the one asked for made them, the report says that it
 // was substituted, also where the provider is the same.
 func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
-	x, err := e.begin(ctx, r)
+	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	defer x.leave()
 	x.anchor()
 	var vectors *provider.Vectors
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
@@ -43,6 +45,14 @@ type execution struct {
 	now    call
 	finish provider.FinishReason
 
+	// id is the ledger row's. grant is the request's admission, nil where nobody
+	// asks for one; recorded tells that the row is safe. maxOutput is how many tokens
+	// a stream may have that nobody has bounded; 0 is any.
+	id        uuid.UUID
+	grant     Grant
+	recorded  bool
+	maxOutput int64
+
 	attempts int
 	// upstream is the time spent waiting for providers.
 	upstream time.Duration
@@ -67,25 +77,48 @@ func (c candidate) chatter() (provider.Chatter, error) {
 	return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the provider has no chat"}
 }
 
-// begin runs the steps before the first attempt.
-func (e *Engine) begin(ctx context.Context, r *Request) (*execution, error) {
-	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now()}
-	if err := e.admit(ctx); err != nil {
-		return nil, err
+// begin runs the steps before the first attempt. The context is the request's
+// from then on: others may end it. The execution must be left.
+func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
+	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
+	ctx, err := x.enter(ctx)
+	if err == nil {
+		err = x.prepare(ctx)
 	}
-	if err := e.checkImages(ctx, r); err != nil {
-		return nil, err
+	if err != nil {
+		x.leave()
+		return nil, nil, err
 	}
-	describe(r)
+	return ctx, x, nil
+}
+
+// prepare finds who may serve the request, and sets aside what it may cost.
+func (x *execution) prepare(ctx context.Context) error {
+	if err := x.admit(ctx); err != nil {
+		return err
+	}
+	if err := x.checkImages(ctx, x.request); err != nil {
+		return err
+	}
+	describe(x.request)
 	var err error
-	if x.plan, err = x.fleet.Planner.Plan(r.Route); err != nil {
-		return nil, err
+	if x.plan, err = x.fleet.Planner.Plan(x.request.Route); err != nil {
+		return err
 	}
-	if err := x.resolve(); err != nil {
-		return nil, err
+	if err := x.resolve(ctx); err != nil {
+		return err
 	}
-	localize(r)
-	return x, nil
+	localize(x.request)
+	return x.reserve(ctx)
+}
+
+// newID makes an id in the order of time.
+func newID() uuid.UUID {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return uuid.New() // Only the order of ids is lost.
+	}
+	return id
 }
 
 // admit refuses what could not be billed.
@@ -96,26 +129,42 @@ func (e *Engine) admit(ctx context.Context) error {
 	return nil
 }
 
-// resolve keeps the candidates that have a credential.
-func (x *execution) resolve() error {
-	scope := keyring.Scope{Organization: x.request.Organization, Byok: x.request.Byok}
+// resolve keeps the candidates that have a credential. One that can't be read
+// stands in nobody's way but its own.
+func (x *execution) resolve(ctx context.Context) error {
+	scope := keyring.Scope{Organization: x.request.Organization, Byok: x.request.Byok, Provider: x.request.ByokProvider}
+	var unreadable error
 	for _, planned := range x.plan.Candidates {
-		credential, err := x.fleet.Keys.Resolve(scope, planned.Provider)
+		credential, err := x.fleet.Keys.Resolve(ctx, scope, planned.Provider)
 		switch {
 		case errors.Is(err, keyring.ErrNoKey):
 			continue
 		case err != nil:
-			return err
+			unreadable = err
+			continue
 		}
 		x.candidates = append(x.candidates, candidate{planned, x.fleet.Providers[planned.Provider], credential})
 		if len(x.candidates) == maxCandidates || !x.request.Route.Substitution {
-			return nil
+			break
 		}
+	}
+	if len(x.candidates) == 0 && unreadable != nil {
+		return unreadable
 	}
 	if len(x.candidates) == 0 {
 		return errMissingKeys
 	}
+	x.settleRequested()
 	return nil
+}
+
+// settleRequested makes the requested provider the best host that can be called,
+// where a model was asked for and several have it: one without a key for this
+// caller was never meant.
+func (x *execution) settleRequested() {
+	if first := x.candidates[0]; x.plan.Requested != "" && !first.Substitute {
+		x.plan.Requested = first.Provider
+	}
 }
 
 // bound starts the total clock.
@@ -149,10 +198,11 @@ func (x *execution) route() Route {
 
 // Chat serves a whole answer.
 func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
-	x, err := e.begin(ctx, r)
+	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	defer x.leave()
 	if answer := x.recall(ctx, false); answer != nil {
 		return x.replay(ctx, answer), nil
 	}
@@ -175,7 +225,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		return nil, err
 	}
 	x.finish = answer.FinishReason
-	tally := tally{usage: answer.Usage, bytes: len(answer.Text)}
+	tally := tally{usage: answer.Usage, bytes: len(answer.Text) + len(answer.Reasoning)}
 	tally.add(answer.ToolCalls)
 	completion := &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +59,25 @@ type failure struct {
 	skipped health.Cause
 	// repeatable tells whether the same call may be made once more.
 	repeatable bool
+}
+
+// blameless is a failure that says nothing about the vendor's health, though its
+// attempt is lost: what it was to send, or to deliver, lies elsewhere.
+type blameless struct{ failure *provider.Error }
+
+func (b blameless) Error() string { return b.failure.Error() }
+func (b blameless) Unwrap() error { return b.failure }
+
+// guard makes a panic of an adapter a failure of its vendor: one answer that it
+// could not read must neither keep a permit nor cost the request its other
+// candidates. It is deferred.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = &provider.Error{
+			Class: apierr.ClassServerError, Text: "the provider's adapter failed",
+			Cause: fmt.Errorf("panic: %v\n%s", p, debug.Stack()),
+		}
+	}
 }
 
 func newFailure(c candidate, err error) failure {
@@ -169,6 +189,9 @@ func hint(failures []failure) time.Duration {
 
 // ended is the answer to a request whose own context ended.
 func ended(ctx context.Context) error {
+	if e := terminated(ctx); e != nil {
+		return e
+	}
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errTotal) {
 		return apierr.New(apierr.KindTimeout, apierr.ReasonTimeout, "no provider answered in time").Wrap(cause)

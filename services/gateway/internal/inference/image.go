@@ -27,10 +27,11 @@ type Drawn struct {
 
 // MakeImages makes images.
 func (e *Engine) MakeImages(ctx context.Context, r *Request) (*Drawn, error) {
-	x, err := e.begin(ctx, r)
+	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	defer x.leave()
 	var images *provider.Images
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
 		images, err = x.draw(ctx, c)
@@ -105,12 +106,13 @@ func (x *execution) download(ctx context.Context, image *provider.Image) error {
 	return nil
 }
 
-// undelivered blames the vendor, not the caller, for a URL of its own that leads
-// nowhere.
+// undelivered is not the caller's fault: the URL is the vendor's own. Nor does it
+// count against the vendor, which has answered well: the host of its images is
+// another one, and the way there is ours.
 func undelivered(err error) error {
 	const text = "the image could not be fetched from the provider"
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
-		return &provider.Error{Class: apierr.ClassServerError, Text: text + ": " + e.Text, Cause: e.Cause}
+		return blameless{&provider.Error{Class: apierr.ClassServerError, Text: text + ": " + e.Text, Cause: e.Cause}}
 	}
-	return &provider.Error{Class: apierr.ClassServerError, Text: text, Cause: err}
+	return blameless{&provider.Error{Class: apierr.ClassServerError, Text: text, Cause: err}}
 }

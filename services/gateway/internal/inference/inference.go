@@ -25,9 +25,10 @@ type Planner interface {
 	Plan(r routing.Request) (routing.Plan, error)
 }
 
-// Keys finds credentials; the error is keyring.ErrNoKey where there is none.
+// Keys finds credentials; the error is keyring.ErrNoKey where there is none, and
+// another one where the organization's own can't be read.
 type Keys interface {
-	Resolve(scope keyring.Scope, provider string) (provider.Credential, error)
+	Resolve(ctx context.Context, scope keyring.Scope, provider string) (provider.Credential, error)
 }
 
 // Ledger records what is billed.
@@ -56,6 +57,9 @@ type Fleet struct {
 	// CacheTTL is how long answers of an organization are kept; 0 is not at all. Nil
 	// keeps none of anybody.
 	CacheTTL func(organization string) time.Duration
+	// ServesUnpriced lets calls under a ceiling use models without a price, which
+	// cost it nothing.
+	ServesUnpriced bool
 }
 
 func (f *Fleet) cacheTTL(organization string) time.Duration {
@@ -77,7 +81,7 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// Options of an Engine. All but Health and Answers are required.
+// Options of an Engine. All but Health, Answers and Admission are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
@@ -88,6 +92,8 @@ type Options struct {
 	Health *health.Monitor
 	// Answers is the response cache; nil where there is none.
 	Answers Answers
+	// Admission decides who may call; nil lets everybody in.
+	Admission Admission
 	Clocks  Clocks
 	Log     *slog.Logger
 	Meter   metric.Meter
@@ -120,12 +126,17 @@ type Request struct {
 	// caller and Run the session, as far as they are known.
 	Organization, Key, Service, Run string
 	Route                           routing.Request
-	// Byok is how to use the organization's own credentials; empty: as the fleet does.
-	Byok keyring.Mode
+	// Byok is how to use the organization's own credentials; empty: as the policy
+	// says. ByokProvider is the only provider whose own is used; empty is any.
+	Byok         keyring.Mode
+	ByokProvider string
 	// Locale to answer in; empty leaves it to the model. ForceLocale makes it
 	// hold whatever language the input is in.
 	Locale      string
 	ForceLocale bool
+	// Surcharged tells that the vendor bills more than tokens at their list price (a
+	// service tier, a search of the web): its count is then but a part of the bill.
+	Surcharged bool
 	// BypassCache leaves the response cache out of it.
 	BypassCache bool
 	// Metadata are the caller's labels; ApprovalRef the approval of its tools.

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
-
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -52,7 +50,8 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 	entry := x.entry(report, outcome, now)
 	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
 	x.state = state
-	if err := x.Ledger.Commit(context.WithoutCancel(ctx), entry); err != nil {
+	err := x.Ledger.Commit(context.WithoutCancel(ctx), entry)
+	if x.recorded = err == nil; !x.recorded {
 		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
 	}
 	x.metrics.served(ctx, report, usage, outcome)
@@ -74,7 +73,8 @@ func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
 // is of what had come until then; where there is none, bytes are counted.
 func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
 	if t.usage == nil {
-		u := provider.Estimate(promptBytes(x.request), t.bytes)
+		u := estimateInput(x.request)
+		u.Output = provider.Estimate(0, t.bytes).Output
 		u.Images = int64(t.images)
 		return u, ledger.StateEstimated
 	}
@@ -93,6 +93,9 @@ func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledg
 		u.Output = max(u.Output, provider.Estimate(0, t.bytes).Output)
 		return u, ledger.StatePartial
 	}
+	if x.request.Surcharged {
+		return u, ledger.StatePartial
+	}
 	return u, ledger.StateReported
 }
 
@@ -107,13 +110,9 @@ func (x *execution) requestedProvider() string {
 }
 
 func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) ledger.Entry {
-	id, err := uuid.NewV7()
-	if err != nil {
-		id = uuid.New() // Only the order of ids is lost.
-	}
 	r := x.request
 	return ledger.Entry{
-		ID: id, RequestID: r.ID,
+		ID: x.id, RequestID: r.ID,
 		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: string(r.Route.Operation),
 		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
 		Provider: report.Provider, Model: report.Model,
@@ -123,8 +122,26 @@ func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) 
 	}
 }
 
-// promptBytes is the size of what is sent, for an estimate. An image counts
-// nothing: its bytes say nothing about its tokens.
+// imageTokens is what an image in a prompt counts where the vendor reported no
+// usage. Its bytes say nothing about its tokens; vendors count from 85 (OpenAI,
+// low detail) to about 1,600 (Anthropic, the largest that it doesn't shrink), and
+// around this for one megapixel.
+const imageTokens = 1000
+
+// estimateInput guesses the input of a request.
+func estimateInput(r *Request) provider.Usage {
+	u := provider.Estimate(promptBytes(r), 0)
+	for _, m := range r.Chat.Messages {
+		for _, part := range m.Content {
+			if part.ImageURL != "" {
+				u.ImageInput += imageTokens
+			}
+		}
+	}
+	return u
+}
+
+// promptBytes is the size of the texts that are sent, for an estimate.
 func promptBytes(r *Request) int {
 	n := len(r.Drawing.Prompt)
 	for _, text := range r.Embedding.Input {

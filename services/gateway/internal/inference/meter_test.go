@@ -102,3 +102,47 @@ func TestStreamCostsWhatTheAnswerCosts(t *testing.T) {
 		t.Errorf("whole %+v, streamed %+v", c.Report, s.Report())
 	}
 }
+
+// Where a vendor reports nothing, an image counts something too, and so does
+// thinking that was shown.
+func TestEstimateCountsImagesAndReasoning(t *testing.T) {
+	steps := []step{{event: provider.Event{Reasoning: "12345678"}}, text("abcd"), end(nil)}
+	b := setup(t, nil, &script{name: "a", steps: steps, answer: provider.Answer{Text: "abcd", Reasoning: "12345678", FinishReason: provider.FinishStop}})
+	r := request()
+	const pixel = "data:image/png;base64,iVBORw0KGgo="
+	r.Chat.Messages[0].Content = append(r.Chat.Messages[0].Content, provider.Part{ImageURL: pixel}, provider.Part{ImageURL: pixel})
+	want := provider.Usage{Input: 2, ImageInput: 2 * imageTokens, Output: 3}
+	if _, err := b.Chat(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.StreamChat(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(s); err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range b.book.entries {
+		if row.Usage != want || row.State != ledger.StateEstimated || row.Cost == 0 {
+			t.Errorf("row %d: %+v, want %+v", i, row, want)
+		}
+	}
+}
+
+// A count that leaves out what else the vendor bills for is not passed off as the
+// bill.
+func TestSurchargedIsEstimated(t *testing.T) {
+	b := setup(t, nil, &script{name: "a", answer: good})
+	for _, surcharged := range []bool{false, true} {
+		r := request()
+		r.Surcharged = surcharged
+		got, err := b.Chat(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := b.book.entries[len(b.book.entries)-1]
+		if got.Report.Estimated != surcharged || row.Estimated() != surcharged || row.Cost == 0 {
+			t.Errorf("surcharged %v: estimated %v, row %+v", surcharged, got.Report.Estimated, row)
+		}
+	}
+}

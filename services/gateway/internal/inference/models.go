@@ -1,9 +1,6 @@
 package inference
 
-import (
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
-)
+import "switchyard.dev/services/gateway/internal/routing"
 
 // Models lists what callers may ask for at present, where the planner tells.
 func (e *Engine) Models() []routing.Target {
@@ -15,4 +12,4 @@ func (e *Engine) Models() []routing.Target {
 
 // EstimateInput guesses the tokens of what a request sends, as a bill does when
 // a vendor reports none.
-func EstimateInput(r *Request) int64 { return provider.Estimate(promptBytes(r), 0).Input }
+func EstimateInput(r *Request) int64 { return estimateInput(r).Prompt() }

@@ -234,7 +234,7 @@ func (anyImage) Fetch(context.Context, string) (imagefetch.Image, error) {
 // byok gives an organization's own key, which changes.
 type byok struct{ fingerprint string }
 
-func (k *byok) Resolve(keyring.Scope, string) (provider.Credential, error) {
+func (k *byok) Resolve(context.Context, keyring.Scope, string) (provider.Credential, error) {
 	source := "byok"
 	if k.fingerprint == "fleet" {
 		source = "fleet"

@@ -140,7 +140,8 @@ func (b *book) Commit(_ context.Context, e ledger.Entry) error {
 	return nil
 }
 
-// plan gives every request the same candidates, named like their models.
+// plan gives every request the same candidates, named like their models; all but
+// the first stand in for it.
 type plan struct {
 	requested string
 	names     []string
@@ -149,7 +150,7 @@ type plan struct {
 func (p plan) Plan(r routing.Request) (routing.Plan, error) {
 	out := routing.Plan{Requested: p.requested}
 	for _, name := range p.names {
-		out.Candidates = append(out.Candidates, routing.Candidate{Target: routing.Target{Provider: name, Model: name + "-1"}, Upstream: name + "-up"})
+		out.Candidates = append(out.Candidates, routing.Candidate{Target: routing.Target{Provider: name, Model: name + "-1"}, Upstream: name + "-up", Substitute: len(out.Candidates) > 0})
 		if !r.Substitution {
 			break
 		}
@@ -162,7 +163,7 @@ type keys struct{ missing []string }
 
 const canary = "sk-canary-9f8e7d6c5b4a"
 
-func (k keys) Resolve(scope keyring.Scope, name string) (provider.Credential, error) {
+func (k keys) Resolve(_ context.Context, scope keyring.Scope, name string) (provider.Credential, error) {
 	for _, missing := range k.missing {
 		if missing == name || scope.Byok == keyring.ModeRequire {
 			return provider.Credential{}, keyring.ErrNoKey

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/budget"
 	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
@@ -48,7 +49,7 @@ type Stream struct {
 
 // StreamChat serves an answer as a stream.
 func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
-	x, err := e.begin(ctx, r)
+	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +65,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	s.release = release
 	if err := x.try(bounded, s.open); err != nil {
 		release()
+		x.leave()
 		return nil, err
 	}
 	s.route = x.route()
@@ -131,7 +133,7 @@ func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
 		s.recording = &recording{}
 	}
 	for size := 0; ; {
-		event, err := upstream.Next()
+		event, err := advance(upstream)
 		switch {
 		case errors.Is(err, io.EOF) && s.finish != "":
 			s.ended = true
@@ -198,7 +200,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		return event, nil
 	}
 	for !s.ended && s.err == nil {
-		event, err := s.upstream.Next()
+		event, err := advance(s.upstream)
 		switch {
 		case errors.Is(err, io.EOF):
 			s.ended = true
@@ -207,6 +209,11 @@ func (s *Stream) Next() (provider.Event, error) {
 		default:
 			s.pulse.beat()
 			s.note(event)
+			if s.outgrown() {
+				s.settle(ledger.OutcomeAborted)
+				s.err = budget.ErrOutgrown
+				break
+			}
 			if shown(event) {
 				return event, nil
 			}
@@ -220,11 +227,22 @@ func (s *Stream) Next() (provider.Event, error) {
 	return provider.Event{}, s.err
 }
 
+// outgrown tells that more has come than was set aside for it.
+func (s *Stream) outgrown() bool {
+	return s.x.maxOutput > 0 && provider.Estimate(0, s.tally.bytes).Output > s.x.maxOutput
+}
+
+// advance reads an event.
+func advance(upstream provider.Stream) (event provider.Event, err error) {
+	defer guard(&err)
+	return upstream.Next()
+}
+
 // fail ends a stream that has begun: what came is billed.
 func (s *Stream) fail(err error) {
 	f := newFailure(s.x.served, err)
 	if s.ctx.Err() != nil {
-		s.settle(ledger.OutcomeCancelled)
+		s.settle(left(s.ctx))
 		s.err = ended(s.ctx)
 		return
 	}
@@ -241,6 +259,7 @@ func (s *Stream) fail(err error) {
 // settle records the completion, once, after the upstream call has ended.
 func (s *Stream) settle(outcome ledger.Outcome) {
 	s.settled = true
+	defer s.x.leave()
 	if s.x.hit { // Nothing is under way.
 		s.report = s.x.settle(s.ctx, outcome, s.tally)
 		return
@@ -251,7 +270,7 @@ func (s *Stream) settle(outcome ledger.Outcome) {
 	switch outcome {
 	case ledger.OutcomeCompleted:
 		s.x.permit.End(s.ctx, health.Verdict{Outcome: health.Good})
-	case ledger.OutcomeCancelled:
+	case ledger.OutcomeCancelled, ledger.OutcomeAborted:
 		s.x.permit.End(s.ctx, health.Verdict{})
 	case ledger.OutcomeInterrupted: // fail has ended it.
 	}
@@ -275,6 +294,6 @@ func (s *Stream) Report() Report { return s.report }
 // bills what came.
 func (s *Stream) Close() {
 	if !s.settled {
-		s.settle(ledger.OutcomeCancelled)
+		s.settle(left(s.ctx))
 	}
 }

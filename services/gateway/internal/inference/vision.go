@@ -136,12 +136,13 @@ func (x *execution) inline(ctx context.Context) ([]provider.Message, error) {
 	return messages, nil
 }
 
-// fetchFailed types an error that isn't the image's: the attempt's time is up.
+// fetchFailed types an error that isn't the image's: the attempt's time is up,
+// before the vendor was called.
 func fetchFailed(err error) error {
 	if _, ok := errors.AsType[*apierr.Error](err); ok {
 		return err
 	}
-	return &provider.Error{Class: apierr.ClassTransient, Text: "the image could not be fetched in time", Cause: err}
+	return blameless{&provider.Error{Class: apierr.ClassTransient, Text: "the image could not be fetched in time", Cause: err}}
 }
 
 // boundImages keeps a request with many images from growing beyond what vendors

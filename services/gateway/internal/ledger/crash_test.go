@@ -92,10 +92,10 @@ func TestKilledInAWrite(t *testing.T) {
 		for want < len(sizes) && sizes[want] <= int64(total-cut) {
 			want++
 		}
-		if len(next.order) != want {
-			t.Fatalf("%d bytes are left: %d rows, want %d", total-cut, len(next.order), want)
+		if len(next.stored()) != want {
+			t.Fatalf("%d bytes are left: %d rows, want %d", total-cut, len(next.stored()), want)
 		}
-		for i, id := range next.order {
+		for i, id := range next.stored() {
 			if id != ids[i] {
 				t.Fatalf("%d bytes are left: row %d is another one", total-cut, i)
 			}

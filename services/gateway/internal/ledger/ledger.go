@@ -26,7 +26,8 @@ type State string
 const (
 	// StateReported is the vendor's own final count.
 	StateReported State = "reported"
-	// StatePartial is the vendor's count up to where the answer was cut off.
+	// StatePartial is the vendor's count, of a part: up to where the answer was cut
+	// off, or without what else it bills for (a service tier, a search of the web).
 	StatePartial State = "partial"
 	// StateEstimated was counted here.
 	StateEstimated State = "estimated"
@@ -40,6 +41,9 @@ const (
 	OutcomeCompleted Outcome = "completed"
 	// OutcomeCancelled: the caller left.
 	OutcomeCancelled Outcome = "cancelled"
+	// OutcomeAborted: it was ended from outside: a suspension, the end of its run,
+	// or of what the budget had set aside for it.
+	OutcomeAborted Outcome = "aborted"
 	// OutcomeInterrupted: the provider failed after the first piece.
 	OutcomeInterrupted Outcome = "interrupted"
 )

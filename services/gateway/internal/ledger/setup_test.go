@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -81,6 +82,20 @@ func (m *memory) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.rows)
+}
+
+// stored gives the ids in the order in which they were first stored.
+func (m *memory) stored() []uuid.UUID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.order)
+}
+
+// groups gives the sizes of the transactions.
+func (m *memory) groups() []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.batches)
 }
 
 func (m *memory) ids() map[uuid.UUID]bool {

@@ -36,8 +36,8 @@ func TestCommitGroups(t *testing.T) {
 			wg.Go(func() { r.commit(1) })
 		}
 		wg.Wait()
-		if r.store.count() != 50 || len(r.store.batches) > 3 {
-			r.t.Errorf("%d rows in batches %v, want 50 in few", r.store.count(), r.store.batches)
+		if r.store.count() != 50 || len(r.store.groups()) > 3 {
+			r.t.Errorf("%d rows in batches %v, want 50 in few", r.store.count(), r.store.groups())
 		}
 	})
 }
@@ -66,8 +66,8 @@ func TestAsyncDoesNotWait(t *testing.T) {
 			r.t.Error("nothing is on disk")
 		}
 		time.Sleep(2 * time.Second)
-		if !slices.Equal(r.store.order, ids) || r.Waiting() != 0 || len(r.store.batches) != 1 {
-			r.t.Errorf("%d rows in batches %v, %d bytes wait, want all in order in one", len(r.store.order), r.store.batches, r.Waiting())
+		if !slices.Equal(r.store.stored(), ids) || r.Waiting() != 0 || len(r.store.groups()) != 1 {
+			r.t.Errorf("%d rows in batches %v, %d bytes wait, want all in order in one", len(r.store.stored()), r.store.groups(), r.Waiting())
 		}
 	})
 }
@@ -92,8 +92,8 @@ func TestStoreAway(t *testing.T) {
 				time.Sleep(2 * maxPause)
 				ids = append(ids, r.commit(3)...)
 				time.Sleep(time.Second)
-				if !slices.Equal(r.store.order, ids) || r.Waiting() != 0 {
-					r.t.Errorf("%d rows, %d bytes wait, want %d in order", len(r.store.order), r.Waiting(), len(ids))
+				if !slices.Equal(r.store.stored(), ids) || r.Waiting() != 0 {
+					r.t.Errorf("%d rows, %d bytes wait, want %d in order", len(r.store.stored()), r.Waiting(), len(ids))
 				}
 			})
 		})
@@ -204,8 +204,8 @@ func TestFullQueueGoesToDisk(t *testing.T) {
 		}
 		r.store.behave(func(m *memory) { m.took = time.Millisecond })
 		time.Sleep(time.Minute)
-		if !slices.Equal(r.store.order, ids) || r.Waiting() != 0 {
-			r.t.Errorf("%d rows, want %d in order", len(r.store.order), len(ids))
+		if !slices.Equal(r.store.stored(), ids) || r.Waiting() != 0 {
+			r.t.Errorf("%d rows, want %d in order", len(r.store.stored()), len(ids))
 		}
 	})
 }

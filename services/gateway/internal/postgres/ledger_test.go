@@ -104,3 +104,17 @@ func TestAppendFailures(t *testing.T) {
 		t.Errorf("closed pool: %v, want ErrAway", err)
 	}
 }
+
+// The release before this schema's newest columns still writes rows.
+func TestReleaseBefore(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	_, err := pool.Exec(t.Context(), `INSERT INTO ledger_entry (
+		id, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal,
+		provider, model, credential, credential_fingerprint, substituted, attempts, input_tokens, cache_read_tokens, cache_write_tokens,
+		output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at)
+		VALUES (gen_random_uuid(), 'r', 'acme', '', '', '', 'chat', '', '', '', 'p', 'm', 'fleet', '', false, 1,
+		1, 0, 0, 1, 0, 0, 'reported', 0, '', 'completed', now(), now())`)
+	if err != nil || count(t, pool) != 1 {
+		t.Errorf("%v, %d rows", err, count(t, pool))
+	}
+}

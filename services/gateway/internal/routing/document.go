@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/gateway/internal/keyring"
 )
 
 // document is the policy file.
@@ -30,6 +32,8 @@ type document struct {
 	DataClassification []Tenant               `yaml:"data_classification"`
 	Resilience         Resilience             `yaml:"resilience"`
 	Cache              Cache                  `yaml:"cache"`
+	// Byok is the mode of requests that name none.
+	Byok keyring.Mode `yaml:"byok"`
 
 	// replaced are providers whose models are another file's: what the policy
 	// ranks of theirs may be gone.
@@ -135,6 +139,9 @@ func (doc *document) add(more []Provider) {
 			provider.Capabilities = provider.within(old.Capabilities)
 		} else {
 			doc.replaced[provider.Name] = true
+		}
+		if provider.Aliases == nil {
+			provider.Aliases = doc.Providers[i].Aliases
 		}
 		doc.Providers[i] = provider
 	}

@@ -33,7 +33,6 @@ func (p *Policy) Plan(r Request, s State) (Plan, error) {
 		b.requested = b.askedProvider(asked)
 	}
 	if !open && !r.Substitution {
-		b.picked = b.picked[:min(1, len(b.picked))]
 		return b.plan()
 	}
 	if !open {
@@ -90,6 +89,9 @@ func (b *planner) read() error {
 	b.operation = operation.index()
 	if b.operation < 0 {
 		return apierr.Internal(fmt.Errorf("plan: no operation %q", r.Operation))
+	}
+	if canonical, ok := b.policy.Canonical(r.Provider); ok {
+		r.Provider = canonical
 	}
 	if r.Provider != "" && b.policy.byName[r.Provider] == nil {
 		return apierr.New(apierr.KindInvalid, ReasonProviderUnknown,

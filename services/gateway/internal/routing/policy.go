@@ -14,6 +14,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/price"
 )
 
@@ -35,6 +36,8 @@ type Model struct {
 // Provider is one configured vendor.
 type Provider struct {
 	Name string `yaml:"name"`
+	// Aliases are other names of it, for callers; a provider of such a name goes before.
+	Aliases []string `yaml:"aliases"`
 	// Dialect is the wire form it speaks: openai, anthropic, gemini, cohere or sandbox.
 	Dialect string `yaml:"dialect"`
 	BaseURL string `yaml:"base_url"`
@@ -103,6 +106,8 @@ type Policy struct {
 	tenants    []tenant
 	resilience Resilience
 	cache      Cache
+	byok       keyring.Mode
+	aliases    map[string]string
 	replaced   map[string]bool
 }
 
@@ -143,7 +148,7 @@ func build(doc document) (*Policy, error) {
 	if p.goal < 0 {
 		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
 	}
-	if err := errors.Join(doc.Resilience.check(), doc.Cache.check()); err != nil {
+	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), p.setByok(doc.Byok), p.setAliases()); err != nil {
 		return nil, err
 	}
 	for i := range p.Providers {
@@ -201,6 +206,7 @@ func (e *entry) offer(model *Model) *offer {
 	if o.capabilities.Features != nil {
 		o.candidate.Lacks = ^*o.capabilities.Features & (1<<len(featureNames) - 1)
 	}
+	o.candidate.Limits = o.capabilities.Limits
 	for i := range o.places {
 		o.places[i] = unranked
 	}

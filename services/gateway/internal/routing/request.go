@@ -87,8 +87,10 @@ type Candidate struct {
 	Target
 	// Upstream is the model by the vendor's own name.
 	Upstream string
-	// Lacks are the features that the model does not have.
-	Lacks Feature
+	// Lacks are the features that the model does not have, Limits what is known of
+	// its sizes.
+	Lacks  Feature
+	Limits Limits
 	// Substitute tells that it stands in for what the request asked for.
 	Substitute bool
 }

@@ -66,22 +66,18 @@ func (o opener) read(ctx context.Context, at string) (string, error) {
 		return "", fmt.Errorf("open secret manager: %w", err)
 	}
 	defer variable.Close() //nolint:errcheck // Nothing was written.
-	snapshot, err := variable.Latest(ctx)
-	if err == nil {
-		if text, ok := snapshot.Value.(string); ok {
-			return text, nil
-		}
+	snapshot, err := variable.Watch(ctx) // Latest would wait until a failure is over.
+	switch {
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		return "", ErrAbsent
+	case err != nil:
+		return "", fmt.Errorf("ask secret manager: %w", err)
+	}
+	text, ok := snapshot.Value.(string)
+	if !ok {
 		return "", ErrAbsent
 	}
-	// Latest waits for a good value: what it last heard of tells more than that
-	// the time is over.
-	if last := variable.CheckHealth(); last != nil {
-		err = last
-	}
-	if gcerrors.Code(err) == gcerrors.NotFound {
-		return "", ErrAbsent
-	}
-	return "", fmt.Errorf("ask secret manager: %w", err)
+	return text, nil
 }
 
 // google opens secrets of Google's Secret Manager. The library's own opener

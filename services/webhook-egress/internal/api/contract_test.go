@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/webhook-egress/internal/api"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/endpoint"
 )
 
 // Part B of the specification, without the two open paths that are not methods.
@@ -43,6 +44,8 @@ func TestContract(t *testing.T) {
 func TestReasonsAreOfTheContract(t *testing.T) {
 	for _, reason := range []apierr.Reason{
 		delivery.ReasonPayloadTooLarge, delivery.ReasonHeaderNotAllowed, delivery.ReasonTargetNotAllowed, delivery.ReasonDeadlinePassed,
+		delivery.ReasonAlreadyFinished, delivery.ReasonInFlight, delivery.ReasonEndpointDeleted, delivery.ReasonKeyReused,
+		endpoint.ReasonSecretRequired, endpoint.ReasonSecretNotAllowed,
 	} {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
 			t.Errorf("%s is no value of ErrorReason", reason)

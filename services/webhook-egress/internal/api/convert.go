@@ -15,16 +15,36 @@ import (
 
 // requestOf leaves out what the caller's identity decides.
 func requestOf(r *webhooksv1.EnqueueRequest) delivery.Request {
-	request := delivery.Request{
+	return delivery.Request{
 		URL: r.GetUrl(), EventType: r.GetEventType(), Payload: r.GetPayload(), Headers: r.GetCustomHeaders(),
+		MaxAttempts: intOf(r.MaxAttempts), Deadline: timeOf(r.GetDeadlineAt()),
 	}
-	if r.MaxAttempts != nil {
-		request.MaxAttempts = new(int(r.GetMaxAttempts()))
+}
+
+// intOf and timeOf give what may be absent: nil, the zero time.
+func intOf(n *int32) *int {
+	if n == nil {
+		return nil
 	}
-	if r.GetDeadlineAt() != nil {
-		request.Deadline = r.GetDeadlineAt().AsTime()
+	return new(int(*n))
+}
+
+func timeOf(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
 	}
-	return request
+	return t.AsTime()
+}
+
+func statusesOf(names []string) []delivery.Status {
+	if len(names) == 0 {
+		return nil
+	}
+	statuses := make([]delivery.Status, len(names))
+	for i, name := range names {
+		statuses[i] = delivery.Status(name)
+	}
+	return statuses
 }
 
 func acceptedOf(a delivery.Accepted) *webhooksv1.EnqueueAccepted {

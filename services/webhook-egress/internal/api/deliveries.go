@@ -6,74 +6,51 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net/http"
-
-	"go.opentelemetry.io/otel/propagation"
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
-	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// HeaderMismatch tells a caller that its idempotency key was first used for
-// another request.
-const HeaderMismatch = "Idempotency-Mismatch"
-
-// Page sizes of lists.
-const defaultPage = 50
-
 // Deliverer is what the API needs of package delivery.
 type Deliverer interface {
 	Enqueue(ctx context.Context, r delivery.Request) (delivery.Accepted, error)
+	EnqueueBatch(ctx context.Context, requests []delivery.Request) ([]delivery.Accepted, error)
 	Get(ctx context.Context, organization, owner, id string, withBody bool) (delivery.Record, error)
+	List(ctx context.Context, f delivery.Filter, before delivery.ID, limit int) ([]delivery.Record, delivery.ID, error)
 	Attempts(ctx context.Context, organization, owner, id string, after int64, limit int) ([]delivery.Attempt, int64, error)
+	Resend(ctx context.Context, r delivery.ResendRequest) (record delivery.Record, deduplicated bool, err error)
+	Cancel(ctx context.Context, organization, owner, id string) (delivery.Record, error)
 }
 
-// Deliveries implements webhooksv1.DeliveryServiceServer.
-type Deliveries struct {
+// deliveries implements webhooksv1.DeliveryServiceServer.
+type deliveries struct {
 	webhooksv1.UnimplementedDeliveryServiceServer
+	tenant
 
 	deliverer Deliverer
-	// organization is whom a request acts for that names nobody.
-	organization string
-}
-
-// NewDeliveries returns the service; organization is the default one, which may
-// be empty for none.
-func NewDeliveries(deliverer Deliverer, organization string) *Deliveries {
-	return &Deliveries{deliverer: deliverer, organization: organization}
 }
 
 // Enqueue implements the method of that name.
-func (s *Deliveries) Enqueue(ctx context.Context, r *webhooksv1.EnqueueRequest) (*webhooksv1.EnqueueAccepted, error) {
-	organization, owner, err := s.scope(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	key, err := caller.From(ctx).IdempotencyKeyOf(r.GetIdempotencyKey())
+func (s *deliveries) Enqueue(ctx context.Context, r *webhooksv1.EnqueueRequest) (*webhooksv1.EnqueueAccepted, error) {
+	organization, owner, key, err := s.keyedScope(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	request := requestOf(r)
 	request.Organization, request.Owner, request.Key = organization, owner, key
 	request.Traceparent = traceparent(ctx)
-	accepted, err := s.deliverer.Enqueue(ctx, request)
+	one, err := s.deliverer.Enqueue(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	rpc.Annotate(ctx, slog.String("delivery_id", accepted.ID.String()), slog.Bool("deduplicated", accepted.Deduplicated))
-	if accepted.Mismatch {
-		rpc.SetHeader(ctx, HeaderMismatch, "true")
-	}
-	if !accepted.Deduplicated {
-		rpc.SetStatus(ctx, http.StatusAccepted)
-	}
-	return acceptedOf(accepted), nil
+	rpc.Annotate(ctx, slog.String("delivery_id", one.ID.String()), slog.Bool("deduplicated", one.Deduplicated))
+	accepted(ctx, one.Deduplicated, one.Mismatch)
+	return acceptedOf(one), nil
 }
 
 // GetDelivery implements the method of that name.
-func (s *Deliveries) GetDelivery(ctx context.Context, r *webhooksv1.GetDeliveryRequest) (*webhooksv1.DeliveryRecord, error) {
+func (s *deliveries) GetDelivery(ctx context.Context, r *webhooksv1.GetDeliveryRequest) (*webhooksv1.DeliveryRecord, error) {
 	organization, owner, err := s.scope(ctx, r)
 	if err != nil {
 		return nil, err
@@ -85,8 +62,36 @@ func (s *Deliveries) GetDelivery(ctx context.Context, r *webhooksv1.GetDeliveryR
 	return recordOf(record), nil
 }
 
+// ListDeliveries implements the method of that name.
+func (s *deliveries) ListDeliveries(ctx context.Context, r *webhooksv1.ListDeliveriesRequest) (*webhooksv1.ListDeliveriesResponse, error) {
+	organization, owner, err := s.scope(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	before, err := deliveryCursor.decode(r.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	filter := delivery.Filter{
+		Organization: organization, Owner: owner, Statuses: statusesOf(r.GetStatus()), EndpointID: r.GetEndpointId(),
+		EventID: r.GetEventId(), EventType: r.GetEventType(), Host: r.GetHost(),
+		CreatedFrom: timeOf(r.GetCreatedAfter()), CreatedTo: timeOf(r.GetCreatedBefore()),
+	}
+	page, next, err := s.deliverer.List(ctx, filter, before, limitOf(r))
+	if err != nil {
+		return nil, err
+	}
+	response := &webhooksv1.ListDeliveriesResponse{
+		Deliveries: make([]*webhooksv1.DeliveryRecord, len(page)), NextCursor: deliveryCursor.encode(next),
+	}
+	for i := range page {
+		response.Deliveries[i] = recordOf(page[i])
+	}
+	return response, nil
+}
+
 // ListAttempts implements the method of that name.
-func (s *Deliveries) ListAttempts(ctx context.Context, r *webhooksv1.ListAttemptsRequest) (*webhooksv1.ListAttemptsResponse, error) {
+func (s *deliveries) ListAttempts(ctx context.Context, r *webhooksv1.ListAttemptsRequest) (*webhooksv1.ListAttemptsResponse, error) {
 	organization, owner, err := s.scope(ctx, r)
 	if err != nil {
 		return nil, err
@@ -95,11 +100,7 @@ func (s *Deliveries) ListAttempts(ctx context.Context, r *webhooksv1.ListAttempt
 	if err != nil {
 		return nil, err
 	}
-	limit := int(r.GetLimit())
-	if limit == 0 {
-		limit = defaultPage
-	}
-	page, next, err := s.deliverer.Attempts(ctx, organization, owner, r.GetId(), after, limit)
+	page, next, err := s.deliverer.Attempts(ctx, organization, owner, r.GetId(), after, limitOf(r))
 	if err != nil {
 		return nil, err
 	}
@@ -110,27 +111,32 @@ func (s *Deliveries) ListAttempts(ctx context.Context, r *webhooksv1.ListAttempt
 	return response, nil
 }
 
-// scoped is a request that may name its organization and owner.
-type scoped interface {
-	GetOrganizationId() string
-	GetOwnerId() string
+// ResendDelivery implements the method of that name.
+func (s *deliveries) ResendDelivery(ctx context.Context, r *webhooksv1.ResendDeliveryRequest) (*webhooksv1.DeliveryRecord, error) {
+	organization, owner, key, err := s.keyedScope(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	record, deduplicated, err := s.deliverer.Resend(ctx, delivery.ResendRequest{
+		Organization: organization, Owner: owner, ID: r.GetId(), MaxAttempts: intOf(r.MaxAttempts),
+		Deadline: timeOf(r.GetDeadlineAt()), Key: key,
+	})
+	if err != nil {
+		return nil, err
+	}
+	accepted(ctx, deduplicated, false)
+	return recordOf(record), nil
 }
 
-// scope settles whom a request acts for, by its fields and the caller's headers.
-func (s *Deliveries) scope(ctx context.Context, r scoped) (organization, owner string, err error) {
-	c := caller.From(ctx)
-	if organization, err = c.OrganizationOr(r.GetOrganizationId(), s.organization); err != nil {
-		return "", "", err
+// CancelDelivery implements the method of that name.
+func (s *deliveries) CancelDelivery(ctx context.Context, r *webhooksv1.CancelDeliveryRequest) (*webhooksv1.DeliveryRecord, error) {
+	organization, owner, err := s.scope(ctx, r)
+	if err != nil {
+		return nil, err
 	}
-	if owner, err = c.OwnerOf(r.GetOwnerId()); err != nil {
-		return "", "", err
+	record, err := s.deliverer.Cancel(ctx, organization, owner, r.GetId())
+	if err != nil {
+		return nil, err
 	}
-	return organization, owner, nil
-}
-
-// traceparent is the trace that a delivery's attempts continue; empty for none.
-func traceparent(ctx context.Context) string {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier["traceparent"]
+	return recordOf(record), nil
 }

@@ -10,27 +10,23 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Endpoints implements webhooksv1.EndpointServiceServer.
-type Endpoints struct {
-	webhooksv1.UnimplementedEndpointServiceServer
-}
-
-// Events implements webhooksv1.EventServiceServer.
-type Events struct {
-	webhooksv1.UnimplementedEventServiceServer
-}
-
-// Replays implements webhooksv1.ReplayServiceServer.
-type Replays struct {
-	webhooksv1.UnimplementedReplayServiceServer
+// Domain is what stands behind the services. Organization is whom a request acts
+// for that names nobody; it may be empty for none.
+type Domain struct {
+	Deliverer    Deliverer
+	Registry     Registry
+	Emitter      Emitter
+	Replayer     Replayer
+	Organization string
 }
 
 // Register adds every service of the contract to both faces of a server.
-func Register(ctx context.Context, server *rpc.Server, deliveries *Deliveries) error {
-	webhooksv1.RegisterDeliveryServiceServer(server, deliveries)
-	webhooksv1.RegisterEndpointServiceServer(server, Endpoints{})
-	webhooksv1.RegisterEventServiceServer(server, Events{})
-	webhooksv1.RegisterReplayServiceServer(server, Replays{})
+func Register(ctx context.Context, server *rpc.Server, d Domain) error {
+	whom := tenant(d.Organization)
+	webhooksv1.RegisterDeliveryServiceServer(server, &deliveries{tenant: whom, deliverer: d.Deliverer})
+	webhooksv1.RegisterEndpointServiceServer(server, &endpoints{tenant: whom, registry: d.Registry})
+	webhooksv1.RegisterEventServiceServer(server, &events{tenant: whom, emitter: d.Emitter})
+	webhooksv1.RegisterReplayServiceServer(server, &replays{tenant: whom, replayer: d.Replayer})
 	mux, local := server.Mux(), server.Local()
 	for _, err := range []error{
 		webhooksv1.RegisterDeliveryServiceHandlerClient(ctx, mux, webhooksv1.NewDeliveryServiceClient(local)),

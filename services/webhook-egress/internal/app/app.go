@@ -27,9 +27,12 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
+	"switchyard.dev/services/webhook-egress/internal/endpoint"
+	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
 	"switchyard.dev/services/webhook-egress/internal/rate"
 	"switchyard.dev/services/webhook-egress/internal/redis"
+	"switchyard.dev/services/webhook-egress/internal/replay"
 	"switchyard.dev/services/webhook-egress/internal/replica"
 	"switchyard.dev/services/webhook-egress/internal/seal"
 	"switchyard.dev/services/webhook-egress/internal/signing"
@@ -66,7 +69,6 @@ type parts struct {
 	guard   *netguard.Guard
 	box     *seal.Box // nil without a key
 	engine  *dispatch.Engine
-	service *delivery.Service
 }
 
 // Serve runs the service until ctx ends, then drains it.
@@ -241,6 +243,30 @@ func (p *parts) newRates() *rate.Limiter {
 // holdDelay is how long a flow waits for a signing secret before it looks again.
 const holdDelay = 5 * time.Second
 
+// domain makes what stands behind the API, and registers what of it runs.
+func (p *parts) domain() api.Domain {
+	intake, targets := delivery.Intake{MaxAttempts: p.cfg.MaxAttempts}, delivery.NewTargets(p.guard, time.Now)
+	if p.box != nil {
+		intake.Sealer = p.box
+	}
+	log, replays := p.telemetry.Log, postgres.Replays{Store: p.store}
+	deliveries := delivery.NewService(delivery.Options{
+		Store: p.store, Dispatcher: p.engine, Targets: targets, Intake: intake, SigningMode: signing.OrgTimestamp, Now: time.Now,
+	})
+	registry := endpoint.NewService(endpoint.Options{
+		Store: postgres.Endpoints{Store: p.store}, Deliverer: deliveries, Waker: p.engine, Targets: targets, Sealer: intake.Sealer,
+		Log: log, Now: time.Now,
+	})
+	p.runner.Go("enqueue", deliveries.Run)
+	p.runner.Go("deleted endpoints", registry.Run)
+	p.runner.Go("operational events", event.NewRelay(p.store, p.engine, p.cfg.MaxAttempts, log, time.Now).Run)
+	p.runner.Go("replays", replay.NewWorker(replays, p.engine, log).Run)
+	return api.Domain{
+		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(p.store, p.engine, intake, time.Now),
+		Replayer: replay.NewService(replays, time.Now), Organization: p.cfg.DefaultOrganization,
+	}
+}
+
 // startServers registers the faces. They drain before the engine, so that
 // nothing is enqueued while it finishes.
 func (p *parts) startServers(ctx context.Context) error {
@@ -264,16 +290,7 @@ func (p *parts) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options := delivery.Options{
-		Store: p.store, Dispatcher: p.engine, Guard: p.guard, MaxAttempts: p.cfg.MaxAttempts,
-		SigningMode: signing.OrgTimestamp, Now: time.Now,
-	}
-	if p.box != nil {
-		options.Sealer = p.box
-	}
-	p.service = delivery.NewService(options)
-	p.runner.Go("enqueue", p.service.Run)
-	if err := api.Register(ctx, server, api.NewDeliveries(p.service, p.cfg.DefaultOrganization)); err != nil {
+	if err := api.Register(ctx, server, p.domain()); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", health(p.store.Ping))

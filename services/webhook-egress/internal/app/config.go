@@ -33,7 +33,7 @@ type Config struct {
 
 	OrgSecretsDir       string      `env:"ORG_SECRETS_DIR" doc:"directory with one file of signing secrets per organization, named by its percent-encoded id; a line each, the current one first"`
 	DefaultSecretFile   secret.File `env:"DEFAULT_SECRET_FILE" doc:"file with the signing secrets of organizations that have no file of their own"`
-	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt custom headers which carry a credential; without it those are refused"`
+	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt the secrets of endpoints and custom headers which carry a credential; without it both are refused"`
 	DefaultOrganization string      `env:"DEFAULT_ORGANIZATION_ID" envDefault:"default" doc:"organization of requests that name none"`
 
 	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port that the guard lets through although they are not public; for development"`

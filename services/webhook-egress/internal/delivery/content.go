@@ -71,10 +71,18 @@ func (i Intake) Take(a Asked, id ID, now time.Time) (Content, error) {
 	return content, err
 }
 
+// maxYear is the last that RFC 3339 can write.
+const maxYear = 9999
+
 // CheckDeadline refuses one that has passed; zero is none.
 func CheckDeadline(deadline, now time.Time) error {
-	if !deadline.IsZero() && !deadline.After(now) {
+	switch {
+	case deadline.IsZero():
+		return nil
+	case !deadline.After(now):
 		return apierr.New(apierr.KindInvalid, ReasonDeadlinePassed, "deadline_at: has passed")
+	case deadline.Year() > maxYear:
+		return apierr.Invalid("deadline_at", "must be before the year 10000")
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // memory is a store and a dispatcher in one.
 type memory struct {
+	delivery.Store // what a test does not use
+
 	mu       sync.Mutex
 	drafts   []*delivery.Draft
 	sent     []delivery.Job
@@ -83,6 +85,8 @@ func (plainSealer) Seal(text []byte, owner string) []byte {
 	return append([]byte("sealed for "+owner+" of "), byte(len(text)))
 }
 
+func clock() time.Time { return now }
+
 func newService(t *testing.T, m *memory, change func(*delivery.Options)) *delivery.Service {
 	t.Helper()
 	guard, err := netguard.New(netguard.Options{AllowTargets: []string{"127.0.0.1:9000"}})
@@ -90,8 +94,8 @@ func newService(t *testing.T, m *memory, change func(*delivery.Options)) *delive
 		t.Fatal(err)
 	}
 	o := delivery.Options{
-		Store: m, Dispatcher: m, Guard: guard, Sealer: plainSealer{}, MaxAttempts: 12, SigningMode: "org_timestamp",
-		Now: func() time.Time { return now },
+		Store: m, Dispatcher: m, Targets: delivery.NewTargets(guard, clock), SigningMode: "org_timestamp", Now: clock,
+		Intake: delivery.Intake{Sealer: plainSealer{}, MaxAttempts: 12},
 	}
 	if change != nil {
 		change(&o)
@@ -226,7 +230,7 @@ func TestAccepted(t *testing.T) {
 }
 
 func TestCredentialsNeedAKey(t *testing.T) {
-	s := newService(t, &memory{}, func(o *delivery.Options) { o.Sealer = nil })
+	s := newService(t, &memory{}, func(o *delivery.Options) { o.Intake.Sealer = nil })
 	for name, want := range map[string]bool{"Authorization": false, "Cookie": false, "X-Api-Key": false, "X-Auth": false, "X-Author": true} {
 		r := request()
 		r.Headers = map[string]string{name: "canary-credential"}

@@ -146,7 +146,8 @@ func (w *world) start() *node {
 		w.t.Fatal(err)
 	}
 	n.service = delivery.NewService(delivery.Options{
-		Store: w.store, Dispatcher: n.engine, Guard: w.guard, Sealer: w.sealer, MaxAttempts: 12,
+		Store: w.store, Dispatcher: n.engine, Targets: delivery.NewTargets(w.guard, w.now),
+		Intake: delivery.Intake{Sealer: w.sealer, MaxAttempts: 12},
 		SigningMode: signing.OrgTimestamp, Now: w.now,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
@@ -193,7 +194,7 @@ func (w *world) leave(n int, organization, url string) []delivery.ID {
 	for range n {
 		d := &delivery.Draft{
 			SigningMode: signing.OrgTimestamp,
-			ID: delivery.NewID(time.Now()), Organization: organization, URL: url, EventType: "order.paid", Body: []byte(`{}`),
+			ID:          delivery.NewID(time.Now()), Organization: organization, URL: url, EventType: "order.paid", Body: []byte(`{}`),
 			Target:      delivery.Target{Organization: organization, Scheme: guard.Scheme, Host: guard.Hostname(), Port: port},
 			MaxAttempts: 5,
 		}

@@ -22,7 +22,11 @@ var _ delivery.Store = (*Store)(nil)
 func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease delivery.Lease) ([]delivery.Stored, error) {
 	var stored []delivery.Stored
 	err := s.inTx(ctx, "enqueue", func(q *dbsql.Queries) error {
-		flows, err := lockFlows(ctx, q, drafts)
+		wanted := make(map[delivery.Target]bool, len(drafts))
+		for _, d := range drafts {
+			wanted[d.Target] = true
+		}
+		flows, err := lockFlows(ctx, q, wanted)
 		if err != nil {
 			return err
 		}
@@ -37,13 +41,9 @@ func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease del
 	return stored, nil
 }
 
-// lockFlows finds or makes the flows of the drafts and keeps them from being
-// put to sleep until the rows of the drafts can be seen.
-func lockFlows(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) (map[delivery.Target]delivery.Flow, error) {
-	wanted := make(map[delivery.Target]bool, len(drafts))
-	for _, d := range drafts {
-		wanted[d.Target] = true
-	}
+// lockFlows finds or makes the flows of targets and keeps them from being put to
+// sleep until the rows that are added to them can be seen.
+func lockFlows(ctx context.Context, q *dbsql.Queries, wanted map[delivery.Target]bool) (map[delivery.Target]delivery.Flow, error) {
 	found := make(map[delivery.Target]delivery.Flow, len(wanted))
 	for range 2 {
 		var p dbsql.LockFlowsParams
@@ -217,6 +217,7 @@ func addDeliveries(
 			return err
 		}
 		flow := flows[d.Target]
+		flow.Metered = flow.Metered && !d.Test // A test is sent whatever the breaker says.
 		leased, due := lease.Reserve(flow, len(d.Body)), time.Duration(0)
 		stored[i].Flow = flow
 		if leased {
@@ -230,7 +231,8 @@ func addDeliveries(
 		p.Traceparents = append(p.Traceparents, d.Traceparent)
 		p.MaxAttempts = append(p.MaxAttempts, int32(d.MaxAttempts))
 		p.Deadlines, p.Bodies = append(p.Deadlines, orEpoch(d.Deadline)), append(p.Bodies, d.Body)
-		p.Leased = append(p.Leased, leased)
+		p.Leased, p.SigningModes = append(p.Leased, leased), append(p.SigningModes, d.SigningMode)
+		p.Endpoints, p.Tests = append(p.Endpoints, endpointOf(d)), append(p.Tests, d.Test)
 		advance.FlowIds, advance.Delays = append(advance.FlowIds, flow.ID), append(advance.Delays, due)
 	}
 	if len(p.Ids) == 0 {
@@ -243,6 +245,14 @@ func addDeliveries(
 		return fmt.Errorf("advance flows: %w", err)
 	}
 	return nil
+}
+
+// endpointOf is the draft's endpoint; the id of zeros stands for none.
+func endpointOf(d *delivery.Draft) pgtype.UUID {
+	if d.Endpoint == nil {
+		return uuidOf(delivery.ID{})
+	}
+	return uuidOf(d.Endpoint.ID)
 }
 
 func headerText(headers map[string]string) (string, error) {

@@ -2,10 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -14,16 +13,18 @@ import (
 
 // Get implements delivery.Store.
 func (s *Store) Get(ctx context.Context, organization, owner string, id delivery.ID, withBody bool) (delivery.Record, error) {
-	row, err := s.sql.GetDelivery(ctx, dbsql.GetDeliveryParams{
-		ID: uuidOf(id), CreatedAt: id.Time(), OrganizationID: organization, OwnerID: owner,
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return delivery.Record{}, apierr.NotFound("delivery")
+	filter, err := recordParams(delivery.Filter{Organization: organization, Owner: owner})
+	if err != nil {
+		return delivery.Record{}, err
 	}
+	records, err := readRecords(ctx, s.sql, filter, []pgtype.UUID{uuidOf(id)}, 1)
 	if err != nil {
 		return delivery.Record{}, explain("read delivery", err)
 	}
-	record := recordOf(row)
+	if len(records) == 0 {
+		return delivery.Record{}, apierr.NotFound("delivery")
+	}
+	record := records[0]
 	if withBody {
 		if record.Body, err = s.sql.GetBody(ctx, dbsql.GetBodyParams{ID: uuidOf(id), CreatedAt: id.Time()}); err != nil {
 			return delivery.Record{}, explain("read body", err)
@@ -32,7 +33,45 @@ func (s *Store) Get(ctx context.Context, organization, owner string, id delivery
 	return record, nil
 }
 
-func recordOf(row dbsql.GetDeliveryRow) delivery.Record {
+// recordParams are the parts of a filter that deliveries are read by.
+func recordParams(f delivery.Filter) (p dbsql.ReadRecordsParams, err error) {
+	p = dbsql.ReadRecordsParams{
+		OrganizationID: f.Organization, OwnerID: f.Owner, EventType: f.EventType, HostPattern: delivery.HostPattern(f.Host),
+		Statuses: make([]string, len(f.Statuses)),
+	}
+	for i, status := range f.Statuses {
+		p.Statuses[i] = string(status)
+	}
+	if p.EndpointID, err = uuidOrNull(f.EndpointID); err == nil {
+		p.EventID, err = uuidOrNull(f.EventID)
+	}
+	return p, err
+}
+
+// readRecords gives those of the wanted deliveries that p lets through, newest first.
+func readRecords(ctx context.Context, q *dbsql.Queries, p dbsql.ReadRecordsParams, ids []pgtype.UUID, limit int) ([]delivery.Record, error) {
+	p.Ids, p.CreatedAts, p.Page = ids, timesOf(ids), int32(limit)
+	rows, err := q.ReadRecords(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]delivery.Record, len(rows))
+	for i := range rows {
+		records[i] = recordOf(&rows[i])
+	}
+	return records, nil
+}
+
+// timesOf are the times that ids tell.
+func timesOf(ids []pgtype.UUID) []time.Time {
+	times := make([]time.Time, len(ids))
+	for i, id := range ids {
+		times[i] = delivery.ID(id.Bytes).Time()
+	}
+	return times
+}
+
+func recordOf(row *dbsql.ReadRecordsRow) delivery.Record {
 	record := delivery.Record{
 		ID: row.ID.Bytes, Organization: row.OrganizationID, Owner: orZero(row.OwnerID),
 		EndpointID: optional(row.EndpointID), EventID: optional(row.EventID), URL: row.Url, EventType: row.EventType,
@@ -48,6 +87,96 @@ func recordOf(row dbsql.GetDeliveryRow) delivery.Record {
 		record.LastError = row.ParkedReason
 	}
 	return record
+}
+
+const (
+	// listWindow is how many deliveries a filter is put to at a time, listWindows
+	// how often for one page.
+	listWindow, listWindows = 500, 20
+)
+
+// List implements delivery.Store.
+func (s *Store) List(ctx context.Context, f delivery.Filter, before delivery.ID, limit int) ([]delivery.Record, delivery.ID, error) {
+	filter, err := recordParams(f)
+	if err != nil {
+		return nil, delivery.ID{}, err
+	}
+	if end := f.CreatedTo; !end.IsZero() {
+		before = lower(before, delivery.FirstID(end))
+	}
+	var page []delivery.Record
+	window := max(limit+1, listWindow)
+	if filter.OwnerID == "" && filter.EventType == "" && filter.HostPattern == "" && len(filter.Statuses) == 0 {
+		window = limit + 1
+	}
+	for range listWindows {
+		ids, err := s.newest(ctx, f, filter, before, window)
+		if err != nil {
+			return nil, delivery.ID{}, explain("look for deliveries", err)
+		}
+		if len(ids) == 0 {
+			return page, delivery.ID{}, nil
+		}
+		found, err := readRecords(ctx, s.sql, filter, ids, limit-len(page))
+		if err != nil {
+			return nil, delivery.ID{}, explain("read deliveries", err)
+		}
+		page = append(page, found...)
+		last := delivery.ID(ids[len(ids)-1].Bytes)
+		switch {
+		case len(page) == limit && (page[limit-1].ID != last || len(ids) == window):
+			return page, page[limit-1].ID, nil
+		case len(ids) < window:
+			return page, delivery.ID{}, nil
+		}
+		before = last
+	}
+	return page, before, nil
+}
+
+// newest gives the next deliveries to look at, from where the filter leaves the
+// fewest to be looked at.
+func (s *Store) newest(
+	ctx context.Context, f delivery.Filter, by dbsql.ReadRecordsParams, before delivery.ID, window int,
+) ([]pgtype.UUID, error) {
+	first := delivery.ID{}
+	if !f.CreatedFrom.IsZero() {
+		first = delivery.FirstID(f.CreatedFrom)
+	}
+	p := dbsql.NewestOfOrganizationParams{
+		OrganizationID: f.Organization, First: uuidOf(first), Before: uuidOf(before),
+		FromTime: first.Time(), ToTime: before.Time().Add(time.Millisecond), Page: int32(window),
+	}
+	switch {
+	case by.EventID.Valid:
+		return s.sql.NewestOfEvent(ctx, dbsql.NewestOfEventParams{
+			EventID: by.EventID, First: p.First, Before: p.Before, FromTime: p.FromTime, ToTime: p.ToTime, Page: p.Page,
+		})
+	case by.EndpointID.Valid:
+		return s.sql.NewestOfEndpoint(ctx, dbsql.NewestOfEndpointParams{
+			EndpointID: by.EndpointID, First: p.First, Before: p.Before, FromTime: p.FromTime, ToTime: p.ToTime, Page: p.Page,
+		})
+	case onlyDead(f.Statuses):
+		return s.sql.NewestDeadLetters(ctx, dbsql.NewestDeadLettersParams(p))
+	}
+	return s.sql.NewestOfOrganization(ctx, p)
+}
+
+// onlyDead tells whether all that has one of the statuses is a dead letter.
+func onlyDead(statuses []delivery.Status) bool {
+	for _, s := range statuses {
+		if s != delivery.StatusFailed && s != delivery.StatusExpired {
+			return false
+		}
+	}
+	return len(statuses) > 0
+}
+
+func lower(a, b delivery.ID) delivery.ID {
+	if string(b[:]) < string(a[:]) {
+		return b
+	}
+	return a
 }
 
 // Attempts implements delivery.Store. The position is the lease's number, which

@@ -1,9 +1,11 @@
-// Package postgres keeps deliveries. It implements the stores that packages
-// delivery, dispatch, replica and upkeep declare; all SQL is in queries/ and
-// typed by sqlc.
+// Package postgres keeps deliveries, endpoints, events and jobs. It implements
+// the stores that the domain's packages declare; all SQL is in queries/ and typed
+// by sqlc.
 //
-// Order of locks, the same in every transaction: flows by id, idempotency keys
-// by key, queue rows by id. Claims skip what is locked and wait for nothing.
+// Order of locks, the same in every transaction: an organization's endpoints as
+// a whole, flows by id, idempotency keys by key, queue rows by id, deliveries.
+// The keys of events, resends and jobs come first of all, since nobody who waits
+// for one of them holds another. Claims skip what is locked and wait for nothing.
 package postgres
 
 import (
@@ -84,6 +86,15 @@ func explain(operation string, err error) error {
 }
 
 func uuidOf(id delivery.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+// uuidOrNull reads a caller's id; the empty text is null.
+func uuidOrNull(text string) (pgtype.UUID, error) {
+	if text == "" {
+		return pgtype.UUID{}, nil
+	}
+	id, err := delivery.ParseID(text)
+	return uuidOf(id), err
+}
 
 func optional(id pgtype.UUID) string {
 	if !id.Valid {

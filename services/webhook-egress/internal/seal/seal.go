@@ -1,5 +1,5 @@
 // Package seal encrypts the small secrets that have to be kept: custom headers
-// that carry a credential and, later, the secrets of endpoints. AES-256-GCM
+// that carry a credential, and the secrets of endpoints. AES-256-GCM
 // with a key from a file; each text is bound to the thing it belongs to, so
 // that a row copied to another place can't be opened there.
 package seal

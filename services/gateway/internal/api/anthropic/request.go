@@ -109,6 +109,18 @@ var silent = map[string][]string{
 	"fallbacks": nil,
 }
 
+// surcharged are the fields that change what the vendor bills. So do its own
+// tools that it bills by the use or by the hour.
+var (
+	surcharged      = []string{"speed", "inference_geo"}
+	surchargedTools = []string{"web_search", "code_execution"}
+)
+
+// surcharges tells by a tool's type, as "web_search_20250305".
+func surcharges(kind string) bool {
+	return slices.ContainsFunc(surchargedTools, func(name string) bool { return strings.HasPrefix(kind, name) })
+}
+
 // special looks at the fields that only this dialect has. metadata names the
 // end user, and no answer depends on it.
 func (r *reader) special() {
@@ -121,6 +133,7 @@ func (r *reader) special() {
 	for _, name := range names {
 		if raw := r.Raw(name); raw != nil && !slices.Contains(silent[name], compact(raw)) {
 			r.only(name)
+			r.chat.Surcharged = r.chat.Surcharged || slices.Contains(surcharged, name)
 		}
 	}
 }
@@ -161,6 +174,7 @@ func (r *reader) tools() error {
 			return err
 		case t.Type != "" && t.Type != "custom":
 			r.only(path + ".type")
+			r.chat.Surcharged = r.chat.Surcharged || surcharges(t.Type)
 			continue
 		case t.Name == "":
 			return apierr.Invalid(path+".name", "is required")

@@ -45,6 +45,8 @@ type Chat struct {
 	// Only names the field because of which no other dialect can carry the
 	// request; empty when every one can.
 	Only string
+	// Surcharged tells that the vendor bills more than tokens for it; see inference.Request.
+	Surcharged bool
 	// Unknown are fields that no other dialect carries. They reach a provider of
 	// this one, and the answer says so when it came from another.
 	Unknown []string

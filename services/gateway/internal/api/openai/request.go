@@ -112,6 +112,9 @@ var silent = map[string][]string{
 	"audio": nil, "prediction": nil, "reasoning_effort": nil, "verbosity": nil, "web_search_options": nil, "moderation": nil,
 }
 
+// surcharged are the fields that change what the vendor bills.
+var surcharged = []string{"service_tier", "web_search_options"}
+
 // special looks at the fields that only this dialect has.
 func (r *reader) special() {
 	r.Ignore(hints...)
@@ -119,6 +122,7 @@ func (r *reader) special() {
 		raw := r.Raw(name)
 		if raw != nil && !slices.Contains(silent[name], compact(raw)) {
 			r.only(name)
+			r.chat.Surcharged = r.chat.Surcharged || slices.Contains(surcharged, name)
 		}
 	}
 }

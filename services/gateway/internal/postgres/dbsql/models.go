@@ -11,6 +11,24 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type Approval struct {
+	ID             int64
+	Ref            string
+	OrganizationID string
+	Status         string
+	Tool           string
+	Arguments      []byte
+	RequestedBy    string
+	RunID          string
+	ServerID       string
+	Description    string
+	DecidedBy      string
+	DecidedAt      pgtype.Timestamptz
+	Reason         string
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+}
+
 type AuditEntry struct {
 	ID             int64
 	OccurredAt     time.Time
@@ -25,6 +43,38 @@ type AuditEntry struct {
 	Details        []byte
 }
 
+type BudgetReservation struct {
+	ID             uuid.UUID
+	ReplicaID      uuid.UUID
+	OrganizationID string
+	RunID          string
+	AmountPicoUsd  int64
+	ReservedAt     time.Time
+}
+
+type ByokConfig struct {
+	OrganizationID         string
+	Provider               string
+	Status                 string
+	Custody                string
+	SecretRef              string
+	SealingKeyID           string
+	Ciphertext             []byte
+	MaskedHint             string
+	Fingerprint            string
+	CredentialVersion      int32
+	OwnerPrincipal         string
+	PreviousOwnerPrincipal string
+	CreatedAt              time.Time
+	UpdatedAt              time.Time
+	LastUsedAt             pgtype.Timestamptz
+	RotatedAt              pgtype.Timestamptz
+	TransferredAt          pgtype.Timestamptz
+	ExpiresAt              pgtype.Timestamptz
+	RotationIntervalDays   int32
+	Revision               int64
+}
+
 type CacheEpoch struct {
 	OrganizationID string
 	Epoch          int64
@@ -35,6 +85,38 @@ type ControlTopic struct {
 	Topic     string
 	Version   int64
 	ChangedAt time.Time
+}
+
+type CredentialUse struct {
+	Provider              string
+	Span                  int32
+	Bucket                time.Time
+	CredentialFingerprint string
+	OrganizationID        string
+	Service               string
+	Credential            string
+	Calls                 int64
+	CostPicoUsd           pgtype.Numeric
+	FirstUsedAt           time.Time
+	LastUsedAt            time.Time
+}
+
+type CredentialUseMark struct {
+	One  bool
+	Txid interface{}
+	Seq  int64
+}
+
+type CredentialUseRun struct {
+	Provider              string
+	Span                  int32
+	Bucket                time.Time
+	CredentialFingerprint string
+	OrganizationID        string
+	RunID                 string
+	Calls                 int64
+	FirstUsedAt           time.Time
+	LastUsedAt            time.Time
 }
 
 type LedgerEntry struct {
@@ -75,4 +157,84 @@ type LedgerEntry struct {
 	AudioInputTokens      int64
 	ImageOutputTokens     int64
 	AudioOutputTokens     int64
+}
+
+type Organization struct {
+	OrganizationID     string
+	Suspended          bool
+	SuspendedAt        pgtype.Timestamptz
+	SuspendedBy        string
+	StatusReason       string
+	StatusChangedAt    pgtype.Timestamptz
+	BudgetCeilingCents float64
+	BudgetPeriod       string
+	Version            int64
+}
+
+type Replica struct {
+	ID     uuid.UUID
+	SeenAt time.Time
+}
+
+type ReplicaSession struct {
+	ReplicaID      uuid.UUID
+	OrganizationID string
+	RunID          string
+	Calls          int32
+}
+
+type Run struct {
+	OrganizationID   string
+	RunID            string
+	Status           pgtype.Text
+	InitiatedBy      string
+	MaxCostCents     pgtype.Float8
+	MaxCalls         pgtype.Int4
+	Models           []string
+	ExpiresAt        pgtype.Timestamptz
+	ApprovalRef      string
+	Metadata         []byte
+	CreatedAt        pgtype.Timestamptz
+	ActivatedAt      pgtype.Timestamptz
+	EndedAt          pgtype.Timestamptz
+	RevokedBy        string
+	RevokeReason     string
+	AbortRequestedAt pgtype.Timestamptz
+	AbortRequestedBy string
+	AbortReason      string
+	Version          int64
+}
+
+type SpendDay struct {
+	OrganizationID string
+	Day            pgtype.Date
+	Shard          int16
+	Calls          int64
+	CostPicoUsd    pgtype.Numeric
+}
+
+type SpendRun struct {
+	OrganizationID string
+	RunID          string
+	Shard          int16
+	Calls          int64
+	CostPicoUsd    pgtype.Numeric
+	FirstAt        time.Time
+	LastAt         time.Time
+}
+
+type TrustRecord struct {
+	OrganizationID string
+	ServerID       string
+	Version        int32
+	Present        bool
+	Level          string
+	EffectiveLevel string
+	ReviewStatus   string
+	AssignedBy     string
+	AssignedAt     time.Time
+	AssignReason   string
+	ReviewedBy     string
+	ReviewedAt     pgtype.Timestamptz
+	ReviewReason   string
 }

@@ -64,7 +64,10 @@ LIMIT @count;
 -- name: UseByok :exec
 -- Several uses at once; the times only go forward.
 UPDATE byok_config SET last_used_at = used.at
-FROM unnest(@organization_ids::text[], @providers::text[], @used_ats::timestamptz[]) AS used (organization_id, provider, at)
+FROM (
+    SELECT unnest(@organization_ids::text[]) AS organization_id, unnest(@providers::text[]) AS provider,
+        unnest(@used_ats::timestamptz[]) AS at
+) AS used
 WHERE byok_config.organization_id = used.organization_id AND byok_config.provider = used.provider
   AND byok_config.status = 'active'
   AND used.at >= coalesce(byok_config.rotated_at, byok_config.created_at)

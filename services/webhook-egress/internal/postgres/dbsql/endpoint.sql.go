@@ -81,18 +81,13 @@ func (q *Queries) AddEndpointFlow(ctx context.Context, arg AddEndpointFlowParams
 
 const deleteEndpoint = `-- name: DeleteEndpoint :exec
 UPDATE endpoints
-SET active = false, deleted_at = $1, updated_at = $1, sealed_previous_secret = NULL,
+SET active = false, deleted_at = now(), updated_at = now(), sealed_previous_secret = NULL,
     previous_secret_expires_at = NULL
-WHERE id = $2
+WHERE id = $1
 `
 
-type DeleteEndpointParams struct {
-	DeletedAt *time.Time
-	ID        pgtype.UUID
-}
-
-func (q *Queries) DeleteEndpoint(ctx context.Context, arg DeleteEndpointParams) error {
-	_, err := q.db.Exec(ctx, deleteEndpoint, arg.DeletedAt, arg.ID)
+func (q *Queries) DeleteEndpoint(ctx context.Context, id pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, deleteEndpoint, id)
 	return err
 }
 

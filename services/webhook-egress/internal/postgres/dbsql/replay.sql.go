@@ -90,6 +90,21 @@ func (q *Queries) CloseReplay(ctx context.Context, id pgtype.UUID) error {
 	return err
 }
 
+const failReplay = `-- name: FailReplay :exec
+UPDATE replays SET status = 'failed', error = $1::text, updated_at = now(), finished_at = now()
+WHERE id = $2 AND finished_at IS NULL
+`
+
+type FailReplayParams struct {
+	Error string
+	ID    pgtype.UUID
+}
+
+func (q *Queries) FailReplay(ctx context.Context, arg FailReplayParams) error {
+	_, err := q.db.Exec(ctx, failReplay, arg.Error, arg.ID)
+	return err
+}
+
 const getReplay = `-- name: GetReplay :one
 SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at, rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at FROM replays
 WHERE id = $1 AND organization_id = $2 AND ($3::text = '' OR owner_id = $3::text)

@@ -68,7 +68,7 @@ WHERE flow_id = @flow_id;
 
 -- name: DeleteEndpoint :exec
 UPDATE endpoints
-SET active = false, deleted_at = @deleted_at, updated_at = @deleted_at, sealed_previous_secret = NULL,
+SET active = false, deleted_at = now(), updated_at = now(), sealed_previous_secret = NULL,
     previous_secret_expires_at = NULL
 WHERE id = @id;
 

@@ -35,6 +35,10 @@ SET status = @status, cursor = sqlc.narg(cursor), replayed = replayed + @replaye
     finished_at = CASE WHEN @status IN ('completed', 'failed') THEN now() END
 WHERE id = @id;
 
+-- name: FailReplay :exec
+UPDATE replays SET status = 'failed', error = @error::text, updated_at = now(), finished_at = now()
+WHERE id = @id AND finished_at IS NULL;
+
 -- name: PostponeReplay :exec
 UPDATE replays SET due_at = now() + @delay::interval WHERE id = @id AND finished_at IS NULL;
 

@@ -1,0 +1,47 @@
+package api
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/api/anthropic"
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/inference"
+)
+
+// The compatible faces ping early too, and tell a late error in their own words.
+func TestEarlyStreamOfDialects(t *testing.T) {
+	for _, c := range []struct {
+		dialect     dialect.Dialect
+		ping, error string
+	}{
+		{openai.Dialect{}, ": ping\n\n", `data: {"error":{"message":"every provider failed"`},
+		{anthropic.Dialect{}, "event: ping\ndata: {\"type\":\"ping\"}\n\n", "event: error\ndata: {\"type\":\"error\",\"error\":{"},
+	} {
+		for _, early := range []bool{false, true} {
+			t.Run(c.dialect.Name(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					recorder := httptest.NewRecorder()
+					s := &inferenceServer{engine: slow{after: 40 * time.Second}}
+					call := nativeCall{c.dialect, &dialect.Chat{}, &inference.Request{ID: "req_1"}}
+					err := s.streamDialect(t.Context(), recorder, call, early)
+					body := recorder.Body.String()
+					if early != (err == nil) || !early && body != "" {
+						t.Fatalf("error %v, body %q", err, body)
+					}
+					if early && (strings.Count(body, c.ping) != 2 || !strings.Contains(body, c.error) || !strings.Contains(body, "all_providers_failed")) {
+						t.Errorf("body %q, want two pings and %q", body, c.error)
+					}
+					time.Sleep(time.Hour)
+					if recorder.Body.String() != body {
+						t.Error("it pings on")
+					}
+				})
+			})
+		}
+	}
+}

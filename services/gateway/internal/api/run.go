@@ -1,0 +1,236 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/run"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+)
+
+// Runs keeps the authorities of runs.
+type Runs interface {
+	Mint(ctx context.Context, of run.Run) (run.Run, error)
+	// Get is false where nobody minted the run and nobody asked it to stop.
+	Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error)
+	Revoke(ctx context.Context, organization, id, by, reason string) (run.Run, error)
+	Abort(ctx context.Context, organization, id, by, reason string) (run.Run, error)
+	Usage(ctx context.Context, organization, id string) (run.Usage, error)
+	// OrganizationOf finds whose run an id is, where one organization alone has it.
+	OrganizationOf(ctx context.Context, id string) (string, error)
+}
+
+// Desk knows the calls in flight on this replica.
+type Desk interface {
+	InFlight(organization, id string) int64
+}
+
+const (
+	// defaultLife is that of an authority that names no end.
+	defaultLife = 24 * time.Hour
+	// maxLife is the furthest end.
+	maxLife = 30 * 24 * time.Hour
+)
+
+// runServer serves the authorities of runs, and their sessions.
+type runServer struct {
+	gatewayv1.UnimplementedRunServiceServer
+
+	runs Runs
+	desk Desk
+}
+
+// MintRun makes an authority.
+func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*gatewayv1.RunAuthority, error) {
+	c := caller.From(ctx)
+	organization, err := organizationOf(ctx, m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	id, err := c.RunOf(m.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	expires, err := expiry(m, now)
+	if err != nil {
+		return nil, err
+	}
+	minted, err := s.runs.Mint(ctx, run.Run{
+		Organization: organization, ID: cmp.Or(id, "run_"+strings.ToLower(rand.Text())),
+		InitiatedBy: cmp.Or(m.GetInitiatedBy(), principal(ctx)), ApprovalRef: m.GetApprovalRef(), Metadata: m.GetMetadata(),
+		Limits: run.Limits{
+			MaxCostCents: m.GetMaxCostCents(), MaxCalls: int(m.GetMaxCalls()), Models: m.GetModels(), ExpiresAt: expires,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	rpc.SetStatus(ctx, http.StatusCreated)
+	return toAuthority(minted, run.Usage{}), nil
+}
+
+// expiry is when an authority ends.
+func expiry(m *gatewayv1.MintRunRequest, now time.Time) (time.Time, error) {
+	switch at := m.GetExpiresAt(); {
+	case at != nil && m.TtlSeconds != nil:
+		return time.Time{}, apierr.Invalid("ttl_seconds", "only without expires_at")
+	case m.TtlSeconds != nil:
+		return now.Add(time.Duration(m.GetTtlSeconds()) * time.Second), nil
+	case at == nil:
+		return now.Add(defaultLife), nil
+	case !at.IsValid():
+		return time.Time{}, apierr.Invalid("expires_at", "must be a time")
+	case !at.AsTime().After(now):
+		return time.Time{}, apierr.Invalid("expires_at", "must be in the future")
+	case at.AsTime().After(now.Add(maxLife)):
+		return time.Time{}, apierr.Invalid("expires_at", "must be within 30 days")
+	default:
+		return at.AsTime(), nil
+	}
+}
+
+// GetRunAuthority reads an authority as it is now.
+func (s *runServer) GetRunAuthority(ctx context.Context, m *gatewayv1.GetRunAuthorityRequest) (*gatewayv1.RunAuthority, error) {
+	organization, err := organizationOf(ctx, m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	of, _, err := s.runs.Get(ctx, organization, m.GetRunId())
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	if of.Status == run.Unminted {
+		return nil, run.ErrNotFound
+	}
+	return s.authority(ctx, of)
+}
+
+// RevokeRun ends an authority for good.
+func (s *runServer) RevokeRun(ctx context.Context, m *gatewayv1.RevokeRunRequest) (*gatewayv1.RunAuthority, error) {
+	organization, err := organizationOf(ctx, m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	of, err := s.runs.Revoke(ctx, organization, m.GetRunId(), cmp.Or(m.GetRevokedBy(), principal(ctx)), m.GetReason())
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	return s.authority(ctx, of)
+}
+
+func (s *runServer) authority(ctx context.Context, of run.Run) (*gatewayv1.RunAuthority, error) {
+	usage, err := s.runs.Usage(ctx, of.Organization, of.ID)
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	return toAuthority(of.At(time.Now(), usage), usage), nil
+}
+
+// AbortSession asks a session to stop.
+func (s *runServer) AbortSession(ctx context.Context, m *gatewayv1.AbortSessionRequest) (*gatewayv1.SessionAbort, error) {
+	organization, err := s.sessionOf(ctx, m.GetRunId(), m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	of, err := s.runs.Abort(ctx, organization, m.GetRunId(), principal(ctx), m.GetReason())
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	usage, err := s.usage(ctx, organization, m.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	return &gatewayv1.SessionAbort{
+		RunId: m.GetRunId(), OrganizationId: organization, Status: of.SessionStatus(time.Now(), usage), AbortRequested: true,
+		AbortRequestedAt: timestamppb.New(of.Abort.RequestedAt), RequestedBy: of.Abort.By, Reason: optionalText(of.Abort.Reason),
+	}, nil
+}
+
+// GetSessionSpend reads what a session spends now.
+func (s *runServer) GetSessionSpend(ctx context.Context, m *gatewayv1.GetSessionSpendRequest) (*gatewayv1.SessionSpend, error) {
+	organization, err := s.sessionOf(ctx, m.GetRunId(), m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	of, found, err := s.runs.Get(ctx, organization, m.GetRunId())
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	usage, err := s.usage(ctx, organization, m.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	if !found && usage == (run.Usage{}) {
+		return nil, run.ErrNotFound
+	}
+	spend := &gatewayv1.SessionSpend{
+		RunId: m.GetRunId(), OrganizationId: organization, SpentCents: usage.SpentCents, ReservedCents: usage.ReservedCents,
+		Calls: clamp(usage.Calls + usage.InFlight), Status: of.SessionStatus(time.Now(), usage), InFlight: clamp(usage.InFlight),
+		StartedAt: optionalTime(usage.FirstCallAt), LastCallAt: optionalTime(usage.LastCallAt),
+	}
+	if limit := of.Limits.MaxCostCents; limit > 0 {
+		spend.MaxCostCents = wrapperspb.Double(limit)
+	}
+	return spend, nil
+}
+
+// usage adds the calls in flight here to what the store knows of a session.
+func (s *runServer) usage(ctx context.Context, organization, id string) (run.Usage, error) {
+	usage, err := s.runs.Usage(ctx, organization, id)
+	if err != nil {
+		return run.Usage{}, fmt.Errorf("run: %w", err)
+	}
+	usage.InFlight = max(usage.InFlight, usage.Elsewhere+s.desk.InFlight(organization, id))
+	return usage, nil
+}
+
+// sessionOf is whose session an operator means, who may leave that out where one
+// organization alone has a run of the id.
+func (s *runServer) sessionOf(ctx context.Context, id, organization string) (string, error) {
+	c := caller.From(ctx)
+	if organization != "" || c.Organization != "" {
+		return organizationOf(ctx, organization)
+	}
+	found, err := s.runs.OrganizationOf(ctx, id)
+	if err != nil {
+		return "", fmt.Errorf("run: %w", err)
+	}
+	return found, nil
+}
+
+// organizationOf is the organization of a request, in a form that a caller could
+// have.
+func organizationOf(ctx context.Context, field string) (string, error) {
+	if !caller.Printable(field) {
+		return "", apierr.Invalid("organization_id", "must be printable ASCII without spaces")
+	}
+	return caller.From(ctx).OrganizationOf(field)
+}
+
+func toAuthority(of run.Run, usage run.Usage) *gatewayv1.RunAuthority {
+	m := &gatewayv1.RunAuthority{
+		RunId: of.ID, OrganizationId: of.Organization, Status: string(of.Status), InitiatedBy: of.InitiatedBy,
+		Models: of.Limits.Models, ExpiresAt: timestamppb.New(of.Limits.ExpiresAt),
+		SpentCents: usage.SpentCents, ReservedCents: usage.ReservedCents, Calls: clamp(usage.Calls + usage.InFlight),
+		ApprovalRef: optionalText(of.ApprovalRef), Metadata: of.Metadata,
+		CreatedAt: timestamppb.New(of.CreatedAt), ActivatedAt: optionalTime(of.ActivatedAt), EndedAt: optionalTime(of.EndedAt),
+		RevokedBy: optionalText(of.RevokedBy), RevokeReason: optionalText(of.RevokeReason), AbortRequested: of.Abort.Requested(),
+	}
+	if limit := of.Limits.MaxCostCents; limit > 0 {
+		m.MaxCostCents = wrapperspb.Double(limit)
+	}
+	if limit := of.Limits.MaxCalls; limit > 0 {
+		m.MaxCalls = wrapperspb.Int32(int32(limit))
+	}
+	return m
+}

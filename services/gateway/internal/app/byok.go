@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"switchyard.dev/services/gateway/internal/byok"
+	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/sealing"
+	"switchyard.dev/services/gateway/internal/secretref"
+)
+
+// openByok opens the credentials that organizations bring, before the fleet that
+// calls with them.
+func (p *parts) openByok(context.Context) error {
+	fingerprint, err := newFingerprint(p.cfg)
+	if err != nil {
+		return err
+	}
+	seals, err := sealing.NewKeys(p.cfg.SealingKeysDir)
+	if err != nil {
+		return fmt.Errorf("%s_SEALING_KEYS_DIR: %w", prefix, err)
+	}
+	references, err := newReferences(p.cfg)
+	if err != nil {
+		return err
+	}
+	store := postgres.NewByok(p.pool, p.control)
+	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
+	p.vault = byok.NewVault(store, reader, p.telemetry.Log)
+	p.custodian = byok.NewCustodian(store, reader, fleetNames{p})
+	p.watcher.Watch(control.Credentials, p.vault.Load)
+	p.runner.Go("credentials of organizations", p.vault.Run)
+	return nil
+}
+
+func newReferences(cfg Config) (*secretref.Resolver, error) {
+	return secretref.New(secretref.Options{
+		FilesDir: cfg.ByokSecretsDir, EnvPrefix: cfg.ByokEnvPrefix, Managers: cfg.ByokSecretManagers,
+	})
+}
+
+// fleetNames knows the providers of the fleet in force, which is opened later.
+type fleetNames struct{ p *parts }
+
+// Canonical implements byok.Providers.
+func (n fleetNames) Canonical(name string) (string, bool) { return n.p.fleets.policy().Canonical(name) }
+
+// usedLedger tells the vault which credentials served.
+type usedLedger struct {
+	inference.Ledger
+
+	vault *byok.Vault
+}
+
+// Commit implements inference.Ledger.
+func (l usedLedger) Commit(ctx context.Context, e ledger.Entry) error {
+	if e.Credential == keyring.SourceByok && !e.CacheHit {
+		l.vault.Used(e.Organization, e.Provider, e.EndedAt)
+	}
+	return l.Ledger.Commit(ctx, e)
+}

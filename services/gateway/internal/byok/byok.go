@@ -1,0 +1,127 @@
+// Package byok keeps the credentials that organizations bring for their
+// providers. A Config is what is stored: metadata, and how the secret is kept
+// (named by a reference, or sealed), never the secret. The Custodian changes
+// configurations; the Vault of each replica follows those changes and holds the
+// secrets that are in use in memory, for package keyring. Package api calls the
+// Custodian; internal/postgres implements the Store.
+package byok
+
+import (
+	"errors"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Reasons of refusals.
+const (
+	ReasonRawKeyRefused           apierr.Reason = "raw_key_refused"
+	ReasonSealedCredentialInvalid apierr.Reason = "sealed_credential_invalid"
+	ReasonSecretUnresolved        apierr.Reason = "secret_unresolved"
+	ReasonProviderUnknown         apierr.Reason = "provider_unknown"
+)
+
+// ErrNone says that an organization has no active configuration for a provider.
+var ErrNone = errors.New("no active configuration")
+
+// Status of a configuration. The empty one is of a configuration that never was.
+type Status string
+
+// The statuses. Erased ones hold no credential and count as absent everywhere.
+const (
+	StatusAbsent      Status = ""
+	StatusActive      Status = "active"
+	StatusDeactivated Status = "deactivated"
+	StatusErased      Status = "erased"
+)
+
+// Custody is how a secret is kept.
+type Custody string
+
+// The custodies.
+const (
+	CustodyReference Custody = "secret_ref"
+	CustodySealed    Custody = "sealed"
+)
+
+// Credential is a secret as it is stored, and what may be known of it.
+type Credential struct {
+	Custody Custody
+	// Reference names the secret.
+	Reference string
+	// KeyID and Ciphertext are the secret, sealed.
+	KeyID      string
+	Ciphertext []byte
+	// Hint is the secret's end after a mask, Fingerprint its keyed hash.
+	Hint, Fingerprint string
+}
+
+// Config is an organization's configuration for a provider. Zero times are unknown.
+type Config struct {
+	// Provider is a canonical name.
+	Organization, Provider string
+	Status                 Status
+	Credential
+	// Version of the credential, from 1.
+	Version int
+	// Owner is the principal that answers for it, PreviousOwner who did before the
+	// last transfer.
+	Owner, PreviousOwner                                                  string
+	CreatedAt, UpdatedAt, LastUsedAt, RotatedAt, TransferredAt, ExpiresAt time.Time
+	// RotationDays after which the credential is to be rotated; 0 is no such rule.
+	RotationDays int
+	// Revision is the version of the topic that last changed it.
+	Revision int64
+}
+
+// unusedAfter is how long a credential may rest before it counts as stale.
+const unusedAfter = 90 * 24 * time.Hour
+
+// Unused is the time at or before which a last use makes a credential stale.
+func Unused(now time.Time) time.Time { return now.Add(-unusedAfter) }
+
+// Cause is why a credential is stale.
+type Cause string
+
+// The causes.
+const (
+	CauseExpired  Cause = "expired"
+	CauseRotation Cause = "rotation_overdue"
+	CauseUnused   Cause = "unused"
+)
+
+// Staleness lists why the credential is stale; none when it isn't. It changes
+// nothing: a stale credential is used until somebody acts.
+func (c *Config) Staleness(now time.Time) []Cause {
+	var causes []Cause
+	if !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) {
+		causes = append(causes, CauseExpired)
+	}
+	if due := c.RotationDue(); !due.IsZero() && !now.Before(due) {
+		causes = append(causes, CauseRotation)
+	}
+	last := c.since()
+	if c.LastUsedAt.After(last) {
+		last = c.LastUsedAt
+	}
+	if !last.After(Unused(now)) {
+		causes = append(causes, CauseUnused)
+	}
+	return causes
+}
+
+// RotationDue is when the next rotation is due; zero without such a rule.
+func (c *Config) RotationDue() time.Time {
+	if c.RotationDays == 0 {
+		return time.Time{}
+	}
+	return c.since().Add(time.Duration(c.RotationDays) * 24 * time.Hour)
+}
+
+// since is from when the present credential is.
+func (c *Config) since() time.Time {
+	if c.RotatedAt.IsZero() {
+		return c.CreatedAt
+	}
+	return c.RotatedAt
+}

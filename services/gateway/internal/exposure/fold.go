@@ -1,0 +1,64 @@
+package exposure
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	// foldEvery is how far the sums are behind the ledger; readers add the rest up.
+	foldEvery = time.Second
+	// foldRows are folded in one transaction, foldTime bounds it.
+	foldRows = 5000
+	foldTime = 30 * time.Second
+)
+
+// Folder brings the sums forward, one replica at a time.
+type Folder struct {
+	store Store
+	log   *slog.Logger
+}
+
+// NewFolder returns a folder that does nothing until Run.
+func NewFolder(store Store, log *slog.Logger) *Folder { return &Folder{store, log} }
+
+// Run folds until ctx ends. It is a part of the service's lifecycle.
+func (f *Folder) Run(ctx context.Context) error {
+	ticker := time.NewTicker(foldEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		err := f.catchUp(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			f.log.WarnContext(ctx, "the use of credentials can't be added up; answers about it take longer", "error", err.Error())
+		case err == nil && failing:
+			f.log.InfoContext(ctx, "the use of credentials is added up again")
+		}
+		failing = err != nil
+	}
+}
+
+// catchUp folds until nothing is left.
+func (f *Folder) catchUp(ctx context.Context) error {
+	for {
+		n, err := f.fold(ctx)
+		if err != nil || n < foldRows {
+			return err
+		}
+	}
+}
+
+func (f *Folder) fold(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, foldTime)
+	defer cancel()
+	return f.store.Fold(ctx, foldRows)
+}

@@ -1,0 +1,62 @@
+package exposure
+
+import "time"
+
+// Spans of the buckets that sums are kept of, counted from 1970: an hour, a day
+// and 30 days.
+var spans = []time.Duration{time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}
+
+// Piece is a range of whole buckets of a span, or of single rows when Span is 0.
+type Piece struct {
+	Span         time.Duration
+	Since, Until time.Time
+}
+
+// Begin and End bound what a ledger may hold: they are on the border of every span.
+var (
+	Begin = floor(time.Unix(0, 0), spans[2])
+	End   = floor(time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC), spans[2])
+)
+
+// Window cuts a window into pieces that don't overlap and leave no gap: as much
+// as can be in the longest span, and single rows at the edges only. Zero times
+// stand for Begin and End.
+func Window(since, until time.Time) []Piece {
+	if since.IsZero() || since.Before(Begin) {
+		since = Begin
+	}
+	if until.IsZero() || until.After(End) {
+		until = End
+	}
+	return cut(since, until, len(spans)-1)
+}
+
+// cut takes what fits whole buckets of a span, and cuts what is left on either
+// side into the shorter ones.
+func cut(since, until time.Time, at int) []Piece {
+	if !since.Before(until) {
+		return nil
+	}
+	if at < 0 {
+		return []Piece{{0, since, until}}
+	}
+	first, last := ceil(since, spans[at]), floor(until, spans[at])
+	if !first.Before(last) {
+		return cut(since, until, at-1)
+	}
+	pieces := append(cut(since, first, at-1), Piece{spans[at], first, last})
+	return append(pieces, cut(last, until, at-1)...)
+}
+
+// floor is the last border of a span at or before a moment not before 1970.
+func floor(t time.Time, span time.Duration) time.Time {
+	seconds := int64(span / time.Second)
+	return time.Unix(t.Unix()-t.Unix()%seconds, 0).UTC()
+}
+
+func ceil(t time.Time, span time.Duration) time.Time {
+	if at := floor(t, span); !at.Equal(t) {
+		return at.Add(span)
+	}
+	return t
+}

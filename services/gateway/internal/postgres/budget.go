@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/budget"
+	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/internal/run"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/pgdb"
+)
+
+// Reservations implements budget.Store.
+type Reservations struct{ pool *pgxpool.Pool }
+
+// NewReservations returns the reservations of a database.
+func NewReservations(pool *pgxpool.Pool) *Reservations { return &Reservations{pool} }
+
+// refusals are those of the function budget_reserve.
+var refusals = map[string]*apierr.Error{
+	"organization_suspended": organization.ErrSuspended,
+	"run_revoked":            run.ErrRevoked,
+	"run_aborted":            run.ErrAborted,
+	"run_expired":            run.ErrExpired,
+	"run_exhausted":          run.ErrExhausted,
+	"run_cost":               run.ErrCostLeft,
+	"run_calls":              run.ErrCallsLeft,
+	"budget_exceeded":        budget.ErrExceeded,
+}
+
+// Reserve sets a call's worst case aside in one round trip.
+func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {
+	refusal, err := dbsql.New(r.pool).Reserve(ctx, dbsql.ReserveParams{
+		Call: c.ID, Replica: replica, OrganizationID: c.Organization, RunID: c.Run, Amount: int64(c.Worst),
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reserve: %w", err)
+	case refusal == "":
+		return nil
+	}
+	if refused := refusals[refusal]; refused != nil {
+		return refused
+	}
+	return fmt.Errorf("reserve: no such refusal: %s", refusal)
+}
+
+// Release gives reservations back.
+func (r *Reservations) Release(ctx context.Context, replica uuid.UUID, calls []uuid.UUID) error {
+	if err := dbsql.New(r.pool).ReleaseReservations(ctx, dbsql.ReleaseReservationsParams{Replica: replica, Ids: calls}); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}
+
+// Beat says that a replica lives. One that was forgotten is there again.
+func (r *Reservations) Beat(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int, changed bool) error {
+	q := dbsql.New(r.pool)
+	seen, err := q.SeeReplica(ctx, replica)
+	if err == nil && seen == 0 {
+		err, changed = q.AddReplica(ctx, replica), true
+	}
+	if err != nil {
+		return fmt.Errorf("beat: %w", err)
+	}
+	if !changed {
+		return nil
+	}
+	said := dbsql.AddSessionsParams{Replica: replica}
+	for s, calls := range sessions {
+		said.OrganizationIds = append(said.OrganizationIds, s.Organization)
+		said.RunIds = append(said.RunIds, s.Run)
+		said.Calls = append(said.Calls, int32(calls)) //nolint:gosec // Far fewer fit into a process.
+	}
+	err = pgdb.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		if err := q.ClearSessions(ctx, replica); err != nil {
+			return err
+		}
+		return q.AddSessions(ctx, said)
+	})
+	if err != nil {
+		return fmt.Errorf("sessions in flight: %w", err)
+	}
+	return nil
+}
+
+// EndRuns writes down the ends of runs that nobody asked for, with their audit.
+func (r *Reservations) EndRuns(ctx context.Context) error {
+	q := dbsql.New(r.pool)
+	if _, err := q.EndExpiredRuns(ctx); err != nil {
+		return fmt.Errorf("end expired runs: %w", err)
+	}
+	if _, err := q.EndExhaustedRuns(ctx, time.Now().Add(-run.ActiveFor)); err != nil {
+		return fmt.Errorf("end exhausted runs: %w", err)
+	}
+	return nil
+}
+
+// Forget takes off the replicas that were silent for so long.
+func (r *Reservations) Forget(ctx context.Context, replica uuid.UUID, silent time.Duration) error {
+	if _, err := dbsql.New(r.pool).ForgetReplicas(ctx, dbsql.ForgetReplicasParams{Seconds: silent.Seconds(), Self: replica}); err != nil {
+		return fmt.Errorf("forget replicas: %w", err)
+	}
+	return nil
+}
+
+// Leave takes a replica off.
+func (r *Reservations) Leave(ctx context.Context, replica uuid.UUID) error {
+	if err := dbsql.New(r.pool).RemoveReplica(ctx, replica); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/exposure"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgdb"
+)
+
+// Exposure implements exposure.Store.
+type Exposure struct{ pool *pgxpool.Pool }
+
+// NewExposure returns the use of credentials of a database.
+func NewExposure(pool *pgxpool.Pool) *Exposure { return &Exposure{pool} }
+
+// Fold implements exposure.Store.
+func (e *Exposure) Fold(ctx context.Context, limit int) (int, error) {
+	var folded int64
+	err := pgdb.InTx(ctx, e.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		mark, err := q.LockUseMark(ctx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		folded, err = q.FoldUse(ctx, dbsql.FoldUseParams{AfterTxid: mark.Txid, AfterSeq: mark.Seq, Count: int32(limit)}) //nolint:gosec // some thousands
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("fold credential use: %w", err)
+	}
+	return int(folded), nil
+}
+
+// The kinds of sums that one statement gives.
+const (
+	kindOrganization = iota + 1
+	kindService
+	kindAll
+)
+
+// Radius implements exposure.Store.
+func (e *Exposure) Radius(ctx context.Context, q exposure.Query) (exposure.Radius, error) {
+	window := windowOf(q)
+	var radius exposure.Radius
+	err := pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		sums, err := dbsql.New(tx).ExposedServices(ctx, window)
+		if err != nil {
+			return err
+		}
+		runs, err := dbsql.New(tx).ExposedRuns(ctx, dbsql.ExposedRunsParams(window))
+		if err != nil {
+			return err
+		}
+		addSums(&radius, sums)
+		addRuns(&radius, runs)
+		return nil
+	})
+	if err != nil {
+		return exposure.Radius{}, fmt.Errorf("credential use: %w", err)
+	}
+	return radius, nil
+}
+
+func windowOf(q exposure.Query) dbsql.ExposedServicesParams {
+	window := dbsql.ExposedServicesParams{
+		Provider: q.Provider, Fingerprint: q.Fingerprint, Since: exposure.Begin, Until: exposure.End,
+		Count: int32(q.Limit), //nolint:gosec // at most a thousand
+	}
+	if !q.Since.IsZero() {
+		window.Since = q.Since
+	}
+	if !q.Until.IsZero() {
+		window.Until = q.Until
+	}
+	for _, piece := range exposure.Window(q.Since, q.Until) {
+		if piece.Span == 0 {
+			window.EdgeFrom, window.EdgeUntil = append(window.EdgeFrom, piece.Since), append(window.EdgeUntil, piece.Until)
+			continue
+		}
+		window.Spans = append(window.Spans, int32(piece.Span/time.Second)) //nolint:gosec // 30 days at most
+		window.SpanFrom, window.SpanUntil = append(window.SpanFrom, piece.Since), append(window.SpanUntil, piece.Until)
+	}
+	return window
+}
+
+func addSums(radius *exposure.Radius, sums []dbsql.ExposedServicesRow) {
+	for _, r := range sums {
+		use := exposure.Use{Calls: r.Calls, First: r.FirstUsedAt, Last: r.LastUsedAt}
+		switch r.Kind {
+		case kindOrganization:
+			radius.Organizations = append(radius.Organizations, exposure.Organization{Name: r.Name, Use: use, Fleet: r.Fleet, Byok: r.Byok})
+			radius.OrganizationCount = int(r.Total)
+		case kindService:
+			radius.Services = append(radius.Services, exposure.Service{Name: r.Name, Use: use})
+			radius.ServiceCount = int(r.Total)
+		case kindAll:
+			radius.Use, radius.Cost = use, r.CostPicoUsd
+		}
+	}
+}
+
+func addRuns(radius *exposure.Radius, runs []dbsql.ExposedRunsRow) {
+	for _, r := range runs {
+		radius.Runs = append(radius.Runs, exposure.Run{
+			ID: r.RunID, Organization: r.OrganizationID, Use: exposure.Use{Calls: r.Calls, First: r.FirstUsedAt, Last: r.LastUsedAt},
+		})
+		radius.RunCount = int(r.Total)
+	}
+}

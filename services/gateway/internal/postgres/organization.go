@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/internal/run"
+)
+
+// Organizations keeps what operators set of organizations.
+type Organizations struct{ control *Control }
+
+// NewOrganizations returns the organizations of a database.
+func NewOrganizations(c *Control) *Organizations { return &Organizations{c} }
+
+// Since lists what changed after a version, and the version that this is level with.
+func (o *Organizations) Since(ctx context.Context, since int64) (changed []organization.Organization, level int64, err error) {
+	rows, err := dbsql.New(o.control.pool).OrganizationsSince(ctx, since)
+	if err != nil {
+		return nil, 0, fmt.Errorf("organizations: %w", err)
+	}
+	level = since
+	for _, row := range rows {
+		changed = append(changed, toOrganization(row))
+		level = max(level, row.Version)
+	}
+	return changed, level, nil
+}
+
+// Get reads one; of one that nothing was set of, only the ID is there.
+func (o *Organizations) Get(ctx context.Context, id string) (organization.Organization, error) {
+	return getOrganization(ctx, dbsql.New(o.control.pool), id)
+}
+
+func getOrganization(ctx context.Context, q *dbsql.Queries, id string) (organization.Organization, error) {
+	row, err := q.GetOrganization(ctx, id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return organization.Organization{ID: id, Budget: organization.Budget{Period: organization.DefaultPeriod}}, nil
+	case err != nil:
+		return organization.Organization{}, fmt.Errorf("organization: %w", err)
+	}
+	return toOrganization(row), nil
+}
+
+func toOrganization(row dbsql.Organization) organization.Organization {
+	return organization.Organization{
+		ID: row.OrganizationID,
+		Status: organization.Status{
+			Suspended: row.Suspended, Reason: row.StatusReason, UpdatedAt: row.StatusChangedAt.Time,
+			SuspendedAt: row.SuspendedAt.Time, SuspendedBy: row.SuspendedBy,
+		},
+		Budget: organization.Budget{CeilingCents: row.BudgetCeilingCents, Period: organization.Period(row.BudgetPeriod)},
+	}
+}
+
+// SetStatus suspends or restores an organization, and gives its status after that.
+func (o *Organizations) SetStatus(ctx context.Context, id string, c organization.Change) (status organization.Status, err error) {
+	action := "org.unsuspend"
+	if c.Suspended {
+		action = "org.suspend"
+	}
+	entry := audit.New(ctx, action, audit.Subject{Type: "organization", ID: id, Organization: id}, c.Reason)
+	err = o.control.Change(ctx, control.Organizations, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
+		before, err := getOrganization(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		var changed bool
+		if status, changed = before.Status.Apply(c); !changed {
+			return control.ErrUnchanged
+		}
+		return q.PutOrganizationStatus(ctx, dbsql.PutOrganizationStatusParams{
+			OrganizationID: id, Suspended: status.Suspended, SuspendedAt: optionalTime(status.SuspendedAt), SuspendedBy: status.SuspendedBy,
+			StatusReason: status.Reason, StatusChangedAt: optionalTime(status.UpdatedAt), Version: version,
+		})
+	})
+	if err != nil {
+		return organization.Status{}, fmt.Errorf("set status: %w", err)
+	}
+	return status, nil
+}
+
+// SetBudget sets a ceiling; an empty period stays as it is.
+func (o *Organizations) SetBudget(ctx context.Context, id string, b organization.Budget, reason string) error {
+	entry := audit.New(ctx, "org.budget", audit.Subject{Type: "organization", ID: id, Organization: id}, reason)
+	err := o.control.Change(ctx, control.Organizations, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
+		before, err := getOrganization(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if b.Period == "" {
+			b.Period = before.Budget.Period
+		}
+		if b == before.Budget {
+			return control.ErrUnchanged
+		}
+		if entry.Details, err = json.Marshal(map[string]any{
+			"budget_ceiling_cents": b.CeilingCents, "period": b.Period, "budget_ceiling_cents_before": before.Budget.CeilingCents,
+			"period_before": before.Budget.Period,
+		}); err != nil {
+			return err
+		}
+		return q.PutOrganizationBudget(ctx, dbsql.PutOrganizationBudgetParams{
+			OrganizationID: id, BudgetCeilingCents: b.CeilingCents, BudgetPeriod: string(b.Period), Version: version,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("set budget: %w", err)
+	}
+	return nil
+}
+
+// Spend reads what an organization has spent in the present period.
+func (o *Organizations) Spend(ctx context.Context, id string, now time.Time) (organization.Spend, error) {
+	of, err := o.Get(ctx, id)
+	if err != nil {
+		return organization.Spend{}, err
+	}
+	start, end := of.Budget.Period.Bounds(now)
+	since := pgtype.Date{Time: start, Valid: true}
+	if start.IsZero() {
+		since = pgtype.Date{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	}
+	row, err := dbsql.New(o.control.pool).OrganizationSpend(ctx, dbsql.OrganizationSpendParams{
+		OrganizationID: id, Since: since, ActiveSince: now.Add(-run.ActiveFor),
+	})
+	if err != nil {
+		return organization.Spend{}, fmt.Errorf("organization spend: %w", err)
+	}
+	return organization.Spend{
+		Organization: of, SpentCents: row.SpentCents, ReservedCents: row.ReservedCents,
+		ActiveSessions: int(row.ActiveSessions), ActiveSessionsCents: row.ActiveCents, Start: start, End: end,
+	}, nil
+}

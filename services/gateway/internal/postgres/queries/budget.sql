@@ -1,0 +1,25 @@
+-- name: Reserve :one
+SELECT budget_reserve(@call, @replica, @organization_id, @run_id, @amount)::text AS refusal;
+
+-- name: ReleaseReservations :exec
+DELETE FROM budget_reservation WHERE id = ANY(@ids::uuid[]) AND replica_id = @replica;
+
+-- name: SeeReplica :execrows
+UPDATE replica SET seen_at = now() WHERE id = @id;
+
+-- name: AddReplica :exec
+INSERT INTO replica (id) VALUES (@id) ON CONFLICT (id) DO NOTHING;
+
+-- name: ForgetReplicas :execrows
+DELETE FROM replica WHERE seen_at < now() - make_interval(secs => @seconds::double precision) AND id <> @self;
+
+-- name: RemoveReplica :exec
+-- One that stops leaves; with a call whose row waits on disk, it stays until it is forgotten.
+DELETE FROM replica WHERE replica.id = @id AND NOT EXISTS (SELECT FROM budget_reservation WHERE replica_id = @id);
+
+-- name: ClearSessions :exec
+DELETE FROM replica_session WHERE replica_id = @replica;
+
+-- name: AddSessions :exec
+INSERT INTO replica_session (replica_id, organization_id, run_id, calls)
+SELECT @replica, unnest(@organization_ids::text[]), unnest(@run_ids::text[]), unnest(@calls::integer[]);

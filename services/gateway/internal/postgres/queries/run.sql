@@ -1,0 +1,93 @@
+-- name: RunsSince :many
+-- Runs of the versions above one that are live, or ended of late.
+SELECT sqlc.embed(run) FROM run
+WHERE version > @since
+    AND (ended_at IS NULL OR ended_at > @ended_after::timestamptz)
+    AND (expires_at IS NULL OR expires_at > @ended_after::timestamptz)
+    AND (status IS NOT NULL OR abort_requested_at > @ended_after::timestamptz)
+ORDER BY version;
+
+-- name: GetRun :one
+SELECT sqlc.embed(run) FROM run WHERE organization_id = @organization_id AND run_id = @run_id;
+
+-- name: LockRun :one
+SELECT sqlc.embed(run) FROM run WHERE organization_id = @organization_id AND run_id = @run_id FOR UPDATE;
+
+-- name: MintRun :one
+INSERT INTO run (organization_id, run_id, status, initiated_by, max_cost_cents, max_calls, models, expires_at,
+    approval_ref, metadata, created_at, version)
+VALUES (@organization_id, @run_id, 'minted', @initiated_by, sqlc.narg('max_cost_cents'), sqlc.narg('max_calls'), @models, @expires_at,
+    @approval_ref, @metadata, now(), @version)
+ON CONFLICT (organization_id, run_id) DO NOTHING
+RETURNING sqlc.embed(run);
+
+-- name: RevokeRun :exec
+UPDATE run SET status = @status, ended_at = @ended_at, revoked_by = @revoked_by, revoke_reason = @revoke_reason, version = @version
+WHERE organization_id = @organization_id AND run_id = @run_id;
+
+-- name: AbortRun :exec
+INSERT INTO run (organization_id, run_id, abort_requested_at, abort_requested_by, abort_reason, version)
+VALUES (@organization_id, @run_id, @abort_requested_at, @abort_requested_by, @abort_reason, @version)
+ON CONFLICT (organization_id, run_id) DO UPDATE SET abort_requested_at = excluded.abort_requested_at,
+    abort_requested_by = excluded.abort_requested_by, abort_reason = excluded.abort_reason, version = excluded.version;
+
+-- name: RunOrganizations :many
+-- Whose runs of this id are known: minted, stopped, in flight, or in the ledger.
+SELECT organization_id FROM run WHERE run.run_id = @run_id
+UNION SELECT organization_id FROM spend_run WHERE spend_run.run_id = @run_id
+UNION SELECT organization_id FROM replica_session WHERE replica_session.run_id = @run_id
+ORDER BY organization_id LIMIT 2;
+
+-- name: RunSpend :one
+-- What a session has used; elsewhere are the calls in flight that other replicas said
+-- of it. The epoch stands for never.
+SELECT
+    (SELECT coalesce(sum(s.cost_pico_usd), 0) / 1e10 FROM spend_run AS s
+        WHERE s.organization_id = @organization_id AND s.run_id = @run_id)::double precision AS spent_cents,
+    (SELECT coalesce(sum(s.calls), 0) FROM spend_run AS s
+        WHERE s.organization_id = @organization_id AND s.run_id = @run_id)::bigint AS calls,
+    (SELECT coalesce(min(s.first_at), 'epoch') FROM spend_run AS s
+        WHERE s.organization_id = @organization_id AND s.run_id = @run_id)::timestamptz AS first_at,
+    (SELECT coalesce(max(s.last_at), 'epoch') FROM spend_run AS s
+        WHERE s.organization_id = @organization_id AND s.run_id = @run_id)::timestamptz AS last_at,
+    (SELECT coalesce(sum(b.amount_pico_usd), 0) / 1e10 FROM budget_reservation AS b
+        WHERE b.organization_id = @organization_id AND b.run_id = @run_id)::double precision AS reserved_cents,
+    (SELECT count(*) FROM budget_reservation AS b
+        WHERE b.organization_id = @organization_id AND b.run_id = @run_id)::bigint AS reservations,
+    (SELECT coalesce(min(b.reserved_at), 'epoch') FROM budget_reservation AS b
+        WHERE b.organization_id = @organization_id AND b.run_id = @run_id)::timestamptz AS reserved_first_at,
+    (SELECT coalesce(max(b.reserved_at), 'epoch') FROM budget_reservation AS b
+        WHERE b.organization_id = @organization_id AND b.run_id = @run_id)::timestamptz AS reserved_last_at,
+    (SELECT coalesce(sum(f.calls), 0) FROM replica_session AS f
+        WHERE f.organization_id = @organization_id AND f.run_id = @run_id AND f.replica_id <> @self)::bigint AS elsewhere;
+
+-- name: EndExpiredRuns :execrows
+WITH over AS (
+    SELECT organization_id, run_id FROM run
+    WHERE status IN ('minted', 'active') AND expires_at <= now()
+    ORDER BY expires_at LIMIT 500 FOR UPDATE SKIP LOCKED
+), ended AS (
+    UPDATE run SET status = 'expired', ended_at = run.expires_at FROM over
+    WHERE run.organization_id = over.organization_id AND run.run_id = over.run_id
+    RETURNING run.organization_id, run.run_id
+)
+INSERT INTO audit_entry (actor, actor_role, action, organization_id, subject_type, subject, request_id, reason, details)
+SELECT 'system', 'system', 'run.expire', organization_id, 'run', run_id, '', '', '{}' FROM ended;
+
+-- name: EndExhaustedRuns :execrows
+-- Of the runs that were called of late, those that have used up a limit.
+WITH used AS (
+    SELECT s.organization_id, s.run_id, sum(s.calls) AS calls, sum(s.cost_pico_usd) AS cost FROM spend_run AS s
+    WHERE EXISTS (
+        SELECT FROM spend_run AS late
+        WHERE late.organization_id = s.organization_id AND late.run_id = s.run_id AND late.last_at > @called_after::timestamptz
+    )
+    GROUP BY s.organization_id, s.run_id
+), ended AS (
+    UPDATE run SET status = 'exhausted', ended_at = now() FROM used
+    WHERE run.organization_id = used.organization_id AND run.run_id = used.run_id AND run.status IN ('minted', 'active')
+        AND (used.calls >= run.max_calls OR used.cost >= run.max_cost_cents::numeric * 1e10)
+    RETURNING run.organization_id, run.run_id
+)
+INSERT INTO audit_entry (actor, actor_role, action, organization_id, subject_type, subject, request_id, reason, details)
+SELECT 'system', 'system', 'run.exhaust', organization_id, 'run', run_id, '', '', '{}' FROM ended;

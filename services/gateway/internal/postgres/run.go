@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/internal/run"
+)
+
+// rememberEnded is how long a run that has ended is still told to replicas; one
+// that is older is looked up when it is named.
+const rememberEnded = 24 * time.Hour
+
+// Runs keeps the authorities of runs.
+type Runs struct {
+	control *Control
+	replica uuid.UUID
+}
+
+// NewRuns returns the runs of a database, as a replica asks for them.
+func NewRuns(c *Control, replica uuid.UUID) *Runs { return &Runs{c, replica} }
+
+// Since lists the runs that changed after a version and may matter, and the
+// version that this is level with.
+func (r *Runs) Since(ctx context.Context, since int64) (changed []run.Run, level int64, err error) {
+	rows, err := dbsql.New(r.control.pool).RunsSince(ctx, dbsql.RunsSinceParams{Since: since, EndedAfter: time.Now().Add(-rememberEnded)})
+	if err != nil {
+		return nil, 0, fmt.Errorf("runs: %w", err)
+	}
+	level = since
+	for i := range rows {
+		of, err := toRun(&rows[i].Run)
+		if err != nil {
+			return nil, 0, err
+		}
+		changed = append(changed, of)
+		level = max(level, rows[i].Run.Version)
+	}
+	return changed, level, nil
+}
+
+// Get reads a run; false where nobody minted it and nobody asked it to stop.
+func (r *Runs) Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error) {
+	return getRun(func() (dbsql.Run, error) {
+		row, err := dbsql.New(r.control.pool).GetRun(ctx, dbsql.GetRunParams{OrganizationID: organization, RunID: id})
+		return row.Run, err
+	})
+}
+
+func lockRun(ctx context.Context, q *dbsql.Queries, organization, id string) (of run.Run, found bool, err error) {
+	return getRun(func() (dbsql.Run, error) {
+		row, err := q.LockRun(ctx, dbsql.LockRunParams{OrganizationID: organization, RunID: id})
+		return row.Run, err
+	})
+}
+
+func getRun(read func() (dbsql.Run, error)) (of run.Run, found bool, err error) {
+	row, err := read()
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return run.Run{}, false, nil
+	case err != nil:
+		return run.Run{}, false, fmt.Errorf("run: %w", err)
+	}
+	of, err = toRun(&row)
+	return of, err == nil, err
+}
+
+func toRun(row *dbsql.Run) (run.Run, error) {
+	of := run.Run{
+		Organization: row.OrganizationID, ID: row.RunID, Status: run.Status(row.Status.String),
+		Limits: run.Limits{
+			MaxCostCents: row.MaxCostCents.Float64, MaxCalls: int(row.MaxCalls.Int32), Models: row.Models, ExpiresAt: row.ExpiresAt.Time,
+		},
+		InitiatedBy: row.InitiatedBy, ApprovalRef: row.ApprovalRef,
+		CreatedAt: row.CreatedAt.Time, ActivatedAt: row.ActivatedAt.Time, EndedAt: row.EndedAt.Time,
+		RevokedBy: row.RevokedBy, RevokeReason: row.RevokeReason,
+		Abort: run.Abort{RequestedAt: row.AbortRequestedAt.Time, By: row.AbortRequestedBy, Reason: row.AbortReason},
+	}
+	if err := json.Unmarshal(row.Metadata, &of.Metadata); err != nil {
+		return run.Run{}, fmt.Errorf("run: metadata: %w", err)
+	}
+	return of, nil
+}
+
+// Mint gives a run its authority, with the times that the store gives it.
+func (r *Runs) Mint(ctx context.Context, of run.Run) (minted run.Run, err error) {
+	metadata, err := json.Marshal(of.Metadata)
+	if err != nil {
+		return run.Run{}, fmt.Errorf("mint run: %w", err)
+	}
+	if of.Metadata == nil {
+		metadata = []byte("{}")
+	}
+	limits := of.Limits
+	entry := audit.New(ctx, "run.mint", subject(of.Organization, of.ID), "")
+	if entry.Details, err = json.Marshal(map[string]any{
+		"initiated_by": of.InitiatedBy, "max_cost_cents": limits.MaxCostCents, "max_calls": limits.MaxCalls,
+		"models": limits.Models, "expires_at": limits.ExpiresAt, "approval_ref": of.ApprovalRef,
+	}); err != nil {
+		return run.Run{}, fmt.Errorf("mint run: %w", err)
+	}
+	err = r.control.Change(ctx, control.Runs, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
+		row, err := q.MintRun(ctx, dbsql.MintRunParams{
+			OrganizationID: of.Organization, RunID: of.ID, InitiatedBy: of.InitiatedBy,
+			MaxCostCents: pgtype.Float8{Float64: limits.MaxCostCents, Valid: limits.MaxCostCents > 0},
+			MaxCalls:     pgtype.Int4{Int32: int32(limits.MaxCalls), Valid: limits.MaxCalls > 0},
+			Models:       append([]string{}, limits.Models...), ExpiresAt: optionalTime(limits.ExpiresAt), ApprovalRef: of.ApprovalRef,
+			Metadata: metadata, Version: version,
+		})
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return r.taken(ctx, q, of)
+		case err != nil:
+			return err
+		}
+		minted, err = toRun(&row.Run)
+		return err
+	})
+	if err != nil {
+		return run.Run{}, fmt.Errorf("mint run: %w", err)
+	}
+	return minted, nil
+}
+
+// taken says why a run can't be minted.
+func (r *Runs) taken(ctx context.Context, q *dbsql.Queries, of run.Run) error {
+	there, _, err := lockRun(ctx, q, of.Organization, of.ID)
+	switch {
+	case err != nil:
+		return err
+	case there.Status == run.Unminted:
+		return run.ErrMintAborted
+	}
+	return run.ErrMinted
+}
+
+func subject(organization, id string) audit.Subject {
+	return audit.Subject{Type: "run", ID: id, Organization: organization}
+}
+
+// Revoke ends an authority.
+func (r *Runs) Revoke(ctx context.Context, organization, id, by, reason string) (revoked run.Run, err error) {
+	entry := audit.New(ctx, "run.revoke", subject(organization, id), reason)
+	if entry.Details, err = json.Marshal(map[string]string{"revoked_by": by}); err != nil {
+		return run.Run{}, fmt.Errorf("revoke run: %w", err)
+	}
+	err = r.control.Change(ctx, control.Runs, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
+		of, _, err := lockRun(ctx, q, organization, id)
+		if err != nil {
+			return err
+		}
+		usage, err := r.usage(ctx, q, organization, id)
+		if err != nil {
+			return err
+		}
+		var changed bool
+		if revoked, changed, err = of.Revoked(time.Now(), usage, by, reason); err != nil {
+			return err
+		}
+		if !changed {
+			return control.ErrUnchanged
+		}
+		return q.RevokeRun(ctx, dbsql.RevokeRunParams{
+			OrganizationID: organization, RunID: id, Status: pgtype.Text{String: string(revoked.Status), Valid: true},
+			EndedAt: optionalTime(revoked.EndedAt), RevokedBy: by, RevokeReason: reason, Version: version,
+		})
+	})
+	if err != nil {
+		return run.Run{}, fmt.Errorf("revoke run: %w", err)
+	}
+	return revoked, nil
+}
+
+// Abort asks a session to stop, and gives its run with the request.
+func (r *Runs) Abort(ctx context.Context, organization, id, by, reason string) (of run.Run, err error) {
+	entry := audit.New(ctx, "session.abort", subject(organization, id), reason)
+	err = r.control.Change(ctx, control.Runs, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
+		if of, _, err = lockRun(ctx, q, organization, id); err != nil {
+			return err
+		}
+		if of.Abort.Requested() {
+			return control.ErrUnchanged
+		}
+		of.Organization, of.ID = organization, id
+		of.Abort = run.Abort{RequestedAt: time.Now(), By: by, Reason: reason}
+		return q.AbortRun(ctx, dbsql.AbortRunParams{
+			OrganizationID: organization, RunID: id, AbortRequestedAt: optionalTime(of.Abort.RequestedAt), AbortRequestedBy: by,
+			AbortReason: reason, Version: version,
+		})
+	})
+	if err != nil {
+		return run.Run{}, fmt.Errorf("abort session: %w", err)
+	}
+	return of, nil
+}
+
+// OrganizationOf finds whose run an id is, where one organization alone has it:
+// minted, asked to stop, in flight, or in the ledger.
+func (r *Runs) OrganizationOf(ctx context.Context, id string) (string, error) {
+	organizations, err := dbsql.New(r.control.pool).RunOrganizations(ctx, id)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("organization of run: %w", err)
+	case len(organizations) == 0:
+		return "", run.ErrNotFound
+	case len(organizations) > 1:
+		return "", run.ErrAmbiguous
+	}
+	return organizations[0], nil
+}
+
+// Usage reads what a session has used. Its calls in flight are those under a
+// limit, or else those that other replicas said of it.
+func (r *Runs) Usage(ctx context.Context, organization, id string) (run.Usage, error) {
+	return r.usage(ctx, dbsql.New(r.control.pool), organization, id)
+}
+
+func (r *Runs) usage(ctx context.Context, q *dbsql.Queries, organization, id string) (run.Usage, error) {
+	row, err := q.RunSpend(ctx, dbsql.RunSpendParams{OrganizationID: organization, RunID: id, Self: r.replica})
+	if err != nil {
+		return run.Usage{}, fmt.Errorf("run spend: %w", err)
+	}
+	u := run.Usage{
+		SpentCents: row.SpentCents, ReservedCents: row.ReservedCents, Calls: row.Calls,
+		InFlight: max(row.Reservations, row.Elsewhere), FirstCallAt: never(row.FirstAt), LastCallAt: never(row.LastAt),
+	}
+	if at := never(row.ReservedFirstAt); !at.IsZero() && (u.FirstCallAt.IsZero() || at.Before(u.FirstCallAt)) {
+		u.FirstCallAt = at
+	}
+	if at := never(row.ReservedLastAt); at.After(u.LastCallAt) {
+		u.LastCallAt = at
+	}
+	return u, nil
+}
+
+// never is the zero time for the epoch.
+func never(t time.Time) time.Time {
+	if t.Unix() == 0 {
+		return time.Time{}
+	}
+	return t
+}

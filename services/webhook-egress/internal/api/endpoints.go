@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/endpoint"
+)
+
+// Registry is what the API needs of package endpoint.
+type Registry interface {
+	Register(ctx context.Context, r endpoint.Registration) (endpoint.Endpoint, error)
+	Get(ctx context.Context, scope endpoint.Scope, id string) (endpoint.Endpoint, error)
+	List(ctx context.Context, f endpoint.Filter, before delivery.ID, limit int) ([]endpoint.Endpoint, delivery.ID, error)
+	Update(ctx context.Context, scope endpoint.Scope, id string, u endpoint.Update) (endpoint.Endpoint, error)
+	Delete(ctx context.Context, scope endpoint.Scope, id string) error
+	Test(ctx context.Context, scope endpoint.Scope, id string, t endpoint.Test) (delivery.Record, *delivery.Attempt, error)
+}
+
+// endpoints implements webhooksv1.EndpointServiceServer.
+type endpoints struct {
+	webhooksv1.UnimplementedEndpointServiceServer
+	tenant
+
+	registry Registry
+}
+
+func (s *endpoints) scopeOf(ctx context.Context, r scoped) (scope endpoint.Scope, err error) {
+	scope.Organization, scope.Owner, err = s.scope(ctx, r)
+	return scope, err
+}
+
+// RegisterEndpoint implements the method of that name.
+func (s *endpoints) RegisterEndpoint(ctx context.Context, r *webhooksv1.RegisterEndpointRequest) (*webhooksv1.Endpoint, error) {
+	scope, err := s.scopeOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.registry.Register(ctx, endpoint.Registration{
+		Scope: scope, URL: r.GetUrl(), EventTypes: r.GetEventTypes(), SigningMode: r.GetSigningMode(),
+		Secret: secret.New(r.GetSigningSecret()), RatePerSecond: r.GetRateLimitPerSecond(), Description: r.GetDescription(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	rpc.Annotate(ctx, slog.String("endpoint_id", e.ID.String()))
+	rpc.SetStatus(ctx, http.StatusCreated)
+	return endpointOf(&e), nil
+}
+
+// ListEndpoints implements the method of that name.
+func (s *endpoints) ListEndpoints(ctx context.Context, r *webhooksv1.ListEndpointsRequest) (*webhooksv1.ListEndpointsResponse, error) {
+	scope, err := s.scopeOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	before, err := endpointCursor.decode(r.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	filter := endpoint.Filter{Scope: scope, Active: r.Active, EventType: r.GetEventType()}
+	page, next, err := s.registry.List(ctx, filter, before, limitOf(r))
+	if err != nil {
+		return nil, err
+	}
+	response := &webhooksv1.ListEndpointsResponse{
+		Endpoints: make([]*webhooksv1.Endpoint, len(page)), NextCursor: endpointCursor.encode(next),
+	}
+	for i := range page {
+		response.Endpoints[i] = endpointOf(&page[i])
+	}
+	return response, nil
+}
+
+// GetEndpoint implements the method of that name.
+func (s *endpoints) GetEndpoint(ctx context.Context, r *webhooksv1.GetEndpointRequest) (*webhooksv1.Endpoint, error) {
+	scope, err := s.scopeOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.registry.Get(ctx, scope, r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return endpointOf(&e), nil
+}
+
+// UpdateEndpoint implements the method of that name.
+func (s *endpoints) UpdateEndpoint(ctx context.Context, r *webhooksv1.UpdateEndpointRequest) (*webhooksv1.Endpoint, error) {
+	scope, err := s.scopeOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	update := endpoint.Update{
+		URL: r.Url, EventTypes: r.GetEventTypes(), Active: r.Active, Secret: secret.New(r.GetSigningSecret()),
+		RatePerSecond: r.RateLimitPerSecond, Description: r.Description,
+	}
+	if r.SecretOverlapSeconds != nil {
+		update.Overlap = new(time.Duration(r.GetSecretOverlapSeconds()) * time.Second)
+	}
+	e, err := s.registry.Update(ctx, scope, r.GetId(), update)
+	if err != nil {
+		return nil, err
+	}
+	return endpointOf(&e), nil
+}
+
+// DeleteEndpoint implements the method of that name.
+func (s *endpoints) DeleteEndpoint(ctx context.Context, r *webhooksv1.DeleteEndpointRequest) (*emptypb.Empty, error) {
+	scope, err := s.scopeOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.registry.Delete(ctx, scope, r.GetId()); err != nil {
+		return nil, err
+	}
+	rpc.SetStatus(ctx, http.StatusNoContent)
+	return &emptypb.Empty{}, nil
+}
+
+// TestEndpoint implements the method of that name.
+func (s *endpoints) TestEndpoint(ctx context.Context, r *webhooksv1.TestEndpointRequest) (*webhooksv1.TestEndpointResponse, error) {
+	scope, err := s.scopeOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	record, attempt, err := s.registry.Test(ctx, scope, r.GetId(), endpoint.Test{
+		EventType: r.GetEventType(), Payload: r.GetPayload(), Traceparent: traceparent(ctx),
+	})
+	if err != nil {
+		return nil, err
+	}
+	response := &webhooksv1.TestEndpointResponse{Delivery: recordOf(record)}
+	if attempt != nil {
+		response.Attempt = attemptOf(record.ID.String(), attempt)
+	}
+	return response, nil
+}
+
+func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
+	return &webhooksv1.Endpoint{
+		EndpointId: e.ID.String(), OrganizationId: e.Organization, OwnerId: textOrNull(e.Owner), Url: e.URL,
+		EventTypes: e.EventTypes, Active: e.Active, SigningMode: e.SigningMode, CreatedAt: timestamppb.New(e.Created),
+		UpdatedAt: timestamppb.New(e.Updated), RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
+		PreviousSecretExpiresAt: futureOrNull(e.PreviousUntil), DisabledReason: textOrNull(e.DisabledReason),
+		DisabledAt: timeOrNull(e.DisabledAt), FailingSince: timeOrNull(e.FailingSince),
+	}
+}
+
+// futureOrNull is a moment that has not passed.
+func futureOrNull(t time.Time) *timestamppb.Timestamp {
+	if !t.After(time.Now()) {
+		return nil
+	}
+	return timestamppb.New(t)
+}

@@ -1,0 +1,128 @@
+// Package endpoint owns the registry of subscriptions: which URL receives which
+// event types, how it is signed, and whether it is paused. The API changes and
+// reads it through [Service]; package event asks it which types match.
+package endpoint
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/signing"
+)
+
+// Reasons of refusals, beside those of package delivery.
+const (
+	ReasonSecretRequired   apierr.Reason = "signing_secret_required"
+	ReasonSecretNotAllowed apierr.Reason = "signing_secret_not_allowed"
+)
+
+// All is the event type that stands for all.
+const All = "*"
+
+// DefaultOverlap is how long the secret before a rotation goes on signing when
+// the caller does not say.
+const DefaultOverlap = 24 * time.Hour
+
+// Endpoint is a subscription.
+type Endpoint struct {
+	ID                  delivery.ID
+	Organization, Owner string
+	// URL is canonical; the flow leads to it.
+	URL         string
+	FlowID      int64
+	EventTypes  []string
+	Active      bool
+	SigningMode string
+	// Secret and Previous are sealed for the id; Previous signs until PreviousUntil.
+	Secret, Previous []byte
+	PreviousUntil    time.Time
+	// RatePerSecond is zero for no limit.
+	RatePerSecond float64
+	Description   string
+	// DisabledReason says why the service paused it, empty when it did not;
+	// FailingSince is the first failure after the last success.
+	DisabledReason   string
+	DisabledAt       time.Time
+	FailingSince     time.Time
+	Created, Updated time.Time
+}
+
+// Scope is whose endpoints are meant. By id, one with an owner is there for that
+// owner only; lists without an owner hold every owner's.
+type Scope struct{ Organization, Owner string }
+
+// Change holds what an update changes; nil stays as it is.
+type Change struct {
+	URL           *string
+	EventTypes    []string
+	Active        *bool
+	Secret        []byte // sealed
+	Overlap       time.Duration
+	RatePerSecond *float64
+	Description   *string
+}
+
+// Apply gives the endpoint as it is after a change at now.
+func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
+	if c.Secret != nil {
+		if e.SigningMode != signing.EndpointBody {
+			return e, secretNotAllowed()
+		}
+		e.Previous, e.PreviousUntil = nil, time.Time{}
+		if c.Overlap > 0 {
+			e.Previous, e.PreviousUntil = e.Secret, now.Add(c.Overlap)
+		}
+		e.Secret = c.Secret
+	}
+	if c.URL != nil {
+		e.URL = *c.URL
+	}
+	if len(c.EventTypes) > 0 {
+		e.EventTypes = c.EventTypes
+	}
+	if c.Active != nil {
+		if *c.Active && !e.Active {
+			e.DisabledReason, e.DisabledAt, e.FailingSince = "", time.Time{}, time.Time{}
+		}
+		e.Active = *c.Active
+	}
+	if c.RatePerSecond != nil {
+		e.RatePerSecond = *c.RatePerSecond
+	}
+	if c.Description != nil {
+		e.Description = *c.Description
+	}
+	e.Updated = now
+	return e, nil
+}
+
+// Patterns lists what in an endpoint's event types matches a type: itself, each
+// prefix up to a dot with `*` for the rest, and `*`.
+func Patterns(eventType string) []string {
+	patterns := []string{All, eventType}
+	for i := range len(eventType) {
+		if eventType[i] == '.' {
+			patterns = append(patterns, eventType[:i+1]+All)
+		}
+	}
+	return patterns
+}
+
+// checkTypes holds `*` to standing alone.
+func checkTypes(types []string) error {
+	if len(types) > 1 && slices.Contains(types, All) {
+		return apierr.Invalid("event_types", "`*` means all types and stands alone")
+	}
+	if slices.ContainsFunc(types, func(t string) bool { return strings.ContainsRune(t, 0) }) {
+		return apierr.Invalid("event_types", "must be text without NUL")
+	}
+	return nil
+}
+
+func secretNotAllowed() error {
+	return apierr.New(apierr.KindInvalid, ReasonSecretNotAllowed,
+		"signing_secret: only for signing_mode endpoint_body; the organization's secret signs the other")
+}

@@ -1,0 +1,323 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/signing"
+)
+
+const (
+	// cancelPage bounds what one transaction cancels, cancelPages what a deletion
+	// does itself; the rest is left to Run.
+	cancelPage, cancelPages = 1000, 20
+	// sweepPause is how often Run looks for what is left.
+	sweepPause = 5 * time.Second
+	// pingType is the event type of a test that names none.
+	pingType = "switchyard.ping"
+)
+
+// Store keeps endpoints. What is not there, or another owner's, is an apierr of
+// kind not found.
+type Store interface {
+	Add(ctx context.Context, e Endpoint) error
+	Get(ctx context.Context, s Scope, id delivery.ID) (Endpoint, error)
+	// List gives endpoints with ids below before, newest first.
+	List(ctx context.Context, f Filter, before delivery.ID, limit int) ([]Endpoint, error)
+	// Update changes an endpoint and its flow; nobody else changes it meanwhile.
+	Update(ctx context.Context, s Scope, id delivery.ID, change func(Endpoint) (Endpoint, error)) (Endpoint, error)
+	Delete(ctx context.Context, s Scope, id delivery.ID) error
+	// CancelDeleted cancels at most limit deliveries that are queued for deleted
+	// endpoints and tells whether there may be more.
+	CancelDeleted(ctx context.Context, limit int) (more bool, err error)
+}
+
+// Deliverer sends tests, as delivery.Service does.
+type Deliverer interface {
+	Try(ctx context.Context, t delivery.Trial) (delivery.Record, *delivery.Attempt, error)
+}
+
+// Waker is told of flows that may go on.
+type Waker interface {
+	Waiting(flow delivery.Flow)
+}
+
+// Options of a Service. Sealer may be nil: then no endpoint may have a secret.
+type Options struct {
+	Store     Store
+	Deliverer Deliverer
+	Waker     Waker
+	Targets   *delivery.Targets
+	Sealer    delivery.Sealer
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Service is the registry.
+type Service struct{ o Options }
+
+// NewService returns a registry. Its Run has to be running.
+func NewService(o Options) *Service { return &Service{o} }
+
+// Registration is a new subscription.
+type Registration struct {
+	Scope
+
+	URL           string
+	EventTypes    []string
+	SigningMode   string // empty for the default
+	Secret        secret.Value
+	RatePerSecond float64
+	Description   string
+}
+
+// Register creates a subscription.
+func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, error) {
+	if r.SigningMode == "" {
+		r.SigningMode = signing.OrgTimestamp
+	}
+	texts := map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "description": r.Description}
+	if err := delivery.CheckTexts(texts); err != nil {
+		return Endpoint{}, err
+	}
+	if err := checkTypes(r.EventTypes); err != nil {
+		return Endpoint{}, err
+	}
+	now := s.o.Now().UTC().Truncate(time.Microsecond)
+	e := Endpoint{
+		ID: delivery.NewID(now), Organization: r.Organization, Owner: r.Owner, EventTypes: r.EventTypes, Active: true,
+		SigningMode: r.SigningMode, RatePerSecond: r.RatePerSecond, Description: r.Description, Created: now, Updated: now,
+	}
+	switch own := r.SigningMode == signing.EndpointBody; {
+	case own && r.Secret.IsZero():
+		return Endpoint{}, apierr.New(apierr.KindInvalid, ReasonSecretRequired, "signing_secret: is required with signing_mode endpoint_body")
+	case !own && !r.Secret.IsZero():
+		return Endpoint{}, secretNotAllowed()
+	case own:
+		var err error
+		if e.Secret, err = s.seal(r.Secret, e.ID); err != nil {
+			return Endpoint{}, err
+		}
+	}
+	u, err := s.o.Targets.Check(ctx, r.URL)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	e.URL = u.String()
+	if err := s.o.Store.Add(ctx, e); err != nil {
+		return Endpoint{}, fmt.Errorf("register endpoint: %w", err)
+	}
+	return e, nil
+}
+
+func (s *Service) seal(value secret.Value, id delivery.ID) ([]byte, error) {
+	if s.o.Sealer == nil {
+		return nil, apierr.Invalid("signing_secret", "this service has no key to keep it (WEBHOOK_EGRESS_ENCRYPTION_KEY_FILE)")
+	}
+	return s.o.Sealer.Seal([]byte(value.Reveal()), id.String()), nil
+}
+
+// Get reads a subscription.
+func (s *Service) Get(ctx context.Context, scope Scope, id string) (Endpoint, error) {
+	parsed, err := find(scope, id)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	e, err := s.o.Store.Get(ctx, scope, parsed)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("get endpoint: %w", err)
+	}
+	return e, nil
+}
+
+func find(scope Scope, id string) (delivery.ID, error) {
+	if err := delivery.CheckTexts(map[string]string{"organization_id": scope.Organization, "owner_id": scope.Owner}); err != nil {
+		return delivery.ID{}, err
+	}
+	parsed, err := delivery.ParseID(id)
+	if err != nil {
+		return delivery.ID{}, apierr.NotFound("endpoint").Wrap(err)
+	}
+	return parsed, nil
+}
+
+// Filter chooses endpoints; what is empty lets all through.
+type Filter struct {
+	Scope
+
+	Active *bool
+	// EventType chooses those that would receive it.
+	EventType string
+}
+
+// List gives subscriptions with ids below before (delivery.LastID for the first
+// page), newest first; next is zero on the last page.
+func (s *Service) List(ctx context.Context, f Filter, before delivery.ID, limit int) (page []Endpoint, next delivery.ID, err error) {
+	texts := map[string]string{"organization_id": f.Organization, "owner_id": f.Owner, "event_type": f.EventType}
+	if err := delivery.CheckTexts(texts); err != nil {
+		return nil, delivery.ID{}, err
+	}
+	page, err = s.o.Store.List(ctx, f, before, limit+1)
+	if err != nil {
+		return nil, delivery.ID{}, fmt.Errorf("list endpoints: %w", err)
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].ID
+	}
+	return page, next, nil
+}
+
+// Update is what an update asks for; nil stays as it is.
+type Update struct {
+	URL        *string
+	EventTypes []string
+	Active     *bool
+	// Secret rotates; Overlap is nil for DefaultOverlap.
+	Secret        secret.Value
+	Overlap       *time.Duration
+	RatePerSecond *float64
+	Description   *string
+}
+
+// Update changes a subscription. What is queued for it follows.
+func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) (Endpoint, error) {
+	parsed, err := find(scope, id)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	change, err := s.check(ctx, parsed, u)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	now := s.o.Now().UTC().Truncate(time.Microsecond)
+	e, err := s.o.Store.Update(ctx, scope, parsed, func(e Endpoint) (Endpoint, error) { return change.Apply(e, now) })
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("update endpoint: %w", err)
+	}
+	s.o.Waker.Waiting(delivery.Flow{ID: e.FlowID, Organization: e.Organization, Metered: true})
+	return e, nil
+}
+
+// check turns what was asked for into what is changed.
+func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, error) {
+	change := Change{
+		EventTypes: u.EventTypes, Active: u.Active, Overlap: DefaultOverlap, RatePerSecond: u.RatePerSecond, Description: u.Description,
+	}
+	if u.Description != nil {
+		if err := delivery.CheckTexts(map[string]string{"description": *u.Description}); err != nil {
+			return Change{}, err
+		}
+	}
+	if err := checkTypes(u.EventTypes); err != nil {
+		return Change{}, err
+	}
+	if u.Overlap != nil {
+		if u.Secret.IsZero() {
+			return Change{}, apierr.Invalid("secret_overlap_seconds", "only together with signing_secret")
+		}
+		change.Overlap = *u.Overlap
+	}
+	if !u.Secret.IsZero() {
+		var err error
+		if change.Secret, err = s.seal(u.Secret, id); err != nil {
+			return Change{}, err
+		}
+	}
+	if u.URL != nil {
+		target, err := s.o.Targets.Check(ctx, *u.URL)
+		if err != nil {
+			return Change{}, err
+		}
+		change.URL = new(target.String())
+	}
+	return change, nil
+}
+
+// Delete ends a subscription and cancels what is queued for it.
+func (s *Service) Delete(ctx context.Context, scope Scope, id string) error {
+	parsed, err := find(scope, id)
+	if err != nil {
+		return err
+	}
+	if err := s.o.Store.Delete(ctx, scope, parsed); err != nil {
+		return fmt.Errorf("delete endpoint: %w", err)
+	}
+	if err := s.cancel(ctx, cancelPages); err != nil { // It is deleted; Run goes on.
+		s.o.Log.WarnContext(ctx, "not all that was queued for a deleted endpoint is cancelled yet", slog.String("error", err.Error()))
+	}
+	return nil
+}
+
+// Run cancels what deletions have left, until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	ticker := time.NewTicker(sweepPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := s.cancel(ctx, cancelPages); err != nil && ctx.Err() == nil {
+			s.o.Log.ErrorContext(ctx, "cancelling for deleted endpoints failed", slog.String("error", err.Error()))
+		}
+	}
+}
+
+func (s *Service) cancel(ctx context.Context, pages int) error {
+	for range pages {
+		more, err := s.o.Store.CancelDeleted(ctx, cancelPage)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// Test is a test delivery; an empty type and payload stand for a ping.
+type Test struct {
+	EventType   string
+	Payload     []byte
+	Traceparent string
+}
+
+// Test sends one delivery to the endpoint now, paused or not. attempt is nil
+// when none was made in the caller's time.
+func (s *Service) Test(ctx context.Context, scope Scope, id string, t Test) (delivery.Record, *delivery.Attempt, error) {
+	e, err := s.Get(ctx, scope, id)
+	if err != nil {
+		return delivery.Record{}, nil, err
+	}
+	if t.EventType == "" {
+		t.EventType = pingType
+	}
+	if len(t.Payload) == 0 {
+		if t.Payload, err = ping(e, t.EventType, s.o.Now()); err != nil {
+			return delivery.Record{}, nil, err
+		}
+	}
+	return s.o.Deliverer.Try(ctx, delivery.Trial{
+		Organization: e.Organization, Owner: e.Owner, URL: e.URL, EventType: t.EventType, SigningMode: e.SigningMode,
+		Payload: t.Payload, Traceparent: t.Traceparent,
+		Endpoint: delivery.JobEndpoint{ID: e.ID, Secret: e.Secret, Previous: e.Previous, PreviousUntil: e.PreviousUntil},
+	})
+}
+
+func ping(e Endpoint, eventType string, now time.Time) ([]byte, error) {
+	payload, err := json.Marshal(struct {
+		Type       string    `json:"type"`
+		OccurredAt time.Time `json:"occurred_at"`
+		EndpointID string    `json:"endpoint_id"`
+	}{eventType, now.UTC().Truncate(time.Millisecond), e.ID.String()})
+	if err != nil {
+		return nil, fmt.Errorf("ping: %w", err)
+	}
+	return payload, nil
+}

@@ -1,0 +1,215 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/endpoint"
+	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
+)
+
+var _ endpoint.Store = (*Endpoints)(nil)
+
+// Endpoints keeps the registry of subscriptions.
+type Endpoints struct{ *Store }
+
+// reasonDeleted is why the flow of a deleted endpoint is parked, until what is
+// queued there is cancelled and the flow removed.
+const reasonDeleted = "endpoint_deleted"
+
+// Add implements endpoint.Store.
+func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint) error {
+	target, err := targetOf(e.Organization, e.URL)
+	if err != nil {
+		return err
+	}
+	return s.inTx(ctx, "add endpoint", func(q *dbsql.Queries) error {
+		if err := q.LockOrganization(ctx, e.Organization); err != nil {
+			return fmt.Errorf("lock organization: %w", err)
+		}
+		flow, err := q.AddEndpointFlow(ctx, dbsql.AddEndpointFlowParams{
+			OrganizationID: e.Organization, Scheme: target.Scheme, Host: target.Host, Port: int32(target.Port),
+			EndpointID: uuidOf(e.ID), RatePerSecond: e.RatePerSecond,
+		})
+		if err != nil {
+			return fmt.Errorf("add flow: %w", err)
+		}
+		return q.AddEndpoint(ctx, dbsql.AddEndpointParams{
+			ID: uuidOf(e.ID), OrganizationID: e.Organization, OwnerID: e.Owner, Url: e.URL, FlowID: flow, EventTypes: e.EventTypes,
+			SigningMode: e.SigningMode, SealedSecret: e.Secret, RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
+			CreatedAt: e.Created,
+		})
+	})
+}
+
+// notFound tells a missing row from a failure.
+func notFound(thing string, err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return apierr.NotFound(thing)
+	}
+	return err
+}
+
+// Get implements endpoint.Store.
+func (s Endpoints) Get(ctx context.Context, scope endpoint.Scope, id delivery.ID) (endpoint.Endpoint, error) {
+	row, err := s.sql.GetEndpoint(ctx, dbsql.GetEndpointParams{
+		ID: uuidOf(id), OrganizationID: scope.Organization, OwnerID: scope.Owner,
+	})
+	if err != nil {
+		return endpoint.Endpoint{}, explain("read endpoint", notFound("endpoint", err))
+	}
+	return readEndpoint(&row), nil
+}
+
+// List implements endpoint.Store.
+func (s Endpoints) List(ctx context.Context, f endpoint.Filter, before delivery.ID, limit int) ([]endpoint.Endpoint, error) {
+	p := dbsql.ListEndpointsParams{
+		OrganizationID: f.Organization, OwnerID: f.Owner, Before: uuidOf(before), Active: f.Active, Patterns: []string{},
+		Page: int32(limit),
+	}
+	if f.EventType != "" {
+		p.Patterns = endpoint.Patterns(f.EventType)
+	}
+	rows, err := s.sql.ListEndpoints(ctx, p)
+	if err != nil {
+		return nil, explain("list endpoints", err)
+	}
+	page := make([]endpoint.Endpoint, len(rows))
+	for i := range rows {
+		page[i] = readEndpoint(&rows[i])
+	}
+	return page, nil
+}
+
+// Update implements endpoint.Store.
+func (s Endpoints) Update(
+	ctx context.Context, scope endpoint.Scope, id delivery.ID, change func(endpoint.Endpoint) (endpoint.Endpoint, error),
+) (endpoint.Endpoint, error) {
+	var now endpoint.Endpoint
+	err := s.inTx(ctx, "update endpoint", func(q *dbsql.Queries) error {
+		row, err := lockEndpoint(ctx, q, scope, id)
+		if err != nil {
+			return err
+		}
+		before := readEndpoint(&row)
+		if now, err = change(before); err != nil {
+			return err
+		}
+		if err := writeEndpoint(ctx, q, before, now); err != nil {
+			return err
+		}
+		return turnFlow(ctx, q, before, now)
+	})
+	return now, err
+}
+
+func lockEndpoint(ctx context.Context, q *dbsql.Queries, scope endpoint.Scope, id delivery.ID) (dbsql.Endpoint, error) {
+	if err := q.LockOrganization(ctx, scope.Organization); err != nil {
+		return dbsql.Endpoint{}, fmt.Errorf("lock organization: %w", err)
+	}
+	row, err := q.LockEndpoint(ctx, dbsql.LockEndpointParams{
+		ID: uuidOf(id), OrganizationID: scope.Organization, OwnerID: scope.Owner,
+	})
+	return row, notFound("endpoint", err)
+}
+
+func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoint) error {
+	err := q.UpdateEndpoint(ctx, dbsql.UpdateEndpointParams{
+		ID: uuidOf(now.ID), Url: now.URL, EventTypes: now.EventTypes, Active: now.Active, SealedSecret: now.Secret,
+		SealedPreviousSecret: now.Previous, PreviousSecretExpiresAt: orEpoch(now.PreviousUntil),
+		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated,
+	})
+	if err != nil || before.Active || !now.Active {
+		return err
+	}
+	return q.ForgiveEndpoint(ctx, uuidOf(now.ID))
+}
+
+// turnFlow makes an endpoint's flow follow it.
+func turnFlow(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoint) error {
+	from, err := targetOf(before.Organization, before.URL)
+	if err != nil {
+		return err
+	}
+	to, err := targetOf(now.Organization, now.URL)
+	if err != nil {
+		return err
+	}
+	if from != to || before.RatePerSecond != now.RatePerSecond {
+		err := q.SetFlow(ctx, dbsql.SetFlowParams{
+			FlowID: now.FlowID, Scheme: to.Scheme, Host: to.Host, Port: int32(to.Port), RatePerSecond: now.RatePerSecond,
+		})
+		if err != nil {
+			return fmt.Errorf("set flow: %w", err)
+		}
+	}
+	switch {
+	case before.Active && !now.Active:
+		return q.PauseFlow(ctx, dbsql.PauseFlowParams{FlowID: now.FlowID, Reason: string(delivery.FaultEndpointPaused)})
+	case now.Active && (!before.Active || from != to): // What it waited for was the other target's.
+		return q.ResumeFlow(ctx, now.FlowID)
+	}
+	return nil
+}
+
+// Delete implements endpoint.Store.
+func (s Endpoints) Delete(ctx context.Context, scope endpoint.Scope, id delivery.ID) error {
+	return s.inTx(ctx, "delete endpoint", func(q *dbsql.Queries) error {
+		row, err := lockEndpoint(ctx, q, scope, id)
+		if err != nil {
+			return err
+		}
+		if err := q.DeleteEndpoint(ctx, row.ID); err != nil {
+			return err
+		}
+		return q.PauseFlow(ctx, dbsql.PauseFlowParams{FlowID: row.FlowID, Reason: reasonDeleted})
+	})
+}
+
+// CancelDeleted implements endpoint.Store.
+func (s Endpoints) CancelDeleted(ctx context.Context, limit int) (bool, error) {
+	var more bool
+	err := s.inTx(ctx, "cancel for deleted", func(q *dbsql.Queries) error {
+		flows, err := q.ListDeletedFlows(ctx, 1)
+		if err != nil || len(flows) == 0 {
+			return err
+		}
+		more = true
+		if flows, err = q.LockFlow(ctx, flows[0]); err != nil || len(flows) == 0 {
+			return err
+		}
+		rows, err := q.TakeQueuedOf(ctx, dbsql.TakeQueuedOfParams{FlowID: flows[0], Page: int32(limit)})
+		if err != nil {
+			return fmt.Errorf("take queued: %w", err)
+		}
+		if len(rows) > 0 {
+			taken := make([]dbsql.TakeQueuedRow, len(rows))
+			for i, r := range rows {
+				taken[i] = dbsql.TakeQueuedRow(r)
+			}
+			if err := cancel(ctx, q, taken); err != nil {
+				return err
+			}
+		}
+		if len(rows) < limit {
+			return q.RemoveFlow(ctx, flows[0])
+		}
+		return nil
+	})
+	return more, err
+}
+
+func readEndpoint(row *dbsql.Endpoint) endpoint.Endpoint {
+	return endpoint.Endpoint{
+		ID: row.ID.Bytes, Organization: row.OrganizationID, Owner: orZero(row.OwnerID), URL: row.Url, FlowID: row.FlowID,
+		EventTypes: row.EventTypes, Active: row.Active, SigningMode: row.SigningMode, Secret: row.SealedSecret,
+		Previous: row.SealedPreviousSecret, PreviousUntil: orZero(row.PreviousSecretExpiresAt),
+		RatePerSecond: row.RateLimitPerSecond, Description: row.Description, DisabledReason: orZero(row.DisabledReason),
+		DisabledAt: orZero(row.DisabledAt), FailingSince: orZero(row.FailingSince), Created: row.CreatedAt, Updated: row.UpdatedAt,
+	}
+}

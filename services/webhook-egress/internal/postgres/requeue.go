@@ -1,0 +1,212 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
+)
+
+// Kinds of idempotency keys beside those of deliveries, which have none.
+const kindEvent, kindResend, kindReplay = "event", "resend", "replay"
+
+// claimed is a key that was asked for: won, or first used for another thing.
+type claimed struct {
+	first         delivery.ID
+	won, mismatch bool
+}
+
+// claimKey takes a key for a thing, or gives the first thing with it.
+func (s *Store) claimKey(
+	ctx context.Context, q *dbsql.Queries, kind, organization, name string, fingerprint [32]byte, id delivery.ID,
+) (claimed, error) {
+	hash := sha256.Sum256([]byte(kind + "\x00" + name))
+	won, err := q.ClaimKeys(ctx, dbsql.ClaimKeysParams{
+		Lifetime: s.keyLifetime, Organizations: []string{organization}, KeyHashes: [][]byte{hash[:]},
+		Fingerprints: [][]byte{fingerprint[:]}, DeliveryIds: []pgtype.UUID{uuidOf(id)},
+	})
+	if err != nil {
+		return claimed{}, fmt.Errorf("claim key: %w", err)
+	}
+	if len(won) == 1 {
+		return claimed{first: id, won: true}, nil
+	}
+	rows, err := q.ReadKeys(ctx, dbsql.ReadKeysParams{Organizations: []string{organization}, KeyHashes: [][]byte{hash[:]}})
+	if err != nil {
+		return claimed{}, fmt.Errorf("read key: %w", err)
+	}
+	if len(rows) != 1 {
+		return claimed{}, errors.New("read key: it went away between two statements")
+	}
+	return claimed{first: rows[0].DeliveryID.Bytes, mismatch: [32]byte(rows[0].Fingerprint) != fingerprint}, nil
+}
+
+// Resend implements delivery.Store.
+func (s *Store) Resend(ctx context.Context, r delivery.Resend) (resent delivery.Resent, err error) {
+	err = s.inTx(ctx, "resend", func(q *dbsql.Queries) error {
+		if r.Key != "" {
+			key, err := s.claimKey(ctx, q, kindResend, r.Organization, r.Key, r.Fingerprint, r.ID)
+			switch {
+			case err != nil:
+				return err
+			case key.mismatch:
+				return apierr.New(apierr.KindConflict, delivery.ReasonKeyReused, "idempotency_key: was used to resend another delivery")
+			case !key.won:
+				resent.Deduplicated = true
+				return nil
+			}
+		}
+		done, err := requeue(ctx, q, r.Organization, []pgtype.UUID{uuidOf(r.ID)}, r.MaxAttempts, r.Deadline)
+		switch {
+		case err != nil:
+			return err
+		case done.deleted > 0:
+			return apierr.New(apierr.KindConflict, delivery.ReasonEndpointDeleted, "the endpoint of the delivery was deleted")
+		case done.count == 0:
+			return apierr.New(apierr.KindConflict, delivery.ReasonInFlight, "the delivery has not ended yet")
+		}
+		resent.Flow = done.flows[0]
+		return nil
+	})
+	return resent, err
+}
+
+// requeued is what became of deliveries that were to be resent: so many are
+// queued again, so many not because their endpoint was deleted. Of the rest,
+// none has ended.
+type requeued struct {
+	count, deleted int
+	flows          []delivery.Flow
+}
+
+// requeue starts a new series of attempts of those that have ended.
+func requeue(
+	ctx context.Context, q *dbsql.Queries, organization string, ids []pgtype.UUID, maxAttempts int, deadline time.Time,
+) (requeued, error) {
+	var done requeued
+	flows, err := flowsOf(ctx, q, ids)
+	if err != nil {
+		return done, err
+	}
+	ended, err := q.LockEnded(ctx, dbsql.LockEndedParams{Ids: ids, CreatedAts: timesOf(ids)})
+	if err != nil {
+		return done, fmt.Errorf("lock ended: %w", err)
+	}
+	p := dbsql.RequeueParams{OrganizationID: organization, MaxAttempts: int32(maxAttempts), Deadline: orEpoch(deadline)}
+	var advance dbsql.AdvanceFlowsParams
+	seen := make(map[int64]bool)
+	for _, d := range ended {
+		if d.EndpointDeleted {
+			done.deleted++
+			continue
+		}
+		flow := flows[d.ID]
+		p.Ids, p.CreatedAts, p.FlowIds = append(p.Ids, d.ID), append(p.CreatedAts, d.CreatedAt), append(p.FlowIds, flow)
+		p.LeaseSeqs, p.BodyBytes = append(p.LeaseSeqs, d.LeaseSeq), append(p.BodyBytes, d.BodyBytes)
+		advance.FlowIds, advance.Delays = append(advance.FlowIds, flow), append(advance.Delays, 0)
+		if !seen[flow] {
+			seen[flow] = true
+			done.flows = append(done.flows, delivery.Flow{ID: flow, Organization: organization, Metered: true})
+		}
+	}
+	if done.count = len(p.Ids); done.count == 0 {
+		return done, nil
+	}
+	p.Oldest, p.Newest = slices.MinFunc(p.CreatedAts, time.Time.Compare), slices.MaxFunc(p.CreatedAts, time.Time.Compare)
+	if err := q.Requeue(ctx, p); err != nil {
+		return done, fmt.Errorf("requeue: %w", err)
+	}
+	if err := q.AdvanceFlows(ctx, advance); err != nil {
+		return done, fmt.Errorf("advance flows: %w", err)
+	}
+	return done, nil
+}
+
+// flowsOf finds or makes the flows of deliveries and keeps them awake.
+func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgtype.UUID]int64, error) {
+	rows, err := q.ReadFlowsOf(ctx, dbsql.ReadFlowsOfParams{Ids: ids, CreatedAts: timesOf(ids)})
+	if err != nil {
+		return nil, fmt.Errorf("read flows: %w", err)
+	}
+	flows, awake := make(map[pgtype.UUID]int64, len(rows)), make(map[int64]bool)
+	direct, wanted := make(map[pgtype.UUID]delivery.Target), make(map[delivery.Target]bool)
+	for _, r := range rows {
+		if !r.Direct {
+			flows[r.ID], awake[r.FlowID] = r.FlowID, true
+			continue
+		}
+		target, err := targetOf(r.OrganizationID, r.Url)
+		if err != nil {
+			return nil, err
+		}
+		direct[r.ID], wanted[target] = target, true
+	}
+	if len(awake) > 0 {
+		if err := q.KeepFlowsAwake(ctx, slices.Collect(maps.Keys(awake))); err != nil {
+			return nil, fmt.Errorf("lock flows: %w", err)
+		}
+	}
+	if len(wanted) > 0 {
+		found, err := lockFlows(ctx, q, wanted)
+		if err != nil {
+			return nil, err
+		}
+		for id, target := range direct {
+			flows[id] = found[target].ID
+		}
+	}
+	return flows, nil
+}
+
+// targetOf reads a stored URL.
+func targetOf(organization, text string) (delivery.Target, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return delivery.Target{}, errors.New("a stored URL cannot be read") // The parser's error would quote it.
+	}
+	return delivery.TargetOf(organization, u), nil
+}
+
+// Cancel implements delivery.Store.
+func (s *Store) Cancel(ctx context.Context, id delivery.ID) (cancelled bool, err error) {
+	err = s.inTx(ctx, "cancel", func(q *dbsql.Queries) error {
+		rows, err := q.TakeQueued(ctx, uuidOf(id))
+		if err != nil {
+			return fmt.Errorf("take queued: %w", err)
+		}
+		if cancelled = len(rows) > 0; !cancelled {
+			return nil
+		}
+		return cancel(ctx, q, rows)
+	})
+	return cancelled, err
+}
+
+// cancel ends deliveries whose queue rows were taken out.
+func cancel(ctx context.Context, q *dbsql.Queries, rows []dbsql.TakeQueuedRow) error {
+	p := dbsql.CancelDeliveriesParams{Oldest: rows[0].CreatedAt, Newest: rows[0].CreatedAt}
+	for _, r := range rows {
+		p.Ids, p.CreatedAts = append(p.Ids, r.DeliveryID), append(p.CreatedAts, r.CreatedAt)
+		p.LeaseSeqs = append(p.LeaseSeqs, r.LeaseSeq)
+		if r.CreatedAt.Before(p.Oldest) {
+			p.Oldest = r.CreatedAt
+		}
+		if r.CreatedAt.After(p.Newest) {
+			p.Newest = r.CreatedAt
+		}
+	}
+	if err := q.CancelDeliveries(ctx, p); err != nil {
+		return fmt.Errorf("cancel deliveries: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+// Package replay owns bulk resending: durable jobs that resend many ended
+// deliveries, each once, and go on where they were after a restart. The API
+// creates and reads them through [Service], [Worker] does them.
+package replay
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// Status is where a job stands.
+type Status string
+
+// The states; Counted is a dry run's.
+const (
+	StatusCounted   Status = "counted"
+	StatusQueued    Status = "queued"
+	StatusRunning   Status = "running"
+	StatusCompleted Status = "completed"
+	StatusCancelled Status = "cancelled"
+	StatusFailed    Status = "failed"
+)
+
+// Why a job fails: its deliveries' deadline has passed, or the store refuses them.
+const (
+	ErrorDeadline = "deadline_passed"
+	ErrorInternal = "internal"
+)
+
+// Filter chooses ended deliveries, by id or by what else is given. It is kept
+// with the job in this form.
+type Filter struct {
+	DeliveryIDs []string          `json:"delivery_ids,omitempty"`
+	Statuses    []delivery.Status `json:"status,omitempty"`
+	EndpointID  string            `json:"endpoint_id,omitempty"`
+	EventType   string            `json:"event_type,omitempty"`
+	Host        string            `json:"host,omitempty"`
+	CreatedFrom time.Time         `json:"created_after,omitzero"`
+	CreatedTo   time.Time         `json:"created_before,omitzero"`
+}
+
+// neverArrived are the statuses of a filter that names none.
+var neverArrived = []delivery.Status{delivery.StatusFailed, delivery.StatusExpired}
+
+// Wanted are the statuses to resend.
+func (f Filter) Wanted() []delivery.Status {
+	if len(f.Statuses) == 0 {
+		return neverArrived
+	}
+	return f.Statuses
+}
+
+// OnlyDeadLetters tells whether all it can choose are dead letters.
+func (f Filter) OnlyDeadLetters() bool {
+	for _, s := range f.Wanted() {
+		if s != delivery.StatusFailed && s != delivery.StatusExpired {
+			return false
+		}
+	}
+	return true
+}
+
+// check holds a filter to one of its two forms.
+func (f Filter) check() error {
+	err := delivery.CheckTexts(map[string]string{"filter.event_type": f.EventType, "filter.host": f.Host})
+	switch byID := len(f.DeliveryIDs) > 0; {
+	case err != nil:
+		return err
+	case byID && (f.EndpointID != "" || f.EventType != "" || f.Host != "" || !f.CreatedFrom.IsZero() || !f.CreatedTo.IsZero()):
+		return apierr.Invalid("filter.delivery_ids", "goes with no other filter than status")
+	case byID:
+		for i, id := range f.DeliveryIDs {
+			if _, err := delivery.ParseID(id); err != nil {
+				return apierr.Invalid(fmt.Sprintf("filter.delivery_ids[%d]", i), "is no id of a delivery")
+			}
+		}
+		return nil
+	case f.CreatedFrom.IsZero():
+		return apierr.Invalid("filter.created_after", "is required without filter.delivery_ids")
+	case !f.CreatedTo.IsZero() && !f.CreatedTo.After(f.CreatedFrom):
+		return apierr.Invalid("filter.created_before", "must be later than filter.created_after")
+	}
+	if _, err := delivery.ParseID(f.EndpointID); f.EndpointID != "" && err != nil {
+		return apierr.Invalid("filter.endpoint_id", "is no id of an endpoint")
+	}
+	return nil
+}
+
+// Replay is a job and its progress.
+type Replay struct {
+	// ID is zero for a dry run.
+	ID                  delivery.ID
+	Organization, Owner string
+	Filter              Filter
+	DryRun              bool
+	Status              Status
+	// Matched deliveries when it was created, Replayed and Skipped so far.
+	Matched, Replayed, Skipped int
+	Error                      string
+	Created, Updated, Finished time.Time
+}
+
+// Draft is a checked job that is about to be stored.
+type Draft struct {
+	ID                  delivery.ID
+	Organization, Owner string
+	Filter              Filter
+	// MaxAttempts is zero for as many as before; Deadline zero for none.
+	MaxAttempts   int
+	Deadline      time.Time
+	RatePerSecond float64
+	// Key deduplicates; empty for none.
+	Key         string
+	Fingerprint [32]byte
+}
+
+func fingerprint(d Draft) ([32]byte, error) {
+	d.ID, d.Key = delivery.ID{}, ""
+	text, err := json.Marshal(d)
+	if err != nil {
+		return [32]byte{}, fmt.Errorf("fingerprint: %w", err)
+	}
+	return sha256.Sum256(text), nil
+}
+
+// maxPage is how many deliveries a transaction resends at most.
+const maxPage = 200
+
+// Pace is how many deliveries a page may have at a rate per second, and how long
+// after a page of n the next one may begin. Zero is no limit.
+func Pace(perSecond float64) (page int, pause func(n int) time.Duration) {
+	if perSecond <= 0 {
+		return maxPage, func(int) time.Duration { return 0 }
+	}
+	page = min(max(1, int(perSecond/2)), maxPage)
+	return page, func(n int) time.Duration { return time.Duration(float64(n) / perSecond * float64(time.Second)) }
+}

@@ -1,0 +1,155 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// tries is how often a transaction is repeated that lost against another.
+const tries = 3
+
+// Store keeps jobs. What is not there, or another owner's, is an apierr of kind
+// not found.
+type Store interface {
+	// Count tells how many deliveries a job would resend.
+	Count(ctx context.Context, organization, owner string, f Filter) (int, error)
+	// Create counts and commits a job, or gives the first job with its key; mismatch
+	// tells that that asked for something else.
+	Create(ctx context.Context, d Draft) (r Replay, deduplicated, mismatch bool, err error)
+	Get(ctx context.Context, organization, owner string, id delivery.ID) (Replay, error)
+	// List gives jobs with ids below before, newest first.
+	List(ctx context.Context, organization, owner string, before delivery.ID, limit int) ([]Replay, error)
+	// Cancel ends a job that has not ended.
+	Cancel(ctx context.Context, id delivery.ID) error
+}
+
+// Service creates and reads jobs.
+type Service struct {
+	store Store
+	now   func() time.Time
+}
+
+// NewService returns a service.
+func NewService(store Store, now func() time.Time) *Service { return &Service{store, now} }
+
+// Request is a job as it was asked for, its identity settled.
+type Request struct {
+	Organization, Owner string
+	Filter              Filter
+	DryRun              bool
+	// MaxAttempts is nil for as many as before.
+	MaxAttempts   *int
+	Deadline      time.Time
+	RatePerSecond float64
+	Key           string
+}
+
+// Created is the answer to a request.
+type Created struct {
+	Replay
+
+	Deduplicated bool
+	// Mismatch tells that the first use of the key asked for something else.
+	Mismatch bool
+}
+
+// Create starts a job, or counts what it would resend.
+func (s *Service) Create(ctx context.Context, r Request) (Created, error) {
+	now := s.now()
+	texts := map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key}
+	if err := delivery.CheckTexts(texts); err != nil {
+		return Created{}, err
+	}
+	if err := errors.Join(r.Filter.check(), delivery.CheckDeadline(r.Deadline, now)); err != nil {
+		return Created{}, apierr.From(err)
+	}
+	if r.DryRun {
+		return s.count(ctx, r, now)
+	}
+	draft := Draft{
+		ID: delivery.NewID(now), Organization: r.Organization, Owner: r.Owner, Filter: r.Filter,
+		MaxAttempts: delivery.Clamp(r.MaxAttempts, 0), Deadline: r.Deadline, RatePerSecond: r.RatePerSecond, Key: r.Key,
+	}
+	var err error
+	if draft.Fingerprint, err = fingerprint(draft); err != nil {
+		return Created{}, err
+	}
+	var created Created
+	for try := 1; ; try++ {
+		created.Replay, created.Deduplicated, created.Mismatch, err = s.store.Create(ctx, draft)
+		if !errors.Is(err, delivery.ErrConflict) || try == tries {
+			break
+		}
+	}
+	if err != nil {
+		return Created{}, fmt.Errorf("create replay: %w", err)
+	}
+	return created, nil
+}
+
+func (s *Service) count(ctx context.Context, r Request, now time.Time) (Created, error) {
+	matched, err := s.store.Count(ctx, r.Organization, r.Owner, r.Filter)
+	if err != nil {
+		return Created{}, fmt.Errorf("count: %w", err)
+	}
+	return Created{Replay: Replay{
+		Organization: r.Organization, Owner: r.Owner, Filter: r.Filter, DryRun: true, Status: StatusCounted, Matched: matched,
+		Created: now, Updated: now, Finished: now,
+	}}, nil
+}
+
+// Get reads a job. Another organization's is not found, neither is another
+// owner's where an owner is named.
+func (s *Service) Get(ctx context.Context, organization, owner, id string) (Replay, error) {
+	if err := delivery.CheckTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
+		return Replay{}, err
+	}
+	parsed, err := delivery.ParseID(id)
+	if err != nil {
+		return Replay{}, apierr.NotFound("replay").Wrap(err)
+	}
+	r, err := s.store.Get(ctx, organization, owner, parsed)
+	if err != nil {
+		return Replay{}, fmt.Errorf("get replay: %w", err)
+	}
+	return r, nil
+}
+
+// List gives jobs with ids below before (delivery.LastID for the first page),
+// newest first; next is zero on the last page.
+func (s *Service) List(ctx context.Context, organization, owner string, before delivery.ID, limit int) (page []Replay, next delivery.ID, err error) {
+	if err := delivery.CheckTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
+		return nil, delivery.ID{}, err
+	}
+	page, err = s.store.List(ctx, organization, owner, before, limit+1)
+	if err != nil {
+		return nil, delivery.ID{}, fmt.Errorf("list replays: %w", err)
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].ID
+	}
+	return page, next, nil
+}
+
+// Cancel ends a job that Get would find; what it has resent stays. One that was
+// cancelled before stays as it is; one that has ended otherwise is a conflict.
+func (s *Service) Cancel(ctx context.Context, organization, owner, id string) (Replay, error) {
+	r, err := s.Get(ctx, organization, owner, id)
+	if err != nil {
+		return Replay{}, err
+	}
+	if err := s.store.Cancel(ctx, r.ID); err != nil {
+		return Replay{}, fmt.Errorf("cancel replay: %w", err)
+	}
+	r, err = s.Get(ctx, organization, owner, id)
+	if err == nil && r.Status != StatusCancelled {
+		err = apierr.New(apierr.KindConflict, delivery.ReasonAlreadyFinished, "the job has ended: it is "+string(r.Status))
+	}
+	return r, err
+}
