@@ -116,7 +116,7 @@ func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
 }
 
 func (y *yard) startStack(ctx context.Context, name, providers string, more ...string) (*stack.Stack, error) {
-	settings := append(more, "GATEWAY_EXTRA_PROVIDERS_FILE="+providers, "GATEWAY_LOG_LEVEL=warn")
+	settings := append(more, "GATEWAY_EXTRA_PROVIDERS_FILE="+providers)
 	return stack.Start(ctx, stack.Options{
 		State: filepath.Join(y.dir, name), Durable: true, Env: map[stack.Service][]string{stack.Gateway: settings},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },

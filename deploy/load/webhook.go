@@ -94,7 +94,7 @@ func openDispatchYard(ctx context.Context) (_ *dispatchYard, err error) {
 	y.stack, err = stack.Start(ctx, stack.Options{
 		State: y.dir + "/stack", Durable: true,
 		Env: map[stack.Service][]string{stack.WebhookEgress: {
-			"WEBHOOK_EGRESS_ALLOW_TARGETS=" + strings.TrimPrefix(y.receiver.url, "http://"), "WEBHOOK_EGRESS_LOG_LEVEL=warn",
+			"WEBHOOK_EGRESS_ALLOW_TARGETS=" + strings.TrimPrefix(y.receiver.url, "http://"),
 		}},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})

@@ -27,6 +27,9 @@ import (
 // bodyTime bounds how long a caller may take to send its body.
 const bodyTime = 30 * time.Second
 
+// firstRead is the most that is reserved for a body before it comes.
+const firstRead = 64 << 10
+
 // statusKey carries a handler's success status to the JSON face.
 const statusKey = "x-http-status"
 
@@ -86,7 +89,7 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			s.refuse(w, r, apierr.From(err))
 			return
 		}
-		if err := s.readBody(w, r); err != nil {
+		if err := s.readBody(w, r, method); err != nil {
 			s.refuse(w, r, apierr.From(err))
 			return
 		}
@@ -96,13 +99,13 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 
 // readBody replaces the body by its bytes, so that what follows can't stall on
 // a slow sender and the server never answers before it has read.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.options.MaxBody)))
+	body, err := s.readAll(w, r)
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
@@ -114,8 +117,24 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
 	if !utf8.Valid(body) {
 		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
 	}
+	if s.options.RefuseBody != nil {
+		if err := s.options.RefuseBody(method, body); err != nil {
+			return fmt.Errorf("screen body: %w", err)
+		}
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
+}
+
+// readAll reads a body up to the limit. A length that is announced is taken at
+// its word only up to firstRead: nobody makes us reserve what they don't send.
+func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	if n := min(r.ContentLength, firstRead); n > 0 {
+		body.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(s.options.MaxBody)))
+	return body.Bytes(), err
 }
 
 // onError renders an error of a transcoded call. One that the chain returned is

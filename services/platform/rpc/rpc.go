@@ -44,6 +44,11 @@ type Options struct {
 	// Dialect is optional: it says which other API's words the caller of an HTTP
 	// request speaks; the zero Dialect is the service's own.
 	Dialect func(r *http.Request) Dialect
+	// RefuseBody and RefuseMessage are optional: they refuse what a body, before it
+	// is decoded, or a unary request on either face must not hold. What they return
+	// is the answer.
+	RefuseBody    func(method string, body []byte) error
+	RefuseMessage func(m any) error
 	// MaxBody bounds a request in bytes, on both faces.
 	MaxBody int
 	// UnaryTimeout bounds a unary call; streams and HTTP handlers keep their own clocks.
@@ -95,6 +100,7 @@ func New(options Options) (*Server, error) {
 		{"recover", recoverPanic},
 		{"authorize", s.authorize},
 		{"bound", s.bound},
+		{"screen", s.screen},
 		{"validate", validate},
 	}
 	serverOptions := []grpc.ServerOption{

@@ -167,6 +167,16 @@ func (s *Server) bound(ctx context.Context, call *Call, next func(context.Contex
 	return next(ctx)
 }
 
+// screen refuses what a unary request must not hold.
+func (s *Server) screen(ctx context.Context, call *Call, next func(context.Context) error) error {
+	if call.Message != nil && s.options.RefuseMessage != nil {
+		if err := s.options.RefuseMessage(call.Message); err != nil {
+			return err
+		}
+	}
+	return next(ctx)
+}
+
 // validate applies the contract's rules to a unary request; streams validate
 // each message, HTTP handlers call Validate on what they decode.
 func validate(ctx context.Context, call *Call, next func(context.Context) error) error {

@@ -39,6 +39,7 @@ type Nouns struct {
 	Policies Policies
 	Usage    ledger.Feed
 	Answers  Purger
+	Byok     Custodian
 
 	Organizations Organizations
 	Runs          Runs
@@ -66,7 +67,7 @@ func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
 func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServer, nouns Nouns) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
 	gatewayv1.RegisterApprovalServiceServer(r, gatewayv1.UnimplementedApprovalServiceServer{})
-	gatewayv1.RegisterByokServiceServer(r, gatewayv1.UnimplementedByokServiceServer{})
+	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: nouns.Byok})
 	gatewayv1.RegisterModelServiceServer(r, gatewayv1.UnimplementedModelServiceServer{})
 	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers, organizations: nouns.Organizations})
 	gatewayv1.RegisterPricingServiceServer(r, gatewayv1.UnimplementedPricingServiceServer{})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/inference"
@@ -50,14 +51,18 @@ func newRequest(ctx context.Context, operation routing.Operation, m asked, subst
 	if err != nil {
 		return nil, err
 	}
+	byokProvider := m.GetByok().GetProvider()
+	if byokProvider != "" && m.GetProvider() != "" && !strings.EqualFold(byokProvider, m.GetProvider()) {
+		return nil, apierr.Invalid("byok.provider", "differs from provider")
+	}
 	return &inference.Request{
 		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
 		Route: routing.Request{
 			Operation: operation, Organization: organization, Classification: m.GetDataClassification(),
-			Model: cmp.Or(m.GetModel(), routing.DefaultModel), Provider: m.GetProvider(), Goal: routing.Goal(m.GetOptimizationGoal()),
+			Model: cmp.Or(m.GetModel(), routing.DefaultModel), Provider: cmp.Or(m.GetProvider(), byokProvider), Goal: routing.Goal(m.GetOptimizationGoal()),
 			Substitution: substitution == nil || *substitution,
 		},
-		Byok: byokMode(m.GetByok()), Metadata: m.GetMetadata(),
+		Byok: byokMode(m.GetByok()), ByokProvider: byokProvider, Metadata: m.GetMetadata(),
 	}, nil
 }
 
@@ -166,6 +171,25 @@ type part struct {
 	} `json:"image_url"`
 }
 
+// toText reads a JSON string. One without an escape is its own text.
+func toText(raw []byte) (text string, err error) {
+	if end := len(raw) - 1; end > 0 && raw[end] == '"' && isPlain(raw[1:end]) {
+		return string(raw[1:end]), nil
+	}
+	err = json.Unmarshal(raw, &text)
+	return text, err
+}
+
+// isPlain tells whether the inside of a JSON string needs no decoding.
+func isPlain(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return utf8.Valid(text)
+}
+
 // toContent reads a string or an array of parts.
 func toContent(path string, raw []byte, role provider.Role) ([]provider.Part, error) {
 	raw = bytes.TrimSpace(raw)
@@ -173,8 +197,8 @@ func toContent(path string, raw []byte, role provider.Role) ([]provider.Part, er
 		return nil, nil
 	}
 	if raw[0] == '"' {
-		var text string
-		if err := json.Unmarshal(raw, &text); err != nil {
+		text, err := toText(raw)
+		if err != nil {
 			return nil, refuse(path, err)
 		}
 		return []provider.Part{{Text: text}}, nil

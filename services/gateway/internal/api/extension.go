@@ -21,7 +21,7 @@ type extension struct {
 	OrganizationID     string            `json:"organization_id"`
 	Provider           string            `json:"provider"`
 	OptimizationGoal   string            `json:"optimization_goal"`
-	Byok               *byok             `json:"byok"`
+	Byok               *byokField        `json:"byok"`
 	AllowSubstitution  *bool             `json:"allow_substitution"`
 	DataClassification string            `json:"data_classification"`
 	Locale             string            `json:"locale"`
@@ -32,7 +32,7 @@ type extension struct {
 	Metadata           map[string]string `json:"metadata"`
 }
 
-type byok struct {
+type byokField struct {
 	Provider string `json:"provider"`
 	Mode     string `json:"mode"`
 }
@@ -81,7 +81,7 @@ func readExtension(raw []byte, header http.Header) (*extension, error) {
 func (e *extension) readFlags(header http.Header) error {
 	if mode := header.Get(headerByok); mode != "" {
 		if e.Byok == nil {
-			e.Byok = &byok{}
+			e.Byok = &byokField{}
 		}
 		if err := agree(headerByok, mode, &e.Byok.Mode); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -87,4 +89,22 @@ func BenchmarkDecodeChat(b *testing.B) {
 			}
 		})
 	}
+}
+
+// What gRPC callers send as content was not looked at before.
+func FuzzToText(f *testing.F) {
+	for _, seed := range []string{`"plain"`, `"é"`, `"a\nb"`, `"\u00e9"`, `"`, `""`, `"a"b"`, "\"a\nb\"", "\"\xff\"", `"a`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var want string
+		wantErr := json.Unmarshal(raw, &want)
+		if len(raw) == 0 || raw[0] != '"' {
+			return
+		}
+		got, err := api.ToText(raw)
+		if (err == nil) != (wantErr == nil) || got != want {
+			t.Errorf("%q: %q, %v; want %q, %v", raw, got, err, want, wantErr)
+		}
+	})
 }

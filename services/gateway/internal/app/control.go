@@ -5,12 +5,23 @@ import (
 
 	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/redis"
 )
 
 // openControl opens what operators and organizations set. Whoever follows a topic
-// calls p.watcher.Watch in a step between this one and followControl.
+// calls p.watcher.Watch in a step between this one and followControl. Other
+// replicas are told of changes, where there is a Redis.
 func (p *parts) openControl(context.Context) error {
-	p.control = postgres.NewControl(p.pool, func() { p.watcher.Wake() })
+	tell := func() { p.watcher.Wake() }
+	if p.redis != nil {
+		wakes := redis.NewWakes(p.redis)
+		tell = func() {
+			p.watcher.Wake()
+			wakes.Tell()
+		}
+		p.runner.Go("wakes", func(ctx context.Context) error { return wakes.Run(ctx, p.watcher.Wake) })
+	}
+	p.control = postgres.NewControl(p.pool, tell)
 	p.watcher = control.NewWatcher(p.control, p.telemetry.Log)
 	return nil
 }

@@ -184,7 +184,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	}
 	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Warmth: f.warmth})
 	g := &generation{
-		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL}, policy: policy,
+		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL, NeedsApproval: policy.NeedsApproval()}, policy: policy,
 		version:  routing.Version{Hash: files.hash(), LoadedAt: now},
 		warnings: warnings(policy, prices, keys, now),
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/approval"
 	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
@@ -40,6 +41,9 @@ type execution struct {
 	place cache.Place
 	ttl   time.Duration
 	hit   bool
+
+	// approval that the request named, once a tool call has asked for it.
+	approval *approval.Approval
 
 	// now is the telemetry of the present call, finish why its answer ended.
 	now    call
@@ -204,7 +208,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	}
 	defer x.leave()
 	if answer := x.recall(ctx, false); answer != nil {
-		return x.replay(ctx, answer), nil
+		return x.replay(ctx, answer)
 	}
 	var answer *provider.Answer
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) error {
@@ -227,6 +231,11 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	x.finish = answer.FinishReason
 	tally := tally{usage: answer.Usage, bytes: len(answer.Text) + len(answer.Reasoning)}
 	tally.add(answer.ToolCalls)
+	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+		tally.whole = true
+		x.settle(ctx, ledger.OutcomeAborted, tally) // The vendor has been paid.
+		return nil, err
+	}
 	completion := &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls,
 		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),

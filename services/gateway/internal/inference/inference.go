@@ -57,6 +57,8 @@ type Fleet struct {
 	// CacheTTL is how long answers of an organization are kept; 0 is not at all. Nil
 	// keeps none of anybody.
 	CacheTTL func(organization string) time.Duration
+	// NeedsApproval tells whether calls of a tool need one. Nil: no tool's do.
+	NeedsApproval func(tool string) bool
 	// ServesUnpriced lets calls under a ceiling use models without a price, which
 	// cost it nothing.
 	ServesUnpriced bool
@@ -81,7 +83,7 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// Options of an Engine. All but Health, Answers and Admission are required.
+// Options of an Engine. All but Health, Answers, Admission and Approvals are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
@@ -94,10 +96,12 @@ type Options struct {
 	Answers Answers
 	// Admission decides who may call; nil lets everybody in.
 	Admission Admission
-	Clocks  Clocks
-	Log     *slog.Logger
-	Meter   metric.Meter
-	Tracer  trace.Tracer
+	// Approvals are people's decisions on tool calls; nil where there are none.
+	Approvals Approvals
+	Clocks    Clocks
+	Log       *slog.Logger
+	Meter     metric.Meter
+	Tracer    trace.Tracer
 }
 
 // Engine serves completions. Safe for concurrent use.

@@ -16,6 +16,8 @@ type tally struct {
 	usage  *provider.Usage
 	bytes  int
 	images int
+	// whole tells that the answer came to its end, whatever became of it then.
+	whole bool
 	// state of a usage that was settled before; empty: not yet.
 	state ledger.State
 }
@@ -88,7 +90,7 @@ func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledg
 	} {
 		*bucket = max(*bucket, 0)
 	}
-	if outcome != ledger.OutcomeCompleted {
+	if outcome != ledger.OutcomeCompleted && !t.whole {
 		// Some vendors tell the input at the begin and the output only at the end.
 		u.Output = max(u.Output, provider.Estimate(0, t.bytes).Output)
 		return u, ledger.StatePartial

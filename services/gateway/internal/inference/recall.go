@@ -117,11 +117,15 @@ func (x *execution) remember(ctx context.Context, answer *kept) {
 }
 
 // replay answers from the cache, with a ledger row of its own that costs nothing.
-func (x *execution) replay(ctx context.Context, answer *kept) *Completion {
+func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, error) {
+	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+		x.settle(ctx, ledger.OutcomeAborted, answer.tally())
+		return nil, err
+	}
 	return &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
 		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(),
-	}
+	}, nil
 }
 
 func (k *kept) tally() tally { return tally{usage: &k.Usage, state: k.State} }
@@ -130,7 +134,7 @@ func (k *kept) tally() tally { return tally{usage: &k.Usage, state: k.State} }
 func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 	s := &Stream{
 		x: x, ctx: ctx, release: func() {}, route: x.route(), ended: true,
-		held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
+		gate: x.newGate(), held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
 	}
 	for i := range answer.ToolCalls {
 		answer.ToolCalls[i].Index = i // A whole answer has no indexes.

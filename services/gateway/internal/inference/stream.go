@@ -42,6 +42,12 @@ type Stream struct {
 	// recording is what goes to the response cache; nil where nothing does.
 	recording *recording
 
+	// gate holds tool calls to the approvals that they need; nil where none does.
+	// passed are the events that it let out, withheld is why it lets no more.
+	gate     *gate
+	passed   []provider.Event
+	withheld error
+
 	settled bool
 	report  Report
 	err     error // what Next returns from now on
@@ -57,7 +63,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 		return x.replayStream(ctx, answer), nil
 	}
 	x.streams = true
-	s := &Stream{x: x, ctx: ctx}
+	s := &Stream{x: x, ctx: ctx, gate: x.newGate()}
 	if x.place != (cache.Place{}) {
 		s.recording = &recording{}
 	}
@@ -194,10 +200,40 @@ func (s *Stream) Route() Route { return s.route }
 // request's own dialect. After the last one it records the completion and
 // returns io.EOF; any other error is an *apierr.Error.
 func (s *Stream) Next() (provider.Event, error) {
+	for {
+		if len(s.passed) > 0 {
+			event := s.passed[0]
+			s.passed = s.passed[1:]
+			return event, nil
+		}
+		if s.withheld != nil && s.err == nil {
+			s.tally.whole = s.ended
+			s.settle(ledger.OutcomeAborted)
+			s.err = s.withheld
+		}
+		if s.err != nil {
+			return provider.Event{}, s.err
+		}
+		event, more := s.read()
+		switch {
+		case s.err != nil:
+		case more && s.gate == nil:
+			return event, nil
+		case more:
+			s.passed, s.withheld = s.gate.pass(s.ctx, event)
+		default:
+			s.complete()
+		}
+	}
+}
+
+// read gives the next event that may be shown; false at the end of the answer, or
+// where it broke off.
+func (s *Stream) read() (provider.Event, bool) {
 	if len(s.held) > 0 {
 		event := s.held[0]
 		s.held = s.held[1:]
-		return event, nil
+		return event, true
 	}
 	for !s.ended && s.err == nil {
 		event, err := advance(s.upstream)
@@ -215,16 +251,23 @@ func (s *Stream) Next() (provider.Event, error) {
 				break
 			}
 			if shown(event) {
-				return event, nil
+				return event, true
 			}
 		}
 	}
-	if s.err == nil {
-		s.settle(ledger.OutcomeCompleted)
-		s.keep()
-		s.err = io.EOF
+	return provider.Event{}, false
+}
+
+// complete records an answer that has come to its end, once nothing is held.
+func (s *Stream) complete() {
+	if s.gate != nil {
+		if s.passed, s.withheld = s.gate.end(s.ctx); s.withheld != nil || len(s.passed) > 0 {
+			return
+		}
 	}
-	return provider.Event{}, s.err
+	s.settle(ledger.OutcomeCompleted)
+	s.keep()
+	s.err = io.EOF
 }
 
 // outgrown tells that more has come than was set aside for it.

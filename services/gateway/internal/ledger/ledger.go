@@ -42,7 +42,7 @@ const (
 	// OutcomeCancelled: the caller left.
 	OutcomeCancelled Outcome = "cancelled"
 	// OutcomeAborted: it was ended from outside: a suspension, the end of its run,
-	// or of what the budget had set aside for it.
+	// of what the budget had set aside for it, or a tool call without its approval.
 	OutcomeAborted Outcome = "aborted"
 	// OutcomeInterrupted: the provider failed after the first piece.
 	OutcomeInterrupted Outcome = "interrupted"

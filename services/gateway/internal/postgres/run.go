@@ -233,7 +233,7 @@ func (r *Runs) usage(ctx context.Context, q *dbsql.Queries, organization, id str
 	}
 	u := run.Usage{
 		SpentCents: row.SpentCents, ReservedCents: row.ReservedCents, Calls: row.Calls,
-		InFlight: max(row.Reservations, row.Elsewhere), FirstCallAt: never(row.FirstAt), LastCallAt: never(row.LastAt),
+		InFlight: max(row.Reservations, row.Elsewhere), Elsewhere: row.Elsewhere, FirstCallAt: never(row.FirstAt), LastCallAt: never(row.LastAt),
 	}
 	if at := never(row.ReservedFirstAt); !at.IsZero() && (u.FirstCallAt.IsZero() || at.Before(u.FirstCallAt)) {
 		u.FirstCallAt = at

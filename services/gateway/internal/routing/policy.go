@@ -106,9 +106,11 @@ type Policy struct {
 	tenants    []tenant
 	resilience Resilience
 	cache      Cache
-	byok       keyring.Mode
-	aliases    map[string]string
-	replaced   map[string]bool
+	// approvalTools are patterns of tools whose calls need an approval.
+	approvalTools []string
+	byok          keyring.Mode
+	aliases       map[string]string
+	replaced      map[string]bool
 }
 
 // entry is a provider, compiled for planning.
@@ -144,11 +146,12 @@ func build(doc document) (*Policy, error) {
 		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*offer),
 		goal:  slices.Index(goals, cmp.Or(doc.DefaultGoal, GoalQuality)),
 		ranks: make([][]*offer, len(goals)), resilience: doc.Resilience, cache: doc.Cache, replaced: doc.replaced,
+		approvalTools: doc.ToolsNeedingApproval,
 	}
 	if p.goal < 0 {
 		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
 	}
-	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), p.setByok(doc.Byok), p.setAliases()); err != nil {
+	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), checkTools(doc.ToolsNeedingApproval), p.setByok(doc.Byok), p.setAliases()); err != nil {
 		return nil, err
 	}
 	for i := range p.Providers {

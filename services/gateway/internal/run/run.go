@@ -112,8 +112,9 @@ type Run struct {
 // Usage is what a session has used.
 type Usage struct {
 	SpentCents, ReservedCents float64
-	// Calls that were billed and InFlight those under way.
-	Calls, InFlight int64
+	// Calls that were billed, and InFlight those under way; Elsewhere is what other
+	// replicas said of that, a second ago at the most.
+	Calls, InFlight, Elsewhere int64
 	// FirstCallAt and LastCallAt are zero before the first.
 	FirstCallAt, LastCallAt time.Time
 }

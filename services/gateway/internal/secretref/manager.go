@@ -65,7 +65,7 @@ func (o opener) read(ctx context.Context, at string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("open secret manager: %w", err)
 	}
-	defer variable.Close() //nolint:errcheck // Nothing was written.
+	defer variable.Close()               //nolint:errcheck // Nothing was written.
 	snapshot, err := variable.Watch(ctx) // Latest would wait until a failure is over.
 	switch {
 	case gcerrors.Code(err) == gcerrors.NotFound:

@@ -147,7 +147,7 @@ func (w *world) start() *node {
 	}
 	n.service = delivery.NewService(delivery.Options{
 		Store: w.store, Dispatcher: n.engine, Targets: delivery.NewTargets(w.guard, w.now),
-		Intake: delivery.Intake{Sealer: w.sealer, MaxAttempts: 12},
+		Intake:      delivery.Intake{Sealer: w.sealer, MaxAttempts: 12},
 		SigningMode: signing.OrgTimestamp, Now: w.now,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))

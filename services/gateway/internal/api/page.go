@@ -1,0 +1,57 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// keyset is a page's place in a list that is ordered by names: the cursor holds
+// the last ones, and a hash of the filters, for with others it would skip some.
+type keyset struct {
+	Filter string   `json:"f"`
+	Last   []string `json:"l"`
+}
+
+// newKeyset names the filters of a list.
+func newKeyset(filters ...string) keyset {
+	sum := sha256.Sum256([]byte(strings.Join(filters, "\x00")))
+	return keyset{Filter: base64.RawStdEncoding.EncodeToString(sum[:6])}
+}
+
+// cursor is the place behind the last item of a page, named by what orders it.
+func (k keyset) cursor(last ...string) string {
+	k.Last = last
+	text, err := json.Marshal(k)
+	if err != nil {
+		return "" // Texts can't fail.
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// read gives the names in a cursor of the same list; empty ones for no cursor.
+func (k keyset) read(cursor string, names int) ([]string, error) {
+	if cursor == "" {
+		return make([]string, names), nil
+	}
+	var got keyset
+	text, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(text, &got)
+	}
+	if err != nil || got.Filter != k.Filter || len(got.Last) != names {
+		return nil, apierr.Invalid("cursor", "must be the next_cursor of a page with the same filters")
+	}
+	return got.Last, nil
+}
+
+// pageSize is the limit that a list has.
+func pageSize(limit int32) int {
+	if limit == 0 {
+		return defaultPage
+	}
+	return int(limit)
+}

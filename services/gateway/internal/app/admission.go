@@ -1,0 +1,28 @@
+package app
+
+import (
+	"context"
+
+	"switchyard.dev/services/gateway/internal/admission"
+	"switchyard.dev/services/gateway/internal/budget"
+	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/postgres"
+)
+
+// openAdmission makes the desk that lets requests in, with the keeper of what is
+// set aside for them. The keeper tells of the desk's sessions, the desk reserves
+// with the keeper.
+func (p *parts) openAdmission(ctx context.Context) error {
+	keeper := budget.NewKeeper(postgres.NewReservations(p.pool), p.telemetry.Log, func() map[budget.Session]int { return p.desk.Sessions() })
+	p.organizations = postgres.NewOrganizations(p.control)
+	p.runs = postgres.NewRuns(p.control, keeper.Replica())
+	p.desk = admission.New(admission.Options{Organizations: p.organizations, Runs: p.runs, Budget: keeper, Log: p.telemetry.Log})
+	p.watcher.Watch(control.Organizations, p.desk.LoadOrganizations)
+	p.watcher.Watch(control.Runs, p.desk.LoadRuns)
+	if err := keeper.Start(ctx); err != nil {
+		return err
+	}
+	p.runner.Go("budget", keeper.Run)
+	p.runner.OnClose("budget", keeper.Close)
+	return nil
+}

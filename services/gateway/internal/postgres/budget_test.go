@@ -1,0 +1,371 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/budget"
+	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/run"
+	"switchyard.dev/services/platform/caller"
+)
+
+// cent is 0.01 USD.
+const cent = price.Pico(1e10)
+
+// books is what money is counted with, on a database of its own.
+type books struct {
+	pool          *pgxpool.Pool
+	control       *postgres.Control
+	organizations *postgres.Organizations
+	runs          *postgres.Runs
+	reservations  *postgres.Reservations
+	ledger        *postgres.Ledger
+	replica       uuid.UUID
+}
+
+func openBooks(t *testing.T) *books {
+	t.Helper()
+	c, pool, _ := newControl(t)
+	b := &books{
+		pool: pool, control: c, organizations: postgres.NewOrganizations(c), reservations: postgres.NewReservations(pool),
+		ledger: postgres.NewLedger(pool), replica: uuid.New(),
+	}
+	b.runs = postgres.NewRuns(c, b.replica)
+	if err := b.reservations.Beat(t.Context(), b.replica, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func operator(t *testing.T) context.Context {
+	t.Helper()
+	return caller.With(t.Context(), caller.Caller{Name: "ops", Role: caller.RoleOperator})
+}
+
+func (b *books) mint(t *testing.T, id string, limits run.Limits) {
+	t.Helper()
+	if limits.ExpiresAt.IsZero() {
+		limits.ExpiresAt = time.Now().Add(time.Hour)
+	}
+	if _, err := b.runs.Mint(operator(t), run.Run{Organization: "acme", ID: id, InitiatedBy: "ada", Limits: limits}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *books) ceiling(t *testing.T, cents float64, period organization.Period) {
+	t.Helper()
+	if err := b.organizations.SetBudget(operator(t), "acme", organization.Budget{CeilingCents: cents, Period: period}, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *books) reserve(t *testing.T, id string, worst price.Pico) (uuid.UUID, error) {
+	t.Helper()
+	call := uuid.New()
+	return call, b.reservations.Reserve(t.Context(), b.replica, budget.Call{ID: call, Organization: "acme", Run: id, Worst: worst})
+}
+
+// settle records what a call has cost.
+func (b *books) settle(t *testing.T, call uuid.UUID, id string, cost price.Pico) {
+	t.Helper()
+	if err := b.ledger.Append(t.Context(), []ledger.Entry{row(call, id, cost)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func row(call uuid.UUID, id string, cost price.Pico) ledger.Entry {
+	at := time.Now()
+	return ledger.Entry{
+		ID: call, RequestID: "req", Organization: "acme", Run: id, Operation: "chat", Provider: "p", Model: "m", Credential: "fleet",
+		Attempts: 1, State: ledger.StateReported, Cost: cost, PriceVersion: "p/m@1", Outcome: ledger.OutcomeCompleted, StartedAt: at, EndedAt: at,
+	}
+}
+
+func (b *books) usage(t *testing.T, id string) run.Usage {
+	t.Helper()
+	u, err := b.runs.Usage(t.Context(), "acme", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// A reservation holds its place until its ledger row takes it, in one step.
+func TestReserveAndSettle(t *testing.T) {
+	b := openBooks(t)
+	b.mint(t, "r", run.Limits{MaxCostCents: 10})
+	call, err := b.reserve(t, "r", 6*cent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := b.usage(t, "r"); u.ReservedCents != 6 || u.SpentCents != 0 || u.InFlight != 1 || u.Calls != 0 || u.FirstCallAt.IsZero() {
+		t.Errorf("in flight: %+v", u)
+	}
+	if of, _, err := b.runs.Get(t.Context(), "acme", "r"); err != nil || of.Status != run.Active || of.ActivatedAt.IsZero() {
+		t.Errorf("after its first call: %+v %v", of, err)
+	}
+	if _, err := b.reserve(t, "r", 5*cent); !errors.Is(err, run.ErrCostLeft) {
+		t.Errorf("a call that doesn't fit beside it: %v", err)
+	}
+	b.settle(t, call, "r", 2*cent)
+	b.settle(t, call, "r", 2*cent) // A writer that is unsure repeats itself.
+	if u := b.usage(t, "r"); u.ReservedCents != 0 || u.SpentCents != 2 || u.InFlight != 0 || u.Calls != 1 {
+		t.Errorf("settled: %+v", u)
+	}
+	if _, err := b.reserve(t, "r", 8*cent); err != nil {
+		t.Errorf("a call that fits exactly: %v", err)
+	}
+}
+
+func TestReserveRefuses(t *testing.T) {
+	b := openBooks(t)
+	b.mint(t, "calls", run.Limits{MaxCalls: 1})
+	b.mint(t, "cost", run.Limits{MaxCostCents: 1})
+	b.mint(t, "revoked", run.Limits{})
+	b.mint(t, "expired", run.Limits{ExpiresAt: time.Now().Add(50 * time.Millisecond)})
+	b.mint(t, "aborted", run.Limits{})
+	want := func(id string, worst price.Pico, refusal error) {
+		t.Helper()
+		if _, err := b.reserve(t, id, worst); !errors.Is(err, refusal) {
+			t.Errorf("%s: %v, want %v", id, err, refusal)
+		}
+	}
+	call, err := b.reserve(t, "calls", cent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("calls", 0, run.ErrCallsLeft)
+	b.settle(t, call, "calls", 0)
+	want("calls", 0, run.ErrExhausted)
+
+	call, err = b.reserve(t, "cost", cent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("cost", 1, run.ErrCostLeft)
+	b.settle(t, call, "cost", 2*cent) // More than was thought.
+	want("cost", 0, run.ErrExhausted)
+
+	if _, err := b.runs.Revoke(operator(t), "acme", "revoked", "ada", ""); err != nil {
+		t.Fatal(err)
+	}
+	want("revoked", 0, run.ErrRevoked)
+	if _, err := b.runs.Abort(operator(t), "acme", "aborted", "ada", ""); err != nil {
+		t.Fatal(err)
+	}
+	want("aborted", 0, run.ErrAborted)
+	time.Sleep(60 * time.Millisecond)
+	want("expired", 0, run.ErrExpired)
+	want("nobody minted it", 1000*cent, nil)
+	if _, err := b.organizations.SetStatus(operator(t), "acme", organization.Change{Suspended: true, By: "ada", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	want("nobody minted it", 0, organization.ErrSuspended)
+}
+
+// An organization's ceiling holds over its runs and the calls without one, in
+// its period.
+func TestOrganizationCeiling(t *testing.T) {
+	b := openBooks(t)
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO spend_day VALUES ('acme', (now() AT TIME ZONE 'UTC')::date - 40, 0, 1, 50e10)`); err != nil {
+		t.Fatal(err)
+	}
+	b.ceiling(t, 10, organization.PeriodMonth)
+	b.settle(t, uuid.New(), "", 3*cent)
+	call, err := b.reserve(t, "any", 4*cent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.reserve(t, "", 4*cent); !errors.Is(err, budget.ErrExceeded) {
+		t.Errorf("beyond the ceiling: %v", err)
+	}
+	spend, err := b.organizations.Spend(t.Context(), "acme", time.Now())
+	if err != nil || spend.SpentCents != 3 || spend.ReservedCents != 4 || spend.Organization.Budget.CeilingCents != 10 || spend.Start.Day() != 1 {
+		t.Errorf("%+v %v", spend, err)
+	}
+	b.settle(t, call, "any", cent)
+	if spend, err = b.organizations.Spend(t.Context(), "acme", time.Now()); err != nil || spend.ActiveSessions != 1 || spend.ActiveSessionsCents != 1 {
+		t.Errorf("%+v %v", spend, err)
+	}
+	b.ceiling(t, 10, organization.PeriodTotal)
+	if _, err := b.reserve(t, "", 1); !errors.Is(err, budget.ErrExceeded) {
+		t.Errorf("the month before counts for a total: %v", err)
+	}
+	b.ceiling(t, 0, "")
+	if _, err := b.reserve(t, "", 1000*cent); err != nil {
+		t.Errorf("without a ceiling: %v", err)
+	}
+	if of, err := b.organizations.Get(t.Context(), "acme"); err != nil || of.Budget.Period != organization.PeriodTotal {
+		t.Errorf("the period is not kept: %+v %v", of, err)
+	}
+}
+
+// Calls side by side, on two replicas, never go beyond a ceiling, and what is
+// left is used.
+func TestParallelCallsKeepToTheCeilings(t *testing.T) {
+	b := openBooks(t)
+	b.mint(t, "r", run.Limits{MaxCostCents: 20, MaxCalls: 1000})
+	b.ceiling(t, 15, organization.PeriodDay)
+	other := uuid.New()
+	if err := b.reservations.Beat(t.Context(), other, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	var served, refused atomic.Int64
+	var group sync.WaitGroup
+	for i := range 50 {
+		group.Go(func() {
+			replica := b.replica
+			if i%2 == 0 {
+				replica = other
+			}
+			call := budget.Call{ID: uuid.New(), Organization: "acme", Run: "r", Worst: 2 * cent}
+			switch err := b.reservations.Reserve(t.Context(), replica, call); {
+			case err == nil:
+				served.Add(1)
+			case errors.Is(err, budget.ErrExceeded):
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if served.Load() != 7 || refused.Load() != 43 {
+		t.Errorf("%d served, %d refused; 7 calls of 2 cents fit into 15", served.Load(), refused.Load())
+	}
+}
+
+// A replica that is silent is forgotten with what it held; one that lives, or that
+// only comes late, is not.
+func TestForget(t *testing.T) {
+	b := openBooks(t)
+	b.mint(t, "r", run.Limits{MaxCalls: 2})
+	dead := uuid.New()
+	if err := b.reservations.Beat(t.Context(), dead, map[budget.Session]int{{Organization: "acme", Run: "r"}: 1}, true); err != nil {
+		t.Fatal(err)
+	}
+	lost := budget.Call{ID: uuid.New(), Organization: "acme", Run: "r", Worst: cent}
+	if err := b.reservations.Reserve(t.Context(), dead, lost); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.reserve(t, "r", cent); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.reservations.Forget(t.Context(), b.replica, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if u := b.usage(t, "r"); u.InFlight != 2 || u.Elsewhere != 1 {
+		t.Fatalf("both live: %+v", u)
+	}
+	if _, err := b.pool.Exec(t.Context(), `UPDATE replica SET seen_at = now() - interval '2 minutes'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.reservations.Forget(t.Context(), b.replica, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if u := b.usage(t, "r"); u.InFlight != 1 || u.ReservedCents != 1 || u.Elsewhere != 0 {
+		t.Errorf("the dead one is gone: %+v", u)
+	}
+	// It was not dead after all: it must be known again before it reserves.
+	if err := b.reservations.Reserve(t.Context(), dead, budget.Call{ID: uuid.New(), Organization: "acme", Run: "r"}); err == nil {
+		t.Error("a forgotten replica reserves")
+	}
+	if err := b.reservations.Beat(t.Context(), dead, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.reservations.Reserve(t.Context(), dead, lost); err != nil {
+		t.Errorf("once known again: %v", err)
+	}
+}
+
+func TestReleaseAndLeave(t *testing.T) {
+	b := openBooks(t)
+	b.mint(t, "r", run.Limits{MaxCalls: 1})
+	call, err := b.reserve(t, "r", cent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.reservations.Leave(t.Context(), b.replica); err != nil {
+		t.Fatal(err)
+	}
+	if u := b.usage(t, "r"); u.InFlight != 1 {
+		t.Errorf("leaving took a call along whose row may wait: %+v", u)
+	}
+	if err := b.reservations.Release(t.Context(), uuid.New(), []uuid.UUID{call}); err != nil || b.usage(t, "r").InFlight != 1 {
+		t.Errorf("another replica released it: %v", err)
+	}
+	if err := b.reservations.Release(t.Context(), b.replica, []uuid.UUID{call}); err != nil || b.usage(t, "r").InFlight != 0 {
+		t.Errorf("released: %v", err)
+	}
+	if _, err := b.reserve(t, "r", cent); err != nil {
+		t.Errorf("a call that failed took its place along: %v", err)
+	}
+}
+
+// Ends that nobody asks for are written down once, with their audit.
+func TestEndRuns(t *testing.T) {
+	b := openBooks(t)
+	b.mint(t, "expires", run.Limits{ExpiresAt: time.Now().Add(20 * time.Millisecond)})
+	b.mint(t, "exhausts", run.Limits{MaxCalls: 1})
+	b.mint(t, "goes on", run.Limits{MaxCalls: 2})
+	for _, id := range []string{"exhausts", "goes on"} {
+		call, err := b.reserve(t, id, cent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.settle(t, call, id, cent)
+	}
+	time.Sleep(30 * time.Millisecond)
+	for range 2 {
+		if err := b.reservations.EndRuns(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string]run.Status{"expires": run.Expired, "exhausts": run.Exhausted, "goes on": run.Active} {
+		if of, _, err := b.runs.Get(t.Context(), "acme", id); err != nil || of.Status != want || of.EndedAt.IsZero() != (want == run.Active) {
+			t.Errorf("%s: %+v %v", id, of, err)
+		}
+	}
+	for _, action := range []string{"run.expire", "run.exhaust"} {
+		entries, err := b.control.List(t.Context(), audit.Filter{Action: action, Limit: 10})
+		if err != nil || len(entries) != 1 || entries[0].ActorRole != audit.RoleSystem {
+			t.Errorf("%s: %+v %v", action, entries, err)
+		}
+	}
+}
+
+// What is spent is a sum of ledger rows, whoever wrote them and in which groups.
+func TestSpendIsTheLedgersSum(t *testing.T) {
+	b := openBooks(t)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 10 {
+				entries := []ledger.Entry{row(uuid.New(), "b", cent), row(uuid.New(), "a", cent), row(uuid.New(), "", cent), row(uuid.New(), "a", 2*cent)}
+				if err := b.ledger.Append(t.Context(), entries); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if u := b.usage(t, "a"); u.SpentCents != 120 || u.Calls != 80 {
+		t.Errorf("a: %+v", u)
+	}
+	spend, err := b.organizations.Spend(t.Context(), "acme", time.Now())
+	if err != nil || spend.SpentCents != 200 || spend.ActiveSessions != 2 || spend.ActiveSessionsCents != 160 {
+		t.Errorf("%+v %v", spend, err)
+	}
+}
