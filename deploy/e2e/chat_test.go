@@ -120,6 +120,7 @@ func TestChatStreamArrivesUnbuffered(t *testing.T) {
 var dialects = []vendor{
 	addVendor(vendor{name: "plain-openai", dialect: "openai", model: "plain-openai"}),
 	addVendor(vendor{name: "plain-anthropic", dialect: "anthropic", model: "plain-anthropic"}),
+	addVendor(vendor{name: "plain-gemini", dialect: "gemini", model: "plain-gemini"}),
 }
 
 // A dialectCase is a way to be served: a vendor of one wire dialect, whole or streamed.
@@ -195,10 +196,7 @@ func TestChatSendsTheVendorsKey(t *testing.T) {
 			if c := d.complete(t, ask(d.model, text)); c.Content != "You said: "+text {
 				t.Errorf("answer %q", c.Content)
 			}
-			name, want := "Authorization", "Bearer "+hashed(d.key())
-			if d.dialect == "anthropic" {
-				name, want = "X-Api-Key", hashed(d.key())
-			}
+			name, want := d.credential(d.key())
 			for _, call := range h.vendorCalls(t, d.vendor) {
 				if strings.Contains(call.Body, text) {
 					if got := call.Headers.Get(name); got != want {

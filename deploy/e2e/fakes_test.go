@@ -41,7 +41,8 @@ type vendor struct {
 	name, dialect, model string
 	upstream             string // the model by the vendor's own name; empty: the same
 	keyless              bool
-	blind                bool // it fetches no images
+	blind                bool   // it fetches no images
+	more                 object // of its entry in the providers file
 }
 
 // at finds the calls to the vendor on a path of the fake.
@@ -67,16 +68,45 @@ func (v vendor) key() string {
 	return "sk-canary-" + hex.EncodeToString(sum[:])
 }
 
-// callPath is where the vendor's dialect calls the fake.
+// callPath is where the vendor's dialect calls the fake; "*" is a method's name.
 func (v vendor) callPath() string {
-	if v.dialect == "anthropic" {
+	switch v.dialect {
+	case "anthropic":
 		return "/v1/messages"
+	case "gemini":
+		return "/v1beta/models/" + cmp.Or(v.upstream, v.model) + ":*"
 	}
 	return "/v1/chat/completions"
 }
 
 // match finds the calls to the vendor: no other has its model and its dialect.
-func (v vendor) match() object { return v.at(v.callPath()) }
+func (v vendor) match() object {
+	if v.dialect == "gemini" {
+		return object{"path": v.callPath()} // The model is in the path.
+	}
+	return v.at(v.callPath())
+}
+
+// got tells whether a call was to the vendor.
+func (v vendor) got(call vendorCall) bool {
+	if model, found := strings.CutSuffix(v.callPath(), "*"); found {
+		return strings.HasPrefix(call.Path, model)
+	}
+	return call.Path == v.callPath() && strings.Contains(call.Body, fmt.Sprintf(`"model":%q`, v.model))
+}
+
+// credential is the header that carries the vendor's key, and how the fake shows it.
+func (v vendor) credential(key string) (name, value string) {
+	switch {
+	case v.more["api_version"] != nil:
+		return "Api-Key", hashed(key)
+	case v.dialect == "anthropic":
+		return "X-Api-Key", hashed(key)
+	case v.dialect == "gemini":
+		return "X-Goog-Api-Key", hashed(key)
+	}
+	return "Authorization", "Bearer " + hashed(key)
+}
 
 // Prices of every vendor's model, in USD per million tokens.
 const (
@@ -129,7 +159,7 @@ func (h *house) writeFiles(provider string) error {
 		providers = append(providers, object{
 			"name": v.name, "dialect": v.dialect, "base_url": base, "key_file": filepath.Join(h.root, keyFile),
 			"models": []object{v.entry()},
-		})
+		}.with(v.more))
 	}
 	text, err := json.Marshal(object{"providers": providers})
 	if err != nil {
@@ -168,7 +198,7 @@ func (h *house) vendorCalls(t *testing.T, v vendor) []vendorCall {
 	h.fake(stack.FakeProvider).get(t, "/_calls").into(t, http.StatusOK, &report)
 	var calls []vendorCall
 	for _, call := range report.Last {
-		if call.Path == v.callPath() && strings.Contains(call.Body, fmt.Sprintf(`"model":%q`, v.model)) {
+		if v.got(call) {
 			calls = append(calls, call)
 		}
 	}

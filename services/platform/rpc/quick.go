@@ -6,8 +6,10 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // quick reads a body straight into a generated message, at a fifth of the cost.
@@ -26,19 +28,28 @@ func (c *codec) quick(data []byte, m proto.Message) bool {
 }
 
 // quickOptions carry bytes fields, which are raw JSON in a plain message, as
-// their text.
+// their text, and leave moments to protojson.
 var quickOptions = jsonv2.JoinOptions(
 	jsonv2.RejectUnknownMembers(true),
-	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, raw *[]byte) error {
-		value, err := d.ReadValue()
-		*raw = slices.Clone(value)
-		return err
-	})),
+	jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+		jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, raw *[]byte) error {
+			value, err := d.ReadValue()
+			*raw = slices.Clone(value)
+			return err
+		}),
+		jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, at *timestamppb.Timestamp) error {
+			value, err := d.ReadValue()
+			if err != nil {
+				return err
+			}
+			return protojson.Unmarshal(value, at)
+		}),
+	)),
 )
 
 // isPlain tells whether a message holds, at any depth, only what quick can
 // read: strings, booleans, 32-bit integers, doubles, raw JSON, messages of its
-// kind, lists of these, and maps of strings.
+// kind, moments, lists of these, and maps of strings.
 func (c *codec) isPlain(desc protoreflect.MessageDescriptor) bool {
 	if known, ok := c.plain.Load(desc.FullName()); ok {
 		return known == true
@@ -54,7 +65,8 @@ func (c *codec) findPlain(desc protoreflect.MessageDescriptor, seen map[protoref
 	}
 	seen[desc.FullName()] = true
 	if desc.ParentFile().Package() == "google.protobuf" {
-		return false // they have a JSON form of their own
+		// They have a JSON form of their own.
+		return desc.FullName() == (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName()
 	}
 	for i := range desc.Fields().Len() {
 		if !c.plainField(desc.Fields().Get(i), seen) {

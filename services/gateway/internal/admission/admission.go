@@ -148,6 +148,9 @@ func (d *Desk) tidy(now time.Time) {
 
 // Admit lets a request in, or refuses it with an *apierr.Error.
 func (d *Desk) Admit(ctx context.Context, r *inference.Request) (inference.Grant, error) {
+	if d.suspended(r.Organization) { // Without asking for its run.
+		return nil, organization.ErrSuspended
+	}
 	g := &grant{desk: d, organization: r.Organization, run: r.Run}
 	of, err := d.runOf(ctx, r)
 	if err != nil {
@@ -170,6 +173,12 @@ func (d *Desk) Admit(ctx context.Context, r *inference.Request) (inference.Grant
 		return nil, err
 	}
 	return g, nil
+}
+
+func (d *Desk) suspended(id string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.organizations[id].Status.Suspended
 }
 
 // judge refuses by what is known now, and sets the request's terms. session is

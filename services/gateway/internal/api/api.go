@@ -13,9 +13,12 @@ import (
 	"google.golang.org/grpc"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/approval"
+	"switchyard.dev/services/gateway/internal/exposure"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/trust"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -40,6 +43,14 @@ type Nouns struct {
 	Usage    ledger.Feed
 	Answers  Purger
 	Byok     Custodian
+
+	Approvals approval.Store
+	Trust     trust.Store
+	Exposure  exposure.Store
+	Audit     AuditLog
+	// Canonical gives a provider's name by an alias of it; false for one that the
+	// policy doesn't have.
+	Canonical func(provider string) (string, bool)
 
 	Organizations Organizations
 	Runs          Runs
@@ -66,7 +77,7 @@ func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
 // answers 501; unimplemented_test.go lists them.
 func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServer, nouns Nouns) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
-	gatewayv1.RegisterApprovalServiceServer(r, gatewayv1.UnimplementedApprovalServiceServer{})
+	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: nouns.Approvals})
 	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: nouns.Byok})
 	gatewayv1.RegisterModelServiceServer(r, gatewayv1.UnimplementedModelServiceServer{})
 	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers, organizations: nouns.Organizations})
@@ -75,9 +86,9 @@ func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServ
 	gatewayv1.RegisterProviderServiceServer(r, gatewayv1.UnimplementedProviderServiceServer{})
 	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies})
 	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: nouns.Runs, desk: nouns.Desk})
-	gatewayv1.RegisterSecurityServiceServer(r, gatewayv1.UnimplementedSecurityServiceServer{})
+	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: nouns.Exposure, audit: nouns.Audit, canonical: nouns.Canonical})
 	gatewayv1.RegisterTraceServiceServer(r, gatewayv1.UnimplementedTraceServiceServer{})
-	gatewayv1.RegisterTrustServiceServer(r, gatewayv1.UnimplementedTrustServiceServer{})
+	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: nouns.Trust})
 	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: nouns.Usage})
 }
 

@@ -229,6 +229,35 @@ func TestFacesRefuseTheSame(t *testing.T) {
 		{`{"response_format":{"type":"xml"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":"xml"}`) }), 400, "response_format"},
 		{`{"response_format":{"type":"json_schema"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":"json_schema"}`) }), 400, "response_format.json_schema"},
 		{`{"response_format":{"type":5},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":5}`) }), 400, "response_format.type: must not be this number"},
+		{`{"organization_id":"a b",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.OrganizationId = "a b" }), 400, "organization_id: must be printable"},
+		{`{"model":"a b","messages":[{"role":"user","content":"x"}]}`, with(func(m *gatewayv1.LlmRequest) { m.Model = "a b" }), 400, "model: must be printable"},
+		{`{"provider":"a b",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Provider = "a b" }), 400, "provider"},
+		{`{"byok":{"provider":"a b"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Byok = &gatewayv1.ByokReference{Provider: "a b"} }), 400, "byok.provider"},
+		{`{"data_classification":"-",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.DataClassification = "-" }), 400, "data_classification"},
+		{`{"locale":"fr","language_mode":"must",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Locale, m.LanguageMode = "fr", "must" }), 400, "language_mode"},
+		{`{"locale":"fr","locale_mode":"must",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Locale, m.LocaleMode = "fr", "must" }), 400, "locale_mode"},
+		{`{"max_tokens":10000001,{M}}`, with(func(m *gatewayv1.LlmRequest) { m.MaxTokens = new(int32(10_000_001)) }), 400, "max_tokens"},
+		{`{"stop":["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"],{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Stop = strings.Split(strings.Repeat("x", 17), "") }), 400, "stop"},
+		{`{"metadata":{"":"v"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Metadata = map[string]string{"": "v"} }), 400, "metadata"},
+		{`{"metadata":{"k":"` + strings.Repeat("v", 513) + `"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Metadata = map[string]string{"k": strings.Repeat("v", 513)} }), 400, "metadata[k]"},
+		{`{"cache":"maybe",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Cache = "maybe" }), 400, "cache"},
+		{`{"approval_ref":"` + strings.Repeat("r", 129) + `",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ApprovalRef = strings.Repeat("r", 129) }), 400, "approval_ref"},
+		{`{"tools":[{"type":"web","function":{"name":"f"}}],{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Tools = tool(""); m.Tools[0].Type = "web" }), 400, "tools[0].type"},
+		{`{"tools":[{"function":{"name":"f g"}}],{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Tools = tool(""); m.Tools[0].Function.Name = "f g" }), 400, "tools[0].function.name"},
+		{`{"tools":[{"function":{"name":"f","description":"` + strings.Repeat("d", 32769) + `"}}],{M}}`, with(func(m *gatewayv1.LlmRequest) {
+			m.Tools = tool("")
+			m.Tools[0].Function.Description = strings.Repeat("d", 32769)
+		}), 400, "tools[0].function.description"},
+		{`{"messages":[{"role":"user","content":"x","name":"` + strings.Repeat("n", 129) + `"}]}`, with(func(m *gatewayv1.LlmRequest) { m.Messages = user("x"); m.Messages[0].Name = strings.Repeat("n", 129) }), 400, "messages[0].name"},
+		{`{"messages":[{"role":"assistant","tool_calls":[{"id":"","function":{"name":"f"}}]}]}`, with(func(m *gatewayv1.LlmRequest) {
+			m.Messages = []*gatewayv1.ChatMessage{{Role: "assistant", ToolCalls: []*gatewayv1.ToolCall{{Function: &gatewayv1.FunctionCall{Name: "f"}}}}}
+		}), 400, "messages[0].tool_calls[0].id"},
+		{`{"messages":[{"role":"assistant","tool_calls":[{"id":"c"}]}]}`, with(func(m *gatewayv1.LlmRequest) {
+			m.Messages = []*gatewayv1.ChatMessage{{Role: "assistant", ToolCalls: []*gatewayv1.ToolCall{{Id: "c"}}}}
+		}), 400, "messages[0].tool_calls[0].function: is required"},
+		{`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":""}}]}]}`, with(func(m *gatewayv1.LlmRequest) {
+			m.Messages = []*gatewayv1.ChatMessage{{Role: "assistant", ToolCalls: []*gatewayv1.ToolCall{{Id: "c", Function: &gatewayv1.FunctionCall{}}}}}
+		}), 400, "messages[0].tool_calls[0].function.name"},
 		{`{"run_id":"a b",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.RunId = "a b" }), 400, "run_id: must be printable"},
 	}
 	b := setup(t)
@@ -279,6 +308,18 @@ func TestBadJSON(t *testing.T) {
 		`{"messages":{}}`:                               "messages: must be an array",
 		`{"messages":[{"role":1}]}`:                     "messages[0].role: must be a string",
 		`{"stream":"yes"}`:                              "stream: must be true or false",
+		`{"organization_id":1}`:                         "organization_id: must be a string",
+		`{"allow_substitution":"no"}`:                   "allow_substitution: must be true or false",
+		`{"seed":"x"}`:                                  "seed: must be an integer",
+		`{"temperature":"hot"}`:                         "temperature: must be a number",
+		`{"top_p":[]}`:                                  "top_p: must be a number",
+		`{"byok":"mine"}`:                               "byok: must be an object",
+		`{"metadata":{"k":1}}`:                          "metadata",
+		`{"locale":7}`:                                  "locale: must be a string",
+		`{"optimization_goal":7}`:                       "optimization_goal: must be a string",
+		`{"data_classification":7}`:                     "data_classification: must be a string",
+		`{"tools":{}}`:                                  "tools: must be an array",
+		`{"stop":"END"}`:                                "stop: must be an array",
 		`{"tools":[{"function":{"name":1}}]}`:           "tools[0].function.name: must be a string",
 		`{} {}`:                                         "body: invalid JSON at byte 4",
 	} {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"switchyard.dev/services/platform/apierr"
@@ -42,10 +43,23 @@ func (k keyset) read(cursor string, names int) ([]string, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &got)
 	}
-	if err != nil || got.Filter != k.Filter || len(got.Last) != names {
+	if err != nil || got.Filter != k.Filter || len(got.Last) != names || strings.Contains(strings.Join(got.Last, ""), "\x00") {
 		return nil, apierr.Invalid("cursor", "must be the next_cursor of a page with the same filters")
 	}
 	return got.Last, nil
+}
+
+// number is read for a list that one number orders; 0 for no cursor.
+func (k keyset) number(cursor string) (int64, error) {
+	last, err := k.read(cursor, 1)
+	if err != nil || last[0] == "" {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(last[0], 10, 64)
+	if err != nil || n < 1 {
+		return 0, apierr.Invalid("cursor", "must be the next_cursor of a page with the same filters")
+	}
+	return n, nil
 }
 
 // pageSize is the limit that a list has.

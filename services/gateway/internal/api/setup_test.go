@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
-	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -30,6 +28,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/gateway/internal/admission"
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
@@ -47,7 +46,6 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
-	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -67,6 +65,7 @@ providers:
   - {name: fifth, dialect: openai, base_url: %[1]s, key_file: first.key, models: [{name: eyes, features: []}]}
   - {name: keyless, dialect: openai, base_url: %[1]s, key_file: absent.key, models: [nobody]}
 ladder: [second/spare]
+tools_needing_approval: [deploy, "danger_*"]
 `
 
 const pricesText = `
@@ -79,11 +78,18 @@ providers:
 // bench is the gateway on a database of its own, over a fake vendor, with both
 // faces listening.
 type bench struct {
-	pool   *pgxpool.Pool
+	pool    *pgxpool.Pool
+	control *postgres.Control
+	// organizations, runs and desk follow what is set, as in production.
+	organizations *postgres.Organizations
+	runs          *postgres.Runs
+	desk          *admission.Desk
+
 	http   *httptest.Server
 	vendor *vendor
 	conn   *grpc.ClientConn
 	log    *lockedBuffer
+	custody
 	// policies answer reloads as a test says.
 	policies policies
 	// purger notes purges.
@@ -94,8 +100,9 @@ func setup(tb testing.TB) *bench {
 	tb.Helper()
 	b := &bench{pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb), log: &lockedBuffer{}}
 	log := slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	b.openControl(tb, log)
 	server, err := rpc.New(rpc.Options{
-		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Log: log, Tracer: b.tracer, Meter: b.meter, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.RefuseRawKeyMessage,
 		Tokens: tokens(tb), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
 	})
@@ -103,7 +110,11 @@ func setup(tb testing.TB) *bench {
 		tb.Fatal(err)
 	}
 	if err := api.Register(tb.Context(), server, api.Nouns{
-		Engine: b.engine(tb, log), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger,
+		Engine: b.engine(tb, log), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.custodian,
+		Organizations: b.organizations, Runs: b.runs, Desk: b.desk,
+		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
+		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
+		Canonical: func(name string) (string, bool) { return strings.ToLower(name), true },
 	}); err != nil {
 		tb.Fatal(err)
 	}
@@ -151,11 +162,10 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := &inference.Fleet{Keys: keyring.New(log, files, secret.Value{}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices}), Providers: providers, Prices: prices}
+	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.vault, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices}), Providers: providers, Prices: prices}
 	engine, err := inference.New(inference.Options{
-		Fleet:  func() *inference.Fleet { return fleet },
-		Ledger: b.writer(tb, log), Images: b.images(tb), Log: log, Meter: metricnoop.NewMeterProvider().Meter(""),
-		Tracer: tracenoop.NewTracerProvider().Tracer(""),
+		Fleet:     func() *inference.Fleet { return fleet },
+		Admission: b.desk, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})
 	if err != nil {

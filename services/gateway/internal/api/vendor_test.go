@@ -15,6 +15,7 @@ type vendor struct {
 
 	mu       sync.Mutex
 	requests []string
+	keys     []string      // what each request was authenticated with
 	left     chan struct{} // a caller of "endless" left
 }
 
@@ -35,6 +36,7 @@ func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &request)
 	v.mu.Lock()
 	v.requests = append(v.requests, string(body))
+	v.keys = append(v.keys, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
 	v.mu.Unlock()
 	if media(w, r, body) {
 		return

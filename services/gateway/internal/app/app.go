@@ -5,7 +5,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/byok"
 	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/exposure"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
@@ -63,15 +63,9 @@ type parts struct {
 	engine  *inference.Engine
 }
 
-// gcPercent lets garbage grow to twice what lives: the collector is a tenth of
-// a request's cost at Go's own 100, and the memory stays small. GOGC overrides it.
-const gcPercent = 200
-
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	lifecycle.TuneCollector()
 	p := &parts{cfg: cfg}
 	if err := p.openTelemetry(ctx); err != nil {
 		return err
@@ -88,6 +82,7 @@ func Serve(ctx context.Context, cfg Config) error {
 		lifecycle.Step{Name: "cache", Do: p.openCache},
 		lifecycle.Step{Name: "engine", Do: p.buildEngine},
 		lifecycle.Step{Name: "settings", Do: p.followControl},
+		lifecycle.Step{Name: "exposure", Do: p.addUpUse},
 		lifecycle.Step{Name: "servers", Do: p.startServers},
 	)
 	if err != nil {
@@ -133,12 +128,19 @@ func (p *parts) buildEngine(context.Context) error {
 	}
 	p.engine, err = inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.desk,
+		Approvals: postgres.NewApprovals(p.control),
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},
 		Log: p.telemetry.Log, Meter: p.telemetry.MeterProvider.Meter(service), Tracer: p.telemetry.TracerProvider.Tracer(service),
 	})
 	return err
+}
+
+// addUpUse has the use of credentials added up, behind the ledger.
+func (p *parts) addUpUse(context.Context) error {
+	p.runner.Go("exposure", exposure.NewFolder(postgres.NewExposure(p.pool), p.telemetry.Log).Run)
+	return nil
 }
 
 // startServers registers both faces.
@@ -150,7 +152,9 @@ func (p *parts) startServers(ctx context.Context) error {
 	if err := api.Register(ctx, server, api.Nouns{
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(p.pool), Answers: p.answers,
 		Organizations: p.organizations, Runs: p.runs, Desk: p.desk,
-		Byok: p.custodian,
+		Byok:      p.custodian,
+		Approvals: postgres.NewApprovals(p.control), Trust: postgres.NewTrust(p.control),
+		Exposure: postgres.NewExposure(p.pool), Audit: p.control, Canonical: p.fleets.canonical,
 	}); err != nil {
 		return err
 	}

@@ -98,6 +98,9 @@ func (f *fleets) measure(meter metric.Meter) error {
 // fleet is the one in force.
 func (f *fleets) fleet() *inference.Fleet { return f.present.Load().fleet }
 
+// canonical gives a provider's name by an alias of it.
+func (f *fleets) canonical(name string) (string, bool) { return f.policy().Canonical(name) }
+
 // policy is the one in force.
 func (f *fleets) policy() *routing.Policy { return f.present.Load().policy }
 
@@ -184,7 +187,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	}
 	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Warmth: f.warmth})
 	g := &generation{
-		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL, NeedsApproval: policy.NeedsApproval()}, policy: policy,
+		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL, ServesUnpriced: policy.ServesUnpriced(), NeedsApproval: policy.NeedsApproval()}, policy: policy,
 		version:  routing.Version{Hash: files.hash(), LoadedAt: now},
 		warnings: warnings(policy, prices, keys, now),
 	}

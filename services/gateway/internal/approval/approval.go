@@ -8,10 +8,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Status of an approval.
@@ -61,12 +61,18 @@ type Approval struct {
 	CreatedAt, ExpiresAt     time.Time
 }
 
+// Reasons of decisions that are refused. ReasonExpired is also that of a tool
+// call whose approval nobody gave in time.
+const (
+	ReasonDecided apierr.Reason = "approval_decided"
+	ReasonExpired apierr.Reason = "approval_expired"
+)
+
 // Errors of decisions and of the store.
 var (
-	ErrNotFound = errors.New("no such approval")
-	// ErrDecided: somebody was sooner.
-	ErrDecided = errors.New("the approval has been decided")
-	ErrExpired = errors.New("the approval has expired")
+	ErrNotFound = apierr.NotFound("approval")
+	ErrDecided  = apierr.New(apierr.KindConflict, ReasonDecided, "the approval has been decided; a decision is final")
+	ErrExpired  = apierr.New(apierr.KindConflict, ReasonExpired, "the approval expired before it was decided")
 )
 
 // New makes a pending approval of what is asked for, with a ref of 130 random

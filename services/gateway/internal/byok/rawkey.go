@@ -16,9 +16,9 @@ func RefuseRawKey(field string) *apierr.Error {
 }
 
 // forms of keys that vendors publish.
-var forms = regexp.MustCompile(`(?i:\bbearer\s+\S{8})|-----BEGIN |` +
-	`\b(?:sk|rk|pk|key|gsk|xai|pplx|r8|hf|nvapi|fw|tgp|csk|co|psk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}|` +
-	`\bAIza[A-Za-z0-9_-]{20,}|\bAQ\.[A-Za-z0-9_-]{20,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bya29\.[A-Za-z0-9_-]{20,}|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`)
+var forms = regexp.MustCompile(`(?i:\bbearer\s+\S{8})|-----BEGIN |(?:^|[^A-Za-z0-9])(?:` +
+	`(?:sk|rk|pk|key|gsk|xai|pplx|r8|hf|nvapi|fw|tgp|csk|co|psk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}|` +
+	`AIza[A-Za-z0-9_-]{20,}|AQ\.[A-Za-z0-9_-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|ya29\.[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})`)
 
 // runs are what a key without a known form could be.
 var runs = regexp.MustCompile(`[A-Za-z0-9+/]{28,}={0,2}`)
@@ -37,7 +37,7 @@ func LooksRaw(text string) bool { return looksKnown(text) || looksRandom(text) }
 func looksKnown(text string) bool {
 	for _, match := range forms.FindAllString(text, -1) {
 		// A name of words and dashes may begin like a key: "key-for-the-billing-team".
-		if strings.ContainsAny(match, " .") || strings.HasPrefix(match, "AIza") || strings.ContainsAny(match, "0123456789") || mixed(match) {
+		if strings.ContainsAny(match, " .") || strings.Contains(match, "AIza") || strings.ContainsAny(match, "0123456789") || mixed(match) {
 			return true
 		}
 	}

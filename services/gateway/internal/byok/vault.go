@@ -129,6 +129,7 @@ func (v *Vault) take(ctx context.Context, page []Config) {
 	var group errgroup.Group
 	group.SetLimit(readers)
 	fresh := make([]*held, len(page))
+	var replaced []*held
 	for i, config := range page {
 		before := v.find(config.Organization, config.Provider)
 		if config.Status != StatusActive {
@@ -148,6 +149,7 @@ func (v *Vault) take(ctx context.Context, page []Config) {
 		case sameSecret(before.config, config):
 			h.present.Store(present)
 		default:
+			replaced = append(replaced, before)
 			group.Go(func() error {
 				_, _ = v.read(ctx, h) // Who asks for it next is told.
 				return nil
@@ -157,6 +159,9 @@ func (v *Vault) take(ctx context.Context, page []Config) {
 	_ = group.Wait() // None of them fails.
 	for i, config := range page {
 		v.set(config.Organization, config.Provider, fresh[i])
+	}
+	for _, h := range replaced {
+		v.drop(h)
 	}
 }
 

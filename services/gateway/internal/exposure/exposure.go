@@ -52,8 +52,8 @@ type Run struct {
 // be cut, the counts are of all.
 type Radius struct {
 	Use
-	// Cost in pico-USD.
-	Cost                                      float64
+	// CostCents are cents.
+	CostCents                                 float64
 	Organizations                             []Organization
 	Services                                  []Service
 	Runs                                      []Run

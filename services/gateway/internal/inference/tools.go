@@ -25,7 +25,6 @@ type Approvals interface {
 const (
 	ReasonApprovalRequired apierr.Reason = "approval_required"
 	ReasonApprovalDenied   apierr.Reason = "approval_denied"
-	ReasonApprovalExpired  apierr.Reason = "approval_expired"
 )
 
 // approvalTime bounds the wait for a decision to be read.
@@ -71,7 +70,7 @@ func (x *execution) approve(ctx context.Context, tool string) (*approval.Approva
 	case approval.Denied:
 		return nil, withheld(ReasonApprovalDenied, tool, "the approval was denied")
 	case approval.Expired:
-		return nil, withheld(ReasonApprovalExpired, tool, "the approval has expired")
+		return nil, withheld(approval.ReasonExpired, tool, "the approval has expired")
 	case approval.Pending:
 	}
 	return nil, withheld(ReasonApprovalRequired, tool, "the approval is pending")

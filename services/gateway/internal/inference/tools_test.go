@@ -71,7 +71,7 @@ func called(name, arguments string) provider.ToolCall {
 
 var refusals = map[string]apierr.Reason{
 	"": ReasonApprovalRequired, "nobody knows": ReasonApprovalRequired, "pending": ReasonApprovalRequired,
-	"denied": ReasonApprovalDenied, "expired": ReasonApprovalExpired,
+	"denied": ReasonApprovalDenied, "expired": approval.ReasonExpired,
 	"another tool": ReasonApprovalRequired, "another run": ReasonApprovalRequired, "another organization": ReasonApprovalRequired,
 }
 

@@ -53,11 +53,15 @@ func (e *Exposure) Radius(ctx context.Context, q exposure.Query) (exposure.Radiu
 	window := windowOf(q)
 	var radius exposure.Radius
 	err := pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		sums, err := dbsql.New(tx).ExposedServices(ctx, window)
+		q := dbsql.New(tx)
+		if err := q.PlanForValues(ctx); err != nil {
+			return err
+		}
+		sums, err := q.ExposedServices(ctx, window)
 		if err != nil {
 			return err
 		}
-		runs, err := dbsql.New(tx).ExposedRuns(ctx, dbsql.ExposedRunsParams(window))
+		runs, err := q.ExposedRuns(ctx, dbsql.ExposedRunsParams(window))
 		if err != nil {
 			return err
 		}
@@ -104,7 +108,7 @@ func addSums(radius *exposure.Radius, sums []dbsql.ExposedServicesRow) {
 			radius.Services = append(radius.Services, exposure.Service{Name: r.Name, Use: use})
 			radius.ServiceCount = int(r.Total)
 		case kindAll:
-			radius.Use, radius.Cost = use, r.CostPicoUsd
+			radius.Use, radius.CostCents = use, r.CostCents
 		}
 	}
 }

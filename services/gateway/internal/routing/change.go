@@ -73,6 +73,9 @@ func Changes(before, now *Policy) []string {
 	if !reflect.DeepEqual(before.cache, now.cache) {
 		note("cache changed")
 	}
+	if before.budget != now.budget {
+		note("budget changed")
+	}
 	if !slices.Equal(before.approvalTools, now.approvalTools) {
 		note("tools_needing_approval changed")
 	}

@@ -32,6 +32,7 @@ type document struct {
 	DataClassification []Tenant               `yaml:"data_classification"`
 	Resilience         Resilience             `yaml:"resilience"`
 	Cache              Cache                  `yaml:"cache"`
+	Budget             Budget                 `yaml:"budget"`
 	// ToolsNeedingApproval are tools by name; "*" stands for any characters.
 	ToolsNeedingApproval []string `yaml:"tools_needing_approval"`
 	// Byok is the mode of requests that name none.

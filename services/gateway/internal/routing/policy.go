@@ -106,6 +106,7 @@ type Policy struct {
 	tenants    []tenant
 	resilience Resilience
 	cache      Cache
+	budget     Budget
 	// approvalTools are patterns of tools whose calls need an approval.
 	approvalTools []string
 	byok          keyring.Mode
@@ -145,13 +146,13 @@ func build(doc document) (*Policy, error) {
 	p := &Policy{
 		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*offer),
 		goal:  slices.Index(goals, cmp.Or(doc.DefaultGoal, GoalQuality)),
-		ranks: make([][]*offer, len(goals)), resilience: doc.Resilience, cache: doc.Cache, replaced: doc.replaced,
+		ranks: make([][]*offer, len(goals)), resilience: doc.Resilience, cache: doc.Cache, budget: doc.Budget, replaced: doc.replaced,
 		approvalTools: doc.ToolsNeedingApproval,
 	}
 	if p.goal < 0 {
 		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
 	}
-	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), checkTools(doc.ToolsNeedingApproval), p.setByok(doc.Byok), p.setAliases()); err != nil {
+	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval), p.setByok(doc.Byok), p.setAliases()); err != nil {
 		return nil, err
 	}
 	for i := range p.Providers {

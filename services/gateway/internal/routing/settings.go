@@ -78,6 +78,23 @@ func (c Cache) check() error {
 	return nil
 }
 
+// Budget is what holds for calls under a ceiling.
+type Budget struct {
+	// Unpriced models, which nobody knows the cost of: "refuse" (the default) or "allow".
+	Unpriced string `yaml:"unpriced"`
+}
+
+func (b Budget) check() error {
+	switch b.Unpriced {
+	case "", "refuse", "allow":
+		return nil
+	}
+	return errors.New("budget.unpriced: want refuse or allow")
+}
+
+// ServesUnpriced tells whether calls under a ceiling may use models without a price.
+func (p *Policy) ServesUnpriced() bool { return p.budget.Unpriced == "allow" }
+
 // Caches tells whether anybody's answers are kept.
 func (p *Policy) Caches() bool {
 	return p.cache.Enabled || slices.ContainsFunc(p.cache.Organizations, func(r CacheRule) bool { return r.Enabled })

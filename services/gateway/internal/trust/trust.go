@@ -5,12 +5,12 @@ package trust
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Level of trust.
@@ -89,15 +89,24 @@ type Review struct {
 	Version int
 }
 
+// Reasons of reviews that are refused.
+const (
+	ReasonVersionConflict        apierr.Reason = "version_conflict"
+	ReasonReviewerNotIndependent apierr.Reason = "reviewer_not_independent"
+)
+
 // Errors of reviews and of the store.
 var (
-	ErrNotFound = errors.New("no such trust record")
+	ErrNotFound = apierr.NotFound("trust record")
 	// ErrVersion: the present record is another one than the reviewer saw.
-	ErrVersion = errors.New("the record has changed")
+	ErrVersion = apierr.New(apierr.KindConflict, ReasonVersionConflict, "expected_version: the present record is of another version; read it again")
 	// ErrNotPending: there is nothing to review.
-	ErrNotPending = errors.New("no review is pending")
+	ErrNotPending = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "no review of the present record is pending")
 	// ErrNotIndependent: who assigned a level can't review it.
-	ErrNotIndependent = errors.New("the reviewer assigned the level")
+	ErrNotIndependent = &apierr.Error{
+		Kind: apierr.KindForbidden, Reason: ReasonReviewerNotIndependent, Class: apierr.ClassPolicy,
+		Text: "reviewed_by: must be another principal than assigned the level",
+	}
 )
 
 // Assign makes a server's next record; before is the present one, nil for the

@@ -178,6 +178,27 @@ func newServer(t *testing.T, d *domain) *rpc.Server {
 	return server
 }
 
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// dial connects to the server's gRPC face.
+func dial(t *testing.T, server *rpc.Server) *grpc.ClientConn {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	go func() { _ = server.GRPC().Serve(listener) }()
+	t.Cleanup(server.GRPC().Stop)
+	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
 // call makes a JSON request; headers are name, value, name, value.
 func call(t *testing.T, h http.Handler, verb, path, body string, headers ...string) (*httptest.ResponseRecorder, map[string]any) {
 	t.Helper()
@@ -185,8 +206,7 @@ func call(t *testing.T, h http.Handler, verb, path, body string, headers ...stri
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	w := serve(h, r)
 	var document map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil {
 		t.Fatalf("%s %s: %d %s", verb, path, w.Code, w.Body)
@@ -305,17 +325,9 @@ func TestListAttempts(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	d := &domain{err: apierr.New(apierr.KindTooLarge, delivery.ReasonPayloadTooLarge, "payload: too large")}
 	server := newServer(t, d)
-	listener := bufconn.Listen(1 << 16)
-	go func() { _ = server.GRPC().Serve(listener) }()
-	defer server.GRPC().Stop()
-	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dial(t, server)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-organization-id", "acme", "x-owner-id", "ann")
-	_, err = webhooksv1.NewDeliveryServiceClient(conn).Enqueue(ctx, &webhooksv1.EnqueueRequest{
+	_, err := webhooksv1.NewDeliveryServiceClient(conn).Enqueue(ctx, &webhooksv1.EnqueueRequest{
 		Url: "https://example.com", EventType: "e", Payload: []byte(`{}`),
 	})
 	if e := apierr.From(err); e.Reason != delivery.ReasonPayloadTooLarge || e.Kind.HTTPStatus() != 413 || status.Code(err) != codes.InvalidArgument {
@@ -354,15 +366,7 @@ func fill(m protoreflect.Message) {
 // Every method of the contract is served.
 func TestImplemented(t *testing.T) {
 	server := newServer(t, &domain{err: apierr.NotFound("x")})
-	listener := bufconn.Listen(1 << 16)
-	go func() { _ = server.GRPC().Serve(listener) }()
-	defer server.GRPC().Stop()
-	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dial(t, server)
 	var missing []string
 	for _, file := range api.Files() {
 		for i := range file.Services().Len() {

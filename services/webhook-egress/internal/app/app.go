@@ -73,6 +73,7 @@ type parts struct {
 
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
+	lifecycle.TuneCollector()
 	p := &parts{cfg: cfg}
 	if err := p.openTelemetry(ctx); err != nil {
 		return err

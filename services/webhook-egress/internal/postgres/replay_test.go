@@ -109,7 +109,7 @@ func TestCancel(t *testing.T) {
 
 func TestListDeliveries(t *testing.T) {
 	s, _ := open(t)
-	begin := time.Now().Add(-time.Hour)
+	begin := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	at := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Minute) }
 	all := ended(t, s, "acme", 6, delivery.StatusFailed, func(i int, d *delivery.Draft) {
 		d.ID = delivery.NewID(at(i))
@@ -183,7 +183,7 @@ func TestListIsBounded(t *testing.T) {
 	d := draft("acme")
 	enqueue(t, s, leaseOf(1, false), d)
 	exec(t, pool, `INSERT INTO deliveries (id, created_at, organization_id, flow_id, url, event_type, signing_mode, status, max_attempts, updated_at)
-		SELECT (substr(replace(id::text, '-', ''), 1, 12) || '7fff' || lpad(to_hex(n), 16, '8'))::uuid, created_at, organization_id, flow_id, url, 'other', signing_mode, 'queued', 3, now()
+		SELECT (substr(replace(id::text, '-', ''), 1, 12) || '7fff' || '8' || lpad(to_hex(n), 15, '0'))::uuid, created_at, organization_id, flow_id, url, 'other', signing_mode, 'queued', 3, now()
 		FROM deliveries, generate_series(1, 12000) n`)
 	first, next, err := s.List(t.Context(), delivery.Filter{Organization: "acme", EventType: "e"}, delivery.LastID, 10)
 	if err != nil || len(first) != 0 || next == (delivery.ID{}) {

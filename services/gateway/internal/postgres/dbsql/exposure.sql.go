@@ -35,9 +35,14 @@ WITH used AS (
     ) AS e
     UNION ALL
     SELECT l.organization_id, l.run_id, 1, l.started_at, l.started_at
-    FROM ledger_entry AS l
-    WHERE (l.txid, l.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
-        AND l.provider = $5 AND l.started_at >= $9::timestamptz AND l.started_at < $10::timestamptz
+    FROM (
+        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens FROM ledger_entry AS e
+        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
+        ORDER BY e.txid, e.seq
+        OFFSET 0
+    ) AS l
+    WHERE l.provider = $5 AND l.started_at >= $9::timestamptz AND l.started_at < $10::timestamptz
         AND ($6::text = '' OR l.credential_fingerprint = $6)
         AND NOT l.cache_hit AND l.run_id <> ''
 )
@@ -137,9 +142,14 @@ WITH used AS (
     ) AS e
     UNION ALL
     SELECT l.organization_id, l.service, l.credential, 1, l.cost_pico_usd, l.started_at, l.started_at
-    FROM ledger_entry AS l
-    WHERE (l.txid, l.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
-        AND l.provider = $5 AND l.started_at >= $9::timestamptz AND l.started_at < $10::timestamptz
+    FROM (
+        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens FROM ledger_entry AS e
+        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
+        ORDER BY e.txid, e.seq
+        OFFSET 0
+    ) AS l
+    WHERE l.provider = $5 AND l.started_at >= $9::timestamptz AND l.started_at < $10::timestamptz
         AND ($6::text = '' OR l.credential_fingerprint = $6)
         AND NOT l.cache_hit
 ),
@@ -158,7 +168,7 @@ ranked AS (
     WHERE calls > 0 AND (kind <> 2 OR name <> '') -- Not every caller says which service it is.
 )
 SELECT
-    kind::int AS kind, name::text AS name, calls::bigint AS calls, cost_pico_usd::float8 AS cost_pico_usd,
+    kind::int AS kind, name::text AS name, calls::bigint AS calls, (cost_pico_usd / 10000000000)::float8 AS cost_cents,
     first_used_at::timestamptz AS first_used_at, last_used_at::timestamptz AS last_used_at,
     fleet::boolean AS fleet, byok::boolean AS byok, total::bigint AS total
 FROM ranked
@@ -183,7 +193,7 @@ type ExposedServicesRow struct {
 	Kind        int32
 	Name        string
 	Calls       int64
-	CostPicoUsd float64
+	CostCents   float64
 	FirstUsedAt time.Time
 	LastUsedAt  time.Time
 	Fleet       bool
@@ -218,7 +228,7 @@ func (q *Queries) ExposedServices(ctx context.Context, arg ExposedServicesParams
 			&i.Kind,
 			&i.Name,
 			&i.Calls,
-			&i.CostPicoUsd,
+			&i.CostCents,
 			&i.FirstUsedAt,
 			&i.LastUsedAt,
 			&i.Fleet,
@@ -321,4 +331,15 @@ func (q *Queries) LockUseMark(ctx context.Context) (LockUseMarkRow, error) {
 	var i LockUseMarkRow
 	err := row.Scan(&i.Txid, &i.Seq)
 	return i, err
+}
+
+const planForValues = `-- name: PlanForValues :exec
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)
+`
+
+// For the transaction: its window decides how it is best answered, and no answer
+// is worth compiling for.
+func (q *Queries) PlanForValues(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, planForValues)
+	return err
 }

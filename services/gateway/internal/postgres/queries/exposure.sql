@@ -59,6 +59,11 @@ moved AS (
 )
 SELECT count(*) FROM fresh;
 
+-- name: PlanForValues :exec
+-- For the transaction: its window decides how it is best answered, and no answer
+-- is worth compiling for.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true);
+
 -- name: ExposedServices :many
 -- The sums of a window by organization (kind 1), by service (2) and of all (3),
 -- the largest first in each kind: whole buckets, the ledger's rows at the edges,
@@ -87,9 +92,14 @@ WITH used AS (
     ) AS e
     UNION ALL
     SELECT l.organization_id, l.service, l.credential, 1, l.cost_pico_usd, l.started_at, l.started_at
-    FROM ledger_entry AS l
-    WHERE (l.txid, l.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
-        AND l.provider = @provider AND l.started_at >= @since::timestamptz AND l.started_at < @until::timestamptz
+    FROM (
+        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        SELECT * FROM ledger_entry AS e
+        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
+        ORDER BY e.txid, e.seq
+        OFFSET 0
+    ) AS l
+    WHERE l.provider = @provider AND l.started_at >= @since::timestamptz AND l.started_at < @until::timestamptz
         AND (@fingerprint::text = '' OR l.credential_fingerprint = @fingerprint)
         AND NOT l.cache_hit
 ),
@@ -108,7 +118,7 @@ ranked AS (
     WHERE calls > 0 AND (kind <> 2 OR name <> '') -- Not every caller says which service it is.
 )
 SELECT
-    kind::int AS kind, name::text AS name, calls::bigint AS calls, cost_pico_usd::float8 AS cost_pico_usd,
+    kind::int AS kind, name::text AS name, calls::bigint AS calls, (cost_pico_usd / 10000000000)::float8 AS cost_cents,
     first_used_at::timestamptz AS first_used_at, last_used_at::timestamptz AS last_used_at,
     fleet::boolean AS fleet, byok::boolean AS byok, total::bigint AS total
 FROM ranked
@@ -141,9 +151,14 @@ WITH used AS (
     ) AS e
     UNION ALL
     SELECT l.organization_id, l.run_id, 1, l.started_at, l.started_at
-    FROM ledger_entry AS l
-    WHERE (l.txid, l.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
-        AND l.provider = @provider AND l.started_at >= @since::timestamptz AND l.started_at < @until::timestamptz
+    FROM (
+        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        SELECT * FROM ledger_entry AS e
+        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
+        ORDER BY e.txid, e.seq
+        OFFSET 0
+    ) AS l
+    WHERE l.provider = @provider AND l.started_at >= @since::timestamptz AND l.started_at < @until::timestamptz
         AND (@fingerprint::text = '' OR l.credential_fingerprint = @fingerprint)
         AND NOT l.cache_hit AND l.run_id <> ''
 )

@@ -1,0 +1,137 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// A trio is a model that three vendors have, one of each dialect, in the order of
+// preference.
+type trio [3]vendor
+
+func addTrio(order ...string) trio {
+	var t trio
+	model := "trio-" + strings.Join(order, "-")
+	for i, dialect := range order {
+		t[i] = addVendor(vendor{name: fmt.Sprintf("%s-%d", model, i), dialect: dialect, model: model})
+	}
+	return t
+}
+
+var trios = []trio{
+	addTrio("openai", "anthropic", "gemini"),
+	addTrio("anthropic", "gemini", "openai"),
+	addTrio("gemini", "openai", "anthropic"),
+	addTrio("openai", "gemini", "anthropic"),
+}
+
+// faces are the three ways to ask, each with the text of its answer.
+var faces = []struct {
+	name, path string
+	body       func(model, text string) object
+}{
+	{"own", chatPath, func(model, text string) object { return ask(model, text) }},
+	{"openai", "/v1/chat/completions", func(model, text string) object { return ask(model, text) }},
+	{"anthropic", "/v1/messages", func(model, text string) object { return ask(model, text, object{"max_tokens": 64}) }},
+}
+
+// The first vendor dies at its first words, the second before any, and the third
+// answers, whatever dialects they speak and the caller does: whole or streamed,
+// nobody sees a seam.
+func TestFailoverAcrossDialects(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	service := h.service(stack.Gateway, unique("org"))
+	for _, vendors := range trios {
+		for _, face := range faces {
+			for _, stream := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s by %s, streamed %v", vendors[0].model, face.name, stream), func(t *testing.T) {
+					text := unique("across")
+					mid := object{"after_bytes": 40}
+					if stream && vendors[0].dialect != "gemini" { // Its very first event is content.
+						mid = object{"error_after_chunks": 1, "status": 500}
+					}
+					h.script(t, stack.FakeProvider,
+						rule{Match: object{"path": vendors[0].callPath(), "body": text}, Times: 1, Action: mid},
+						rule{Match: object{"path": vendors[1].callPath(), "body": text}, Times: 1, Action: object{"drop": true}},
+					)
+					a := service.post(t, face.path, face.body(vendors[0].model, text).with(object{"stream": stream})).want(t, http.StatusOK)
+					if n, by := a.header.Get("X-Switchyard-Attempts"), a.header.Get("X-Switchyard-Provider"); n != "3" || by != vendors[2].name {
+						t.Errorf("%s attempts, served by %s, want %s", n, by, vendors[2].name)
+					}
+					if said := string(a.body); strings.Count(said, "said:") != 1 || strings.Contains(said, "error") {
+						t.Errorf("%s", shorten(a.body))
+					}
+				})
+			}
+		}
+	}
+}
+
+var drawing = addVendor(vendor{name: "gemini-drawing", dialect: "gemini", model: "gemini-2.5-flash-image"})
+
+// Gemini's other operations, at the contract's face: vectors without a count are
+// estimated, images are counted.
+func TestGeminiMedia(t *testing.T) {
+	t.Parallel()
+	service := use(t).service(stack.Gateway, unique("org"))
+	v := dialects[2]
+
+	var embedded vectors
+	service.post(t, embeddingsPath, object{"model": v.model, "input": []string{"one", "two"}, "dimensions": 8}).into(t, http.StatusOK, &embedded)
+	if len(embedded.Data) != 2 || len(embedded.Data[1].Embedding) != 8 || !embedded.Usage.Estimated || embedded.Usage.ProviderUsed != v.name {
+		t.Errorf("%+v", embedded)
+	}
+
+	var seen completion
+	service.post(t, visionPath, object{"model": v.model, "prompt": "what is it", "image": object{"base64": tiny, "mime_type": "image/png"}}).into(t, http.StatusOK, &seen)
+	if seen.Content != "You said: what is it" || seen.Usage.PromptTokens < 85 {
+		t.Errorf("%+v", seen)
+	}
+
+	var drawn pictures
+	service.post(t, imagesPath, object{"model": drawing.model, "prompt": "a cat", "n": 2}).into(t, http.StatusOK, &drawn)
+	if len(drawn.Data) != 2 || drawn.Usage.CompletionTokens != 2*1290 || drawn.Usage.Estimated {
+		t.Fatalf("%+v", drawn)
+	}
+	if png, err := base64.StdEncoding.DecodeString(drawn.Data[0].Base64); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
+		t.Errorf("no image: %v", err)
+	}
+}
+
+// The signature that Gemini puts on a call comes back to it, through a caller that
+// only copies what it got.
+func TestGeminiSignatureComesBack(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	service, v, text := h.service(stack.Gateway, unique("org")), dialects[2], unique("use tool")
+	tools := object{"tools": []object{{"type": "function", "function": object{"name": "weather", "parameters": weatherSchema}}}}
+	first := service.post(t, "/v1/chat/completions", ask(v.model, text, tools)).fields(t, http.StatusOK, "choices")
+	choice := first["choices"].([]any)[0].(map[string]any)["message"].(map[string]any) //nolint:forcetypeassert // A panic fails the test.
+	calls, _ := choice["tool_calls"].([]any)
+	if len(calls) != 1 {
+		t.Fatalf("answer %v", choice)
+	}
+	call, _ := calls[0].(map[string]any)
+	after := service.post(t, "/v1/chat/completions", ask(v.model, text, tools, object{"messages": append(say(text),
+		object{"role": "assistant", "content": nil, "tool_calls": calls},
+		object{"role": "tool", "tool_call_id": call["id"], "content": "sunny"},
+	)})).want(t, http.StatusOK)
+	if !strings.Contains(string(after.body), "Tool said: sunny") {
+		t.Errorf("%s", shorten(after.body))
+	}
+	signature := call["extra_content"].(map[string]any)["google"].(map[string]any)["thought_signature"].(string) //nolint:forcetypeassert // A panic fails the test.
+	for _, seen := range h.vendorCalls(t, v) {
+		if strings.Contains(seen.Body, `"thoughtSignature":"`+signature+`"`) {
+			return
+		}
+	}
+	t.Errorf("the signature %q did not come back", signature)
+}

@@ -1,0 +1,484 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+const (
+	endpointPath = "/v1/endpoints"
+	eventPath    = "/v1/events"
+	replayPath   = "/v1/replays"
+)
+
+// subscription is an endpoint as it is answered.
+type subscription struct {
+	ID             string  `json:"endpoint_id"`
+	Owner          *string `json:"owner_id"`
+	URL            string  `json:"url"`
+	Active         bool    `json:"active"`
+	SigningMode    string  `json:"signing_mode"`
+	PreviousUntil  *string `json:"previous_secret_expires_at"`
+	DisabledReason *string `json:"disabled_reason"`
+}
+
+// fanned is the answer to an event.
+type fanned struct {
+	ID            string `json:"event_id"`
+	Matched       int    `json:"matched"`
+	SkippedPaused int    `json:"skipped_paused"`
+	Deduplicated  bool   `json:"deduplicated"`
+	Deliveries    []struct {
+		Delivery string `json:"delivery_id"`
+		Endpoint string `json:"endpoint_id"`
+	} `json:"deliveries"`
+}
+
+// to gives the delivery for an endpoint.
+func (f fanned) to(t *testing.T, endpoint string) string {
+	t.Helper()
+	for _, d := range f.Deliveries {
+		if d.Endpoint == endpoint {
+			return d.Delivery
+		}
+	}
+	t.Fatalf("no delivery for %s in %+v", endpoint, f)
+	return ""
+}
+
+// subscribe registers a receiver.
+func (r receiver) subscribe(t *testing.T, webhooks client, types []string, more ...object) (s subscription) {
+	t.Helper()
+	webhooks.post(t, endpointPath, object{"url": r.url(), "event_types": types}.with(more...)).into(t, http.StatusCreated, &s)
+	return s
+}
+
+func (c client) emit(t *testing.T, eventType string, more ...object) (f fanned) {
+	t.Helper()
+	c.post(t, eventPath, object{"event_type": eventType, "payload": object{"n": 1}}.with(more...)).into(t, http.StatusAccepted, &f)
+	return f
+}
+
+// endpointSecret makes a secret that must not be seen anywhere.
+func endpointSecret(t *testing.T) string {
+	t.Helper()
+	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(unique("endpoint-signing-secret")))
+	canaries.add("an endpoint's signing secret", secret)
+	return secret
+}
+
+// verifyBody checks a delivery as the receiver of an endpoint with a secret of
+// its own must.
+func verifyBody(t *testing.T, secret string, a arrival) {
+	t.Helper()
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(a.Body))
+	if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); a.Headers.Get("X-Webhook-Signature") != want || a.Headers.Get("X-Webhook-Timestamp") != "" {
+		t.Errorf("X-Webhook-Signature: %q, want %q; timestamp %q", a.Headers.Get("X-Webhook-Signature"), want, a.Headers.Get("X-Webhook-Timestamp"))
+	}
+}
+
+func TestEndpointLife(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization, to := unique("org"), h.receiver()
+	webhooks := h.service(stack.WebhookEgress, organization)
+	ann := webhooks.with("X-Owner-Id", "ann")
+	a := ann.post(t, endpointPath, object{"url": to.url(), "event_types": []string{"order.*"}, "description": "shop"})
+	created := a.fields(t, http.StatusCreated, "endpoint_id", "organization_id", "owner_id", "url", "event_types", "active", "signing_mode", "created_at", "updated_at")
+	id, _ := created["endpoint_id"].(string)
+	if created["owner_id"] != "ann" || created["active"] != true || created["signing_mode"] != "org_timestamp" || created["organization_id"] != organization {
+		t.Errorf("created %v", created)
+	}
+	path := endpointPath + "/" + id
+	for name, stranger := range map[string]client{
+		"no owner": webhooks, "another owner": webhooks.with("X-Owner-Id", "bob"),
+		"another organization": h.service(stack.WebhookEgress, unique("org")).with("X-Owner-Id", "ann"),
+	} {
+		for verb, body := range map[string]any{http.MethodGet: nil, http.MethodPatch: object{"active": false}, http.MethodDelete: nil} {
+			if got := stranger.do(t, verb, path, body); got.status != http.StatusNotFound {
+				t.Errorf("%s by %s: %d", verb, name, got.status)
+			}
+		}
+	}
+	var list struct {
+		Endpoints []subscription `json:"endpoints"`
+		Next      string         `json:"next_cursor"`
+	}
+	other := to.subscribe(t, webhooks, []string{"*"})
+	webhooks.get(t, endpointPath+"?limit=1").into(t, http.StatusOK, &list)
+	if len(list.Endpoints) != 1 || list.Endpoints[0].ID != other.ID || list.Next == "" {
+		t.Errorf("first page %+v", list)
+	}
+	webhooks.get(t, endpointPath+"?cursor="+list.Next).into(t, http.StatusOK, &list)
+	if len(list.Endpoints) != 1 || list.Endpoints[0].ID != id || list.Next != "" {
+		t.Errorf("second page %+v", list)
+	}
+	ann.get(t, endpointPath).into(t, http.StatusOK, &list)
+	if len(list.Endpoints) != 1 || list.Endpoints[0].ID != id {
+		t.Errorf("ann's %+v", list)
+	}
+	var changed subscription
+	ann.do(t, http.MethodPatch, path, object{"active": false, "event_types": []string{"user.made"}}).into(t, http.StatusOK, &changed)
+	if changed.Active {
+		t.Errorf("changed %+v", changed)
+	}
+	ann.do(t, http.MethodDelete, path, nil).want(t, http.StatusNoContent)
+	ann.get(t, path).want(t, http.StatusNotFound)
+	ann.do(t, http.MethodDelete, path, nil).want(t, http.StatusNotFound)
+}
+
+func TestEndpointRefuses(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	secret := endpointSecret(t)
+	body := object{"url": to.url(), "event_types": []string{"*"}}
+	for name, tt := range map[string]struct {
+		change object
+		code   string
+		text   string
+	}{
+		"no secret":               {object{"signing_mode": "endpoint_body"}, "signing_secret_required", "signing_secret"},
+		"a secret out of place":   {object{"signing_secret": secret}, "signing_secret_not_allowed", "signing_secret"},
+		"a private target":        {object{"url": "https://10.0.0.1/x"}, "target_not_allowed", "url"},
+		"the metadata service":    {object{"url": "https://169.254.169.254/latest"}, "target_not_allowed", "url"},
+		"another port of the box": {object{"url": "http://127.0.0.1:1/x"}, "target_not_allowed", "url"},
+		"all and one":             {object{"event_types": []string{"*", "a"}}, "invalid_request", "event_types"},
+		"an unknown mode":         {object{"signing_mode": "none"}, "invalid_request", "signing_mode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			webhooks.post(t, endpointPath, body.with(tt.change)).refused(t, http.StatusBadRequest, tt.code, tt.text)
+		})
+	}
+	e := to.subscribe(t, webhooks, []string{"*"})
+	path := endpointPath + "/" + e.ID
+	webhooks.do(t, http.MethodPatch, path, object{"url": "https://[::1]/x"}).refused(t, http.StatusBadRequest, "target_not_allowed", "url")
+	webhooks.do(t, http.MethodPatch, path, object{"signing_secret": secret}).refused(t, http.StatusBadRequest, "signing_secret_not_allowed", "signing_secret")
+	webhooks.do(t, http.MethodPatch, path, object{"signing_mode": "endpoint_body"}).refused(t, http.StatusBadRequest, "invalid_request", "signing_mode")
+}
+
+func TestFanOutInBothModes(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	webhooks := h.service(stack.WebhookEgress, organization)
+	secret := endpointSecret(t)
+	shared, own, idle, deaf := h.receiver(), h.receiver(), h.receiver(), h.receiver()
+	a := shared.subscribe(t, webhooks, []string{"order.paid"}, object{"owner_id": "ann"})
+	b := own.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": secret})
+	paused := idle.subscribe(t, webhooks, []string{"order.*"})
+	deaf.subscribe(t, webhooks, []string{"user.made", "orders.*"})
+	webhooks.do(t, http.MethodPatch, endpointPath+"/"+paused.ID, object{"active": false}).want(t, http.StatusOK)
+
+	ask := object{"event_type": "order.paid", "payload": object{"n": 1}, "idempotency_key": "k", "custom_headers": object{"X-Shop": "7", "Authorization": "Bearer " + secret}}
+	var first, again fanned
+	webhooks.post(t, eventPath, ask).into(t, http.StatusAccepted, &first)
+	webhooks.post(t, eventPath, ask).into(t, http.StatusOK, &again)
+	if first.Matched != 2 || first.SkippedPaused != 1 || first.Deduplicated || !again.Deduplicated || again.ID != first.ID || again.Matched != 2 {
+		t.Errorf("first %+v, again %+v", first, again)
+	}
+	for id, to := range map[string]receiver{a.ID: shared, b.ID: own} {
+		delivery := first.to(t, id)
+		if d := ended(t, webhooks, delivery); d.Status != "delivered" {
+			t.Fatalf("record %+v", d)
+		}
+		record := webhooks.get(t, deliveryPath+"/"+delivery).fields(t, http.StatusOK, "endpoint_id", "event_id")
+		if record["endpoint_id"] != id || record["event_id"] != first.ID {
+			t.Errorf("record %v", record)
+		}
+		arrived := to.arrivals(t)
+		if len(arrived) != 1 || arrived[0].ID != delivery || arrived[0].Body != `{"n":1}` || arrived[0].Headers.Get("X-Shop") != "7" || arrived[0].Headers.Get("X-Webhook-Event") != "order.paid" {
+			t.Fatalf("arrivals %+v", arrived)
+		}
+	}
+	verify(t, h.Secrets().Webhook, shared.arrivals(t)[0])
+	verifyBody(t, secret, own.arrivals(t)[0])
+	verifyStandard(t, secret, own.arrivals(t)[0])
+	if n := len(idle.arrivals(t)) + len(deaf.arrivals(t)); n != 0 {
+		t.Errorf("%d arrivals where there should be none", n)
+	}
+	if one := webhooks.with("X-Owner-Id", "ann").emit(t, "order.paid"); one.Matched != 1 || one.Deliveries[0].Endpoint != a.ID {
+		t.Errorf("ann's %+v", one)
+	}
+}
+
+func TestSecretRotation(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	before, after, last := endpointSecret(t), endpointSecret(t), endpointSecret(t)
+	e := to.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": before})
+	send := func(count int) arrival {
+		t.Helper()
+		ended(t, webhooks, webhooks.emit(t, "a").to(t, e.ID))
+		arrived := to.arrivals(t)
+		if len(arrived) != count {
+			t.Fatalf("%d arrivals, want %d", len(arrived), count)
+		}
+		return arrived[count-1]
+	}
+	verifyBody(t, before, send(1))
+	var rotated subscription
+	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"signing_secret": after}).into(t, http.StatusOK, &rotated)
+	if rotated.PreviousUntil == nil {
+		t.Errorf("rotated %+v", rotated)
+	}
+	both := send(2)
+	verifyBody(t, after, both)
+	verifyStandard(t, before, both)
+	verifyStandard(t, after, both)
+	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"signing_secret": last, "secret_overlap_seconds": 0}).into(t, http.StatusOK, &rotated)
+	if rotated.PreviousUntil != nil {
+		t.Errorf("rotated at once %+v", rotated)
+	}
+	one := send(3)
+	verifyBody(t, last, one)
+	if n := len(strings.Fields(one.Headers.Get("Webhook-Signature"))); n != 1 {
+		t.Errorf("%d signatures, want the last secret's alone", n)
+	}
+}
+
+func TestPauseHoldsAndDeleteCancels(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	to.answers(t, object{"status": 500}, object{"status": 204})
+	e := to.subscribe(t, webhooks, []string{"*"})
+	path := endpointPath + "/" + e.ID
+	held := webhooks.emit(t, "a").to(t, e.ID)
+	webhooks.do(t, http.MethodPatch, path, object{"active": false}).want(t, http.StatusOK)
+	// The first attempt fails before or during the pause; nothing follows it.
+	waitFor(t, patience, "the delivery to wait", func() error {
+		var d delivery
+		webhooks.get(t, deliveryPath+"/"+held).into(t, http.StatusOK, &d)
+		if d.LastError == nil || *d.LastError != "endpoint_paused" || d.NextAttemptAt != nil {
+			return fmt.Errorf("it is %+v", d)
+		}
+		return nil
+	})
+	if f := webhooks.emit(t, "b"); f.Matched != 0 || f.SkippedPaused != 1 {
+		t.Errorf("while paused: %+v", f)
+	}
+	made := len(to.arrivals(t))
+	webhooks.do(t, http.MethodPatch, path, object{"active": true}).want(t, http.StatusOK)
+	if d := ended(t, webhooks, held); d.Status != "delivered" || len(to.arrivals(t)) <= made {
+		t.Errorf("after the pause %+v", d)
+	}
+	webhooks.do(t, http.MethodPatch, path, object{"rate_limit_per_second": 0.01}).want(t, http.StatusOK)
+	var waiting []string
+	for range 5 {
+		waiting = append(waiting, webhooks.emit(t, "c").to(t, e.ID))
+	}
+	ended(t, webhooks, waiting[0]) // the only one that the rate lets through
+	waiting = waiting[1:]
+	webhooks.do(t, http.MethodDelete, path, nil).want(t, http.StatusNoContent)
+	for _, id := range waiting {
+		if d := ended(t, webhooks, id); d.Status != "cancelled" {
+			t.Errorf("record %+v", d)
+		}
+		webhooks.post(t, deliveryPath+"/"+id+"/resend", nil).refused(t, http.StatusConflict, "endpoint_deleted", "")
+	}
+}
+
+func TestEndpointThatIsGone(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to, watcher := h.service(stack.WebhookEgress, unique("org")), h.receiver(), h.receiver()
+	to.answers(t, object{"status": 410})
+	e := to.subscribe(t, webhooks, []string{"a"})
+	watcher.subscribe(t, webhooks, []string{"switchyard.*"})
+	if d := ended(t, webhooks, webhooks.emit(t, "a").to(t, e.ID)); d.Status != "failed" || d.Attempts != 1 {
+		t.Errorf("record %+v", d)
+	}
+	var now subscription
+	webhooks.get(t, endpointPath+"/"+e.ID).into(t, http.StatusOK, &now)
+	if now.Active || now.DisabledReason == nil || *now.DisabledReason != "gone" {
+		t.Errorf("endpoint %+v", now)
+	}
+	waitFor(t, patience, "the operational events", func() error {
+		var told []string
+		for _, a := range watcher.arrivals(t) {
+			if !strings.Contains(a.Body, e.ID) {
+				t.Errorf("body %s", a.Body)
+			}
+			told = append(told, a.Headers.Get("X-Webhook-Event"))
+		}
+		slices.Sort(told)
+		if !slices.Equal(told, []string{"switchyard.delivery.failed", "switchyard.endpoint.disabled"}) {
+			return fmt.Errorf("told %v", told)
+		}
+		return nil
+	})
+	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"active": true}).into(t, http.StatusOK, &now)
+	if !now.Active || now.DisabledReason != nil {
+		t.Errorf("endpoint %+v", now)
+	}
+}
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	to.answers(t, object{"status": 204}, object{"status": 500})
+	secret := endpointSecret(t)
+	e := to.subscribe(t, webhooks, []string{"a"}, object{"signing_mode": "endpoint_body", "signing_secret": secret})
+	path := endpointPath + "/" + e.ID
+	webhooks.do(t, http.MethodPatch, path, object{"active": false}).want(t, http.StatusOK)
+	var answer struct {
+		Delivery delivery `json:"delivery"`
+		Attempt  *attempt `json:"attempt"`
+	}
+	webhooks.post(t, path+"/test", object{}).into(t, http.StatusOK, &answer)
+	if answer.Delivery.Status != "delivered" || answer.Attempt == nil || answer.Attempt.code() != 204 {
+		t.Errorf("ping %+v", answer)
+	}
+	webhooks.post(t, path+"/test", object{"event_type": "order.paid", "payload": object{"x": 1}}).into(t, http.StatusOK, &answer)
+	if answer.Delivery.Status != "failed" || answer.Delivery.Attempts != 1 || answer.Attempt.code() != 500 {
+		t.Errorf("failed ping %+v", answer)
+	}
+	arrived := to.arrivals(t)
+	if len(arrived) != 2 || arrived[0].Headers.Get("X-Webhook-Event") != "switchyard.ping" || !strings.Contains(arrived[0].Body, e.ID) || arrived[1].Body != `{"x":1}` {
+		t.Fatalf("arrivals %+v", arrived)
+	}
+	verifyBody(t, secret, arrived[0])
+}
+
+func TestReplayAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	const lost = 25
+	down := make([]object, lost)
+	for i := range down {
+		down[i] = object{"status": 404}
+	}
+	to.answers(t, append(down, object{"status": 204})...)
+	since := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)
+	var ids []string
+	for range lost {
+		var got accepted
+		webhooks.post(t, deliveryPath, to.deliver(object{"max_attempts": 1})).into(t, http.StatusAccepted, &got)
+		ids = append(ids, got.ID)
+	}
+	for _, id := range ids {
+		if d := ended(t, webhooks, id); d.Status != "failed" {
+			t.Errorf("record %+v", d)
+		}
+	}
+	dead := listIDs(t, webhooks, "?status=failed&limit=10")
+	slices.Sort(dead)
+	want := slices.Sorted(slices.Values(ids))
+	if !slices.Equal(dead, want) {
+		t.Errorf("dead letters %v, want %v", dead, want)
+	}
+	type job struct {
+		ID       string `json:"replay_id"`
+		Status   string `json:"status"`
+		Matched  int    `json:"matched"`
+		Replayed int    `json:"replayed"`
+		Skipped  int    `json:"skipped"`
+	}
+	var dry, made, again job
+	ask := object{"filter": object{"created_after": since}}
+	webhooks.post(t, replayPath, ask.with(object{"dry_run": true})).into(t, http.StatusOK, &dry)
+	if dry.Matched != lost || dry.ID != "" || dry.Status != "counted" {
+		t.Errorf("dry run %+v", dry)
+	}
+	keyed := webhooks.with("Idempotency-Key", "k")
+	keyed.post(t, replayPath, ask).into(t, http.StatusAccepted, &made)
+	keyed.post(t, replayPath, ask).into(t, http.StatusOK, &again)
+	if again.ID != made.ID || made.Matched != lost {
+		t.Errorf("made %+v, again %+v", made, again)
+	}
+	waitFor(t, patience, "the replay", func() error {
+		webhooks.get(t, replayPath+"/"+made.ID).into(t, http.StatusOK, &made)
+		if made.Status != "completed" {
+			return fmt.Errorf("it is %+v", made)
+		}
+		return nil
+	})
+	if made.Replayed != lost || made.Skipped != 0 {
+		t.Errorf("job %+v", made)
+	}
+	for _, id := range ids {
+		if d := ended(t, webhooks, id); d.Status != "delivered" || d.Attempts != 1 {
+			t.Errorf("record %+v", d)
+		}
+	}
+	if n := len(to.arrivals(t)); n != 2*lost {
+		t.Errorf("%d arrivals, want each twice", n)
+	}
+	webhooks.post(t, replayPath+"/"+made.ID+"/cancel", nil).refused(t, http.StatusConflict, "already_finished", "")
+}
+
+// listIDs walks all pages of a list of deliveries.
+func listIDs(t *testing.T, webhooks client, query string) (ids []string) {
+	t.Helper()
+	for cursor := ""; ; {
+		var page struct {
+			Deliveries []delivery `json:"deliveries"`
+			Next       string     `json:"next_cursor"`
+		}
+		webhooks.get(t, deliveryPath+query+"&cursor="+cursor).into(t, http.StatusOK, &page)
+		for _, d := range page.Deliveries {
+			ids = append(ids, d.ID)
+		}
+		if cursor = page.Next; cursor == "" {
+			return ids
+		}
+	}
+}
+
+func TestResendCancelAndBatch(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	var batch struct {
+		Deliveries []accepted `json:"deliveries"`
+		Accepted   int        `json:"accepted"`
+		Repeats    int        `json:"deduplicated"`
+	}
+	one := to.deliver(object{"idempotency_key": "k"})
+	webhooks.post(t, deliveryPath+"/batch", object{"deliveries": []object{one, to.deliver(), one}}).into(t, http.StatusAccepted, &batch)
+	if batch.Accepted != 2 || batch.Repeats != 1 || batch.Deliveries[2].ID != batch.Deliveries[0].ID {
+		t.Fatalf("batch %+v", batch)
+	}
+	webhooks.post(t, deliveryPath+"/batch", object{"deliveries": []object{to.deliver(), to.deliver(object{"url": "https://10.0.0.1/"})}}).
+		refused(t, http.StatusBadRequest, "target_not_allowed", "deliveries[1].url")
+	id := batch.Deliveries[0].ID
+	for _, a := range batch.Deliveries {
+		ended(t, webhooks, a.ID)
+	}
+	keyed := webhooks.with("Idempotency-Key", "again")
+	keyed.post(t, deliveryPath+"/"+id+"/resend", nil).want(t, http.StatusAccepted)
+	ended(t, webhooks, id)
+	keyed.post(t, deliveryPath+"/"+id+"/resend", nil).want(t, http.StatusOK)
+	if n := len(to.arrivals(t)); n != 3 {
+		t.Errorf("%d arrivals, want two and one again", n)
+	}
+	webhooks.post(t, deliveryPath+"/"+id+"/cancel", nil).refused(t, http.StatusConflict, "already_finished", "")
+	webhooks.with("X-Owner-Id", "ann").post(t, deliveryPath+"/"+id+"/cancel", nil).want(t, http.StatusNotFound)
+	to.answers(t, object{"status": 503})
+	var got accepted
+	webhooks.post(t, deliveryPath, to.deliver()).into(t, http.StatusAccepted, &got)
+	var d delivery
+	for range 2 {
+		webhooks.post(t, deliveryPath+"/"+got.ID+"/cancel", nil).into(t, http.StatusOK, &d)
+		if d.Status != "cancelled" {
+			t.Errorf("record %+v", d)
+		}
+	}
+}

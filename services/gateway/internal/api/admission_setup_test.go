@@ -1,0 +1,42 @@
+package api_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/admission"
+	"switchyard.dev/services/gateway/internal/budget"
+	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/postgres"
+)
+
+// openControl follows what is set, in the background of the test.
+func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
+	tb.Helper()
+	var watcher *control.Watcher
+	b.control = postgres.NewControl(b.pool, func() { watcher.Wake() })
+	watcher = control.NewWatcher(b.control, log)
+	keeper := budget.NewKeeper(postgres.NewReservations(b.pool), log, func() map[budget.Session]int { return b.desk.Sessions() })
+	b.organizations, b.runs = postgres.NewOrganizations(b.control), postgres.NewRuns(b.control, keeper.Replica())
+	b.desk = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: keeper, Log: log})
+	b.custody = newCustody(tb, b, log)
+	watcher.Watch(control.Credentials, b.vault.Load)
+	watcher.Watch(control.Organizations, b.desk.LoadOrganizations)
+	watcher.Watch(control.Runs, b.desk.LoadRuns)
+	if err := keeper.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	if err := watcher.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	var group sync.WaitGroup
+	group.Go(func() { _ = watcher.Run(ctx) })
+	group.Go(func() { _ = keeper.Run(ctx) })
+	tb.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+}

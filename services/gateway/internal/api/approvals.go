@@ -1,0 +1,192 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/approval"
+	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// approvalServer serves people's decisions on tool executions.
+type approvalServer struct {
+	gatewayv1.UnimplementedApprovalServiceServer
+
+	approvals approval.Store
+}
+
+// CreateApproval makes a pending approval.
+func (s *approvalServer) CreateApproval(ctx context.Context, m *gatewayv1.CreateApprovalRequest) (*gatewayv1.Approval, error) {
+	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	run, err := caller.From(ctx).RunOf(m.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	arguments, err := toArguments(m.GetArguments())
+	if err == nil {
+		err = notBlank("tool", m.GetTool(), "requested_by", m.GetRequestedBy())
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := approval.New(approval.Approval{
+		Organization: organization, Tool: m.GetTool(), Arguments: arguments, RequestedBy: m.GetRequestedBy(),
+		Run: run, Server: m.GetServerId(), Description: m.GetDescription(),
+	}, time.Duration(m.GetTtlSeconds())*time.Second, present())
+	entry := audit.New(ctx, "approval.create", audit.Subject{Type: "approval", ID: a.Ref, Organization: organization}, "")
+	if err := s.approvals.Create(ctx, a, &entry); err != nil {
+		return nil, fmt.Errorf("approval: %w", err)
+	}
+	rpc.SetStatus(ctx, http.StatusCreated)
+	return fromApproval(a), nil
+}
+
+// GetApproval reads an approval as it is now.
+func (s *approvalServer) GetApproval(ctx context.Context, m *gatewayv1.GetApprovalRequest) (*gatewayv1.Approval, error) {
+	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.approvals.Get(ctx, organization, m.GetRef())
+	if err != nil {
+		return nil, fmt.Errorf("approval: %w", err)
+	}
+	return fromApproval(a.At(present())), nil
+}
+
+// ListApprovals gives a page of an organization's approvals.
+func (s *approvalServer) ListApprovals(ctx context.Context, m *gatewayv1.ListApprovalsRequest) (*gatewayv1.ListApprovalsResponse, error) {
+	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
+	if err != nil {
+		return nil, err
+	}
+	page := newKeyset("approvals", organization, m.GetStatus(), m.GetRunId(), m.GetTool())
+	before, err := page.number(m.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	limit := pageSize(m.GetLimit())
+	found, err := s.approvals.List(ctx, approval.Filter{
+		Organization: organization, Run: m.GetRunId(), Tool: m.GetTool(), Status: approval.Status(m.GetStatus()), Before: before, Limit: limit + 1,
+	}, present())
+	if err != nil {
+		return nil, fmt.Errorf("approvals: %w", err)
+	}
+	out := &gatewayv1.ListApprovalsResponse{}
+	for i, a := range found {
+		if i == limit {
+			out.NextCursor = page.cursor(strconv.FormatInt(found[i-1].ID, 10))
+			break
+		}
+		out.Approvals = append(out.Approvals, fromApproval(a))
+	}
+	return out, nil
+}
+
+// Approve allows an execution.
+func (s *approvalServer) Approve(ctx context.Context, m *gatewayv1.ApproveRequest) (*gatewayv1.Approval, error) {
+	return s.decide(ctx, approval.Approve, m)
+}
+
+// Deny forbids an execution.
+func (s *approvalServer) Deny(ctx context.Context, m *gatewayv1.DenyRequest) (*gatewayv1.Approval, error) {
+	return s.decide(ctx, approval.Deny, m)
+}
+
+// decision is what both of them are asked with.
+type decision interface {
+	proto.Message
+	GetOrganizationId() string
+	GetRef() string
+	GetDecidedBy() string
+	GetReason() string
+}
+
+func (s *approvalServer) decide(ctx context.Context, event approval.Event, m decision) (*gatewayv1.Approval, error) {
+	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
+	if err == nil {
+		err = notBlank("decided_by", m.GetDecidedBy())
+	}
+	if err != nil {
+		return nil, err
+	}
+	entry := audit.New(ctx, "approval."+string(event), audit.Subject{Type: "approval", ID: m.GetRef(), Organization: organization}, m.GetReason())
+	a, err := s.approvals.Decide(ctx, organization, m.GetRef(), approval.Decision{
+		Event: event, By: m.GetDecidedBy(), Reason: m.GetReason(),
+	}, present(), &entry)
+	if err != nil {
+		return nil, fmt.Errorf("approval: %w", err)
+	}
+	return fromApproval(a), nil
+}
+
+// organizationIn is the organization that a message is about, which may be stored
+// with all its texts.
+func organizationIn(ctx context.Context, m proto.Message, field string) (string, error) {
+	if err := storable(m); err != nil {
+		return "", err
+	}
+	return organizationOf(ctx, field)
+}
+
+// toArguments takes JSON as it is; null is none.
+func toArguments(text []byte) (json.RawMessage, error) {
+	text = bytes.TrimSpace(text)
+	switch {
+	case len(text) == 0 || string(text) == "null":
+		return nil, nil
+	case !json.Valid(text):
+		return nil, apierr.Invalid("arguments", "must be JSON")
+	}
+	return text, nil
+}
+
+// storable refuses texts with a zero byte, which no database takes.
+func storable(m proto.Message) (err error) {
+	m.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if field.Kind() == protoreflect.StringKind && !field.IsList() && !field.IsMap() && strings.IndexByte(value.String(), 0) >= 0 {
+			err = apierr.Invalid(string(field.Name()), "must not hold a zero byte")
+		}
+		return err == nil
+	})
+	return err
+}
+
+// notBlank refuses fields (name, value, …) of which nothing but spaces is given.
+func notBlank(fields ...string) error {
+	for i := 0; i < len(fields); i += 2 {
+		if strings.TrimSpace(fields[i+1]) == "" {
+			return apierr.Invalid(fields[i], "must not be blank")
+		}
+	}
+	return nil
+}
+
+// present is the time, as exact as the database keeps it.
+func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+func fromApproval(a approval.Approval) *gatewayv1.Approval {
+	return &gatewayv1.Approval{
+		Ref: a.Ref, OrganizationId: a.Organization, Status: string(a.Status), Tool: a.Tool, Arguments: a.Arguments,
+		RequestedBy: a.RequestedBy, RunId: toNullable(a.Run), ServerId: toNullable(a.Server), Description: a.Description,
+		DecidedBy: toNullable(a.DecidedBy), DecidedAt: optionalTime(a.DecidedAt), Reason: toNullable(a.Reason),
+		CreatedAt: timestamppb.New(a.CreatedAt), ExpiresAt: timestamppb.New(a.ExpiresAt),
+	}
+}

@@ -1,0 +1,103 @@
+package api_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"switchyard.dev/services/gateway/internal/byok"
+	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/sealing"
+	"switchyard.dev/services/gateway/internal/secretref"
+	"switchyard.dev/services/platform/secret"
+)
+
+var fingerprint = keyring.NewFingerprint(secret.Value{})
+
+// custody is what a bench needs to keep credentials, and to look for them where
+// they must not be.
+type custody struct {
+	custodian *byok.Custodian
+	vault     *byok.Vault
+	secrets   string // the folder of organizations' secrets
+	sealing   string // the folder of sealing keys
+	tracer    trace.Tracer
+	spans     *tracetest.InMemoryExporter
+	meter     metric.Meter
+	metrics   *sdkmetric.ManualReader
+}
+
+// benchProviders are the names that the bench's policy has.
+type benchProviders struct{}
+
+func (benchProviders) Canonical(name string) (string, bool) {
+	name = strings.ToLower(name)
+	if name == "prime" {
+		return "first", true
+	}
+	return name, strings.Contains(" sandbox first second third fourth fifth keyless ", " "+name+" ")
+}
+
+func newCustody(tb testing.TB, b *bench, log *slog.Logger) custody {
+	tb.Helper()
+	c := custody{secrets: tb.TempDir(), sealing: tb.TempDir(), spans: tracetest.NewInMemoryExporter(), metrics: sdkmetric.NewManualReader()}
+	c.newSealingKey(tb, "one.key", time.Now())
+	seals, err := sealing.NewKeys(c.sealing)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	references, err := secretref.New(secretref.Options{FilesDir: c.secrets, EnvPrefix: "BYOKTEST_{organization}__"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	store := postgres.NewByok(b.pool, b.control)
+	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
+	c.vault = byok.NewVault(store, reader, log)
+	c.custodian = byok.NewCustodian(store, reader, benchProviders{})
+	traces := sdktrace.NewTracerProvider(sdktrace.WithSyncer(c.spans))
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(c.metrics))
+	tb.Cleanup(func() {
+		_ = traces.Shutdown(context.Background())
+		_ = meters.Shutdown(context.Background())
+	})
+	c.tracer, c.meter = traces.Tracer("test"), meters.Meter("test")
+	return c
+}
+
+func (c custody) newSealingKey(tb testing.TB, name string, at time.Time) {
+	tb.Helper()
+	key, err := sealing.Generate(sealing.X25519, at)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text, err := key.Text()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.sealing, name), []byte(text.Reveal()), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// keep puts a secret where an organization's file: reference finds it.
+func (c custody) keep(tb testing.TB, organization, name, text string) {
+	tb.Helper()
+	path := filepath.Join(c.secrets, organization, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}

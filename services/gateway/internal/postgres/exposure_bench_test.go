@@ -1,0 +1,181 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/exposure"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// ledgerRows is how long a ledger the answers are timed on. Ten million take
+// about ten gigabytes and some minutes.
+var ledgerRows = flag.Int("ledger-rows", 100_000, "rows of the ledger that BenchmarkRadius makes")
+
+// ledgerChunk rows are made in one transaction.
+const ledgerChunk = 100_000
+
+// makeLedger fills a ledger with calls of 90 days: 4 providers with 3 fleet keys
+// each and a key of its own for every fifth organization, 2,000 organizations of
+// which few make most calls, 5 services, and runs of 30 calls within an hour.
+func makeLedger(tb testing.TB, pool *pgxpool.Pool, rows int) {
+	tb.Helper()
+	for first := 0; first < rows; first += ledgerChunk {
+		_, err := pool.Exec(tb.Context(), `
+			INSERT INTO ledger_entry (id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
+				requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, attempts, input_tokens, cache_read_tokens,
+				cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at)
+			SELECT gen_random_uuid(), 'req_' || n, 'organization-' || o, 'key_' || o, 'service-' || n % 5,
+				'run_' || substr(md5((n / 3000)::text || '/' || n % 100), 1, 22), 'chat', '', 'default', '', p, 'model-' || n % 7,
+				CASE WHEN o % 5 = 0 THEN 'byok' ELSE 'fleet' END,
+				substr(md5(p || CASE WHEN o % 5 = 0 THEN o ELSE -1 - n % 3 END), 1, 16),
+				false, 1, 100, 0, 0, 100, 0, 0, 'reported', 1000000 + n, 'v1', 'completed', at, at + interval '1 second'
+			FROM (
+				SELECT n, 'provider-' || (n / 3000 + n % 100) % 4 AS p,
+					floor(2000 * power(((n / 3000 * 7919 + n % 100 * 104729) % 100003) / 100003.0, 3))::int AS o,
+					timestamptz '2026-08-01 00:00:00+00' + n * (interval '90 days' / $3) AS at
+				FROM generate_series($1::bigint, $2::bigint - 1) AS n
+			) AS made`, first, min(first+ledgerChunk, rows), rows)
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func fold(tb testing.TB, store *Exposure) {
+	tb.Helper()
+	for {
+		n, err := store.Fold(tb.Context(), 5000)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+// BenchmarkRadius times the questions that are asked about a leaked key.
+func BenchmarkRadius(b *testing.B) {
+	pool := testkit.Postgres(b, migrations.FS)
+	store := NewExposure(pool)
+	if _, err := pool.Exec(b.Context(), "DROP INDEX ledger_entry_organization, ledger_entry_organization_feed, ledger_entry_request"); err != nil {
+		b.Fatal(err) // Nobody asks by them here, and they take their time.
+	}
+	start := time.Now()
+	makeLedger(b, pool, *ledgerRows)
+	b.Logf("%d rows made in %s", *ledgerRows, time.Since(start))
+	start = time.Now()
+	fold(b, store)
+	b.Logf("folded in %s, %.0f rows a second", time.Since(start), float64(*ledgerRows)/time.Since(start).Seconds())
+	if _, err := pool.Exec(b.Context(), "VACUUM ANALYZE credential_use; VACUUM ANALYZE credential_use_run"); err != nil {
+		b.Log(err)
+	}
+	begin := time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)
+	var fingerprint string
+	if err := pool.QueryRow(b.Context(), "SELECT substr(md5('provider-1' || -1), 1, 16)").Scan(&fingerprint); err != nil {
+		b.Fatal(err)
+	}
+	odd := 17*time.Minute + 13*time.Second
+	for name, q := range map[string]exposure.Query{
+		"provider/all":         {},
+		"provider/30d":         {Since: begin.Add(40*24*time.Hour + odd), Until: begin.Add(70*24*time.Hour + odd)},
+		"provider/1d":          {Since: begin.Add(40*24*time.Hour + odd), Until: begin.Add(41*24*time.Hour + odd)},
+		"credential/all":       {Fingerprint: fingerprint},
+		"credential/30d":       {Fingerprint: fingerprint, Since: begin.Add(40*24*time.Hour + odd), Until: begin.Add(70*24*time.Hour + odd)},
+		"credential/last-week": {Fingerprint: fingerprint, Since: begin.Add(83*24*time.Hour + odd)},
+		"credential/1h":        {Fingerprint: fingerprint, Since: begin.Add(40*24*time.Hour + odd), Until: begin.Add(40*24*time.Hour + odd + time.Hour)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			q.Provider, q.Limit = "provider-1", 200
+			var radius exposure.Radius
+			for b.Loop() {
+				var err error
+				if radius, err = store.Radius(b.Context(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(radius.Calls), "calls")
+			b.ReportMetric(float64(radius.RunCount), "runs")
+		})
+	}
+}
+
+// caught takes a query instead of running it.
+type caught struct {
+	dbsql.DBTX
+
+	sql  string
+	args []any
+}
+
+func (c *caught) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	c.sql, c.args = sql, args
+	return nil, errors.New("caught")
+}
+
+// explain plans a query, as the server does for the first calls of a prepared
+// statement (custom) or for later ones (generic).
+func explain(t *testing.T, pool *pgxpool.Pool, name, mode string, query *caught) string {
+	t.Helper()
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), "SET plan_cache_mode = force_"+mode+"_plan"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Conn().Prepare(t.Context(), name, query.sql); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE "+name+"($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+		append([]any{pgx.QueryExecModeSimpleProtocol}, query.args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// The questions go by their indexes, whatever the server makes of the values.
+func TestRadiusGoesByIndexes(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	makeLedger(t, pool, 50_000)
+	fold(t, NewExposure(pool))
+	if _, err := pool.Exec(t.Context(), "ANALYZE ledger_entry, credential_use, credential_use_run"); err != nil {
+		t.Fatal(err)
+	}
+	since := time.Date(2026, 9, 1, 0, 17, 0, 0, time.UTC)
+	w := windowOf(exposure.Query{Provider: "provider-1", Since: since, Until: since.Add(24 * time.Hour), Limit: 10})
+	var services, runs caught
+	_, _ = dbsql.New(&services).ExposedServices(t.Context(), w)
+	_, _ = dbsql.New(&runs).ExposedRuns(t.Context(), dbsql.ExposedRunsParams(w))
+	for index, query := range map[string]*caught{"credential_use_pkey": &services, "credential_use_run_pkey": &runs} {
+		for _, mode := range []string{"custom", "generic"} {
+			plan := explain(t, pool, index+"_"+mode, mode, query)
+			for _, name := range []string{index, "ledger_entry_provider", "ledger_entry_feed"} {
+				if !strings.Contains(plan, name) {
+					t.Errorf("the %s plan goes without %s:\n%s", mode, name, plan)
+				}
+			}
+			for _, table := range []string{"Seq Scan on ledger_entry", "Seq Scan on credential_use c", "Seq Scan on credential_use_run c"} {
+				if strings.Contains(plan, table) {
+					t.Errorf("%s in the %s plan:\n%s", table, mode, plan)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package endpoint_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/endpoint"
+	"switchyard.dev/services/webhook-egress/internal/seal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestPatterns(t *testing.T) {
+	for eventType, want := range map[string][]string{
+		"paid":           {"*", "paid"},
+		"order.paid":     {"*", "order.paid", "order.*"},
+		"a.b.c":          {"*", "a.b.c", "a.*", "a.b.*"},
+		"a.":             {"*", "a.", "a.*"},
+		"shop/a:b.c-d_e": {"*", "shop/a:b.c-d_e", "shop/a:b.*"},
+	} {
+		if diff := cmp.Diff(want, endpoint.Patterns(eventType)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", eventType, diff)
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	before := endpoint.Endpoint{
+		URL: "https://a/", EventTypes: []string{"a"}, Active: true, SigningMode: "endpoint_body", Secret: []byte("1"), RatePerSecond: 3, Description: "d",
+	}
+	paused := before
+	paused.Active, paused.DisabledReason, paused.DisabledAt, paused.FailingSince = false, "gone", now, now
+	for name, tt := range map[string]struct {
+		from   endpoint.Endpoint
+		change endpoint.Change
+		want   func(*endpoint.Endpoint)
+	}{
+		"nothing":           {before, endpoint.Change{}, func(*endpoint.Endpoint) {}},
+		"a url":             {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL = "https://b/" }},
+		"types":             {before, endpoint.Change{EventTypes: []string{"b"}}, func(e *endpoint.Endpoint) { e.EventTypes = []string{"b"} }},
+		"no rate":           {before, endpoint.Change{RatePerSecond: new(0.0)}, func(e *endpoint.Endpoint) { e.RatePerSecond = 0 }},
+		"a pause":           {before, endpoint.Change{Active: new(false)}, func(e *endpoint.Endpoint) { e.Active = false }},
+		"a rotation":        {before, endpoint.Change{Secret: []byte("2"), Overlap: time.Hour}, func(e *endpoint.Endpoint) { e.Secret, e.Previous, e.PreviousUntil = []byte("2"), []byte("1"), now.Add(time.Hour) }},
+		"one at once":       {before, endpoint.Change{Secret: []byte("2")}, func(e *endpoint.Endpoint) { e.Secret = []byte("2") }},
+		"its end":           {paused, endpoint.Change{Active: new(true)}, func(e *endpoint.Endpoint) { e.Active, e.DisabledReason, e.DisabledAt, e.FailingSince = true, "", time.Time{}, time.Time{} }},
+		"a pause of paused": {paused, endpoint.Change{Active: new(false)}, func(*endpoint.Endpoint) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := tt.from
+			want.Updated = now
+			tt.want(&want)
+			got, err := tt.change.Apply(tt.from, now)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("(-want +got):\n%s%v", diff, err)
+			}
+		})
+	}
+	before.SigningMode = "org_timestamp"
+	if _, err := (endpoint.Change{Secret: []byte("2")}).Apply(before, now); apierr.From(err).Reason != endpoint.ReasonSecretNotAllowed {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// memory is a store of one endpoint, a waker and a deliverer.
+type memory struct {
+	endpoint.Store
+
+	kept    endpoint.Endpoint
+	added   int
+	woken   []delivery.Flow
+	trials  []delivery.Trial
+	pages   int
+	failing error
+}
+
+func (m *memory) Add(_ context.Context, e endpoint.Endpoint) error {
+	m.kept = e
+	m.added++
+	return nil
+}
+
+func (m *memory) Get(context.Context, endpoint.Scope, delivery.ID) (endpoint.Endpoint, error) {
+	return m.kept, nil
+}
+
+func (m *memory) List(_ context.Context, _ endpoint.Filter, _ delivery.ID, limit int) ([]endpoint.Endpoint, error) {
+	return slices.Repeat([]endpoint.Endpoint{m.kept}, limit), nil
+}
+
+func (m *memory) Update(_ context.Context, _ endpoint.Scope, _ delivery.ID, change func(endpoint.Endpoint) (endpoint.Endpoint, error)) (endpoint.Endpoint, error) {
+	e, err := change(m.kept)
+	if err == nil {
+		m.kept = e
+	}
+	return e, err
+}
+
+func (m *memory) Delete(context.Context, endpoint.Scope, delivery.ID) error { return nil }
+
+func (m *memory) CancelDeleted(context.Context, int) (bool, error) {
+	m.pages--
+	return m.pages > 0, m.failing
+}
+
+func (m *memory) Waiting(flow delivery.Flow) { m.woken = append(m.woken, flow) }
+
+func (m *memory) Try(_ context.Context, t delivery.Trial) (delivery.Record, *delivery.Attempt, error) {
+	m.trials = append(m.trials, t)
+	return delivery.Record{}, nil, nil
+}
+
+const canary = "canary-endpoint-secret"
+
+func service(t *testing.T, m *memory, change func(*endpoint.Options)) *endpoint.Service {
+	t.Helper()
+	guard, err := netguard.New(netguard.Options{AllowTargets: []string{"127.0.0.1:9000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := func() time.Time { return now }
+	o := endpoint.Options{
+		Store: m, Deliverer: m, Waker: m, Targets: delivery.NewTargets(guard, clock), Sealer: box, Log: testkit.Logger(t), Now: clock,
+	}
+	if change != nil {
+		change(&o)
+	}
+	return endpoint.NewService(o)
+}
+
+func registration() endpoint.Registration {
+	return endpoint.Registration{
+		Scope: endpoint.Scope{Organization: "acme"}, URL: "http://127.0.0.1:9000/hook", EventTypes: []string{"*"},
+		SigningMode: "endpoint_body", Secret: secret.New(canary),
+	}
+}
+
+// A secret is kept sealed, for this endpoint alone.
+func TestSecretIsSealed(t *testing.T) {
+	m := &memory{}
+	s := service(t, m, nil)
+	e, err := s.Register(t.Context(), registration())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.NoLeak(t, canary, string(m.kept.Secret))
+	box, _ := seal.New(secret.New(strings.Repeat("ab", 32)))
+	if text, err := box.Open(m.kept.Secret, e.ID.String()); err != nil || string(text) != canary {
+		t.Errorf("opened %q, %v", text, err)
+	}
+	if _, err := box.Open(m.kept.Secret, delivery.NewID(now).String()); err == nil {
+		t.Error("it opens for another endpoint")
+	}
+	if _, err := s.Update(t.Context(), endpoint.Scope{Organization: "acme"}, e.ID.String(), endpoint.Update{Secret: secret.New(canary + "2")}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := box.Open(m.kept.Secret, e.ID.String()); err != nil || string(text) != canary+"2" || !m.kept.PreviousUntil.Equal(now.Add(24*time.Hour)) {
+		t.Errorf("rotated to %q until %s, %v", text, m.kept.PreviousUntil, err)
+	}
+	if len(m.woken) != 1 {
+		t.Errorf("woken %v", m.woken)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*endpoint.Registration)
+		reason apierr.Reason
+		text   string
+	}{
+		"no secret":             {func(r *endpoint.Registration) { r.Secret = secret.Value{} }, endpoint.ReasonSecretRequired, "signing_secret"},
+		"a secret out of place": {func(r *endpoint.Registration) { r.SigningMode = "" }, endpoint.ReasonSecretNotAllowed, "signing_secret"},
+		"a private target":      {func(r *endpoint.Registration) { r.URL = "https://192.168.0.1/" }, delivery.ReasonTargetNotAllowed, "url"},
+		"all and one":           {func(r *endpoint.Registration) { r.EventTypes = []string{"a", "*"} }, apierr.ReasonInvalidRequest, "event_types"},
+		"NUL in a text":         {func(r *endpoint.Registration) { r.Description = "\x00" }, apierr.ReasonInvalidRequest, "description"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{}
+			r := registration()
+			tt.change(&r)
+			_, err := service(t, m, nil).Register(t.Context(), r)
+			if e := apierr.From(err); e == nil || e.Reason != tt.reason || !strings.HasPrefix(e.Text, tt.text+": ") || m.added != 0 {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+	keyless := service(t, &memory{}, func(o *endpoint.Options) { o.Sealer = nil })
+	if _, err := keyless.Register(t.Context(), registration()); err == nil || !strings.Contains(err.Error(), "WEBHOOK_EGRESS_ENCRYPTION_KEY_FILE") {
+		t.Errorf("without a key: %v", err)
+	}
+	s, id := service(t, &memory{}, nil), delivery.NewID(now).String()
+	for text, u := range map[string]endpoint.Update{
+		"secret_overlap_seconds": {Overlap: new(time.Hour)},
+		"url":                    {URL: new("https://[::1]/")},
+		"event_types":            {EventTypes: []string{"*", "a"}},
+		"description":            {Description: new("\x00")},
+	} {
+		if _, err := s.Update(t.Context(), endpoint.Scope{}, id, u); err == nil || !strings.HasPrefix(apierr.From(err).Text, text+": ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := s.Get(t.Context(), endpoint.Scope{}, "x"); apierr.From(err).Kind != apierr.KindNotFound {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestListPages(t *testing.T) {
+	m := &memory{kept: endpoint.Endpoint{ID: delivery.NewID(now)}}
+	page, next, err := service(t, m, nil).List(t.Context(), endpoint.Filter{}, delivery.LastID, 3)
+	if err != nil || len(page) != 3 || next != m.kept.ID {
+		t.Errorf("%d of a page, next %s, %v", len(page), next, err)
+	}
+}
+
+func TestPing(t *testing.T) {
+	m := &memory{kept: endpoint.Endpoint{ID: delivery.NewID(now), Organization: "acme", Owner: "ann", URL: "https://a/", SigningMode: "endpoint_body", Secret: []byte{1}, Previous: []byte{2}, PreviousUntil: now}}
+	s := service(t, m, nil)
+	if _, _, err := s.Test(t.Context(), endpoint.Scope{}, m.kept.ID.String(), endpoint.Test{}); err != nil {
+		t.Fatal(err)
+	}
+	want := delivery.Trial{
+		Organization: "acme", Owner: "ann", URL: "https://a/", EventType: "switchyard.ping", SigningMode: "endpoint_body",
+		Payload:  []byte(`{"type":"switchyard.ping","occurred_at":"2026-01-02T03:04:05Z","endpoint_id":"` + m.kept.ID.String() + `"}`),
+		Endpoint: delivery.JobEndpoint{ID: m.kept.ID, Secret: []byte{1}, Previous: []byte{2}, PreviousUntil: now},
+	}
+	if diff := cmp.Diff(want, m.trials[0]); diff != "" {
+		t.Errorf("trial (-want +got):\n%s", diff)
+	}
+}
+
+// What a deletion leaves is cancelled later, whatever went wrong before.
+func TestRunCancelsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{pages: 30}
+		s := service(t, m, nil)
+		if err := s.Delete(t.Context(), endpoint.Scope{}, delivery.NewID(now).String()); err != nil || m.pages != 10 {
+			t.Fatalf("%d pages left, %v", m.pages, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if m.pages != 0 {
+			t.Errorf("%d pages left", m.pages)
+		}
+		m.failing = errors.New("away")
+		time.Sleep(6 * time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
