@@ -166,6 +166,11 @@ func (h *house) writeFiles(provider string) error {
 		return err
 	}
 	files["providers.json"] = string(text)
+	policy, err := os.ReadFile(shippedPolicy)
+	if err != nil {
+		return err
+	}
+	files["policy.yaml"] = string(policy) + "\ntools_needing_approval: [" + guardedTool + "]\n"
 	for name, text := range files {
 		path := filepath.Join(h.root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -179,8 +184,17 @@ func (h *house) writeFiles(provider string) error {
 }
 
 func (h *house) gatewaySettings() []string {
-	return []string{"GATEWAY_EXTRA_PROVIDERS_FILE=" + filepath.Join(h.root, "providers.json")}
+	return []string{
+		"GATEWAY_EXTRA_PROVIDERS_FILE=" + filepath.Join(h.root, "providers.json"),
+		"GATEWAY_POLICY_FILE=" + filepath.Join(h.root, "policy.yaml"),
+	}
 }
+
+// The gateway's policy is the shipped one, beside which one tool needs an approval.
+const (
+	shippedPolicy = "../../services/gateway/policy/policy.yaml"
+	guardedTool   = "guarded_deploy"
+)
 
 // vendorCall is a call as the fake provider got it, credentials hashed.
 type vendorCall struct {

@@ -62,8 +62,10 @@ func run(m *testing.M) int {
 	}
 	code := m.Run()
 	houses := []*house{shared}
-	if breakable.house != nil {
-		houses = append(houses, breakable.house)
+	for _, other := range []*lazy{&breakable, &paired} {
+		if other.house != nil {
+			houses = append(houses, other.house)
+		}
 	}
 	errs := []error{responses.leaks()}
 	for _, h := range houses {
@@ -96,6 +98,11 @@ type settings map[stack.Service][]string
 
 // open starts a stack in a folder of its own.
 func open(ctx context.Context, name string, more settings) (*house, error) {
+	return openReplicas(ctx, name, more, nil)
+}
+
+// openReplicas is open with several replicas of a service.
+func openReplicas(ctx context.Context, name string, more settings, replicas map[stack.Service]int) (*house, error) {
 	root, err := os.MkdirTemp("", "switchyard-e2e-"+name+"-")
 	if err != nil {
 		return nil, err
@@ -109,9 +116,10 @@ func open(ctx context.Context, name string, more settings) (*house, error) {
 		return nil, err
 	}
 	h.Stack, err = stack.Start(ctx, stack.Options{
-		State: filepath.Join(root, "state"),
-		Bin:   os.Getenv("SWITCHYARD_E2E_BIN"), // prebuilt binaries, such as those of an image
-		Fakes: []stack.Fake{stack.FakeProvider, stack.FakeWebhook},
+		State:    filepath.Join(root, "state"),
+		Bin:      os.Getenv("SWITCHYARD_E2E_BIN"), // prebuilt binaries, such as those of an image
+		Fakes:    []stack.Fake{stack.FakeProvider, stack.FakeWebhook},
+		Replicas: replicas,
 		Env: map[stack.Service][]string{
 			stack.Gateway:       append(h.gatewaySettings(), more[stack.Gateway]...),
 			stack.WebhookEgress: append(h.webhookSettings(), more[stack.WebhookEgress]...),
@@ -127,6 +135,9 @@ func open(ctx context.Context, name string, more settings) (*house, error) {
 	err = h.writeFiles(h.FakeURL(stack.FakeProvider))
 	if err == nil {
 		err = h.Restart(ctx, string(stack.Gateway))
+	}
+	for n := 2; n <= replicas[stack.Gateway] && err == nil; n++ {
+		err = h.Restart(ctx, fmt.Sprint(stack.Gateway, "-", n))
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.Stop(ctx))
@@ -169,6 +180,24 @@ func (l *lazy) get(t *testing.T) *house {
 		t.Fatal(l.err)
 	}
 	return l.house
+}
+
+// paired is a stack with two replicas of the gateway, which tests may kill. They
+// must not run in parallel.
+var paired lazy
+
+const secondGateway = stack.Gateway + "-2"
+
+func pairOfGateways(t *testing.T) *house {
+	t.Helper()
+	use(t)
+	paired.once.Do(func() {
+		paired.house, paired.err = openReplicas(context.WithoutCancel(t.Context()), "paired", settings{}, map[stack.Service]int{stack.Gateway: 2})
+	})
+	if paired.err != nil {
+		t.Fatal(paired.err)
+	}
+	return paired.house
 }
 
 // use gives the stack of the run.

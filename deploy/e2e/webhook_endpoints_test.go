@@ -482,3 +482,70 @@ func TestResendCancelAndBatch(t *testing.T) {
 		}
 	}
 }
+
+// A kill loses no subscription, and a replay goes on where it was: each delivery
+// is resent once.
+func TestKillDuringAReplay(t *testing.T) {
+	h := breakable.get(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	secret := endpointSecret(t)
+	const lost = 60
+	down := make([]object, lost)
+	for i := range down {
+		down[i] = object{"status": 404}
+	}
+	to.answers(t, append(down, object{"status": 204})...)
+	e := to.subscribe(t, webhooks, []string{"a"}, object{"signing_mode": "endpoint_body", "signing_secret": secret})
+	since := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)
+	ids := make([]string, lost)
+	for i := range ids {
+		ids[i] = webhooks.emit(t, "a", object{"max_attempts": 1}).to(t, e.ID)
+	}
+	for _, id := range ids {
+		ended(t, webhooks, id)
+	}
+	var job struct {
+		ID       string `json:"replay_id"`
+		Status   string `json:"status"`
+		Replayed int    `json:"replayed"`
+	}
+	webhooks.post(t, replayPath, object{"filter": object{"created_after": since}, "rate_per_second": 20}).into(t, http.StatusAccepted, &job)
+	for range 2 {
+		before := job.Replayed
+		waitFor(t, patience, "progress", func() error {
+			webhooks.get(t, replayPath+"/"+job.ID).into(t, http.StatusOK, &job)
+			if job.Replayed <= before {
+				return fmt.Errorf("it is %+v", job)
+			}
+			return nil
+		})
+		if err := h.Kill(string(stack.WebhookEgress)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Restart(t.Context(), string(stack.WebhookEgress)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, patience, "the end of the replay", func() error {
+		webhooks.get(t, replayPath+"/"+job.ID).into(t, http.StatusOK, &job)
+		if job.Status != "completed" {
+			return fmt.Errorf("it is %+v", job)
+		}
+		return nil
+	})
+	if job.Replayed != lost {
+		t.Errorf("job %+v", job)
+	}
+	for _, id := range ids {
+		ended(t, webhooks, id)
+		record := webhooks.get(t, deliveryPath+"/"+id).fields(t, http.StatusOK, "generation", "status")
+		if record["generation"] != 2.0 || record["status"] != "delivered" {
+			t.Errorf("record %v", record)
+		}
+	}
+	arrived := to.arrivals(t)
+	verifyBody(t, secret, arrived[len(arrived)-1])
+	if n := len(arrived) - 2*lost; n < 0 || n > 2*chaosInFlight {
+		t.Errorf("%d arrivals of %d", len(arrived), 2*lost)
+	}
+}

@@ -1,6 +1,8 @@
 package stack
 
 import (
+	"crypto/ecdh"
+	"crypto/hpke"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -10,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // vault is the folder of the secrets that the stack makes once and keeps.
@@ -65,6 +68,8 @@ const (
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
 	gatewayKey     = "gateway-fingerprint-key"
+	gatewaySealing = "gateway-sealing"       // keys that organizations' credentials are sealed to
+	gatewayByok    = "gateway-organizations" // one folder per organization
 	redisURL       = "redis-url"
 )
 
@@ -97,12 +102,16 @@ func makeSecrets(v vault) (Secrets, error) {
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
 		{gatewayKey, newKey, new(string)},
+		{filepath.Join(gatewaySealing, "first.key"), newSealingKey, new(string)},
 	} {
 		text, err := v.once(secret.name, secret.fresh)
 		if err != nil {
 			return Secrets{}, err
 		}
 		*secret.into = text
+	}
+	if err := os.MkdirAll(v.path(gatewayByok), 0o700); err != nil {
+		return Secrets{}, fmt.Errorf("make folder: %w", err)
 	}
 	if err := v.write(filepath.Join(webhookFolder, Organization), s.Webhook); err != nil {
 		return Secrets{}, err
@@ -133,6 +142,19 @@ func newKey() string {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
 	return hex.EncodeToString(key[:])
+}
+
+// newSealingKey is one as `gateway byok keygen` makes it.
+func newSealingKey() string {
+	private, err := hpke.DHKEM(ecdh.X25519()).GenerateKey()
+	if err != nil {
+		panic(err) // It never fails.
+	}
+	key, err := private.Bytes()
+	if err != nil {
+		panic(err) // Nor does this.
+	}
+	return "switchyard-sealing-key-v1 x25519 " + time.Now().UTC().Format(time.RFC3339) + " " + base64.StdEncoding.EncodeToString(key)
 }
 
 // tokensYAML is what the services know of the tokens: their SHA-256 only.

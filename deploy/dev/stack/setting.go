@@ -104,6 +104,8 @@ func (s *Stack) particular(service Service) []string {
 	case Gateway:
 		return []string{
 			"FINGERPRINT_KEY_FILE=" + s.vault.path(gatewayKey),
+			"SEALING_KEYS_DIR=" + s.vault.path(gatewaySealing),
+			"BYOK_SECRETS_DIR=" + s.vault.path(gatewayByok),
 			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Gateway)),
 		}
 	case Notify:

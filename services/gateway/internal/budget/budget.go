@@ -25,13 +25,13 @@ const ReasonExceeded apierr.Reason = "budget_exceeded"
 // The refusals that are not a run's.
 var (
 	// ErrExceeded refuses what the ceiling does not cover.
-	ErrExceeded = apierr.New(apierr.KindForbidden, ReasonExceeded,
+	ErrExceeded = denied(ReasonExceeded,
 		"what is left of the organization's budget, beside its calls in flight, does not cover the worst case of this call")
 	// ErrOutgrown ends an answer that grew beyond what was set aside for it.
-	ErrOutgrown = apierr.New(apierr.KindForbidden, ReasonExceeded,
+	ErrOutgrown = denied(ReasonExceeded,
 		"the answer grew beyond what the budget set aside for it; name max_tokens")
 	// ErrUnpriced refuses models of which nobody knows what they cost.
-	ErrUnpriced = apierr.New(apierr.KindForbidden, "model_not_allowed",
+	ErrUnpriced = denied("model_not_allowed",
 		"model: has no price, and the run or the organization has a ceiling")
 	// errAway refuses what can't be counted: a ceiling is not overrun because a
 	// store is away.
@@ -193,4 +193,9 @@ func (k *Keeper) repay(ctx context.Context) error {
 func (k *Keeper) Close(ctx context.Context) error {
 	_ = k.repay(ctx) // They go with the replica when it is forgotten.
 	return k.store.Leave(ctx, k.replica)
+}
+
+// denied is a refusal by what was set, which no repetition changes.
+func denied(reason apierr.Reason, text string) *apierr.Error {
+	return &apierr.Error{Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy, Text: text}
 }

@@ -47,7 +47,9 @@ type Terms struct {
 // ReasonModelNotAllowed is of a model that the run may not use.
 const ReasonModelNotAllowed apierr.Reason = "model_not_allowed"
 
-var errModelNotAllowed = apierr.New(apierr.KindForbidden, ReasonModelNotAllowed, "model: the run's authority does not have it")
+var errModelNotAllowed = &apierr.Error{
+	Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy, Text: "model: the run's authority does not have it",
+}
 
 // Bounds of what nobody has said.
 const (
@@ -103,19 +105,22 @@ func (x *execution) reserve(ctx context.Context) error {
 	return x.grant.Reserve(ctx, x.id, worst)
 }
 
-// allow keeps the candidates whose models the run may use. What was asked for
-// must be among them: nothing has failed that another model could stand in for.
+// allow keeps the candidates whose models the run may use.
 func (x *execution) allow(authority *run.Run) error {
 	if authority == nil || len(authority.Limits.Models) == 0 {
 		return nil
 	}
+	return x.keep(func(c candidate) bool { return authority.Limits.Allows(c.Model, c.Target.String(), c.Upstream) }, errModelNotAllowed)
+}
+
+// keep leaves out the candidates that may not serve. What was asked for must be
+// among those that are left: nothing has failed that another model could stand in for.
+func (x *execution) keep(may func(c candidate) bool, refusal error) error {
 	asked := func(c candidate) bool { return !c.Substitute }
 	before := slices.ContainsFunc(x.candidates, asked)
-	x.candidates = slices.DeleteFunc(x.candidates, func(c candidate) bool {
-		return !authority.Limits.Allows(c.Model, c.Target.String(), c.Upstream)
-	})
+	x.candidates = slices.DeleteFunc(x.candidates, func(c candidate) bool { return !may(c) })
 	if len(x.candidates) == 0 || before && !slices.ContainsFunc(x.candidates, asked) {
-		return errModelNotAllowed
+		return refusal
 	}
 	return nil
 }
@@ -125,22 +130,16 @@ func (x *execution) allow(authority *run.Run) error {
 func (x *execution) worst(priced bool) (price.Pico, error) {
 	var worst price.Pico
 	choices := choices(x.request.Chat.Native)
-	x.candidates = slices.DeleteFunc(x.candidates, func(c candidate) bool {
+	err := x.keep(func(c candidate) bool {
 		usage, assumed := mostUsage(x.request, c, choices)
 		cost, known := x.dearest(c, usage)
-		if !known && priced && !x.fleet.ServesUnpriced {
-			return true
-		}
 		worst = max(worst, cost)
 		if assumed && known {
 			x.maxOutput = usage.Output
 		}
-		return false
-	})
-	if len(x.candidates) == 0 {
-		return 0, budget.ErrUnpriced
-	}
-	return worst, nil
+		return known || !priced || x.fleet.ServesUnpriced
+	}, budget.ErrUnpriced)
+	return worst, err
 }
 
 // mostUsage bounds what a request can use: a token for each byte, which no

@@ -14,7 +14,9 @@ const ReasonSuspended apierr.Reason = "organization_suspended"
 
 // ErrSuspended refuses the calls of a suspended organization, and ends those in
 // flight.
-var ErrSuspended = apierr.New(apierr.KindForbidden, ReasonSuspended, "the organization is suspended")
+var ErrSuspended = &apierr.Error{
+	Kind: apierr.KindForbidden, Reason: ReasonSuspended, Class: apierr.ClassPolicy, Text: "the organization is suspended",
+}
 
 // Period is what a budget's ceiling is for.
 type Period string

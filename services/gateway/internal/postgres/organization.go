@@ -70,6 +70,7 @@ func (o *Organizations) SetStatus(ctx context.Context, id string, c organization
 	if c.Suspended {
 		action = "org.suspend"
 	}
+	c.At = storedTime(c.At)
 	entry := audit.New(ctx, action, audit.Subject{Type: "organization", ID: id, Organization: id}, c.Reason)
 	err = o.control.Change(ctx, control.Organizations, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
 		before, err := getOrganization(ctx, q, id)

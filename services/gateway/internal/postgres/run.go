@@ -165,7 +165,7 @@ func (r *Runs) Revoke(ctx context.Context, organization, id, by, reason string) 
 			return err
 		}
 		var changed bool
-		if revoked, changed, err = of.Revoked(time.Now(), usage, by, reason); err != nil {
+		if revoked, changed, err = of.Revoked(storedTime(time.Now()), usage, by, reason); err != nil {
 			return err
 		}
 		if !changed {
@@ -193,7 +193,7 @@ func (r *Runs) Abort(ctx context.Context, organization, id, by, reason string) (
 			return control.ErrUnchanged
 		}
 		of.Organization, of.ID = organization, id
-		of.Abort = run.Abort{RequestedAt: time.Now(), By: by, Reason: reason}
+		of.Abort = run.Abort{RequestedAt: storedTime(time.Now()), By: by, Reason: reason}
 		return q.AbortRun(ctx, dbsql.AbortRunParams{
 			OrganizationID: organization, RunID: id, AbortRequestedAt: optionalTime(of.Abort.RequestedAt), AbortRequestedBy: by,
 			AbortReason: reason, Version: version,
@@ -251,3 +251,7 @@ func never(t time.Time) time.Time {
 	}
 	return t
 }
+
+// storedTime is a time as the store keeps it, so that what is answered at once is
+// what is read later.
+func storedTime(t time.Time) time.Time { return t.Truncate(time.Microsecond) }

@@ -147,11 +147,17 @@ func checkPlan(t *rapid.T, p *Policy, r Request, s State, plan Plan) {
 		t.Fatal("an empty plan without an error")
 	}
 	open := r.Provider == "" && (r.Model == "" || r.Model == DefaultModel)
-	if (!r.Substitution && !open || plan.Pinned) && len(plan.Candidates) != 1 {
-		t.Fatalf("%d candidates without substitution", len(plan.Candidates))
+	if plan.Pinned && len(plan.Candidates) != 1 {
+		t.Fatalf("%d candidates of a pin", len(plan.Candidates))
 	}
-	if !r.Substitution && plan.Candidates[0].Substitute {
-		t.Fatal("a substitute that was not allowed")
+	for _, c := range plan.Candidates {
+		switch {
+		case r.Substitution || open:
+		case c.Substitute:
+			t.Fatal("a substitute that was not allowed")
+		case c.Model != plan.Candidates[0].Model:
+			t.Fatalf("%s without substitution of %s", c.Target, plan.Candidates[0].Target)
+		}
 	}
 	allowed, err := p.allowed(&r)
 	if err != nil {

@@ -20,14 +20,14 @@ const (
 
 // The refusals of calls; they end calls in flight, too.
 var (
-	ErrRevoked   = apierr.New(apierr.KindForbidden, ReasonRevoked, "the run was revoked")
-	ErrExpired   = apierr.New(apierr.KindForbidden, ReasonExpired, "the run has expired")
-	ErrExhausted = apierr.New(apierr.KindForbidden, ReasonExhausted, "the run has used up a limit")
-	ErrAborted   = apierr.New(apierr.KindForbidden, ReasonAborted, "the session was asked to stop")
+	ErrRevoked   = denied(ReasonRevoked, "the run was revoked")
+	ErrExpired   = denied(ReasonExpired, "the run has expired")
+	ErrExhausted = denied(ReasonExhausted, "the run has used up a limit")
+	ErrAborted   = denied(ReasonAborted, "the session was asked to stop")
 	// Of a run that is not at its end: a smaller call, or one a little later, may pass.
-	ErrCostLeft = apierr.New(apierr.KindForbidden, ReasonExhausted,
+	ErrCostLeft = denied(ReasonExhausted,
 		"max_cost_cents: what is left of it, beside the run's calls in flight, does not cover the worst case of this call; lower max_tokens")
-	ErrCallsLeft = apierr.New(apierr.KindForbidden, ReasonExhausted, "max_calls: the run's calls in flight are the last ones")
+	ErrCallsLeft = denied(ReasonExhausted, "max_calls: the run's calls in flight are the last ones")
 )
 
 // Status of a run's authority.
@@ -214,4 +214,9 @@ func (r Run) Revoked(now time.Time, u Usage, by, reason string) (Run, bool, erro
 	}
 	at.Status, at.EndedAt, at.RevokedBy, at.RevokeReason = next, now, by, reason
 	return at, true, nil
+}
+
+// denied is a refusal by what was set, which no repetition changes.
+func denied(reason apierr.Reason, text string) *apierr.Error {
+	return &apierr.Error{Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy, Text: text}
 }

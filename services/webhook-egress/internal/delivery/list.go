@@ -33,16 +33,20 @@ func (s *Service) List(ctx context.Context, f Filter, before ID, limit int) (pag
 	if err := CheckTexts(texts); err != nil {
 		return nil, ID{}, err
 	}
-	for _, id := range []string{f.EndpointID, f.EventID} {
-		if _, err := ParseID(id); id != "" && err != nil {
-			return nil, ID{}, nil // Nothing can have it.
-		}
+	if !nameable(f.EndpointID) || !nameable(f.EventID) {
+		return nil, ID{}, nil
 	}
 	page, next, err = s.o.Store.List(ctx, f, before, limit)
 	if err != nil {
 		return nil, ID{}, fmt.Errorf("list deliveries: %w", err)
 	}
 	return page, next, nil
+}
+
+// nameable tells whether anything can have an id; no id is that of anything.
+func nameable(id string) bool {
+	_, err := ParseID(id)
+	return id == "" || err == nil
 }
 
 // HostPattern is a regular expression for the canonical URLs of a host, or of a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,14 +51,18 @@ func TestApply(t *testing.T) {
 		change endpoint.Change
 		want   func(*endpoint.Endpoint)
 	}{
-		"nothing":           {before, endpoint.Change{}, func(*endpoint.Endpoint) {}},
-		"a url":             {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL = "https://b/" }},
-		"types":             {before, endpoint.Change{EventTypes: []string{"b"}}, func(e *endpoint.Endpoint) { e.EventTypes = []string{"b"} }},
-		"no rate":           {before, endpoint.Change{RatePerSecond: new(0.0)}, func(e *endpoint.Endpoint) { e.RatePerSecond = 0 }},
-		"a pause":           {before, endpoint.Change{Active: new(false)}, func(e *endpoint.Endpoint) { e.Active = false }},
-		"a rotation":        {before, endpoint.Change{Secret: []byte("2"), Overlap: time.Hour}, func(e *endpoint.Endpoint) { e.Secret, e.Previous, e.PreviousUntil = []byte("2"), []byte("1"), now.Add(time.Hour) }},
-		"one at once":       {before, endpoint.Change{Secret: []byte("2")}, func(e *endpoint.Endpoint) { e.Secret = []byte("2") }},
-		"its end":           {paused, endpoint.Change{Active: new(true)}, func(e *endpoint.Endpoint) { e.Active, e.DisabledReason, e.DisabledAt, e.FailingSince = true, "", time.Time{}, time.Time{} }},
+		"nothing": {before, endpoint.Change{}, func(*endpoint.Endpoint) {}},
+		"a url":   {before, endpoint.Change{URL: new("https://b/")}, func(e *endpoint.Endpoint) { e.URL = "https://b/" }},
+		"types":   {before, endpoint.Change{EventTypes: []string{"b"}}, func(e *endpoint.Endpoint) { e.EventTypes = []string{"b"} }},
+		"no rate": {before, endpoint.Change{RatePerSecond: new(0.0)}, func(e *endpoint.Endpoint) { e.RatePerSecond = 0 }},
+		"a pause": {before, endpoint.Change{Active: new(false)}, func(e *endpoint.Endpoint) { e.Active = false }},
+		"a rotation": {before, endpoint.Change{Secret: []byte("2"), Overlap: time.Hour}, func(e *endpoint.Endpoint) {
+			e.Secret, e.Previous, e.PreviousUntil = []byte("2"), []byte("1"), now.Add(time.Hour)
+		}},
+		"one at once": {before, endpoint.Change{Secret: []byte("2")}, func(e *endpoint.Endpoint) { e.Secret = []byte("2") }},
+		"its end": {paused, endpoint.Change{Active: new(true)}, func(e *endpoint.Endpoint) {
+			e.Active, e.DisabledReason, e.DisabledAt, e.FailingSince = true, "", time.Time{}, time.Time{}
+		}},
 		"a pause of paused": {paused, endpoint.Change{Active: new(false)}, func(*endpoint.Endpoint) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,6 +83,7 @@ func TestApply(t *testing.T) {
 
 // memory is a store of one endpoint, a waker and a deliverer.
 type memory struct {
+	mu sync.Mutex
 	endpoint.Store
 
 	kept    endpoint.Endpoint
@@ -86,6 +92,13 @@ type memory struct {
 	trials  []delivery.Trial
 	pages   int
 	failing error
+}
+
+// with looks at it, or changes it, between what the tested does.
+func (m *memory) with(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
 }
 
 func (m *memory) Add(_ context.Context, e endpoint.Endpoint) error {
@@ -113,6 +126,8 @@ func (m *memory) Update(_ context.Context, _ endpoint.Scope, _ delivery.ID, chan
 func (m *memory) Delete(context.Context, endpoint.Scope, delivery.ID) error { return nil }
 
 func (m *memory) CancelDeleted(context.Context, int) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.pages--
 	return m.pages > 0, m.failing
 }
@@ -259,10 +274,12 @@ func TestRunCancelsTheRest(t *testing.T) {
 		go func() { done <- s.Run(ctx) }()
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		if m.pages != 0 {
-			t.Errorf("%d pages left", m.pages)
-		}
-		m.failing = errors.New("away")
+		m.with(func() {
+			if m.pages != 0 {
+				t.Errorf("%d pages left", m.pages)
+			}
+			m.failing = errors.New("away")
+		})
 		time.Sleep(6 * time.Second)
 		cancel()
 		if err := <-done; err != nil {

@@ -334,11 +334,14 @@ func (q *Queries) LockUseMark(ctx context.Context) (LockUseMarkRow, error) {
 }
 
 const planForValues = `-- name: PlanForValues :exec
-SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)
+SELECT
+    set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
+    set_config('enable_seqscan', 'off', true)
 `
 
-// For the transaction: its window decides how it is best answered, and no answer
-// is worth compiling for.
+// For the transaction: the window decides how it is best answered, and no answer is
+// worth compiling for. The server takes what lies beyond the mark for a third of
+// the ledger, though it is its last second.
 func (q *Queries) PlanForValues(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planForValues)
 	return err

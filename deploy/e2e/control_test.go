@@ -1,0 +1,325 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
+)
+
+// What operators set holds on every replica. The tests here have the stack with two
+// gateways, which they may kill: none is parallel.
+
+var (
+	guarded  = addVendor(vendor{name: "guarded", dialect: "openai", model: "guarded-model"})
+	dripping = addVendor(vendor{name: "dripping", dialect: "openai", model: "dripping-model"})
+)
+
+// gateways are both of them, called for an organization.
+func (h *house) gateways(organization string) []client {
+	first := h.service(stack.Gateway, organization)
+	second := first
+	second.base = h.URL(string(secondGateway))
+	return []client{first, second}
+}
+
+// withinASecond is for what must have come to every replica.
+func withinASecond(t *testing.T, what string, objection func() error) {
+	t.Helper()
+	waitFor(t, time.Second, what, objection)
+}
+
+func (h *house) drip(t *testing.T) {
+	t.Helper()
+	h.script(t, stack.FakeProvider, rule{Match: dripping.match(), Action: object{"stall_after_chunks": 3}})
+}
+
+// A suspension ends all streams in flight on every replica within a second, closes
+// every face, and outlives the restart of everything.
+func TestSuspensionHoldsEverywhere(t *testing.T) {
+	h := pairOfGateways(t)
+	h.drip(t)
+	organization := unique("org")
+	gateways, operator := h.gateways(organization), h.operator(stack.Gateway)
+	const streams = 100
+	var open, ended sync.WaitGroup
+	var failed, latest atomic.Int64
+	var suspended atomic.Int64 // when, in Unix milliseconds
+	for i := range streams {
+		open.Add(1)
+		ended.Go(func() {
+			opened := sync.OnceFunc(open.Done)
+			defer opened()
+			response, err := gateways[i%2].send(t, http.MethodPost, chatPath, ask(dripping.model, "hello", streamed))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer response.Body.Close()
+			head := make([]byte, 8)
+			if _, err := io.ReadFull(response.Body, head); err != nil {
+				t.Error(err)
+				return
+			}
+			opened()
+			rest, err := io.ReadAll(response.Body)
+			if err != nil || !strings.Contains(string(rest), "event: error") || !strings.Contains(string(rest), "organization_suspended") {
+				t.Errorf("ended with %v: %s", err, shorten(rest))
+				return
+			}
+			failed.Add(1)
+			latest.Store(max(latest.Load(), time.Now().UnixMilli()-suspended.Load()))
+		})
+	}
+	open.Wait()
+	suspended.Store(time.Now().UnixMilli())
+	operator.post(t, "/v1/admin/orgs/"+organization+"/suspend", object{"reason": "abuse"}).want(t, http.StatusOK)
+	ended.Wait()
+	if failed.Load() != streams || latest.Load() > 1000 {
+		t.Errorf("%d of %d streams ended, the last after %d ms", failed.Load(), streams, latest.Load())
+	}
+	t.Logf("the last of %d streams ended after %d ms", streams, latest.Load())
+	refused := func() {
+		t.Helper()
+		for _, gateway := range gateways {
+			gateway.post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "organization_suspended", "suspended")
+		}
+	}
+	refused()
+	waitFor(t, patience, "a row for each stream", func() error {
+		if n := h.recorded(t, organization, "", "aborted"); n != streams {
+			return fmt.Errorf("%d rows", n)
+		}
+		return nil
+	})
+	for _, name := range []string{store.Redis, store.Postgres, string(stack.Gateway), string(secondGateway)} {
+		if err := h.Restart(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused()
+	operator.post(t, "/v1/admin/orgs/"+organization+"/unsuspend", object{}).want(t, http.StatusOK)
+	for _, gateway := range gateways {
+		withinASecond(t, "restored", func() error {
+			if a := gateway.post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
+				return fmt.Errorf("%s", a.body)
+			}
+			return nil
+		})
+	}
+	audit := operator.get(t, "/v1/admin/audit?organization_id="+organization)
+	for _, action := range []string{"org.suspend", "org.unsuspend"} {
+		if !strings.Contains(string(audit.body), action) {
+			t.Errorf("the audit lacks %s: %s", action, shorten(audit.body))
+		}
+	}
+}
+
+// recorded counts the ledger rows of an organization, or of one of its runs, by
+// their outcome.
+func (h *house) recorded(t *testing.T, organization, run, outcome string) (n int) {
+	t.Helper()
+	var page struct {
+		Records []struct {
+			Outcome string `json:"outcome"`
+		} `json:"records"`
+	}
+	query := url.Values{"organization_id": {organization}, "limit": {"200"}}
+	if run != "" {
+		query.Set("run_id", run)
+	}
+	h.service(stack.Gateway, organization).get(t, "/v1/usage?"+query.Encode()).into(t, http.StatusOK, &page)
+	for _, r := range page.Records {
+		if r.Outcome == outcome {
+			n++
+		}
+	}
+	return n
+}
+
+// A run that one replica revokes, and a session that one aborts, end on the other.
+func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
+	h := pairOfGateways(t)
+	h.drip(t)
+	organization := unique("org")
+	gateways := h.gateways(organization)
+	for _, c := range []struct {
+		name, reason string
+		minted       bool
+		end          func(run string)
+	}{
+		{"revoke", "run_revoked", true, func(run string) {
+			gateways[0].post(t, "/v1/runs/"+run+"/revoke", object{"reason": "runaway"}).want(t, http.StatusOK)
+		}},
+		{"abort", "run_aborted", false, func(run string) {
+			h.operator(stack.Gateway).post(t, "/v1/admin/sessions/"+run+"/abort", object{"organization_id": organization}).want(t, http.StatusOK)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := unique("run")
+			if c.minted {
+				gateways[0].post(t, "/v1/runs/mint", object{"run_id": run}).want(t, http.StatusCreated)
+			}
+			s := gateways[1].with("X-Run-Id", run).stream(t, chatPath, ask(dripping.model, "hello", streamed))
+			if _, ok := s.next(t); !ok {
+				t.Fatal("no stream")
+			}
+			start := time.Now()
+			c.end(run)
+			if got := s.read(t); got.failed == nil || got.failed.Error != c.reason {
+				t.Errorf("%+v", got)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("after %s", took)
+			}
+			for _, gateway := range gateways {
+				gateway.with("X-Run-Id", run).post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, c.reason, "")
+			}
+		})
+	}
+}
+
+// flush empties the stack's Redis.
+func (h *house) flush(t *testing.T) {
+	t.Helper()
+	at, err := url.Parse(h.RedisURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.DialTimeout("tcp", at.Host, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "FLUSHALL\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	reply := make([]byte, 5)
+	if _, err := io.ReadFull(conn, reply); err != nil || string(reply) != "+OK\r\n" {
+		t.Fatalf("%q %v", reply, err)
+	}
+}
+
+// A hundred calls at a time over two replicas don't overrun an organization's
+// ceiling, with Redis there, emptied on the way, and away.
+func TestCeilingHoldsOverReplicas(t *testing.T) {
+	h := pairOfGateways(t)
+	for name, trouble := range map[string]func(){
+		"all well":      func() {},
+		"Redis emptied": func() { h.flush(t) },
+		"Redis away": func() {
+			if err := h.Kill(store.Redis); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := h.Restart(context.WithoutCancel(t.Context()), store.Redis); err != nil {
+					t.Error(err)
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) { h.overrun(t, trouble) })
+	}
+}
+
+func (h *house) overrun(t *testing.T, trouble func()) {
+	t.Helper()
+	const ceiling = 0.5
+	organization := unique("org")
+	gateways, operator := h.gateways(organization), h.operator(stack.Gateway)
+	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": ceiling}).want(t, http.StatusOK)
+	for _, gateway := range gateways {
+		withinASecond(t, "the ceiling", func() error {
+			if a := gateway.post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 100000})); a.status != http.StatusForbidden {
+				return errors.New("it does not hold yet")
+			}
+			return nil
+		})
+	}
+	before := h.recorded(t, organization, "", "completed") // those that came before it held
+	var served, refused atomic.Int64
+	var calls sync.WaitGroup
+	for i := range 100 {
+		if i == 50 {
+			trouble()
+		}
+		calls.Go(func() {
+			switch a := gateways[i%2].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})); a.status {
+			case http.StatusOK:
+				served.Add(1)
+			case http.StatusForbidden:
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s", a.status, shorten(a.body))
+			}
+		})
+	}
+	calls.Wait()
+	for gateways[0].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})).status == http.StatusOK {
+		served.Add(1)
+	}
+	spend := operator.get(t, "/v1/admin/orgs/"+organization+"/spend").fields(t, http.StatusOK, "spent_cents", "reserved_cents")
+	spent, _ := spend["spent_cents"].(float64)
+	if spent > ceiling || spent < ceiling/2 || spend["reserved_cents"] != 0.0 || refused.Load() == 0 {
+		t.Errorf("spent %v and reserved %v of %v in %d calls, %d refused", spent, spend["reserved_cents"], ceiling, served.Load(), refused.Load())
+	}
+	if n := h.recorded(t, organization, "", "completed") - before; int64(n) != served.Load() {
+		t.Errorf("%d rows for %d answers", n, served.Load())
+	}
+	t.Logf("%d served, %d refused, %v of %v cents", served.Load(), refused.Load(), spent, ceiling)
+}
+
+// What a replica had set aside when it was killed returns, and the ledger has what
+// was answered.
+func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
+	h := pairOfGateways(t)
+	h.drip(t)
+	organization, run := unique("org"), unique("run")
+	gateways := h.gateways(organization)
+	for i := range gateways {
+		gateways[i] = gateways[i].with("X-Run-Id", run)
+	}
+	gateways[0].post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
+	s := gateways[1].stream(t, chatPath, ask(dripping.model, "hello", streamed))
+	if _, ok := s.next(t); !ok {
+		t.Fatal("no stream")
+	}
+	gateways[0].post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "run_exhausted", "in flight")
+	if err := h.Kill(string(secondGateway)); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	waitFor(t, patience, "the reservation returns", func() error {
+		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
+			return fmt.Errorf("%s", a.body)
+		}
+		return nil
+	})
+	t.Logf("it returned after %s", time.Since(killed))
+	if err := h.Restart(t.Context(), string(secondGateway)); err != nil {
+		t.Fatal(err)
+	}
+	for _, gateway := range gateways {
+		gateway.post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "run_exhausted", "")
+	}
+	if n := h.recorded(t, organization, run, "completed"); n != 1 {
+		t.Errorf("%d rows, want that of the one answer", n)
+	}
+	authority := gateways[1].get(t, "/v1/runs/"+run+"/authority").fields(t, http.StatusOK, "status")
+	if authority["status"] != "exhausted" || authority["calls"] != 1.0 {
+		t.Errorf("%v", authority)
+	}
+}

@@ -1,0 +1,339 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+)
+
+// fields reads an answer as an object.
+func (a answer) fields(tb testing.TB, status int) map[string]any {
+	tb.Helper()
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(a.body), &fields); err != nil || a.status != status {
+		tb.Fatalf("%d %s, want %d (%v)", a.status, a.body, status, err)
+	}
+	return fields
+}
+
+// has compares some of an answer's fields.
+func has(tb testing.TB, fields, want map[string]any) {
+	tb.Helper()
+	for name, value := range want {
+		if fmt.Sprint(fields[name]) != fmt.Sprint(value) {
+			tb.Errorf("%s is %v, want %v", name, fields[name], value)
+		}
+	}
+}
+
+// mint makes the authority of a run of acme.
+func (b *bench) mint(tb testing.TB, id, limits string) {
+	tb.Helper()
+	b.post(tb, "/v1/runs/mint", fmt.Sprintf(`{"run_id":%q%s}`, id, limits)).fields(tb, http.StatusCreated)
+}
+
+// ask is a chat of a run with a model that costs 0.006 cents.
+func (b *bench) ask(tb testing.TB, id string) answer {
+	tb.Helper()
+	return b.chat(tb, `{"model":"first/ok","max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`, "X-Run-Id", id)
+}
+
+func (b *bench) authority(tb testing.TB, id string) map[string]any {
+	tb.Helper()
+	return b.get(tb, "/v1/runs/"+id+"/authority", "svc", "X-Organization-Id", "acme").fields(tb, http.StatusOK)
+}
+
+// audited lists what was recorded of a subject, oldest first.
+func (b *bench) audited(tb testing.TB, subject string) string {
+	tb.Helper()
+	rows, err := b.pool.Query(tb.Context(), "SELECT action || ' by ' || actor FROM audit_entry WHERE subject = $1 ORDER BY id", subject)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var one string
+		if err := rows.Scan(&one); err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return strings.Join(all, ", ")
+}
+
+// until asks until there is no objection left.
+func until(tb testing.TB, objection func() string) {
+	tb.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		text := objection()
+		if text == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatal(text)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestMintAndUse(t *testing.T) {
+	b := setup(t)
+	minted := b.post(t, "/v1/runs/mint", `{"run_id":"r1","initiated_by":"ada","max_cost_cents":5,"max_calls":3,"models":["first/ok"],"ttl_seconds":60,"approval_ref":"ap","metadata":{"k":"v"}}`).fields(t, http.StatusCreated)
+	has(t, minted, map[string]any{
+		"run_id": "r1", "organization_id": "acme", "status": "minted", "initiated_by": "ada", "max_cost_cents": 5, "max_calls": 3,
+		"models": []string{"first/ok"}, "spent_cents": 0, "calls": 0, "approval_ref": "ap", "activated_at": nil, "ended_at": nil, "revoked_by": nil,
+		"abort_requested": false, "metadata": map[string]string{"k": "v"},
+	})
+	if a := b.ask(t, "r1"); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	used := b.authority(t, "r1")
+	if has(t, used, map[string]any{"status": "active", "calls": 1, "reserved_cents": 0, "spent_cents": 0.006}); used["activated_at"] == nil {
+		t.Error("it has no first call")
+	}
+	b.chat(t, `{"model":"sandbox","messages":[{"role":"user","content":"hi"}]}`, "X-Run-Id", "r1").refused(t, 403, "model_not_allowed", "model")
+	b.ask(t, "r1")
+	b.ask(t, "r1")
+	b.ask(t, "r1").refused(t, 403, "run_exhausted", "")
+	has(t, b.authority(t, "r1"), map[string]any{"status": "exhausted", "calls": 3})
+	if got := b.audited(t, "r1"); !strings.HasPrefix(got, "run.mint by edge") {
+		t.Errorf("audited %q", got)
+	}
+	// One that names nothing gets an id, the caller and 24 hours.
+	bare := b.post(t, "/v1/runs/mint", `{}`, "X-User-Id", "bob").fields(t, http.StatusCreated)
+	has(t, bare, map[string]any{"initiated_by": "bob", "max_cost_cents": nil, "max_calls": nil, "models": []string{}, "status": "minted"})
+	if expires, err := time.Parse(time.RFC3339, bare["expires_at"].(string)); err != nil || time.Until(expires).Round(time.Hour) != 24*time.Hour || bare["run_id"] == "" {
+		t.Errorf("%v", bare)
+	}
+}
+
+func TestMintRefuses(t *testing.T) {
+	b := setup(t)
+	b.mint(t, "r1", "")
+	past, soon := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	for _, c := range []struct {
+		body, reason, text string
+		status             int
+	}{
+		{`{"run_id":"r1"}`, "conflict", "run_id", 409},
+		{`{"run_id":"a b"}`, "invalid_request", "run_id", 400},
+		{`{"max_cost_cents":0}`, "invalid_request", "max_cost_cents", 400},
+		{`{"max_calls":0}`, "invalid_request", "max_calls", 400},
+		{`{"ttl_seconds":0}`, "invalid_request", "ttl_seconds", 400},
+		{`{"ttl_seconds":60,"expires_at":"` + soon + `"}`, "invalid_request", "ttl_seconds", 400},
+		{`{"expires_at":"` + past + `"}`, "invalid_request", "expires_at", 400},
+		{`{"expires_at":"2999-01-01T00:00:00Z"}`, "invalid_request", "expires_at", 400},
+		{`{"models":["a","a"]}`, "invalid_request", "models", 400},
+		{`{"organization_id":"other"}`, "organization_mismatch", "organization_id", 403},
+		{`{"max_calls":1,"maxcalls":1}`, "invalid_request", "maxcalls", 400},
+	} {
+		b.post(t, "/v1/runs/mint", c.body).refused(t, c.status, c.reason, c.text)
+	}
+	b.post(t, "/v1/runs/mint", `{}`, "X-Organization-Id", "").refused(t, 400, "invalid_request", "organization_id")
+	b.post(t, "/v1/runs/mint", `{"run_id":"x"}`, "X-Run-Id", "y").refused(t, 400, "identity_mismatch", "run_id")
+	b.post(t, "/v1/runs/mint", `{}`, "Authorization", "Bearer sup").refused(t, 403, "forbidden", "")
+	// Another organization may have a run of the same id; it sees only its own.
+	b.post(t, "/v1/runs/mint", `{"run_id":"r1"}`, "X-Organization-Id", "other").fields(t, http.StatusCreated)
+}
+
+// Many mint the same run: one does.
+func TestMintOnce(t *testing.T) {
+	b := setup(t)
+	var made, taken atomic.Int64
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			switch a := b.post(t, "/v1/runs/mint", `{"run_id":"r"}`); a.status {
+			case http.StatusCreated:
+				made.Add(1)
+			case http.StatusConflict:
+				taken.Add(1)
+			default:
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	group.Wait()
+	if made.Load() != 1 || taken.Load() != 9 {
+		t.Errorf("%d made, %d taken", made.Load(), taken.Load())
+	}
+	if got := b.audited(t, "r"); got != "run.mint by edge" {
+		t.Errorf("audited %q", got)
+	}
+}
+
+// A revoked run makes no call on any face or operation, its streams in flight end
+// with an error in their band, and what came is billed.
+func TestRevoke(t *testing.T) {
+	b := setup(t)
+	b.mint(t, "r", "")
+	resp := b.open(t.Context(), t, `{"model":"first/endless","stream":true,"messages":[{"role":"user","content":"hi"}]}`, "X-Run-Id", "r")
+	defer resp.Body.Close()
+	revoke := func(by string) answer {
+		return b.post(t, "/v1/runs/r/revoke", `{"revoked_by":"`+by+`","reason":"runaway"}`)
+	}
+	start := time.Now()
+	revoked := revoke("ada").fields(t, http.StatusOK)
+	has(t, revoked, map[string]any{"status": "revoked", "revoked_by": "ada", "revoke_reason": "runaway"})
+	text := readAll(t, resp.Body)
+	if !strings.Contains(text, "event: error") || !strings.Contains(text, `"error":"run_revoked"`) || strings.Contains(text, "[DONE]") || time.Since(start) > time.Second {
+		t.Errorf("after %s: %s", time.Since(start), text)
+	}
+	<-b.vendor.left
+	if n := b.rows(t, "run_id = 'r' AND outcome = 'aborted' AND output_tokens > 0"); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+	if again := revoke("eve").fields(t, http.StatusOK); again["revoked_by"] != "ada" || again["ended_at"] != revoked["ended_at"] {
+		t.Errorf("again: %v", again)
+	}
+	b.ask(t, "r").refused(t, 403, "run_revoked", "")
+	b.post(t, "/v1/embeddings", `{"organization_id":"acme","model":"first/vectors","input":["x"]}`, "X-Run-Id", "r").refused(t, 403, "run_revoked", "")
+	if got := b.audited(t, "r"); got != "run.mint by edge, run.revoke by edge" {
+		t.Errorf("audited %q", got)
+	}
+}
+
+func TestRevokeRefuses(t *testing.T) {
+	b := setup(t)
+	b.mint(t, "r", `,"max_calls":1`)
+	b.ask(t, "r")
+	b.post(t, "/v1/runs/r/revoke", `{}`).refused(t, 409, "conflict", "exhausted")
+	b.post(t, "/v1/runs/r/revoke", `{}`, "X-Organization-Id", "other").refused(t, 404, "not_found", "")
+	b.post(t, "/v1/runs/x/revoke", `{}`).refused(t, 404, "not_found", "run")
+	b.post(t, "/v1/runs/r/revoke", `{}`, "Authorization", "Bearer sup").refused(t, 403, "forbidden", "")
+	b.get(t, "/v1/runs/r/authority", "svc", "X-Organization-Id", "other", "X-Request-Id", "req-test").refused(t, 404, "not_found", "")
+	b.get(t, "/v1/runs/x/authority", "svc", "X-Organization-Id", "acme", "X-Request-Id", "req-test").refused(t, 404, "not_found", "")
+	b.get(t, "/v1/runs/r/authority", "sup", "X-Organization-Id", "acme", "X-Request-Id", "req-test").refused(t, 403, "forbidden", "")
+}
+
+// An authority that expires ends its stream in flight, at that moment.
+func TestExpiry(t *testing.T) {
+	b := setup(t)
+	b.mint(t, "r", `,"ttl_seconds":1`)
+	resp := b.open(t.Context(), t, `{"model":"first/endless","stream":true,"messages":[{"role":"user","content":"hi"}]}`, "X-Run-Id", "r")
+	defer resp.Body.Close()
+	if text := readAll(t, resp.Body); !strings.Contains(text, `"error":"run_expired"`) {
+		t.Error(text)
+	}
+	<-b.vendor.left
+	b.ask(t, "r").refused(t, 403, "run_expired", "")
+	has(t, b.authority(t, "r"), map[string]any{"status": "expired", "calls": 1})
+	until(t, func() string {
+		if got := b.audited(t, "r"); got != "run.mint by edge, run.expire by system" {
+			return "audited " + got
+		}
+		return ""
+	})
+}
+
+// A session needs no authority: an abort ends its streams, and its further calls
+// are refused.
+func TestAbortSession(t *testing.T) {
+	b := setup(t)
+	resp := b.open(t.Context(), t, `{"model":"first/endless","stream":true,"messages":[{"role":"user","content":"hi"}]}`, "X-Run-Id", "s")
+	defer resp.Body.Close()
+	const abort, spend = "/v1/admin/sessions/s/abort", "/v1/admin/sessions/s/spend"
+	has(t, b.get(t, spend, "ops", "X-Organization-Id", "acme").fields(t, http.StatusOK), map[string]any{
+		"run_id": "s", "organization_id": "acme", "status": "active", "in_flight": 1, "calls": 1, "spent_cents": 0, "max_cost_cents": nil,
+	})
+	b.post(t, abort, `{}`).refused(t, 403, "forbidden", "")
+	aborted := b.post(t, abort, `{"reason":"runaway"}`, "Authorization", "Bearer ops").fields(t, http.StatusOK)
+	has(t, aborted, map[string]any{"run_id": "s", "organization_id": "acme", "abort_requested": true, "requested_by": "ops", "reason": "runaway"})
+	if text := readAll(t, resp.Body); !strings.Contains(text, `"error":"run_aborted"`) {
+		t.Error(text)
+	}
+	<-b.vendor.left
+	again := b.post(t, abort, `{"reason":"other"}`, "Authorization", "Bearer ops").fields(t, http.StatusOK)
+	has(t, again, map[string]any{"reason": "runaway", "abort_requested_at": aborted["abort_requested_at"], "status": "aborted"})
+	b.ask(t, "s").refused(t, 403, "run_aborted", "")
+	b.post(t, "/v1/runs/mint", `{"run_id":"s"}`).refused(t, 409, "run_aborted", "run_id")
+	if got := b.audited(t, "s"); got != "session.abort by ops" {
+		t.Errorf("audited %q", got)
+	}
+	// Whose it is, nobody has to say where there is but one.
+	has(t, b.get(t, spend, "ops").fields(t, http.StatusOK), map[string]any{"organization_id": "acme", "status": "aborted", "calls": 1, "in_flight": 0})
+	b.post(t, "/v1/runs/mint", `{"run_id":"s"}`, "X-Organization-Id", "other")
+	b.get(t, spend, "ops", "X-Request-Id", "req-test").refused(t, 409, "conflict", "organization_id")
+	b.get(t, "/v1/admin/sessions/none/spend", "ops", "X-Request-Id", "req-test").refused(t, 404, "not_found", "")
+	b.get(t, "/v1/admin/sessions/none/spend", "ops", "X-Organization-Id", "acme", "X-Request-Id", "req-test").refused(t, 404, "not_found", "")
+	b.get(t, spend, "svc", "X-Request-Id", "req-test").refused(t, 403, "forbidden", "")
+}
+
+// Fifty calls at a time don't overrun a ceiling of a run, and all of it is used.
+func TestFiftyCallsDontOverrunARun(t *testing.T) {
+	b := setup(t)
+	b.mint(t, "r", `,"max_calls":7,"max_cost_cents":1`)
+	served := b.storm(t, 50, "r", "run_exhausted")
+	has(t, b.authority(t, "r"), map[string]any{"calls": served, "reserved_cents": 0})
+	for b.ask(t, "r").status == http.StatusOK {
+		served++
+	}
+	if n := b.rows(t, "run_id = 'r'"); n != 7 || served != 7 {
+		t.Errorf("%d rows, %d served, want 7", n, served)
+	}
+}
+
+// storm makes so many calls at a time and counts those that are served.
+func (b *bench) storm(t *testing.T, n int, id, reason string) int {
+	t.Helper()
+	var served atomic.Int64
+	var group sync.WaitGroup
+	for range n {
+		group.Go(func() {
+			if a := b.ask(t, id); a.status == http.StatusOK {
+				served.Add(1)
+			} else {
+				a.refused(t, 403, reason, "")
+			}
+		})
+	}
+	group.Wait()
+	return int(served.Load())
+}
+
+// Both faces answer alike.
+func TestRunsOverGRPC(t *testing.T) {
+	b := setup(t)
+	_, md := b.client()
+	ctx := metadata.NewOutgoingContext(t.Context(), md)
+	runs := gatewayv1.NewRunServiceClient(b.conn)
+	minted, err := runs.MintRun(ctx, &gatewayv1.MintRunRequest{RunId: "r"})
+	if err != nil || minted.GetStatus() != "minted" {
+		t.Fatalf("%v %v", minted, err)
+	}
+	if _, err = runs.MintRun(ctx, &gatewayv1.MintRunRequest{RunId: "r"}); status.Code(err) != codes.AlreadyExists && status.Code(err) != codes.Aborted && status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("again: %v", err)
+	}
+	if got, err := runs.RevokeRun(ctx, &gatewayv1.RevokeRunRequest{RunId: "r"}); err != nil || got.GetStatus() != "revoked" || got.GetRevokedBy().GetValue() != "edge" {
+		t.Errorf("%v %v", got, err)
+	}
+	if got, err := runs.GetRunAuthority(ctx, &gatewayv1.GetRunAuthorityRequest{RunId: "r"}); err != nil || got.GetStatus() != "revoked" {
+		t.Errorf("%v %v", got, err)
+	}
+	inferences, _ := b.client()
+	request := &gatewayv1.LlmRequest{Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: []byte(`"hi"`)}}, RunId: "r"}
+	if _, err := inferences.Chat(ctx, request); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a call of the revoked run: %v", err)
+	}
+	operators := metadata.NewOutgoingContext(context.Background(), metadata.Pairs("authorization", "Bearer ops"))
+	if got, err := runs.AbortSession(operators, &gatewayv1.AbortSessionRequest{RunId: "r"}); err != nil || got.GetStatus() != "revoked" || !got.GetAbortRequested() {
+		t.Errorf("%v %v", got, err)
+	}
+	if got, err := runs.GetSessionSpend(operators, &gatewayv1.GetSessionSpendRequest{RunId: "r"}); err != nil || got.GetStatus() != "revoked" {
+		t.Errorf("%v %v", got, err)
+	}
+}

@@ -1,0 +1,174 @@
+package event_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/event"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func clock() time.Time { return now }
+
+// memory is a store, a store of notes and a waker.
+type memory struct {
+	mu        sync.Mutex
+	events    []event.Event
+	conflicts int
+	result    event.Result
+	notes     []event.Operational
+	woken     int
+	err       error
+}
+
+// with looks at it, or changes it, between what the tested does.
+func (m *memory) with(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
+}
+
+func (m *memory) FanOut(_ context.Context, e event.Event) (event.Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.conflicts > 0 {
+		m.conflicts--
+		return event.Result{}, delivery.ErrConflict
+	}
+	m.events = append(m.events, e)
+	return m.result, m.err
+}
+
+func (m *memory) Relay(_ context.Context, limit int, made func(event.Operational) (event.Event, error)) (int, int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return 0, 0, m.err
+	}
+	page := m.notes[:min(limit, len(m.notes))]
+	for _, note := range page {
+		e, err := made(note)
+		if err != nil {
+			return 0, 0, err
+		}
+		m.events = append(m.events, e)
+	}
+	m.notes = m.notes[len(page):]
+	return len(page), len(page), nil
+}
+
+func (m *memory) Waiting(delivery.Flow) { m.with(func() { m.woken++ }) }
+
+type sealer struct{}
+
+func (sealer) Seal(text []byte, owner string) []byte { return []byte(owner + ":" + string(text)) }
+
+func TestEmit(t *testing.T) {
+	m := &memory{conflicts: 2, result: event.Result{Deliveries: make([]event.Fanned, 1)}}
+	s := event.NewService(m, m, delivery.Intake{Sealer: sealer{}, MaxAttempts: 12}, clock)
+	r := event.Request{
+		Asked:        delivery.Asked{Payload: []byte(`{"a": 1}`), Headers: map[string]string{"X-A": "b", "Authorization": "c"}},
+		Organization: "acme", Owner: "ann", EventType: "order.paid", Key: "k", Traceparent: "t",
+	}
+	if _, err := s.Emit(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	e := m.events[0]
+	want := event.Event{
+		Content: delivery.Content{
+			Body: []byte(`{"a": 1}`), Headers: map[string]string{"X-A": "b"}, Sealed: []byte(e.ID.String() + `:{"Authorization":"c"}`), MaxAttempts: 12,
+		},
+		ID: e.ID, Organization: "acme", Owner: "ann", EventType: "order.paid", Patterns: []string{"*", "order.paid", "order.*"},
+		Key: "k", Fingerprint: e.Fingerprint, Traceparent: "t",
+	}
+	if diff := cmp.Diff(want, e); diff != "" || m.woken != 1 {
+		t.Errorf("event (-want +got):\n%s", diff)
+	}
+	m.result.Deduplicated = true
+	r.EventType = "order.lost"
+	if _, err := s.Emit(t.Context(), r); err != nil || m.woken != 1 || m.events[1].Fingerprint == e.Fingerprint {
+		t.Errorf("a repeat woke the dispatcher: %v", err)
+	}
+	m.err = errors.New("away")
+	if _, err := s.Emit(t.Context(), r); !errors.Is(err, m.err) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestEmitRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*event.Request)
+		reason apierr.Reason
+	}{
+		"no object":       {func(r *event.Request) { r.Payload = []byte("[]") }, apierr.ReasonInvalidRequest},
+		"too large":       {func(r *event.Request) { r.Payload = []byte(`{"a":"` + strings.Repeat("x", delivery.MaxPayload) + `"}`) }, delivery.ReasonPayloadTooLarge},
+		"a header":        {func(r *event.Request) { r.Headers = map[string]string{"Host": "a"} }, delivery.ReasonHeaderNotAllowed},
+		"a deadline past": {func(r *event.Request) { r.Deadline = now }, delivery.ReasonDeadlinePassed},
+		"a key with NUL":  {func(r *event.Request) { r.Key = "\x00" }, apierr.ReasonInvalidRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &memory{}
+			r := event.Request{Asked: delivery.Asked{Payload: []byte(`{}`)}, Organization: "acme", EventType: "a"}
+			tt.change(&r)
+			_, err := event.NewService(m, m, delivery.Intake{MaxAttempts: 12}, clock).Emit(t.Context(), r)
+			if e := apierr.From(err); e == nil || e.Reason != tt.reason || len(m.events) != 0 {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+}
+
+func TestRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		about, of := delivery.NewID(now), delivery.NewID(now)
+		m := &memory{}
+		for range 120 {
+			m.notes = append(m.notes, event.Operational{Organization: "acme", Type: "switchyard.delivery.failed", Endpoint: about, Delivery: of, Occurred: now})
+		}
+		m.notes = append(m.notes, event.Operational{Organization: "acme", Type: "switchyard.delivery.failed", Delivery: of, Occurred: now})
+		r := event.NewRelay(m, m, 7, testkit.Logger(t), clock)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		m.mu.Lock()
+		if len(m.events) != 121 || m.woken != 3 {
+			t.Fatalf("%d events, woken %d times", len(m.events), m.woken)
+		}
+		want := `{"type":"switchyard.delivery.failed","occurred_at":"2026-01-02T03:04:05Z","organization_id":"acme","endpoint_id":"` +
+			about.String() + `","delivery_id":"` + of.String() + `"}`
+		if e := m.events[0]; string(e.Body) != want || e.Except != about || e.MaxAttempts != 7 || len(e.Patterns) != 4 {
+			t.Errorf("event %+v, body %s", e, e.Body)
+		}
+		if e := m.events[120]; !strings.Contains(string(e.Body), `"endpoint_id":null`) || e.Except != (delivery.ID{}) {
+			t.Errorf("body %s", e.Body)
+		}
+		m.err = errors.New("away") // it is tried again
+		m.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		m.with(func() {
+			m.err, m.notes = nil, []event.Operational{{Organization: "acme", Type: "switchyard.endpoint.failing", Endpoint: about, Occurred: now}}
+		})
+		time.Sleep(2 * time.Second)
+		cancel()
+		if err := <-done; err != nil || len(m.events) != 122 {
+			t.Errorf("%d events, %v", len(m.events), err)
+		}
+	})
+}
