@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func (benchProviders) Canonical(name string) (string, bool) {
 	if name == "prime" {
 		return "first", true
 	}
-	return name, strings.Contains(" sandbox first second third fourth fifth keyless ", " "+name+" ")
+	return name, slices.Contains(strings.Fields("sandbox first second third fourth fifth keyless"), name)
 }
 
 func newCustody(tb testing.TB, b *bench, log *slog.Logger) custody {

@@ -16,7 +16,9 @@ import (
 var byokMethods = "/" + gatewayv1.ByokService_ServiceDesc.ServiceName + "/"
 
 // opaque are the fields whose text is meant to look random.
-func opaque(field string) bool { return field == "ciphertext" || field == "key_id" || field == "cursor" }
+func opaque(field string) bool {
+	return field == "ciphertext" || field == "key_id" || field == "cursor"
+}
 
 // RefuseRawKeyBody refuses a body for the keeper of credentials that seems to
 // hold a raw key, in whatever field, known or not. The answer repeats nothing.

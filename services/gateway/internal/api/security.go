@@ -91,7 +91,7 @@ const (
 func fromRadius(r *exposure.Radius) *gatewayv1.BlastRadius {
 	out := &gatewayv1.BlastRadius{
 		Calls: toCount(r.Calls), FirstUsedAt: optionalTime(r.First), LastUsedAt: optionalTime(r.Last), CostCents: r.CostCents,
-		OrganizationCount: int32(r.OrganizationCount), ServiceCount: int32(r.ServiceCount), RunCount: int32(r.RunCount), //nolint:gosec // of one database
+		OrganizationCount: int32(r.OrganizationCount), ServiceCount: int32(r.ServiceCount), RunCount: int32(r.RunCount),
 		Truncated: r.Truncated(),
 	}
 	for _, o := range r.Organizations {
@@ -120,7 +120,7 @@ func fromRadius(r *exposure.Radius) *gatewayv1.BlastRadius {
 }
 
 // toCount keeps a count within the contract's width.
-func toCount(n int64) uint32 { return uint32(min(n, math.MaxUint32)) } //nolint:gosec // never negative
+func toCount(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
 
 // ListAudit gives a page of the audit.
 func (s *securityServer) ListAudit(ctx context.Context, m *gatewayv1.ListAuditRequest) (*gatewayv1.ListAuditResponse, error) {

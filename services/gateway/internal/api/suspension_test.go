@@ -134,8 +134,8 @@ func TestStreamsOfASuspendedOrganizationEnd(t *testing.T) {
 	}
 	texts := make(chan string, len(faces))
 	for path, body := range faces {
-		resp := b.openAt(t.Context(), t, path, body)
-		defer resp.Body.Close()
+		resp := b.openAt(t.Context(), t, path, body) //nolint:bodyclose // It is closed with the test.
+		t.Cleanup(func() { _ = resp.Body.Close() })
 		go func() {
 			text, _ := io.ReadAll(resp.Body)
 			texts <- path + "\n" + string(text)

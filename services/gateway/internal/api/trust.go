@@ -128,6 +128,6 @@ func fromTrust(r trust.Record) *gatewayv1.TrustRecord {
 		OrganizationId: r.Organization, ServerId: r.Server, Level: string(r.Level), EffectiveLevel: string(r.Effective),
 		ReviewStatus: string(r.Status), AssignedBy: r.AssignedBy, AssignedAt: timestamppb.New(r.AssignedAt),
 		AssignReason: toNullable(r.AssignReason), ReviewedBy: toNullable(r.ReviewedBy), ReviewedAt: optionalTime(r.ReviewedAt),
-		ReviewReason: toNullable(r.ReviewReason), Version: int32(r.Version), //nolint:gosec // one for each assignment
+		ReviewReason: toNullable(r.ReviewReason), Version: int32(r.Version),
 	}
 }

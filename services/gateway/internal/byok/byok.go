@@ -16,7 +16,7 @@ import (
 // Reasons of refusals.
 const (
 	ReasonRawKeyRefused           apierr.Reason = "raw_key_refused"
-	ReasonSealedCredentialInvalid apierr.Reason = "sealed_credential_invalid"
+	ReasonSealedCredentialInvalid apierr.Reason = "sealed_credential_invalid" //nolint:gosec // A reason.
 	ReasonSecretUnresolved        apierr.Reason = "secret_unresolved"
 	ReasonProviderUnknown         apierr.Reason = "provider_unknown"
 )

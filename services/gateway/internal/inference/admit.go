@@ -110,7 +110,7 @@ func (x *execution) allow(authority *run.Run) error {
 	if authority == nil || len(authority.Limits.Models) == 0 {
 		return nil
 	}
-	return x.keep(func(c candidate) bool { return authority.Limits.Allows(c.Model, c.Target.String(), c.Upstream) }, errModelNotAllowed)
+	return x.keep(func(c candidate) bool { return authority.Limits.Allows(c.Model, c.String(), c.Upstream) }, errModelNotAllowed)
 }
 
 // keep leaves out the candidates that may not serve. What was asked for must be

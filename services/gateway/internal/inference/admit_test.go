@@ -38,7 +38,7 @@ type door struct {
 type pass struct {
 	*door
 
-	ctx context.Context //nolint:containedctx // It is the request's.
+	ctx context.Context
 	out bool
 }
 

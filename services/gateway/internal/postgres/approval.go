@@ -72,7 +72,7 @@ func (s *Approvals) Decide(
 func (s *Approvals) List(ctx context.Context, f approval.Filter, now time.Time) ([]approval.Approval, error) {
 	rows, err := dbsql.New(s.control.pool).ListApprovals(ctx, dbsql.ListApprovalsParams{
 		OrganizationID: f.Organization, Status: string(f.Status), RunID: f.Run, Tool: f.Tool,
-		Before: f.Before, Now: now, Count: int32(f.Limit), //nolint:gosec // at most a few hundred
+		Before: f.Before, Now: now, Count: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)

@@ -77,7 +77,7 @@ func (r *Reservations) Beat(ctx context.Context, replica uuid.UUID, sessions map
 	for s, calls := range sessions {
 		said.OrganizationIds = append(said.OrganizationIds, s.Organization)
 		said.RunIds = append(said.RunIds, s.Run)
-		said.Calls = append(said.Calls, int32(calls)) //nolint:gosec // Far fewer fit into a process.
+		said.Calls = append(said.Calls, int32(calls))
 	}
 	err = pgdb.InTx(ctx, r.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)

@@ -32,7 +32,7 @@ func (e *Exposure) Fold(ctx context.Context, limit int) (int, error) {
 		if err != nil {
 			return err
 		}
-		folded, err = q.FoldUse(ctx, dbsql.FoldUseParams{AfterTxid: mark.Txid, AfterSeq: mark.Seq, Count: int32(limit)}) //nolint:gosec // some thousands
+		folded, err = q.FoldUse(ctx, dbsql.FoldUseParams{AfterTxid: mark.Txid, AfterSeq: mark.Seq, Count: int32(limit)})
 		return err
 	})
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *Exposure) Radius(ctx context.Context, q exposure.Query) (exposure.Radiu
 func windowOf(q exposure.Query) dbsql.ExposedServicesParams {
 	window := dbsql.ExposedServicesParams{
 		Provider: q.Provider, Fingerprint: q.Fingerprint, Since: exposure.Begin, Until: exposure.End,
-		Count: int32(q.Limit), //nolint:gosec // at most a thousand
+		Count: int32(q.Limit),
 	}
 	if !q.Since.IsZero() {
 		window.Since = q.Since
@@ -91,7 +91,7 @@ func windowOf(q exposure.Query) dbsql.ExposedServicesParams {
 			window.EdgeFrom, window.EdgeUntil = append(window.EdgeFrom, piece.Since), append(window.EdgeUntil, piece.Until)
 			continue
 		}
-		window.Spans = append(window.Spans, int32(piece.Span/time.Second)) //nolint:gosec // 30 days at most
+		window.Spans = append(window.Spans, int32(piece.Span/time.Second))
 		window.SpanFrom, window.SpanUntil = append(window.SpanFrom, piece.Since), append(window.SpanUntil, piece.Until)
 	}
 	return window

@@ -36,7 +36,7 @@ func (s *Trust) Assign(ctx context.Context, a trust.Assignment, now time.Time, e
 		}
 		entry.Details = trustDetails(&assigned)
 		return q.CreateTrust(ctx, dbsql.CreateTrustParams{
-			OrganizationID: a.Organization, ServerID: a.Server, Version: int32(assigned.Version), //nolint:gosec // one for each assignment
+			OrganizationID: a.Organization, ServerID: a.Server, Version: int32(assigned.Version),
 			Level: string(assigned.Level), EffectiveLevel: string(assigned.Effective), ReviewStatus: string(assigned.Status),
 			AssignedBy: assigned.AssignedBy, AssignedAt: assigned.AssignedAt, AssignReason: assigned.AssignReason,
 		})
@@ -62,7 +62,7 @@ func (s *Trust) Review(
 		}
 		entry.Details = trustDetails(&reviewed)
 		return q.ReviewTrust(ctx, dbsql.ReviewTrustParams{
-			OrganizationID: organization, ServerID: server, Version: int32(reviewed.Version), //nolint:gosec // see Assign
+			OrganizationID: organization, ServerID: server, Version: int32(reviewed.Version),
 			EffectiveLevel: string(reviewed.Effective), ReviewStatus: string(reviewed.Status),
 			ReviewedBy: reviewed.ReviewedBy, ReviewedAt: reviewed.ReviewedAt, ReviewReason: reviewed.ReviewReason,
 		})
@@ -89,7 +89,7 @@ func presentTrust(ctx context.Context, q *dbsql.Queries, organization, server st
 // Present implements trust.Store.
 func (s *Trust) Present(ctx context.Context, organization string, status trust.Status, after string, limit int) ([]trust.Record, error) {
 	rows, err := dbsql.New(s.control.pool).ListTrust(ctx, dbsql.ListTrustParams{
-		OrganizationID: organization, ReviewStatus: string(status), After: after, Count: int32(limit), //nolint:gosec // at most a few hundred
+		OrganizationID: organization, ReviewStatus: string(status), After: after, Count: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list trust: %w", err)
@@ -105,7 +105,7 @@ func (s *Trust) Present(ctx context.Context, organization string, status trust.S
 // History implements trust.Store.
 func (s *Trust) History(ctx context.Context, organization, server string, below, limit int) ([]trust.Record, error) {
 	rows, err := dbsql.New(s.control.pool).ListTrustHistory(ctx, dbsql.ListTrustHistoryParams{
-		OrganizationID: organization, ServerID: server, Below: int32(below), Count: int32(limit), //nolint:gosec // a version, and a few hundred
+		OrganizationID: organization, ServerID: server, Below: int32(below), Count: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list trust history: %w", err)

@@ -94,7 +94,7 @@ func (g *google) OpenVariableURL(ctx context.Context, u *url.URL) (*runtimevar.V
 	if g.opener == nil {
 		credentials, err := gcp.DefaultCredentials(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("Google credentials: %w", err) //nolint:staticcheck,revive // A name.
+			return nil, fmt.Errorf("Google credentials: %w", err) //nolint:staticcheck // A name.
 		}
 		client, _, err := gcpsecretmanager.Dial(ctx, credentials.TokenSource)
 		if err != nil {

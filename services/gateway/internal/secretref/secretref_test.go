@@ -156,7 +156,7 @@ func aws(t *testing.T, secrets map[string]string) *httptest.Server {
 		t.Setenv(file, filepath.Join(t.TempDir(), "none"))
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var asked struct{ SecretId string } //nolint:revive,staticcheck // The wire's name.
+		var asked struct{ SecretId string } //nolint:revive // The wire's name.
 		_ = json.NewDecoder(r.Body).Decode(&asked)
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 		value, ok := secrets[asked.SecretId]
