@@ -7,13 +7,15 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"switchyard.dev/deploy/fakes/webhook"
 )
 
 // config is what the flags say. An empty address leaves that fake out.
 type config struct {
 	provider, webhook, slack, push, smtp, smtpControl, tarpit string
 
-	webhookSecrets []string
+	webhookSecrets webhook.Secrets
 	verbose        bool
 	// tls names the HTTP fakes that are served over TLS.
 	tls      []string
@@ -26,7 +28,7 @@ var httpFakes = []string{"provider", "webhook", "slack", "push"}
 
 func parseConfig(args []string, help io.Writer) (config, error) {
 	var cfg config
-	var secret, secretFile, overTLS, hosts string
+	var secret, secretFile, ofEndpoints, overTLS, hosts string
 	flags := flag.NewFlagSet("fakes", flag.ContinueOnError)
 	flags.SetOutput(help)
 	flags.StringVar(&cfg.provider, "provider", "127.0.0.1:8190", "`address` of the AI provider; empty leaves it out, as for the others")
@@ -38,6 +40,7 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 	flags.StringVar(&cfg.tarpit, "tarpit", "", "`address` that takes connections and never answers (default none)")
 	flags.StringVar(&secret, "webhook-secret", "", "`secret` that webhook signatures are checked with")
 	flags.StringVar(&secretFile, "webhook-secret-file", "", "`file` with such secrets, one a line")
+	flags.StringVar(&ofEndpoints, "webhook-endpoint-secret-file", "", "`file` with secrets of endpoints, one a line, that signatures of the body alone are checked with")
 	flags.BoolVar(&cfg.verbose, "verbose", false, "log a line for each webhook arrival")
 	flags.StringVar(&overTLS, "tls", "", "comma `list` of the fakes to serve over TLS: "+strings.Join(httpFakes, ", "))
 	flags.StringVar(&hosts, "tls-hosts", "", "comma `list` of further host names for the certificate")
@@ -55,22 +58,28 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 		}
 	}
 	var err error
-	cfg.webhookSecrets, err = readSecrets(secret, secretFile)
-	return cfg, err
+	if cfg.webhookSecrets.Organization, err = readSecrets(secretFile); err != nil {
+		return config{}, fmt.Errorf("--webhook-secret-file: %w", err)
+	}
+	if secret != "" {
+		cfg.webhookSecrets.Organization = append([]string{secret}, cfg.webhookSecrets.Organization...)
+	}
+	if cfg.webhookSecrets.Endpoint, err = readSecrets(ofEndpoints); err != nil {
+		return config{}, fmt.Errorf("--webhook-endpoint-secret-file: %w", err)
+	}
+	return cfg, nil
 }
 
-func readSecrets(secret, file string) ([]string, error) {
-	var secrets []string
-	if secret != "" {
-		secrets = append(secrets, secret)
-	}
+// readSecrets reads one secret a line; no file has none.
+func readSecrets(file string) ([]string, error) {
 	if file == "" {
-		return secrets, nil
+		return nil, nil
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("--webhook-secret-file: %w", err)
+		return nil, err
 	}
+	var secrets []string
 	for line := range strings.Lines(string(raw)) {
 		if line = strings.TrimSpace(line); line != "" {
 			secrets = append(secrets, line)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"switchyard.dev/deploy/fakes/webhook"
 )
 
 func TestParseConfig(t *testing.T) {
@@ -23,19 +25,19 @@ func TestParseConfig(t *testing.T) {
 	if err := os.WriteFile(secrets, []byte("new\n\n old \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := parseConfig([]string{"--slack", "", "--webhook", ":9", "--tls", "push,slack", "--webhook-secret", "s", "--webhook-secret-file", secrets}, io.Discard)
+	cfg, err := parseConfig([]string{"--slack", "", "--webhook", ":9", "--tls", "push,slack", "--webhook-secret", "s", "--webhook-secret-file", secrets, "--webhook-endpoint-secret-file", secrets}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := config{
 		provider: "127.0.0.1:8190", webhook: ":9", push: "127.0.0.1:8193", smtp: "127.0.0.1:8194", smtpControl: "127.0.0.1:8195",
-		webhookSecrets: []string{"s", "new", "old"}, tls: []string{"push", "slack"},
+		webhookSecrets: webhook.Secrets{Organization: []string{"s", "new", "old"}, Endpoint: []string{"new", "old"}}, tls: []string{"push", "slack"},
 	}
 	cfg.tlsHosts = nil
 	if diff := cmp.Diff(want, cfg, cmp.AllowUnexported(config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
-	for _, args := range [][]string{{"--tls", "smtp"}, {"--nope"}, {"serve"}, {"--webhook-secret-file", "/does/not/exist"}} {
+	for _, args := range [][]string{{"--tls", "smtp"}, {"--nope"}, {"serve"}, {"--webhook-secret-file", "/does/not/exist"}, {"--webhook-endpoint-secret-file", "/does/not/exist"}} {
 		if _, err := parseConfig(args, io.Discard); err == nil {
 			t.Errorf("%v is accepted", args)
 		}

@@ -22,8 +22,8 @@ const (
 
 // Options fit a receiver. All are optional.
 type Options struct {
-	// Secrets are those of the sender, the newest first; none = no check.
-	Secrets []string
+	// Secrets are those of the sender; none = no check.
+	Secrets Secrets
 	// Log gets one line for each arrival.
 	Log *slog.Logger
 }

@@ -23,29 +23,38 @@ func sign(secret, signed string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+func of(secrets ...string) Secrets { return Secrets{Organization: secrets} }
+
+func ofEndpoint(secrets ...string) Secrets { return Secrets{Endpoint: secrets} }
+
 func TestVerify(t *testing.T) {
 	// Computed with: printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac topsecret
 	const known = "6a939b0c71853d606167625a15168ee9188c6a511c773ef4f42d307f3849e50f"
 	const body = `{"a":1}`
 	tests := []struct {
 		name      string
-		secrets   []string
+		secrets   Secrets
 		timestamp string
 		signature string
 		want      Verdict
 	}{
-		{"a known vector", []string{"topsecret"}, "1700000000", known, Valid},
-		{"timestamp and body", []string{"s"}, "17", sign("s", "17."+body), Valid},
-		{"an older secret of two", []string{"new", "old"}, "17", sign("old", "17."+body), Valid},
-		{"the body alone", []string{"s"}, "", "sha256=" + sign("s", body), Valid},
-		{"the body alone does not cover a timestamp", []string{"s"}, "17", sign("s", body), Invalid},
-		{"another timestamp", []string{"s"}, "18", sign("s", "17."+body), Invalid},
-		{"another secret", []string{"s"}, "17", sign("other", "17."+body), Invalid},
-		{"another body", []string{"s"}, "", "sha256=" + sign("s", body+" "), Invalid},
-		{"not hex", []string{"s"}, "17", "zz", Invalid},
-		{"no signature", []string{"s"}, "17", "", Missing},
-		{"no timestamp", []string{"s"}, "", sign("s", "."+body), Missing},
-		{"no secret", nil, "17", "anything", Unchecked},
+		{"a known vector", of("topsecret"), "1700000000", known, Valid},
+		{"timestamp and body", of("s"), "17", sign("s", "17."+body), Valid},
+		{"an older secret of two", of("new", "old"), "17", sign("old", "17."+body), Valid},
+		{"the body alone", ofEndpoint("s"), "", "sha256=" + sign("s", body), Valid},
+		{"the body alone does not cover a timestamp", of("s"), "17", sign("s", body), Invalid},
+		{"an older secret of an endpoint", ofEndpoint("new", "old"), "", "sha256=" + sign("old", body), Valid},
+		{"an organization's secret for an endpoint", Secrets{[]string{"s"}, []string{"e"}}, "", "sha256=" + sign("s", body), Invalid},
+		{"an endpoint's secret for an organization", Secrets{[]string{"s"}, []string{"e"}}, "17", sign("e", "17."+body), Invalid},
+		{"no secret of an endpoint", of("s"), "", "sha256=" + sign("s", body), Unchecked},
+		{"nothing signed, only an endpoint's secret", ofEndpoint("e"), "", "", Missing},
+		{"another timestamp", of("s"), "18", sign("s", "17."+body), Invalid},
+		{"another secret", of("s"), "17", sign("other", "17."+body), Invalid},
+		{"another body", ofEndpoint("s"), "", "sha256=" + sign("s", body+" "), Invalid},
+		{"not hex", of("s"), "17", "zz", Invalid},
+		{"no signature", of("s"), "17", "", Missing},
+		{"no timestamp", of("s"), "", sign("s", "."+body), Missing},
+		{"no secret", Secrets{}, "17", "anything", Unchecked},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,7 +81,7 @@ func send(t *testing.T, srv *Server, method, path, body string, header map[strin
 
 func TestArrivals(t *testing.T) {
 	var log bytes.Buffer
-	srv := New(fault.Script{}, Options{Secrets: []string{"s"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	srv := New(fault.Script{}, Options{Secrets: of("s"), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err := srv.Append(fault.Script{Rules: []fault.Rule{{Match: fault.Match{Path: "/b"}, Times: 1, Action: fault.Action{Status: 503}}}}); err != nil {
 		t.Fatal(err)
 	}

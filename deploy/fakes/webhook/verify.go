@@ -11,7 +11,7 @@ import (
 // Verdict is what a check of an arrival's signature gave.
 type Verdict string
 
-// The verdicts. Unchecked means that the receiver knows no secret.
+// The verdicts. Unchecked means that the receiver knows no secret of the mode.
 const (
 	Valid     Verdict = "valid"
 	Invalid   Verdict = "invalid"
@@ -24,29 +24,36 @@ const (
 	timestampHeader = "X-Webhook-Timestamp"
 )
 
-// Verify checks an arrival against the secrets of its sender; one that fits is
-// enough. The signature is the hex HMAC-SHA256 of "<timestamp>.<body>", or
-// "sha256=" and the hex HMAC-SHA256 of the body where the endpoint has a secret of its own.
-func Verify(secrets []string, header http.Header, body []byte) Verdict {
+// Secrets are those of a sender, by what they sign; one that fits is enough.
+type Secrets struct {
+	// Organization signs "<timestamp>.<body>": X-Webhook-Signature is the hex HMAC-SHA256.
+	Organization []string
+	// Endpoint signs the body alone: "sha256=" and the hex HMAC-SHA256.
+	Endpoint []string
+}
+
+// Verify checks an arrival against the secrets of the mode that it is signed in:
+// one mode's secret never passes for the other's.
+func Verify(secrets Secrets, header http.Header, body []byte) Verdict {
 	signature := header.Get(signatureHeader)
-	switch {
-	case len(secrets) == 0:
-		return Unchecked
-	case signature == "":
-		return Missing
-	}
-	signed := append([]byte(header.Get(timestampHeader)+"."), body...)
 	digest, ofBody := strings.CutPrefix(signature, "sha256=")
+	keys, signed := secrets.Organization, append([]byte(header.Get(timestampHeader)+"."), body...)
 	if ofBody {
-		signed = body
-	} else if header.Get(timestampHeader) == "" {
+		keys, signed = secrets.Endpoint, body
+	}
+	switch {
+	case len(secrets.Organization)+len(secrets.Endpoint) == 0:
+		return Unchecked
+	case signature == "" || !ofBody && header.Get(timestampHeader) == "":
 		return Missing
+	case len(keys) == 0:
+		return Unchecked
 	}
 	given, err := hex.DecodeString(digest)
 	if err != nil {
 		return Invalid
 	}
-	for _, secret := range secrets {
+	for _, secret := range keys {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(signed)
 		if hmac.Equal(mac.Sum(nil), given) {

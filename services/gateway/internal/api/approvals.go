@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,9 +172,9 @@ func storable(m proto.Message) (err error) {
 
 // notBlank refuses fields (name, value, …) of which nothing but spaces is given.
 func notBlank(fields ...string) error {
-	for i := 0; i < len(fields); i += 2 {
-		if strings.TrimSpace(fields[i+1]) == "" {
-			return apierr.Invalid(fields[i], "must not be blank")
+	for field := range slices.Chunk(fields, 2) {
+		if strings.TrimSpace(field[1]) == "" {
+			return apierr.Invalid(field[0], "must not be blank")
 		}
 	}
 	return nil

@@ -149,7 +149,7 @@ func collect(t *testing.T, b *bench, r *Request) (said string, err error) {
 			return said, nil
 		}
 		if err != nil {
-			if _, again := s.Next(); again != err {
+			if _, again := s.Next(); !errors.Is(again, err) {
 				t.Errorf("%v after %v", again, err)
 			}
 			return said, err

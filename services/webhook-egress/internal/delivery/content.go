@@ -138,13 +138,13 @@ func Fingerprint(parts []string, a Asked) [32]byte {
 		writePart(sum, a.Headers[name])
 	}
 	// Only where they are asked for, so that a request without them keeps the
-	// fingerprint that releases before 00002 gave it.
+	// fingerprint that releases before 00002 gave it. No header has such a name.
 	if a.MaxAttempts != nil {
-		writePart(sum, "max_attempts")
+		writePart(sum, "max attempts")
 		writePart(sum, strconv.Itoa(*a.MaxAttempts))
 	}
 	if !a.Deadline.IsZero() {
-		writePart(sum, "deadline_at")
+		writePart(sum, "deadline at")
 		writePart(sum, a.Deadline.UTC().Format(time.RFC3339Nano))
 	}
 	return [32]byte(sum.Sum(nil))

@@ -325,6 +325,10 @@ func TestFingerprint(t *testing.T) {
 		"owner":   func(r *delivery.Request) { r.Owner = "ann" },
 		"event":   func(r *delivery.Request) { r.EventType = "order.paidx" },
 		"header":  func(r *delivery.Request) { r.Headers = map[string]string{"X-A": "b"} },
+		"value":   func(r *delivery.Request) { r.Headers = map[string]string{"X-A": "c"} },
+		"tries":   func(r *delivery.Request) { r.MaxAttempts = new(3) },
+		"moment":  func(r *delivery.Request) { r.Deadline = time.Now().Add(time.Hour) },
+		"like":    func(r *delivery.Request) { r.Headers = map[string]string{"max_attempts": "3"} },
 	}
 	prints := map[[32]byte][]string{}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {

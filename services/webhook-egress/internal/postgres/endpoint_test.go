@@ -267,6 +267,10 @@ func TestFanOutIsDeduplicated(t *testing.T) {
 	if other := emit(t, s, repeat); !other.Mismatch || other.ID != once.ID {
 		t.Errorf("another request: %+v", other)
 	}
+	repeat.Owner = "ann"
+	if other := emit(t, s, repeat); !other.Mismatch || len(other.Deliveries) != 0 {
+		t.Errorf("an owner is told of others' deliveries: %+v", other)
+	}
 	// The key of a delivery is another one.
 	d := draft("acme")
 	d.Key = "k"

@@ -32,7 +32,7 @@ func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result,
 				return err
 			}
 			if !key.won {
-				result, err = readEvent(ctx, q, key.first)
+				result, err = readEvent(ctx, q, key.first, e.Owner)
 				result.Deduplicated, result.Mismatch = true, key.mismatch
 				return err
 			}
@@ -43,8 +43,8 @@ func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result,
 	return result, err
 }
 
-// readEvent gives the result of an event that was fanned out before.
-func readEvent(ctx context.Context, q *dbsql.Queries, id delivery.ID) (event.Result, error) {
+// readEvent gives what an owner may see of an event that was fanned out before.
+func readEvent(ctx context.Context, q *dbsql.Queries, id delivery.ID, owner string) (event.Result, error) {
 	result := event.Result{ID: id}
 	row, err := q.GetEvent(ctx, dbsql.GetEventParams{ID: uuidOf(id), CreatedAt: id.Time()})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -54,7 +54,7 @@ func readEvent(ctx context.Context, q *dbsql.Queries, id delivery.ID) (event.Res
 		return result, fmt.Errorf("read event: %w", err)
 	}
 	result.SkippedPaused = int(row.SkippedPaused)
-	fanned, err := q.ListFanned(ctx, dbsql.ListFannedParams{EventID: uuidOf(id), CreatedAt: id.Time()})
+	fanned, err := q.ListFanned(ctx, dbsql.ListFannedParams{EventID: uuidOf(id), CreatedAt: id.Time(), OwnerID: owner})
 	if err != nil {
 		return result, fmt.Errorf("list fanned: %w", err)
 	}

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 	"switchyard.dev/services/webhook-egress/internal/replay"
@@ -147,11 +150,7 @@ func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Rep
 				return err
 			}
 			if deduplicated, mismatch = !key.won, key.mismatch; deduplicated {
-				row, err := q.GetReplay(ctx, dbsql.GetReplayParams{ID: uuidOf(key.first), OrganizationID: d.Organization})
-				if err != nil {
-					return fmt.Errorf("read replay: %w", notFound("replay", err))
-				}
-				created, err = replayOf(&row)
+				created, err = firstOf(ctx, q, d, key.first)
 				return err
 			}
 		}
@@ -178,6 +177,18 @@ func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Rep
 		return err
 	})
 	return created, deduplicated, mismatch, err
+}
+
+// firstOf gives the first job with a draft's key, unless it is another owner's.
+func firstOf(ctx context.Context, q *dbsql.Queries, d replay.Draft, id delivery.ID) (replay.Replay, error) {
+	row, err := q.GetReplay(ctx, dbsql.GetReplayParams{ID: uuidOf(id), OrganizationID: d.Organization, OwnerID: d.Owner})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return replay.Replay{}, apierr.New(apierr.KindConflict, delivery.ReasonKeyReused, "idempotency_key: was used for another owner's replay")
+	case err != nil:
+		return replay.Replay{}, fmt.Errorf("read replay: %w", err)
+	}
+	return replayOf(&row)
 }
 
 // Get implements replay.Store.

@@ -215,6 +215,10 @@ func TestReplay(t *testing.T) {
 	if first, repeat, mismatch, err := jobs.Create(t.Context(), d); err != nil || !repeat || mismatch || first.ID != created.ID {
 		t.Errorf("repeat: %+v, %v", first, err)
 	}
+	d.Owner, d.Fingerprint = "ann", [32]byte{2}
+	if first, _, _, err := jobs.Create(t.Context(), d); apierr.From(err).Reason != delivery.ReasonKeyReused || first.ID == created.ID {
+		t.Errorf("another owner is told of the job: %+v, %v", first, err)
+	}
 	if _, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: failed[449]}); err != nil {
 		t.Fatal(err) // in flight again before its turn
 	}

@@ -260,3 +260,21 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%d events, want none about our own", n)
 	}
 }
+
+// What failed under a release that kept no dead letters is one all the same.
+func TestDeadLettersOfTheReleaseBefore(t *testing.T) {
+	s, pool := open(t)
+	failed := ended(t, s, "acme", 2, delivery.StatusFailed, nil)
+	ended(t, s, "acme", 1, delivery.StatusDelivered, nil)
+	exec(t, pool, "DELETE FROM dead_letter WHERE delivery_id = $1", failed[0].String())
+	text, err := migrations.FS.ReadFile("00004_dead_letters.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, up, _ := strings.Cut(string(text), "-- +goose Up")
+	up, _, _ = strings.Cut(up, "-- +goose Down")
+	exec(t, pool, up)
+	if n := count(t, pool, "SELECT count(*) FROM dead_letter"); n != len(failed) {
+		t.Errorf("%d dead letters of %d", n, len(failed))
+	}
+}

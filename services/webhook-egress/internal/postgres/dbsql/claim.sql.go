@@ -117,11 +117,13 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 }
 
 const readJobs = `-- name: ReadJobs :many
-SELECT d.id, d.created_at, d.organization_id, coalesce(e.url, d.url) AS url, d.event_type, d.signing_mode, d.headers,
+SELECT d.id, d.created_at, d.organization_id, (CASE WHEN d.test THEN d.url ELSE coalesce(e.url, d.url) END)::text AS url, d.event_type, d.signing_mode, d.headers,
        d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, b.body
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at, lease_seq, test FROM deliveries
+CROSS JOIN LATERAL (SELECT id, created_at, organization_id, url, event_type, signing_mode, headers, sealed_headers,
+                           traceparent, generation, attempts, max_attempts, deadline_at, endpoint_id, event_id, test
+                    FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
                     WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at
@@ -157,8 +159,8 @@ type ReadJobsRow struct {
 	Body                    []byte
 }
 
-// A delivery of an endpoint goes where the endpoint is now. The body of an
-// event's delivery is the event's.
+// A delivery of an endpoint goes where the endpoint is now; a test, whose flow is
+// that of its URL, where that says. The body of an event's delivery is the event's.
 func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsRow, error) {
 	rows, err := q.db.Query(ctx, readJobs, arg.Ids, arg.CreatedAts)
 	if err != nil {

@@ -104,7 +104,10 @@ func (q *Queries) ForgiveEndpoint(ctx context.Context, id pgtype.UUID) error {
 }
 
 const getEndpoint = `-- name: GetEndpoint :one
-SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret, previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at, created_at, updated_at, deleted_at, failures, failing_reported_at FROM endpoints
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at
+FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
 `
@@ -170,7 +173,10 @@ func (q *Queries) ListDeletedFlows(ctx context.Context, page int32) ([]int64, er
 }
 
 const listEndpoints = `-- name: ListEndpoints :many
-SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret, previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at, created_at, updated_at, deleted_at, failures, failing_reported_at FROM endpoints
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at
+FROM endpoints
 WHERE organization_id = $1 AND deleted_at IS NULL AND id < $2
   AND ($3::text = '' OR owner_id = $3::text)
   AND ($4::boolean IS NULL OR active = $4::boolean)
@@ -238,7 +244,10 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 }
 
 const lockEndpoint = `-- name: LockEndpoint :one
-SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret, previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at, created_at, updated_at, deleted_at, failures, failing_reported_at FROM endpoints
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at
+FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
 FOR UPDATE

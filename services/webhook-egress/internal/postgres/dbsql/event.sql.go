@@ -17,7 +17,7 @@ WITH matched AS MATERIALIZED (
     SELECT own.id AS endpoint_id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active,
            (substr(replace(($1::uuid)::text, '-', ''), 1, 12) || '7' ||
             substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid AS delivery_id
-    FROM (SELECT e.id, e.organization_id, e.owner_id, e.url, e.flow_id, e.event_types, e.active, e.signing_mode, e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, e.rate_limit_per_second, e.description, e.failing_since, e.disabled_reason, e.disabled_at, e.created_at, e.updated_at, e.deleted_at, e.failures, e.failing_reported_at FROM endpoints e
+    FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types FROM endpoints e
           WHERE e.organization_id = $2 AND e.deleted_at IS NULL
           OFFSET 0) AS own
     WHERE own.event_types && $3::text[] AND own.id <> $4::uuid
@@ -134,13 +134,14 @@ func (q *Queries) GetEvent(ctx context.Context, arg GetEventParams) (GetEventRow
 
 const listFanned = `-- name: ListFanned :many
 SELECT id AS delivery_id, endpoint_id FROM deliveries
-WHERE event_id = $1 AND created_at = $2
+WHERE event_id = $1 AND created_at = $2 AND ($3::text = '' OR owner_id = $3::text)
 ORDER BY endpoint_id
 `
 
 type ListFannedParams struct {
 	EventID   pgtype.UUID
 	CreatedAt time.Time
+	OwnerID   string
 }
 
 type ListFannedRow struct {
@@ -148,8 +149,9 @@ type ListFannedRow struct {
 	EndpointID pgtype.UUID
 }
 
+// Who names an owner is told of that owner's only.
 func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListFannedRow, error) {
-	rows, err := q.db.Query(ctx, listFanned, arg.EventID, arg.CreatedAt)
+	rows, err := q.db.Query(ctx, listFanned, arg.EventID, arg.CreatedAt, arg.OwnerID)
 	if err != nil {
 		return nil, err
 	}

@@ -288,7 +288,7 @@ func (q *Queries) NewestOfOrganization(ctx context.Context, arg NewestOfOrganiza
 
 const readRecords = `-- name: ReadRecords :many
 SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id,
-       (CASE WHEN d.finished_at IS NULL THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
+       (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
        d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
        d.last_error, d.deadline_at, d.updated_at, d.finished_at,
        (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
@@ -299,7 +299,10 @@ SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event
        coalesce(CASE WHEN f.parked_until > now() AND q.delivery_id IS NOT NULL THEN f.parked_reason END, '')::text
            AS parked_reason
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at, lease_seq, test FROM deliveries
+CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, url, event_type, signing_mode,
+                           idempotency_key, status, generation, attempts, max_attempts, last_response_code, last_error,
+                           deadline_at, updated_at, finished_at, test
+                    FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN delivery_queue q ON q.delivery_id = d.id
 LEFT JOIN flow f ON f.flow_id = q.flow_id
@@ -312,7 +315,7 @@ WHERE d.organization_id = $3::text
   AND (cardinality($8::text[]) = 0 OR (CASE WHEN q.leased_by IS NOT NULL AND q.due_at > now()
                                                    THEN 'delivering' ELSE d.status END) = ANY ($8::text[]))
   AND ($9::text = '' OR
-       (CASE WHEN d.finished_at IS NULL THEN coalesce(e.url, d.url) ELSE d.url END) ~ $9::text)
+       (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END) ~ $9::text)
 ORDER BY d.id DESC
 LIMIT $10
 `

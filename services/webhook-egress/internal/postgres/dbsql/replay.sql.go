@@ -17,7 +17,8 @@ INSERT INTO replays (id, organization_id, owner_id, filter, status, matched, max
                      created_at, updated_at)
 VALUES ($1, $2, NULLIF($3::text, ''), ($4::text)::jsonb, 'queued', $5, NULLIF($6::integer, 0),
         NULLIF($7::timestamptz, 'epoch'), $8, now(), now())
-RETURNING id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at, rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
+RETURNING id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+          rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
 `
 
 type AddReplayParams struct {
@@ -106,7 +107,9 @@ func (q *Queries) FailReplay(ctx context.Context, arg FailReplayParams) error {
 }
 
 const getReplay = `-- name: GetReplay :one
-SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at, rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at FROM replays
+SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+       rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
+FROM replays
 WHERE id = $1 AND organization_id = $2 AND ($3::text = '' OR owner_id = $3::text)
 `
 
@@ -144,7 +147,9 @@ func (q *Queries) GetReplay(ctx context.Context, arg GetReplayParams) (Replay, e
 }
 
 const listReplays = `-- name: ListReplays :many
-SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at, rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at FROM replays
+SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+       rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
+FROM replays
 WHERE organization_id = $1 AND id < $2 AND ($3::text = '' OR owner_id = $3::text)
 ORDER BY id DESC
 LIMIT $4
@@ -205,7 +210,8 @@ func (q *Queries) ListReplays(ctx context.Context, arg ListReplaysParams) ([]Rep
 const matchEnded = `-- name: MatchEnded :many
 SELECT d.id
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at, lease_seq, test FROM deliveries
+CROSS JOIN LATERAL (SELECT id, organization_id, owner_id, endpoint_id, url, event_type, status, test, finished_at
+                    FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 WHERE d.organization_id = $3::text AND NOT d.test AND d.finished_at <= $4::timestamptz
   AND d.status = ANY ($5::text[])
@@ -437,7 +443,9 @@ func (q *Queries) PostponeReplay(ctx context.Context, arg PostponeReplayParams) 
 }
 
 const takeReplay = `-- name: TakeReplay :many
-SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at, rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at FROM replays
+SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+       rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
+FROM replays
 WHERE finished_at IS NULL AND due_at <= now()
 ORDER BY due_at
 LIMIT 1

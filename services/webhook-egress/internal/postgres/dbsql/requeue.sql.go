@@ -99,7 +99,7 @@ const readFlowsOf = `-- name: ReadFlowsOf :many
 SELECT d.id, d.organization_id, d.url, coalesce(e.flow_id, 0)::bigint AS flow_id,
        (d.test OR d.endpoint_id IS NULL)::boolean AS direct
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type, signing_mode, headers, sealed_headers, idempotency_key, traceparent, status, generation, attempts, max_attempts, last_response_code, last_error, deadline_at, updated_at, finished_at, lease_seq, test FROM deliveries
+CROSS JOIN LATERAL (SELECT id, organization_id, url, endpoint_id, test FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN endpoints e ON e.id = d.endpoint_id
 `

@@ -35,13 +35,15 @@ WHERE q.delivery_id = ANY (ARRAY(
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq;
 
 -- name: ReadJobs :many
--- A delivery of an endpoint goes where the endpoint is now. The body of an
--- event's delivery is the event's.
-SELECT d.id, d.created_at, d.organization_id, coalesce(e.url, d.url) AS url, d.event_type, d.signing_mode, d.headers,
+-- A delivery of an endpoint goes where the endpoint is now; a test, whose flow is
+-- that of its URL, where that says. The body of an event's delivery is the event's.
+SELECT d.id, d.created_at, d.organization_id, (CASE WHEN d.test THEN d.url ELSE coalesce(e.url, d.url) END)::text AS url, d.event_type, d.signing_mode, d.headers,
        d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, b.body
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT * FROM deliveries
+CROSS JOIN LATERAL (SELECT id, created_at, organization_id, url, event_type, signing_mode, headers, sealed_headers,
+                           traceparent, generation, attempts, max_attempts, deadline_at, endpoint_id, event_id, test
+                    FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
                     WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at

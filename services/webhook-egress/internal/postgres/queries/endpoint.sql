@@ -19,18 +19,27 @@ VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @eve
 
 -- name: GetEndpoint :one
 -- An endpoint with an owner is there for that owner only.
-SELECT * FROM endpoints
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at
+FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text);
 
 -- name: LockEndpoint :one
-SELECT * FROM endpoints
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at
+FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text)
 FOR UPDATE;
 
 -- name: ListEndpoints :many
-SELECT * FROM endpoints
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at
+FROM endpoints
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
   AND (sqlc.narg(active)::boolean IS NULL OR active = sqlc.narg(active)::boolean)

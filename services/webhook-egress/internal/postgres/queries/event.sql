@@ -17,7 +17,7 @@ WITH matched AS MATERIALIZED (
     SELECT own.id AS endpoint_id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active,
            (substr(replace((@id::uuid)::text, '-', ''), 1, 12) || '7' ||
             substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid AS delivery_id
-    FROM (SELECT e.* FROM endpoints e
+    FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types FROM endpoints e
           WHERE e.organization_id = @organization_id AND e.deleted_at IS NULL
           OFFSET 0) AS own
     WHERE own.event_types && @patterns::text[] AND own.id <> @except_endpoint::uuid
@@ -48,8 +48,9 @@ SELECT delivery_id, endpoint_id, flow_id, active FROM matched ORDER BY endpoint_
 SELECT matched, skipped_paused FROM events WHERE id = @id AND created_at = @created_at;
 
 -- name: ListFanned :many
+-- Who names an owner is told of that owner's only.
 SELECT id AS delivery_id, endpoint_id FROM deliveries
-WHERE event_id = @event_id AND created_at = @created_at
+WHERE event_id = @event_id AND created_at = @created_at AND (@owner_id::text = '' OR owner_id = @owner_id::text)
 ORDER BY endpoint_id;
 
 -- name: TakeOperational :many

@@ -3,14 +3,19 @@ INSERT INTO replays (id, organization_id, owner_id, filter, status, matched, max
                      created_at, updated_at)
 VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), (@filter::text)::jsonb, 'queued', @matched, NULLIF(@max_attempts::integer, 0),
         NULLIF(@deadline::timestamptz, 'epoch'), @rate_per_second, now(), now())
-RETURNING *;
+RETURNING id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+          rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at;
 
 -- name: GetReplay :one
-SELECT * FROM replays
+SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+       rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
+FROM replays
 WHERE id = @id AND organization_id = @organization_id AND (@owner_id::text = '' OR owner_id = @owner_id::text);
 
 -- name: ListReplays :many
-SELECT * FROM replays
+SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+       rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
+FROM replays
 WHERE organization_id = @organization_id AND id < @before AND (@owner_id::text = '' OR owner_id = @owner_id::text)
 ORDER BY id DESC
 LIMIT @page;
@@ -22,7 +27,9 @@ WHERE id = @id AND finished_at IS NULL;
 -- name: TakeReplay :many
 -- The job whose turn it is. The lock is the lease: a page is one transaction, and
 -- one that dies with its replica has done nothing.
-SELECT * FROM replays
+SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
+       rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
+FROM replays
 WHERE finished_at IS NULL AND due_at <= now()
 ORDER BY due_at
 LIMIT 1
@@ -71,7 +78,8 @@ ORDER BY id LIMIT @page;
 -- job was created did not match then: it has been resent meanwhile, or was in flight.
 SELECT d.id
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT * FROM deliveries
+CROSS JOIN LATERAL (SELECT id, organization_id, owner_id, endpoint_id, url, event_type, status, test, finished_at
+                    FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 WHERE d.organization_id = @organization_id::text AND NOT d.test AND d.finished_at <= @ended_before::timestamptz
   AND d.status = ANY (@statuses::text[])

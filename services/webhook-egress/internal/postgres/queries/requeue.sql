@@ -4,7 +4,7 @@
 SELECT d.id, d.organization_id, d.url, coalesce(e.flow_id, 0)::bigint AS flow_id,
        (d.test OR d.endpoint_id IS NULL)::boolean AS direct
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
-CROSS JOIN LATERAL (SELECT * FROM deliveries
+CROSS JOIN LATERAL (SELECT id, organization_id, url, endpoint_id, test FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN endpoints e ON e.id = d.endpoint_id;
 
