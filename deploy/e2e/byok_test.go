@@ -112,6 +112,7 @@ type rotation struct {
 }
 
 func (r *rotation) run(t *testing.T, c client) {
+	t.Helper()
 	for {
 		select {
 		case <-r.stop:

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
 	if y.dir, err = openDir(); err != nil {
 		return nil, err
 	}
-	if y.vendor, err = startHelper(ctx, y.dir, "provider", "-pieces", fmt.Sprint(plan.pieces), "-pause", plan.pause.String()); err != nil {
+	if y.vendor, err = startHelper(ctx, y.dir, "provider", "-pieces", strconv.Itoa(plan.pieces), "-pause", plan.pause.String()); err != nil {
 		return nil, err
 	}
 	if y.relay, err = startHelper(ctx, y.dir, "relay", "-relay", y.vendor.url); err != nil {
@@ -116,7 +117,7 @@ func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
 }
 
 func (y *yard) startStack(ctx context.Context, name, providers string, more ...string) (*stack.Stack, error) {
-	settings := append(more, "GATEWAY_EXTRA_PROVIDERS_FILE="+providers)
+	settings := append([]string{"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers}, more...)
 	return stack.Start(ctx, stack.Options{
 		State: filepath.Join(y.dir, name), Durable: true, Env: map[stack.Service][]string{stack.Gateway: settings},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },

@@ -36,7 +36,7 @@ func parseWebhook(args []string) (webhookPlan, error) {
 	set.DurationVar(&plan.time, "time", 20*time.Second, "time of each measurement")
 	set.DurationVar(&plan.quiet, "quiet", 10*time.Second, "time at 50 deliveries a second")
 	set.Func("backlogs", "sizes of parked backlogs to measure beside, as 10000,5000000", func(text string) error {
-		for _, size := range strings.Split(text, ",") {
+		for size := range strings.SplitSeq(text, ",") {
 			var n int
 			if _, err := fmt.Sscan(size, &n); err != nil {
 				return err
@@ -146,28 +146,28 @@ func (y *dispatchYard) measure(ctx context.Context, plan webhookPlan) (string, e
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, payload of %d bytes, Postgres with fsync on the same machine\n\n", machine(), len(payload))
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "floor\tper second\t")
+	printf(w, "floor\tper second\t\n")
 	posted, err := bareClient(ctx, y.receiver.url, plan.time/4)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(w, "bare Go client, 64 connections\t%.0f\t\n", posted)
+	printf(w, "bare Go client, 64 connections\t%.0f\t\n", posted)
 	inserted, err := batchedInserts(ctx, y.db, plan.time/4)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(w, "batched inserts of the same bytes\t%.0f\t\n", inserted)
+	printf(w, "batched inserts of the same bytes\t%.0f\t\n", inserted)
 	_ = w.Flush()
 
-	fmt.Fprintln(&out)
+	printf(&out, "\n")
 	w = tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "run\taccepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tage p99\tCPU-s/10k service\tCPU-s/10k Postgres\tWAL bytes each\tfailed\t")
+	printf(w, "run\taccepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tage p99\tCPU-s/10k service\tCPU-s/10k Postgres\tWAL bytes each\tfailed\t\n")
 	row := func(name string, load drive.Load) error {
 		f, err := y.run(ctx, load)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%d\t%d\t\n", name, f.accepted, f.endToEnd,
+		printf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%d\t%d\t\n", name, f.accepted, f.endToEnd,
 			f.enqueue50, f.enqueue99, f.age50, f.age99, f.service, f.postgres, f.wal, f.failed)
 		return nil
 	}

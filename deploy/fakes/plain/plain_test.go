@@ -13,7 +13,7 @@ import (
 
 func ask(t *testing.T, url, body string) string {
 	t.Helper()
-	answer, err := http.Post(url, "application/json", strings.NewReader(body)) //nolint:noctx // a test
+	answer, err := http.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestReceiverTells(t *testing.T) {
 	ask(t, server.URL, fmt.Sprintf(`{"at":%d,"x":1}`, time.Now().Add(-time.Second).UnixNano()))
 	ask(t, server.URL, `{"x":1}`)
 	for _, want := range []int{1, 0} { // ages are told once
-		answer, err := http.Get(server.URL + "/tally") //nolint:noctx // a test
+		answer, err := http.Get(server.URL + "/tally")
 		if err != nil {
 			t.Fatal(err)
 		}

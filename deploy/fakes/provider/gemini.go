@@ -159,10 +159,10 @@ func (req geminiRequest) prompt() (prompt, error) {
 		if c.Role != "" && c.Role != "user" && c.Role != "model" {
 			return prompt{}, errors.New("please use a valid role: user, model")
 		}
-		text := ""
+		var said strings.Builder
 		p.toolResult = nil
 		for _, part := range c.Parts {
-			text += part.Text
+			said.WriteString(part.Text)
 			if part.InlineData != nil {
 				p.images++
 			}
@@ -170,6 +170,7 @@ func (req geminiRequest) prompt() (prompt, error) {
 				p.toolResult = joinResult(p.toolResult, outputOf(result.Response))
 			}
 		}
+		text := said.String()
 		p.texts = append(p.texts, text)
 		if p.toolResult != nil {
 			p.texts = append(p.texts, *p.toolResult)

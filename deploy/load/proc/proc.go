@@ -62,7 +62,7 @@ func Children(pid int) []int {
 		if err != nil {
 			continue // it has ended
 		}
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				all = append(append(all, child), Children(child)...)
 			}

@@ -22,7 +22,7 @@ func TestRelays(t *testing.T) {
 	defer upstream.Close()
 	server := httptest.NewServer(New(upstream.URL))
 	defer server.Close()
-	answer, err := http.Post(server.URL+"/path?q=1", "application/json", strings.NewReader("body ")) //nolint:noctx // a test
+	answer, err := http.Post(server.URL+"/path?q=1", "application/json", strings.NewReader("body "))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,10 @@ CREATE TABLE credential_use (
     first_used_at          timestamptz NOT NULL,
     last_used_at           timestamptz NOT NULL,
 
+    -- Answers come from the index alone: rows of one question lie far apart.
     PRIMARY KEY (provider, span, bucket, credential_fingerprint, organization_id, service, credential)
-) WITH (fillfactor = 80);
+        INCLUDE (calls, cost_pico_usd, first_used_at, last_used_at)
+);
 
 -- The same by run, for calls of one.
 CREATE TABLE credential_use_run (
@@ -37,7 +39,8 @@ CREATE TABLE credential_use_run (
     last_used_at           timestamptz NOT NULL,
 
     PRIMARY KEY (provider, span, bucket, credential_fingerprint, organization_id, run_id)
-) WITH (fillfactor = 80);
+        INCLUDE (calls, first_used_at, last_used_at)
+);
 
 -- Where in the feed the folding has come to. Whoever folds holds its one row.
 CREATE TABLE credential_use_mark (

@@ -253,8 +253,15 @@ func TestByokRoles(t *testing.T) {
 	b.send(t, http.MethodPost, "/v1/byok/purge", `{"organization_id":"bolt"}`).refused(t, 403, "organization_mismatch", "")
 	b.send(t, http.MethodPost, "/v1/byok/purge", `{}`, "X-Organization-Id", "").refused(t, 400, "invalid_request", "organization_id")
 	for _, op := range []struct{ method, path string }{
-		{"GET", configPath}, {"POST", configPath}, {"GET", configPath + "/first"}, {"DELETE", configPath + "/first"}, {"GET", "/v1/byok/sealing-key"},
-		{"POST", configPath + "/first/rotate"}, {"GET", configPath + "/first/lifecycle"}, {"POST", configPath + "/first/transfer"}, {"POST", "/v1/byok/purge"},
+		{"GET", configPath},
+		{"POST", configPath},
+		{"GET", configPath + "/first"},
+		{"DELETE", configPath + "/first"},
+		{"GET", "/v1/byok/sealing-key"},
+		{"POST", configPath + "/first/rotate"},
+		{"GET", configPath + "/first/lifecycle"},
+		{"POST", configPath + "/first/transfer"},
+		{"POST", "/v1/byok/purge"},
 	} {
 		b.send(t, op.method, op.path, `{}`, "Authorization", "Bearer sup").refused(t, 403, "forbidden", "role")
 		b.send(t, op.method, op.path, `{}`, "Authorization", "").refused(t, 401, "unauthenticated", "")

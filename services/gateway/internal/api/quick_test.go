@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func decoder(tb testing.TB) func(body string) (*gatewayv1.LlmRequest, error) {
 	}
 	return func(body string) (*gatewayv1.LlmRequest, error) {
 		m := new(gatewayv1.LlmRequest)
-		err := server.Decode(httptest.NewRequest("POST", "/", strings.NewReader(body)), m)
+		err := server.Decode(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), m)
 		return m, err
 	}
 }

@@ -134,7 +134,7 @@ func TestStreamsOfASuspendedOrganizationEnd(t *testing.T) {
 	}
 	texts := make(chan string, len(faces))
 	for path, body := range faces {
-		resp := b.openAt(t.Context(), t, path, body) //nolint:bodyclose // It is closed with the test.
+		resp := b.openAt(t.Context(), t, path, body)
 		t.Cleanup(func() { _ = resp.Body.Close() })
 		go func() {
 			text, _ := io.ReadAll(resp.Body)

@@ -82,8 +82,14 @@ func TestByokCommand(t *testing.T) {
 func TestByokCommandRefuses(t *testing.T) {
 	const key = "sk-canary-argument-0123456789"
 	for _, args := range [][]string{
-		nil, {"open"}, {"seal"}, {"seal", "-organization", "acme", "-provider", "openai", "-public-key", "x", key}, {"seal", "-key", key},
-		{"keygen", "-kem", "rsa"}, {"keygen", key}, {"seal", "-organization", "acme", "-provider", "openai"},
+		nil,
+		{"open"},
+		{"seal"},
+		{"seal", "-organization", "acme", "-provider", "openai", "-public-key", "x", key},
+		{"seal", "-key", key},
+		{"keygen", "-kem", "rsa"},
+		{"keygen", key},
+		{"seal", "-organization", "acme", "-provider", "openai"},
 	} {
 		err := Byok(t.Context(), args, strings.NewReader(""), &bytes.Buffer{})
 		if err == nil {

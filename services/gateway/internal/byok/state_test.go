@@ -97,7 +97,8 @@ func TestStaleness(t *testing.T) {
 		"rotated in time":          {Config{CreatedAt: begin, RotatedAt: begin.Add(6 * day), RotationDays: 7}, begin.Add(13*day - 1), nil},
 		"all at once": {
 			Config{CreatedAt: begin, ExpiresAt: begin.Add(day), RotationDays: 7},
-			begin.Add(90 * day), []Cause{CauseExpired, CauseRotation, CauseUnused},
+			begin.Add(90 * day),
+			[]Cause{CauseExpired, CauseRotation, CauseUnused},
 		},
 	} {
 		got := test.config.Staleness(test.at)

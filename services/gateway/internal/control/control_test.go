@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,11 +25,7 @@ type versions struct {
 func (v *versions) Versions(context.Context) (map[Topic]int64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	all := make(map[Topic]int64)
-	for topic, version := range v.now {
-		all[topic] = version
-	}
-	return all, v.err
+	return maps.Clone(v.now), v.err
 }
 
 func (v *versions) set(topic Topic, version int64, err error) {

@@ -86,8 +86,9 @@ func TestPanicOfAnAdapter(t *testing.T) {
 			b := setup(t, nil, &script{name: "a"}, fine())
 			fleet := *b.Fleet()
 			fleet.Providers = map[string]provider.Provider{"a": panics{b.scripts["a"], c.after}, "b": fleet.Providers["b"]}
-			b.Engine.Fleet = func() *Fleet { return &fleet }
-			said, err := "", error(nil)
+			b.Fleet = func() *Fleet { return &fleet }
+			var said string
+			var err error
 			if c.stream {
 				var s *Stream
 				if s, err = b.StreamChat(t.Context(), request()); err == nil {

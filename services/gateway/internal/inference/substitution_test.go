@@ -58,7 +58,7 @@ func TestRequestedAndSubstituted(t *testing.T) {
 			bench := setup(t, c.missing, first, &script{name: "b", answer: good})
 			fleet := *bench.Fleet()
 			fleet.Planner = c.plan
-			bench.Engine.Fleet = func() *Fleet { return &fleet }
+			bench.Fleet = func() *Fleet { return &fleet }
 			r := request()
 			r.Route.Substitution = !c.fixed
 			got, err := bench.Chat(t.Context(), r)

@@ -24,9 +24,9 @@ var ledgerRows = flag.Int("ledger-rows", 100_000, "rows of the ledger that Bench
 // ledgerChunk rows are made in one transaction.
 const ledgerChunk = 100_000
 
-// makeLedger fills a ledger with calls of 90 days: 4 providers with 3 fleet keys
-// each and a key of its own for every fifth organization, 2,000 organizations of
-// which few make most calls, 5 services, and runs of 30 calls within an hour.
+// makeLedger fills a ledger with calls of 90 days: 4 providers whose fleet keys
+// change every 30 days, 2,000 organizations of which few make most calls and every
+// fifth has keys of its own, 5 services, and runs of 30 calls within an hour.
 func makeLedger(tb testing.TB, pool *pgxpool.Pool, rows int) {
 	tb.Helper()
 	for first := 0; first < rows; first += ledgerChunk {
@@ -37,12 +37,12 @@ func makeLedger(tb testing.TB, pool *pgxpool.Pool, rows int) {
 			SELECT gen_random_uuid(), 'req_' || n, 'organization-' || o, 'key_' || o, 'service-' || n % 5,
 				'run_' || substr(md5((n / 3000)::text || '/' || n % 100), 1, 22), 'chat', '', 'default', '', p, 'model-' || n % 7,
 				CASE WHEN o % 5 = 0 THEN 'byok' ELSE 'fleet' END,
-				substr(md5(p || CASE WHEN o % 5 = 0 THEN o ELSE -1 - n % 3 END), 1, 16),
+				substr(md5(p || CASE WHEN o % 5 = 0 THEN o ELSE -1 - n * 3 / $3::int END), 1, 16),
 				false, 1, 100, 0, 0, 100, 0, 0, 'reported', 1000000 + n, 'v1', 'completed', at, at + interval '1 second'
 			FROM (
 				SELECT n, 'provider-' || (n / 3000 + n % 100) % 4 AS p,
 					floor(2000 * power(((n / 3000 * 7919 + n % 100 * 104729) % 100003) / 100003.0, 3))::int AS o,
-					timestamptz '2026-08-01 00:00:00+00' + n * (interval '90 days' / $3) AS at
+					timestamptz '2026-08-01 00:00:00+00' + n * (interval '90 days' / $3::int) AS at
 				FROM generate_series($1::bigint, $2::bigint - 1) AS n
 			) AS made`, first, min(first+ledgerChunk, rows), rows)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 func TestNeedsApproval(t *testing.T) {
 	needs := read(t, wide+"tools_needing_approval: [deploy, 'db_*', '*-Delete']\n").NeedsApproval()
 	for name, want := range map[string]bool{
-		"deploy": true, "Deploy": true, "deploy ": true, "db_drop": true, "db_": true, "user-delete": true,
+		"deploy": true, "Deploy": true, "deploy\t": true, "db_drop": true, "db_": true, "user-delete": true,
 		"deploys": false, "redeploy": false, "db": false, "delete": false, "": false,
 	} {
 		if needs(name) != want {

@@ -124,10 +124,15 @@ func TestEnvironment(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	for _, o := range []Options{
-		{EnvPrefix: "BYOK_"}, {EnvPrefix: "BYOK_{organization}"}, {EnvPrefix: "{organization}x"},
-		{Managers: []string{"awssecretsmanager://byok/"}}, {Managers: []string{"constant://{organization}/"}},
-		{Managers: []string{"file:///{organization}/"}}, {Managers: []string{"http://h/{organization}/"}},
-		{Managers: []string{"awssecretsmanager://{organization}/?%zz"}}, {Managers: []string{""}},
+		{EnvPrefix: "BYOK_"},
+		{EnvPrefix: "BYOK_{organization}"},
+		{EnvPrefix: "{organization}x"},
+		{Managers: []string{"awssecretsmanager://byok/"}},
+		{Managers: []string{"constant://{organization}/"}},
+		{Managers: []string{"file:///{organization}/"}},
+		{Managers: []string{"http://h/{organization}/"}},
+		{Managers: []string{"awssecretsmanager://{organization}/?%zz"}},
+		{Managers: []string{""}},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is allowed", o)

@@ -29,6 +29,9 @@ type Request struct {
 
 // accept checks a request and makes the draft of it.
 func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
+	if err := CheckEventType(r.EventType); err != nil {
+		return nil, err
+	}
 	id := NewID(s.o.Now())
 	content, err := s.o.Intake.Take(Asked{r.Payload, r.Headers, r.MaxAttempts, r.Deadline}, id, s.o.Now())
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -69,6 +70,17 @@ func (i Intake) Take(a Asked, id ID, now time.Time) (Content, error) {
 		content.Sealed, err = i.seal(credentials, id)
 	}
 	return content, err
+}
+
+// OwnEvents begin the types of events that the service itself emits.
+const OwnEvents = "switchyard."
+
+// CheckEventType refuses a type by which a caller would pass for the service.
+func CheckEventType(eventType string) error {
+	if strings.HasPrefix(eventType, OwnEvents) {
+		return apierr.Invalid("event_type", "must not begin with `"+OwnEvents+"`: such events are the service's own")
+	}
+	return nil
 }
 
 // maxYear is the last that RFC 3339 can write.

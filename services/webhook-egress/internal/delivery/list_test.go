@@ -200,7 +200,7 @@ func TestTry(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", record, attempt, err)
 	}
 	trial.URL = "https://10.0.0.1/"
-	if _, _, err := s.Try(t.Context(), trial); apierr.From(err).Reason != delivery.ReasonTargetNotAllowed {
+	if _, _, err := s.Try(ctx, trial); apierr.From(err).Reason != delivery.ReasonTargetNotAllowed {
 		t.Errorf("err = %v", err)
 	}
 }

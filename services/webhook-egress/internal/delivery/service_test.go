@@ -133,6 +133,7 @@ func TestRefusals(t *testing.T) {
 		"local name":           {func(r *delivery.Request) { r.URL = "http://localhost:9000/" }, delivery.ReasonTargetNotAllowed, 400, "rule: local_name"},
 		"user in the URL":      {func(r *delivery.Request) { r.URL = "http://u:p@127.0.0.1:9000/" }, delivery.ReasonTargetNotAllowed, 400, "rule: userinfo"},
 		"other scheme":         {func(r *delivery.Request) { r.URL = "ftp://127.0.0.1:9000/" }, delivery.ReasonTargetNotAllowed, 400, "rule: scheme"},
+		"our own event type":   {func(r *delivery.Request) { r.EventType = "switchyard.delivery.failed" }, apierr.ReasonInvalidRequest, 400, "event_type"},
 		"NUL in the owner":     {func(r *delivery.Request) { r.Owner = "a\x00" }, apierr.ReasonInvalidRequest, 400, "owner_id"},
 	}
 	m := &memory{}
@@ -328,6 +329,7 @@ func TestFingerprint(t *testing.T) {
 		"value":   func(r *delivery.Request) { r.Headers = map[string]string{"X-A": "c"} },
 		"tries":   func(r *delivery.Request) { r.MaxAttempts = new(3) },
 		"moment":  func(r *delivery.Request) { r.Deadline = time.Now().Add(time.Hour) },
+		"later":   func(r *delivery.Request) { r.Deadline = time.Now().Add(2 * time.Hour) },
 		"like":    func(r *delivery.Request) { r.Headers = map[string]string{"max_attempts": "3"} },
 	}
 	prints := map[[32]byte][]string{}

@@ -232,6 +232,10 @@ func TestRedisIsKilled(t *testing.T) {
 // One organization has much due at a target that hangs: how long the deliveries of
 // the others take must not depend on it.
 func TestFairness(t *testing.T) {
+	samples, most := 100, 4.0 // of a machine that does other things too
+	if soak() {
+		samples, most = 1000, 1.5
+	}
 	measure := func(t *testing.T, bad bool) time.Duration {
 		t.Helper()
 		release := make(chan struct{})
@@ -241,10 +245,10 @@ func TestFairness(t *testing.T) {
 		w.limits = limitsOf(32)
 		n := w.start()
 		if bad {
-			w.leave(500, "bad", slow.URL)
+			w.leave(200, "bad", slow.URL)
 			until(t, "the slow target has its share", func() bool { return slow.count() >= w.limits.Flow })
 		}
-		took := make([]time.Duration, 0, 200)
+		took := make([]time.Duration, 0, samples)
 		for i := range cap(took) {
 			q := request(fast)
 			q.Organization = fmt.Sprint("org-", i%40)
@@ -263,10 +267,6 @@ func TestFairness(t *testing.T) {
 	}
 	alone, beside := measure(t, false), measure(t, true)
 	t.Logf("p95 alone %s, beside a tenant that hangs %s", alone, beside)
-	most := 4.0 // of a machine that does other things too
-	if soak() {
-		most = 1.5
-	}
 	if beside.Seconds() > most*alone.Seconds()+0.05 {
 		t.Errorf("p95 %s alone and %s beside a tenant that hangs", alone, beside)
 	}
@@ -277,7 +277,7 @@ func TestHeldHorizon(t *testing.T) {
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	w.start()
-	rounds, each := 1, 200
+	rounds, each := 1, 100
 	if soak() {
 		rounds, each = 20, 5000
 	}
@@ -316,6 +316,7 @@ func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
+			t.Parallel()
 			target := newFlaky(t)
 			w := newWorld(t, target.receiver)
 			w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, 100*time.Millisecond, 200*time.Millisecond

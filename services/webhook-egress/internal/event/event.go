@@ -87,6 +87,9 @@ func NewService(store Store, waker Waker, intake delivery.Intake, now func() tim
 
 // Emit checks a request and returns when its deliveries are committed.
 func (s *Service) Emit(ctx context.Context, r Request) (Result, error) {
+	if err := delivery.CheckEventType(r.EventType); err != nil {
+		return Result{}, err
+	}
 	id := delivery.NewID(s.now())
 	content, err := s.intake.Take(r.Asked, id, s.now())
 	if err != nil {

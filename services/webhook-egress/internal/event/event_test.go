@@ -103,6 +103,10 @@ func TestEmit(t *testing.T) {
 	if _, err := s.Emit(t.Context(), r); err != nil || m.woken != 1 || m.events[1].Fingerprint == e.Fingerprint {
 		t.Errorf("a repeat woke the dispatcher: %v", err)
 	}
+	r.Owner = "bob"
+	if _, err := s.Emit(t.Context(), r); err != nil || m.events[2].Fingerprint == m.events[1].Fingerprint {
+		t.Errorf("another owner's is the same request: %v", err)
+	}
 	m.err = errors.New("away")
 	if _, err := s.Emit(t.Context(), r); !errors.Is(err, m.err) {
 		t.Errorf("err = %v", err)
@@ -118,6 +122,7 @@ func TestEmitRefuses(t *testing.T) {
 		"too large":       {func(r *event.Request) { r.Payload = []byte(`{"a":"` + strings.Repeat("x", delivery.MaxPayload) + `"}`) }, delivery.ReasonPayloadTooLarge},
 		"a header":        {func(r *event.Request) { r.Headers = map[string]string{"Host": "a"} }, delivery.ReasonHeaderNotAllowed},
 		"a deadline past": {func(r *event.Request) { r.Deadline = now }, delivery.ReasonDeadlinePassed},
+		"our own type":    {func(r *event.Request) { r.EventType = "switchyard.endpoint.failing" }, apierr.ReasonInvalidRequest},
 		"a key with NUL":  {func(r *event.Request) { r.Key = "\x00" }, apierr.ReasonInvalidRequest},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -151,12 +151,18 @@ func TestPausedFlowsStayPaused(t *testing.T) {
 		parked_until = 'infinity', ready_at = 'infinity'`)
 	jobs[0].Parked = true
 	hold := dispatch.Result{Job: jobs[1], Step: delivery.Park(&jobs[1], delivery.FaultBreakerOpen, time.Second)}
-	settle(t, s, delivered(jobs[0]), hold, moved(jobs[2], breaker.State{}))
+	settle(t, s, delivered(jobs[0])) // Alone: with one that is held back it would not open the flow.
+	settle(t, s, hold, moved(jobs[2], breaker.State{}))
 	if diff := cmp.Diff([]flowRow{{"open", "endpoint_paused", 0, 86400, 86400}}, flows(t, pool)); diff != "" {
 		t.Errorf("flow (-want +got):\n%s", diff)
 	}
 	if claimed := claim(t, s, 1, 3); claimed.Flows != 0 || claimed.Next >= 0 {
 		t.Errorf("claimed %+v", claimed)
+	}
+	// Not even when something else, such as the release before, has woken it.
+	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	if claimed := claim(t, s, 1, 3); claimed.Flows != 0 || claimed.Next >= 0 {
+		t.Errorf("claimed %+v of a flow that was woken", claimed)
 	}
 	record, err := s.Get(t.Context(), "acme", "", jobs[1].ID, false)
 	if err != nil || record.LastError != "endpoint_paused" || !record.NextAttempt.IsZero() {

@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -315,6 +317,69 @@ func TestFanOutAmongChanges(t *testing.T) {
 	}
 	if got := len(claim(t, s, 1, 100).Jobs); got != made {
 		t.Errorf("%d claimed of %d: a flow sleeps over its rows", got, made)
+	}
+}
+
+// A change of endpoints waits for the fan-outs of its organization, and they for
+// it; fan-outs don't wait for each other, nor for other organizations.
+func TestFanOutsAndChangesExcludeEachOther(t *testing.T) {
+	s, pool := open(t)
+	e := register(t, s, subscription("acme", "", "*"))
+	registry, scope := postgres.Endpoints{Store: s}, endpoint.Scope{Organization: "acme"}
+	does := map[string]func(context.Context) error{
+		"fan out": func(ctx context.Context) error { _, err := s.FanOut(ctx, happening("acme", "", "a")); return err },
+		"relay": func(ctx context.Context) error {
+			exec(t, pool, "INSERT INTO operational_event (organization_id, type) VALUES ('acme', 'switchyard.endpoint.failing')")
+			_, _, err := s.Relay(ctx, 1, func(o event.Operational) (event.Event, error) { return happening("acme", "", o.Type), nil })
+			return err
+		},
+		"other": func(ctx context.Context) error { _, err := s.FanOut(ctx, happening("other", "", "a")); return err },
+		"add":   func(ctx context.Context) error { return registry.Add(ctx, subscription("acme", "", "*")) },
+		"update": func(ctx context.Context) error {
+			_, err := registry.Update(ctx, scope, e.ID, func(e endpoint.Endpoint) (endpoint.Endpoint, error) { return e, nil })
+			return err
+		},
+		"delete": func(ctx context.Context) error { return registry.Delete(ctx, scope, e.ID) },
+	}
+	for lock, waits := range map[string][]string{"_shared": {"add", "update", "delete"}, "": {"fan out", "relay", "add", "update", "delete"}} {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock"+lock+"(hashtextextended(current_schema() || '/endpoints/acme', 0))"); err != nil {
+			t.Fatal(err)
+		}
+		for name, do := range does {
+			if slices.Contains(waits, name) {
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				if err := do(ctx); err == nil {
+					t.Errorf("%s went ahead of a lock%s", name, lock)
+				}
+				cancel()
+			} else if err := do(t.Context()); err != nil {
+				t.Errorf("%s beside a lock%s: %v", name, lock, err)
+			}
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A test goes where it was made for, also when its endpoint has moved meanwhile:
+// the flow, and with it the breaker, is that of its URL.
+func TestATestDoesNotMove(t *testing.T) {
+	s, _ := open(t)
+	e := register(t, s, subscription("acme", "", "*"))
+	d := draft("acme")
+	d.Endpoint, d.Test = &delivery.JobEndpoint{ID: e.ID}, true
+	enqueue(t, s, leaseOf(1, false), d)
+	change(t, s, e, endpoint.Change{URL: new("https://elsewhere.example/")})
+	if record := statusIs(t, s, "acme", d.ID, delivery.StatusQueued); record.URL != d.URL {
+		t.Errorf("the record says %s", record.URL)
+	}
+	if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 1 || jobs[0].URL != d.URL || jobs[0].Host != d.Target.Host {
+		t.Errorf("jobs %+v", jobs)
 	}
 }
 

@@ -107,6 +107,38 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// What a lease brings that was cancelled is not the next series'.
+func TestResendOfACancelledLease(t *testing.T) {
+	s, _ := open(t)
+	d := draft("acme")
+	flow := enqueue(t, s, leaseOf(1, true), d)[0].Flow
+	if cancelled, err := s.Cancel(t.Context(), d.ID); err != nil || !cancelled {
+		t.Fatalf("%t, %v", cancelled, err)
+	}
+	if _, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: d.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if held := settle(t, s, delivered(d.Job(flow.ID, 1))); held[0] {
+		t.Error("a result from before the cancellation was counted after the resend")
+	}
+	statusIs(t, s, "acme", d.ID, delivery.StatusQueued)
+}
+
+// A release before 00002 ended deliveries without noting their fence.
+func TestResendOfTheReleaseBefore(t *testing.T) {
+	s, pool := open(t)
+	id := ended(t, s, "acme", 1, delivery.StatusFailed, nil)[0]
+	exec(t, pool, "UPDATE deliveries SET lease_seq = 0")
+	if _, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	old := delivered(draft("acme").Job(1, 1))
+	old.Job.ID = id
+	if held := settle(t, s, old); held[0] {
+		t.Error("a result of the first series was counted in the second")
+	}
+}
+
 func TestListDeliveries(t *testing.T) {
 	s, _ := open(t)
 	begin := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
@@ -267,6 +299,48 @@ func TestReplayOfListed(t *testing.T) {
 	statusIs(t, s, "other", stranger[0], delivery.StatusDelivered)
 }
 
+// A job of an owner resends that owner's deliveries, and is listed for that owner.
+func TestReplayOfAnOwner(t *testing.T) {
+	s, _ := open(t)
+	jobs := postgres.Replays{Store: s}
+	owned := ended(t, s, "acme", 3, delivery.StatusFailed, func(i int, d *delivery.Draft) { d.Owner = []string{"ann", "bob", ""}[i] })
+	since := replay.Filter{CreatedFrom: time.Now().Add(-time.Hour)}
+	for _, filter := range []replay.Filter{since, {DeliveryIDs: []string{owned[0].String(), owned[1].String(), owned[2].String()}}} {
+		if n, err := jobs.Count(t.Context(), "acme", "bob", filter); err != nil || n != 1 {
+			t.Errorf("counted %d for an owner, %v", n, err)
+		}
+	}
+	created, _, _, err := jobs.Create(t.Context(), replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Owner: "ann", Filter: since})
+	if err != nil || created.Matched != 1 {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	workOff(t, jobs)
+	for i, want := range []delivery.Status{delivery.StatusQueued, delivery.StatusFailed, delivery.StatusFailed} {
+		statusIs(t, s, "acme", owned[i], want)
+	}
+	for owner, want := range map[string]int{"ann": 1, "bob": 0, "": 1} {
+		if page, err := jobs.List(t.Context(), "acme", owner, delivery.LastID, 10); err != nil || len(page) != want {
+			t.Errorf("%q: %+v, %v", owner, page, err)
+		}
+	}
+}
+
+// What ended after a job was created did not match then: it is not resent.
+func TestReplayLeavesWhatEndedLater(t *testing.T) {
+	s, pool := open(t)
+	jobs := postgres.Replays{Store: s}
+	ids := ended(t, s, "acme", 2, delivery.StatusFailed, nil)
+	if _, _, _, err := jobs.Create(t.Context(), replay.Draft{
+		ID: delivery.NewID(time.Now()), Organization: "acme", Filter: replay.Filter{CreatedFrom: time.Now().Add(-time.Hour)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, "UPDATE deliveries SET finished_at = now() + interval '1 second' WHERE id = $1", ids[1].String())
+	workOff(t, jobs)
+	statusIs(t, s, "acme", ids[0], delivery.StatusQueued)
+	statusIs(t, s, "acme", ids[1], delivery.StatusFailed)
+}
+
 func workOff(t *testing.T, jobs postgres.Replays) {
 	t.Helper()
 	for {
@@ -366,7 +440,7 @@ func block(t *testing.T, pool *pgxpool.Pool, page func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); page() }()
 	for killed := 0; killed == 0; {
-		killed = count(t, pool, `SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		killed = count(t, pool, `SELECT count(*) FROM (SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 			WHERE wait_event_type = 'Lock' AND application_name = $1 AND query LIKE '%Requeue%') AS killed`, fmt.Sprint(t.Name()))
 	}
 	<-done

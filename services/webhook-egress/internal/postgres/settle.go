@@ -137,7 +137,7 @@ func (w *settlement) end(job *delivery.Job, step delivery.Step) {
 	w.dead.Organizations, w.dead.Ids = append(w.dead.Organizations, job.Organization), append(w.dead.Ids, uuidOf(job.ID))
 	w.dead.CreatedAts = append(w.dead.CreatedAts, job.ID.Time())
 	// Of our own events nothing is told: they would never end.
-	if step.Status == delivery.StatusExpired || job.Test || strings.HasPrefix(job.EventType, ownEvents) {
+	if step.Status == delivery.StatusExpired || job.Test || strings.HasPrefix(job.EventType, delivery.OwnEvents) {
 		return
 	}
 	var endpoint delivery.ID
@@ -147,9 +147,6 @@ func (w *settlement) end(job *delivery.Job, step delivery.Step) {
 	w.failed.Organizations, w.failed.Ids = append(w.failed.Organizations, job.Organization), append(w.failed.Ids, uuidOf(job.ID))
 	w.failed.Endpoints = append(w.failed.Endpoints, uuidOf(endpoint))
 }
-
-// ownEvents begin the types of events that the service itself emits.
-const ownEvents = "switchyard."
 
 func (w *settlement) countEndpoint(job *delivery.Job, step delivery.Step) {
 	if job.Endpoint == nil || job.Test {

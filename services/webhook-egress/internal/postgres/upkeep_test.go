@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
 	"switchyard.dev/services/webhook-egress/internal/upkeep"
+	"switchyard.dev/services/webhook-egress/migrations"
 )
 
 // aged is a draft of so many days ago, for which there are partitions.

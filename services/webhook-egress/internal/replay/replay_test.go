@@ -166,15 +166,15 @@ func TestFingerprintTellsRequestsApart(t *testing.T) {
 	m := &memory{}
 	s := replay.NewService(m, clock)
 	base := replay.Request{Organization: "acme", Filter: replay.Filter{CreatedFrom: now}, Key: "k"}
-	other, slow := base, base
-	other.Filter.Host, slow.RatePerSecond = "h", 3
-	for _, r := range []replay.Request{base, base, other, slow} {
+	other, slow, owned := base, base, base
+	other.Filter.Host, slow.RatePerSecond, owned.Owner = "h", 3, "ann"
+	for _, r := range []replay.Request{base, base, other, slow, owned} {
 		if _, err := s.Create(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d := m.drafts
-	if d[0].Fingerprint != d[1].Fingerprint || d[0].Fingerprint == d[2].Fingerprint || d[0].Fingerprint == d[3].Fingerprint || d[0].ID == d[1].ID {
+	if d[0].Fingerprint != d[1].Fingerprint || d[0].Fingerprint == d[2].Fingerprint || d[0].Fingerprint == d[3].Fingerprint || d[0].Fingerprint == d[4].Fingerprint || d[0].ID == d[1].ID {
 		t.Errorf("drafts %+v", d)
 	}
 }

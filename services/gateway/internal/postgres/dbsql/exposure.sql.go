@@ -45,14 +45,18 @@ WITH used AS (
     WHERE l.provider = $5 AND l.started_at >= $9::timestamptz AND l.started_at < $10::timestamptz
         AND ($6::text = '' OR l.credential_fingerprint = $6)
         AND NOT l.cache_hit AND l.run_id <> ''
+),
+summed AS MATERIALIZED (
+    SELECT organization_id, run_id, sum(calls) AS calls, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at
+    FROM used
+    GROUP BY organization_id, run_id
 )
 SELECT
-    organization_id::text AS organization_id, run_id::text AS run_id, sum(calls)::bigint AS calls,
-    min(first_used_at)::timestamptz AS first_used_at, max(last_used_at)::timestamptz AS last_used_at,
-    count(*) OVER () AS total
-FROM used
-GROUP BY organization_id, run_id
-ORDER BY sum(calls) DESC, organization_id, run_id
+    organization_id::text AS organization_id, run_id::text AS run_id, calls::bigint AS calls,
+    first_used_at::timestamptz AS first_used_at, last_used_at::timestamptz AS last_used_at,
+    (SELECT count(*) FROM summed)::bigint AS total
+FROM summed
+ORDER BY summed.calls DESC, organization_id, run_id
 LIMIT $1::int
 `
 
@@ -336,12 +340,12 @@ func (q *Queries) LockUseMark(ctx context.Context) (LockUseMarkRow, error) {
 const planForValues = `-- name: PlanForValues :exec
 SELECT
     set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
-    set_config('enable_seqscan', 'off', true)
+    set_config('enable_seqscan', 'off', true), set_config('work_mem', '64MB', true)
 `
 
 // For the transaction: the window decides how it is best answered, and no answer is
 // worth compiling for. The server takes what lies beyond the mark for a third of
-// the ledger, though it is its last second.
+// the ledger, though it is its last second. The sums of a year fit the memory.
 func (q *Queries) PlanForValues(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planForValues)
 	return err
