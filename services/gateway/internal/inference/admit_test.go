@@ -54,6 +54,13 @@ func (d *door) Admit(ctx context.Context, _ *Request) (Grant, error) {
 	return p, nil
 }
 
+// end ends what is inside, from outside.
+func (d *door) end(cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cancel(cause)
+}
+
 func (p *pass) Context() context.Context { return p.ctx }
 func (p *pass) Terms() Terms             { return p.terms }
 
@@ -176,7 +183,7 @@ func TestEndedFromOutside(t *testing.T) {
 		if _, err := s.Next(); err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(100*time.Millisecond, func() { d.cancel(run.ErrRevoked) })
+		time.AfterFunc(100*time.Millisecond, func() { d.end(run.ErrRevoked) })
 		start := time.Now()
 		if _, err := s.Next(); !errors.Is(err, run.ErrRevoked) || time.Since(start) > 200*time.Millisecond {
 			t.Errorf("%v after %s", err, time.Since(start))
@@ -199,7 +206,7 @@ func TestAWholeAnswerIsEndedFromOutside(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Second}}}, fine())
 		d := &door{}
 		b.Admission = d
-		time.AfterFunc(100*time.Millisecond, func() { d.cancel(run.ErrAborted) })
+		time.AfterFunc(100*time.Millisecond, func() { d.end(run.ErrAborted) })
 		_, err := b.Chat(t.Context(), request())
 		if !errors.Is(err, run.ErrAborted) {
 			t.Errorf("%v", err)
@@ -222,7 +229,7 @@ func TestCloseSaysWhoEndedIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if outside {
-			d.cancel(run.ErrRevoked)
+			d.end(run.ErrRevoked)
 		}
 		s.Close()
 		want := map[bool]ledger.Outcome{false: ledger.OutcomeCancelled, true: ledger.OutcomeAborted}[outside]

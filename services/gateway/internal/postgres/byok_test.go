@@ -147,11 +147,17 @@ func TestByokStaleIsStaleness(t *testing.T) {
 				Organization: organization, Provider: provider, Status: byok.StatusActive, Credential: sealedSecret, Version: 1, Owner: "ada",
 				CreatedAt: ago("created"), UpdatedAt: now, RotationDays: rapid.SampledFrom([]int{0, 1, 30, 90}).Draw(rt, "days"),
 			}
+			since := func(name string) time.Time { // Nothing is used or rotated before it is there.
+				if at := ago(name); at.After(config.CreatedAt) {
+					return at
+				}
+				return config.CreatedAt
+			}
 			if rapid.Bool().Draw(rt, "used") {
-				config.LastUsedAt = ago("used at")
+				config.LastUsedAt = since("used at")
 			}
 			if rapid.Bool().Draw(rt, "rotated") {
-				config.RotatedAt = ago("rotated at")
+				config.RotatedAt = since("rotated at")
 			}
 			if rapid.Bool().Draw(rt, "expires") {
 				config.ExpiresAt = ago("expires at").Add(60 * 24 * time.Hour)
