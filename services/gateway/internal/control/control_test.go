@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -38,17 +39,35 @@ func (v *versions) set(topic Topic, version int64, err error) {
 type follower struct {
 	of    *versions
 	topic Topic
+
+	mu    sync.Mutex
 	since []int64
 	err   error
 }
 
 func (f *follower) load(ctx context.Context, since int64) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.err != nil {
 		return 0, f.err
 	}
 	f.since = append(f.since, since)
 	all, _ := f.of.Versions(ctx)
 	return all[f.topic], nil
+}
+
+// fail makes loading fail, or work again.
+func (f *follower) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+// loads are the versions since which it was asked to load.
+func (f *follower) loads() []int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.since)
 }
 
 func TestFollowsWithinASecond(t *testing.T) {
@@ -68,18 +87,18 @@ func TestFollowsWithinASecond(t *testing.T) {
 		store.set(Runs, 4, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(runs.since) != 2 || runs.since[0] != 0 || runs.since[1] != 3 {
-			t.Errorf("runs were loaded since %v, want 0 and 3", runs.since)
+		if len(runs.loads()) != 2 || runs.loads()[0] != 0 || runs.loads()[1] != 3 {
+			t.Errorf("runs were loaded since %v, want 0 and 3", runs.loads())
 		}
-		if len(routing.since) != 1 {
-			t.Errorf("what had not changed was loaded: %v", routing.since)
+		if len(routing.loads()) != 1 {
+			t.Errorf("what had not changed was loaded: %v", routing.loads())
 		}
 
 		// A wake-up needs no poll.
 		store.set(Routing, 2, nil)
 		w.Wake()
 		synctest.Wait()
-		if len(routing.since) != 2 {
+		if len(routing.loads()) != 2 {
 			t.Error("a wake-up was not heard")
 		}
 		stop()
@@ -109,18 +128,18 @@ func TestFailuresPass(t *testing.T) {
 			t.Error("ready though nothing was seen for long")
 		}
 		// One topic fails; the other goes on, and the first is tried again.
-		runs.err = errors.New("bad row")
+		runs.fail(errors.New("bad row"))
 		store.set(Routing, 2, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(routing.since) != 2 || len(runs.since) != 1 {
-			t.Errorf("routing %v, runs %v", routing.since, runs.since)
+		if len(routing.loads()) != 2 || len(runs.loads()) != 1 {
+			t.Errorf("routing %v, runs %v", routing.loads(), runs.loads())
 		}
-		runs.err = nil
+		runs.fail(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(runs.since) != 2 || runs.since[1] != 1 || w.Ready(ctx) != nil {
-			t.Errorf("runs %v, ready: %v", runs.since, w.Ready(ctx))
+		if len(runs.loads()) != 2 || runs.loads()[1] != 1 || w.Ready(ctx) != nil {
+			t.Errorf("runs %v, ready: %v", runs.loads(), w.Ready(ctx))
 		}
 		stop()
 		<-done
