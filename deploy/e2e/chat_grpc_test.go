@@ -107,7 +107,7 @@ func TestChatOverGRPCFailsOver(t *testing.T) {
 	h := use(t)
 	for stream, models := range overGRPC {
 		h.script(t, stack.FakeProvider, rule{Match: models.first.match(), Times: 1, Action: object{"status": 503}})
-		request := llm(t, models.first.model, "hello")
+		request := llm(t, models.first.named(), "hello")
 		request.Provider = models.first.name
 		var used *usage
 		if stream {
@@ -136,7 +136,7 @@ func TestChatOverGRPCRefuses(t *testing.T) {
 	h.script(t, stack.FakeProvider,
 		rule{Match: grpcFaithful.first.match(), Action: object{"status": 503}},
 		rule{Match: grpcMidstream.first.match(), Action: object{"error_after_chunks": 3, "status": 500}})
-	faithful := llm(t, grpcFaithful.first.model, "hello")
+	faithful := llm(t, grpcFaithful.first.named(), "hello")
 	faithful.Provider, faithful.AllowSubstitution = grpcFaithful.first.name, new(false)
 	elsewhere := llm(t, "sandbox", "hello")
 	elsewhere.OrganizationId = "org_other"
@@ -165,7 +165,7 @@ func TestChatOverGRPCRefuses(t *testing.T) {
 		})
 	}
 	t.Run("an error after content", func(t *testing.T) {
-		all, err := readChunks(t, h, h.as(t, unique("org")), llm(t, grpcMidstream.first.model, "hello"))
+		all, err := readChunks(t, h, h.as(t, unique("org")), llm(t, grpcMidstream.first.named(), "hello"))
 		if all.Content != "You said:" {
 			t.Errorf("got %q before the error", all.Content)
 		}

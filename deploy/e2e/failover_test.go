@@ -40,7 +40,7 @@ func TestChatFailsOver(t *testing.T) {
 		for stream, models := range tt.models {
 			t.Run(tt.name+" streamed "+strconv.FormatBool(stream), func(t *testing.T) {
 				h.script(t, stack.FakeProvider, rule{Match: models.first.match(), Times: 1, Action: tt.action})
-				body := ask(models.first.model, "hello", object{"provider": models.first.name, "stream": stream})
+				body := ask(models.first.named(), "hello", object{"provider": models.first.name, "stream": stream})
 				var c completion
 				if stream {
 					all := ai.stream(t, chatRoute, body).read(t)
@@ -71,7 +71,7 @@ var healthy = addPair("healthy")
 func TestChatPrefersTheFirst(t *testing.T) {
 	t.Parallel()
 	var c completion
-	use(t).customer(t, unique("org"), "ai", "read").post(t, chatRoute, ask(healthy.first.model, "hello")).into(t, http.StatusOK, &c)
+	use(t).customer(t, unique("org"), "ai", "read").post(t, chatRoute, ask(healthy.first.named(), "hello")).into(t, http.StatusOK, &c)
 	if c.Usage.ProviderUsed != healthy.first.name || c.Usage.Substituted {
 		t.Errorf("usage %+v, want %s", c.Usage, healthy.first.name)
 	}
@@ -97,7 +97,7 @@ func TestChatErrorAfterContent(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h.script(t, stack.FakeProvider, rule{Match: tt.models.first.match(), Action: tt.action})
 			const text = "You said: one two three four five six seven eight nine ten"
-			all := ai.stream(t, chatRoute, ask(tt.models.first.model, strings.TrimPrefix(text, "You said: "), streamed)).read(t)
+			all := ai.stream(t, chatRoute, ask(tt.models.first.named(), strings.TrimPrefix(text, "You said: "), streamed)).read(t)
 			if !strings.HasPrefix(text, all.Content) || all.Content == "" || len(all.Content) == len(text) || all.done || all.failed == nil {
 				t.Fatalf("%q, done %v, error %+v, want the first pieces and an error event", all.Content, all.done, all.failed)
 			}
@@ -120,7 +120,7 @@ func TestChatWithoutSubstitution(t *testing.T) {
 	h.script(t, stack.FakeProvider, rule{Match: faithful.first.match(), Action: object{"status": 503}})
 	ai := h.customer(t, unique("org"), "ai", "read")
 	for _, stream := range []bool{false, true} {
-		body := ask(faithful.first.model, "hello", object{"provider": faithful.first.name, "allow_substitution": false, "stream": stream})
+		body := ask(faithful.first.named(), "hello", object{"provider": faithful.first.name, "allow_substitution": false, "stream": stream})
 		ai.post(t, chatRoute, body).refused(t, http.StatusBadGateway, "provider_failed", "The engine is currently overloaded")
 	}
 	if calls := h.vendorCalls(t, faithful.second); len(calls) != 0 {
@@ -145,14 +145,14 @@ func TestChatAllFail(t *testing.T) {
 	}
 	for _, stream := range []bool{false, true} {
 		t.Run("limited, streamed "+strconv.FormatBool(stream), func(t *testing.T) {
-			a := ai.post(t, chatRoute, ask(exhausted.first.model, "hello", object{"stream": stream}))
+			a := ai.post(t, chatRoute, ask(exhausted.first.named(), "hello", object{"stream": stream}))
 			f := a.refused(t, http.StatusTooManyRequests, "rate_limited", "")
 			if f.Class != "rate_limit" || f.RetryAfter < 1 || a.header.Get("Retry-After") != strconv.Itoa(f.RetryAfter) {
 				t.Errorf("class %s, retry_after %d, Retry-After %q", f.Class, f.RetryAfter, a.header.Get("Retry-After"))
 			}
 		})
 		t.Run("down, streamed "+strconv.FormatBool(stream), func(t *testing.T) {
-			f := ai.post(t, chatRoute, ask(down.first.model, "hello", object{"stream": stream})).
+			f := ai.post(t, chatRoute, ask(down.first.named(), "hello", object{"stream": stream})).
 				refused(t, http.StatusServiceUnavailable, "all_providers_failed", "")
 			if !*f.Retryable {
 				t.Error("not retryable")
@@ -169,7 +169,7 @@ func TestChatCallerFault(t *testing.T) {
 	h := use(t)
 	overflow := `{"error":{"message":"This model's maximum context length is 8 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}`
 	h.script(t, stack.FakeProvider, rule{Match: faulty.first.match(), Action: object{"status": 400, "body": overflow}})
-	f := h.customer(t, unique("org"), "ai", "read").post(t, chatRoute, ask(faulty.first.model, "hello")).
+	f := h.customer(t, unique("org"), "ai", "read").post(t, chatRoute, ask(faulty.first.named(), "hello")).
 		refused(t, http.StatusBadRequest, "context_overflow", "")
 	if f.Class != "context_overflow" {
 		t.Errorf("class %q", f.Class)

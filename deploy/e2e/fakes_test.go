@@ -131,6 +131,10 @@ func addVendor(v vendor) vendor {
 // pair is a model that two vendors have, one of each dialect.
 type pair struct{ first, second vendor }
 
+// named asks for the model at this vendor first: among hosts of equal merit the
+// gateway would choose by affinity.
+func (v vendor) named() string { return v.name + "/" + v.model }
+
 func addPair(model string) pair {
 	return pair{
 		first:  addVendor(vendor{name: model + "-first", dialect: "openai", model: model}),
