@@ -347,3 +347,26 @@ func TestTheWorstIsTheWorst(t *testing.T) {
 		}
 	})
 }
+
+// endsWhileReserving ends a request from outside while its reserve is made.
+type endsWhileReserving struct{ *door }
+
+func (e endsWhileReserving) Admit(ctx context.Context, r *Request) (Grant, error) {
+	g, err := e.door.Admit(ctx, r)
+	p := g.(*pass) //nolint:errcheck,forcetypeassert // The door gives no other.
+	p.terms.Reserves, p.full = true, context.Canceled
+	e.end(run.ErrRevoked)
+	return g, err
+}
+
+// What ends a request before its first attempt is what it is told.
+func TestARequestEndedBeforeItsCallSaysWhy(t *testing.T) {
+	b := setup(t, nil, &script{name: "a", answer: good})
+	b.Admission = endsWhileReserving{&door{}}
+	if _, err := b.Chat(t.Context(), request()); !errors.Is(err, run.ErrRevoked) {
+		t.Errorf("%v", err)
+	}
+	if calls, _ := b.scripts["a"].count(); calls != 0 {
+		t.Errorf("%d calls", calls)
+	}
+}

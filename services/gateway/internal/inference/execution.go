@@ -90,6 +90,9 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 		err = x.prepare(ctx)
 	}
 	if err != nil {
+		if cause := terminated(ctx); cause != nil { // It was ended from outside meanwhile.
+			err = cause
+		}
 		x.leave()
 		return nil, nil, err
 	}
