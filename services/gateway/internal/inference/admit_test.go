@@ -353,7 +353,7 @@ type endsWhileReserving struct{ *door }
 
 func (e endsWhileReserving) Admit(ctx context.Context, r *Request) (Grant, error) {
 	g, err := e.door.Admit(ctx, r)
-	p := g.(*pass) //nolint:errcheck,forcetypeassert // The door gives no other.
+	p := g.(*pass) //nolint:forcetypeassert // The door gives no other.
 	p.terms.Reserves, p.full = true, context.Canceled
 	e.end(run.ErrRevoked)
 	return g, err
