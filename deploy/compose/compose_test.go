@@ -42,7 +42,7 @@ func command(service types.ServiceConfig) (name string, ours bool) {
 
 func TestComposeStartsTheWholeHouse(t *testing.T) {
 	project := load(t)
-	for _, name := range []string{"postgres", "redis", "setup", "gateway", "webhook-egress", "notify", "edge", "fakes"} {
+	for _, name := range []string{"postgres", "redis", "setup", "gateway", "webhook-egress", "notify", "edge", "fakes", "otel-collector", "prometheus", "grafana"} {
 		if _, err := project.GetService(name); err != nil {
 			t.Error(err)
 		}
@@ -58,6 +58,40 @@ func TestComposeStartsTheWholeHouse(t *testing.T) {
 		migration, err := project.GetService(name + "-migrate")
 		if err != nil || !slices.Equal(migration.Command, types.ShellCommand{"migrate"}) {
 			t.Errorf("%s-migrate: %v, command %v", name, err, migration.Command)
+		}
+	}
+}
+
+// What is mounted from the tree is there, and Prometheus asks services that
+// compose starts, at ports that they serve.
+func TestWatchersSeeWhatIsThere(t *testing.T) {
+	project := load(t)
+	for _, service := range project.Services {
+		for _, mount := range service.Volumes {
+			if mount.Type != types.VolumeTypeBind {
+				continue
+			}
+			if _, err := os.Stat(mount.Source); err != nil {
+				t.Errorf("%s mounts %s: %v", service.Name, mount.Source, err)
+			}
+		}
+	}
+	config, err := os.ReadFile(filepath.Join(root, "deploy/observability/prometheus/prometheus.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := regexp.MustCompile(`targets: \["([a-z-]+):(\d+)"\]`).FindAllStringSubmatch(string(config), -1)
+	if len(targets) < 5 {
+		t.Fatalf("targets %v", targets)
+	}
+	for _, target := range targets {
+		service, err := project.GetService(target[1])
+		if err != nil {
+			t.Errorf("Prometheus asks %s: %v", target[0], err)
+			continue
+		}
+		if ours := service.Build != nil; ours && !slices.ContainsFunc(service.Ports, func(p types.ServicePortConfig) bool { return p.Published == target[2] }) {
+			t.Errorf("Prometheus asks %s at %s, which it doesn't serve", target[1], target[2])
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -122,7 +121,26 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 			return fmt.Errorf("screen body: %w", err)
 		}
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = whole{bytes.NewReader(body), body}
+	return nil
+}
+
+// whole is a body that is in memory.
+type whole struct {
+	*bytes.Reader
+
+	text []byte
+}
+
+// Close implements io.Closer.
+func (whole) Close() error { return nil }
+
+// Body gives the bytes of a handler's request as they came, however much of them
+// was read; nil where there are none. They must not be changed.
+func Body(r *http.Request) []byte {
+	if body, ok := r.Body.(whole); ok {
+		return body.text
+	}
 	return nil
 }
 

@@ -53,7 +53,8 @@ type Options struct {
 	MaxBody int
 	// UnaryTimeout bounds a unary call; streams and HTTP handlers keep their own clocks.
 	UnaryTimeout time.Duration
-	// TLS is optional; with client CAs set it demands client certificates.
+	// TLS is optional; with client CAs set it demands client certificates of all
+	// but callers of the open HTTP handlers.
 	TLS *tls.Config
 }
 
@@ -174,6 +175,9 @@ func (s *Server) Decode(r *http.Request, m proto.Message) error {
 	}
 	return Validate(m)
 }
+
+// Encode renders a message for a handler's answer, as transcoding does.
+func (s *Server) Encode(m proto.Message) ([]byte, error) { return s.codec.Marshal(m) }
 
 // beginning remembers whether an answer has begun. Controllers reach what is
 // below by Unwrap.

@@ -94,14 +94,18 @@ func setup(t *testing.T, handle answer) *bench {
 	return b
 }
 
-func newServer(t *testing.T, log io.Writer) *rpc.Server {
+func newServer(t *testing.T, log io.Writer, with ...func(*rpc.Options)) *rpc.Server {
 	t.Helper()
-	server, err := rpc.New(rpc.Options{
+	options := rpc.Options{
 		Log: slog.New(slog.NewJSONHandler(log, nil)), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 		Meter: metricnoop.NewMeterProvider().Meter(""), Tokens: tokens(t),
 		Role: echoContract.role, RawJSON: echoContract.rawJSON, ErrorBody: apierr.NewDocument,
 		MaxBody: 4096, UnaryTimeout: time.Second,
-	})
+	}
+	for _, set := range with {
+		set(&options)
+	}
+	server, err := rpc.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
 )
@@ -32,8 +33,34 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		s.adopt(w, r)
+		if !s.certified(r) {
+			s.writeError(w, r, apierr.New(apierr.KindUnauthenticated, "client_certificate_required", "a client certificate is required"))
+			return
+		}
 		s.mux.ServeHTTP(w, r)
 	}))
+}
+
+// mutual tells whether callers must show a certificate.
+func (s *Server) mutual() bool {
+	return s.options.TLS != nil && s.options.TLS.ClientAuth == tls.RequireAndVerifyClientCert
+}
+
+// certified tells whether a caller over HTTP has shown the certificate that it
+// must. The handshake can't ask for it: who probes health or scrapes metrics has none.
+func (s *Server) certified(r *http.Request) bool {
+	return !s.mutual() || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+}
+
+// httpTLS is the HTTP listener's configuration: open handlers answer callers
+// without a certificate, a wrong one ends the handshake. See certified.
+func (s *Server) httpTLS() *tls.Config {
+	if !s.mutual() {
+		return s.options.TLS
+	}
+	config := s.options.TLS.Clone()
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	return config
 }
 
 // adopt puts what a dialect says in its own way where everybody looks for it.
@@ -78,7 +105,7 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 	if err != nil {
 		return fmt.Errorf("gRPC face: %w", err)
 	}
-	server, err := listenHTTP(ctx, runner, "http", httpAddr, s.Handler(), s.options.TLS)
+	server, err := listenHTTP(ctx, runner, "http", httpAddr, s.Handler(), s.httpTLS())
 	if err != nil {
 		_ = listener.Close()
 		return err

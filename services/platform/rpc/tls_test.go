@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,15 +9,24 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -111,6 +121,79 @@ func TestMutualTLS(t *testing.T) {
 	}
 	if err := get(clientCert, clientKey); err != nil {
 		t.Errorf("after a renewal: %v", err)
+	}
+}
+
+// Who probes health has no certificate; everybody else must show one that the CA signed.
+func TestMutualTLSOfAServer(t *testing.T) {
+	dir := t.TempDir()
+	serverCert, serverKey := certificate(t, dir, "server")
+	clientCert, clientKey := certificate(t, dir, "client")
+	strangerCert, strangerKey := certificate(t, dir, "stranger")
+	config, err := rpc.TLS{CertFile: serverCert, KeyFile: serverKey, ClientCA: clientCert}.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(t, io.Discard, func(o *rpc.Options) { o.TLS = config })
+	server.HandleOpen("GET /health/live", rpc.Live())
+	server.RegisterService(echoDesc(), answer(func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil }))
+	transcode(t, server.Mux(), server.Local(), "/v1/open", "/rpctest.EchoService/Open")
+	httpAddr, grpcAddr := freeAddress(t), freeAddress(t)
+	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: time.Second})
+	if err := server.Serve(t.Context(), runner, httpAddr, grpcAddr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	config = &tls.Config{RootCAs: pool(t, serverCert)}
+	for _, c := range []struct {
+		name, cert, key, verb, path string
+		status                      int
+	}{
+		{name: "a probe", verb: http.MethodGet, path: "/health/live", status: http.StatusOK},
+		{name: "nobody", verb: http.MethodPost, path: "/v1/open", status: http.StatusUnauthorized},
+		{name: "a client", cert: clientCert, key: clientKey, verb: http.MethodPost, path: "/v1/open", status: http.StatusOK},
+		{name: "a stranger", cert: strangerCert, key: strangerKey, verb: http.MethodPost, path: "/v1/open", status: http.StatusUnauthorized},
+	} {
+		config := config.Clone()
+		if c.cert != "" {
+			own, err := tls.LoadX509KeyPair(c.cert, c.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = []tls.Certificate{own}
+		}
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+		status := 0
+		r, err := http.NewRequestWithContext(t.Context(), c.verb, "https://"+httpAddr+c.path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := client.Do(r); err == nil {
+			status = resp.StatusCode
+			_ = resp.Body.Close()
+		}
+		client.CloseIdleConnections()
+		if status != c.status {
+			t.Errorf("%s: status %d, want %d", c.name, status, c.status)
+		}
+		conn, err := grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		if known := c.cert == clientCert; known != (err == nil) {
+			t.Errorf("%s over gRPC: %v", c.name, err)
+		}
+		_ = conn.Close()
 	}
 }
 

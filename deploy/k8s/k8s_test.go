@@ -1,0 +1,280 @@
+//go:build k8s
+
+// Package k8s_test checks offline what a cluster would be given: every overlay
+// builds, an API server would take it, and it keeps the house's rules. `make k8s`
+// runs it and names the programs that it needs.
+package k8s_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var services = []string{"edge", "gateway", "webhook-egress", "notify"}
+
+// object is what the tests read of any Kubernetes object.
+type object struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   struct{ Name, Namespace string }
+	Spec       struct {
+		Replicas       *int
+		MinAvailable   any                         `yaml:"minAvailable"`
+		MaxUnavailable any                         `yaml:"maxUnavailable"`
+		MinReplicas    int                         `yaml:"minReplicas"`
+		ScaleTargetRef struct{ Kind, Name string } `yaml:"scaleTargetRef"`
+		Metrics        []metric
+		PodSelector    struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		} `yaml:"podSelector"`
+		Selector any
+		Template struct{ Spec pod }
+	}
+}
+
+type metric struct {
+	Type     string
+	External struct{ Metric struct{ Name string } }
+}
+
+type variable struct {
+	Name, Value string
+	ValueFrom   any `yaml:"valueFrom"`
+}
+
+type pod struct {
+	ServiceAccountName           string `yaml:"serviceAccountName"`
+	AutomountServiceAccountToken *bool  `yaml:"automountServiceAccountToken"`
+	TerminationGracePeriod       int    `yaml:"terminationGracePeriodSeconds"`
+	TopologySpread               []any  `yaml:"topologySpreadConstraints"`
+	SecurityContext              struct {
+		RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
+		SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
+	} `yaml:"securityContext"`
+	Containers []container
+	Volumes    []struct {
+		Name   string
+		Secret *struct {
+			SecretName string `yaml:"secretName"`
+		}
+	}
+}
+
+type container struct {
+	Name, Image  string
+	Args         []string
+	Env          []variable
+	VolumeMounts []struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+	} `yaml:"volumeMounts"`
+	StartupProbe    any `yaml:"startupProbe"`
+	LivenessProbe   any `yaml:"livenessProbe"`
+	ReadinessProbe  any `yaml:"readinessProbe"`
+	Resources       struct{ Requests, Limits map[string]string }
+	SecurityContext struct {
+		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+		Capabilities             struct{ Drop []string }
+	} `yaml:"securityContext"`
+}
+
+func overlays(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("overlays/*")
+	if err != nil || len(found) < 2 {
+		t.Fatalf("overlays %v: %v", found, err)
+	}
+	return found
+}
+
+func tool(t *testing.T, setting string) string {
+	t.Helper()
+	path := os.Getenv(setting)
+	if path == "" {
+		t.Fatalf("%s names no program: run `make k8s`", setting)
+	}
+	return path
+}
+
+// build returns an overlay's objects and their text.
+func build(t *testing.T, overlay string) ([]object, []byte) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), tool(t, "KUSTOMIZE"), "build", overlay)
+	var complaints bytes.Buffer
+	run.Stderr = &complaints
+	text, err := run.Output()
+	if err != nil || complaints.Len() > 0 {
+		t.Fatalf("kustomize build %s: %v\n%s", overlay, err, complaints.String())
+	}
+	var all []object
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var o object
+		switch err := decoder.Decode(&o); {
+		case errors.Is(err, io.EOF):
+			return all, text
+		case err != nil:
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+}
+
+func find(all []object, kind, name string) (object, bool) {
+	i := slices.IndexFunc(all, func(o object) bool { return o.Kind == kind && o.Metadata.Name == name })
+	if i < 0 {
+		return object{}, false
+	}
+	return all[i], true
+}
+
+// An API server of the pinned version would take every object. The Prometheus
+// operator's kinds have no schema here.
+func TestOverlaysAreValid(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		_, text := build(t, overlay)
+		var known [][]byte
+		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+			if !bytes.Contains(document, []byte("apiVersion: monitoring.coreos.com/")) {
+				known = append(known, document)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "objects.yaml")
+		if err := os.WriteFile(path, bytes.Join(known, []byte("\n---\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), tool(t, "KUBECTL_VALIDATE"), "--version", "1.30", path).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", overlay, err, out)
+		}
+	}
+}
+
+// A service is whole, and `kubectl scale deployment/<service>` moves it alone.
+func TestServicesAreWhole(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		all, _ := build(t, overlay)
+		for _, name := range services {
+			for _, kind := range []string{"Deployment", "Service", "ServiceAccount", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"} {
+				if _, ok := find(all, kind, name); !ok {
+					t.Errorf("%s: %s has no %s", overlay, name, kind)
+				}
+			}
+			if deployment, _ := find(all, "Deployment", name); deployment.Spec.Replicas != nil {
+				t.Errorf("%s: %s holds a replica count, which an apply would force on the autoscaler and on kubectl scale", overlay, name)
+			}
+			if scaler, _ := find(all, "HorizontalPodAutoscaler", name); scaler.Spec.ScaleTargetRef.Name != name || scaler.Spec.ScaleTargetRef.Kind != "Deployment" {
+				t.Errorf("%s: the autoscaler of %s scales %+v", overlay, name, scaler.Spec.ScaleTargetRef)
+			}
+			if _, ok := find(all, "Job", name+"-migrate"); !ok {
+				t.Errorf("%s: %s has no migration", overlay, name)
+			}
+		}
+	}
+	production, _ := build(t, "overlays/production")
+	scaler, _ := find(production, "HorizontalPodAutoscaler", "webhook-egress")
+	if !slices.ContainsFunc(scaler.Spec.Metrics, func(m metric) bool { return m.External.Metric.Name == "switchyard_webhook_backlogged_flows" }) {
+		t.Error("webhook-egress doesn't scale by its backlog")
+	}
+}
+
+// Pods have no root, no capability, no writable root and no cluster token;
+// secrets are files.
+func TestPodsAreHardened(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		all, _ := build(t, overlay)
+		pods := 0
+		for _, o := range all {
+			if o.Kind != "Deployment" && o.Kind != "Job" {
+				continue
+			}
+			pods++
+			where, spec := overlay+" "+o.Kind+"/"+o.Metadata.Name, o.Spec.Template.Spec
+			if !spec.SecurityContext.RunAsNonRoot || spec.SecurityContext.SeccompProfile.Type != "RuntimeDefault" || spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken || spec.ServiceAccountName == "" {
+				t.Errorf("%s: must run as nobody, without the cluster's token: %+v", where, spec.SecurityContext)
+			}
+			for _, c := range spec.Containers {
+				security := c.SecurityContext
+				if !security.ReadOnlyRootFilesystem || !slices.Contains(security.Capabilities.Drop, "ALL") || security.AllowPrivilegeEscalation == nil || *security.AllowPrivilegeEscalation {
+					t.Errorf("%s %s: %+v", where, c.Name, security)
+				}
+				if c.Resources.Requests["cpu"] == "" || c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" {
+					t.Errorf("%s %s: resources %+v", where, c.Name, c.Resources)
+				}
+				for _, env := range c.Env {
+					if env.ValueFrom != nil {
+						t.Errorf("%s: %s comes from elsewhere; secrets are files", where, env.Name)
+					}
+				}
+				if o.Kind == "Deployment" && (c.StartupProbe == nil || c.LivenessProbe == nil || c.ReadinessProbe == nil) {
+					t.Errorf("%s %s: a probe is missing", where, c.Name)
+				}
+			}
+			if o.Kind == "Deployment" && (len(spec.TopologySpread) == 0 || spec.TerminationGracePeriod < 35) {
+				t.Errorf("%s: no spread, or too little time to drain", where)
+			}
+		}
+		if pods < 2*len(services) {
+			t.Errorf("%s: %d pods looked at", overlay, pods)
+		}
+	}
+}
+
+// A service refuses settings that it doesn't know, so that its own `config` is
+// the check. It reads no file.
+func TestServicesAcceptTheirSettings(t *testing.T) {
+	all, _ := build(t, "overlays/production")
+	for _, o := range all {
+		if o.Kind != "Deployment" && o.Kind != "Job" {
+			continue
+		}
+		name := strings.TrimSuffix(o.Metadata.Name, "-migrate")
+		run := exec.CommandContext(t.Context(), "go", "run", "./services/"+name+"/cmd/"+name, "config")
+		run.Dir = "../.."
+		for _, entry := range os.Environ() {
+			if !strings.HasPrefix(entry, "SWITCHYARD_") {
+				run.Env = append(run.Env, entry)
+			}
+		}
+		for _, env := range o.Spec.Template.Spec.Containers[0].Env {
+			run.Env = append(run.Env, env.Name+"="+env.Value)
+		}
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Errorf("%s/%s: config: %v\n%s", o.Kind, o.Metadata.Name, err, out)
+		}
+	}
+}
+
+// Every mounted path is one that a setting names, and every volume is mounted:
+// a secret that nobody reads is a misspelt one.
+func TestMountsAndSettingsMeet(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		all, _ := build(t, overlay)
+		for _, o := range all {
+			if o.Kind != "Deployment" && o.Kind != "Job" {
+				continue
+			}
+			spec := o.Spec.Template.Spec
+			c := spec.Containers[0]
+			for _, mount := range c.VolumeMounts {
+				if !slices.ContainsFunc(c.Env, func(e variable) bool {
+					return e.Value == mount.MountPath || strings.HasPrefix(e.Value, mount.MountPath+"/")
+				}) {
+					t.Errorf("%s %s: nothing reads %s", overlay, o.Metadata.Name, mount.MountPath)
+				}
+			}
+			if len(spec.Volumes) != len(c.VolumeMounts) {
+				t.Errorf("%s %s: %d volumes, %d mounts", overlay, o.Metadata.Name, len(spec.Volumes), len(c.VolumeMounts))
+			}
+		}
+	}
+}

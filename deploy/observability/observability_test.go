@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func TestGeneratedFilesAreFresh(t *testing.T) {
+	files, err := generate(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range files {
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: run `make gen` (%v)", path, err)
+		}
+	}
+	kept, err := filepath.Glob("grafana/dashboards/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range kept {
+		if files[path] == nil {
+			t.Errorf("%s: nothing makes it", path)
+		}
+	}
+}
+
+var (
+	instrument = regexp.MustCompile(`"((?:switchyard|gen_ai)\.[a-z_.]+)"`)
+	series     = regexp.MustCompile(`\b(?:switchyard|gen_ai)_[A-Za-z_]+\b`)
+	// What Prometheus adds to an instrument's name: its unit and its kind.
+	suffix = regexp.MustCompile(`(?:_(?:seconds|bytes|USD|ratio))?(?:_(?:total|bucket|sum|count))?$`)
+)
+
+// instruments are the names of all that the services measure, as Prometheus writes them.
+func instruments(t *testing.T) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	err := filepath.WalkDir("../../services", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path) //nolint:gosec // our own source
+		for _, match := range instrument.FindAllSubmatch(source, -1) {
+			names[strings.ReplaceAll(string(match[1]), ".", "_")] = true
+		}
+		return err
+	})
+	if err != nil || len(names) < 10 {
+		t.Fatalf("%d instruments found: %v", len(names), err)
+	}
+	return names
+}
+
+// A dashboard or an alert over a metric that nobody measures shows calm for ever.
+func TestQueriesNameWhatIsMeasured(t *testing.T) {
+	known := instruments(t)
+	for _, path := range []string{"dashboards.yaml", "prometheus/rules.yaml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := series.FindAllString(string(text), -1)
+		for _, name := range used {
+			if label := strings.HasPrefix(name, "gen_ai_provider") || strings.HasPrefix(name, "gen_ai_request"); !label && !known[suffix.ReplaceAllString(name, "")] {
+				t.Errorf("%s: no service measures %s", path, name)
+			}
+		}
+		if len(used) < 5 {
+			t.Errorf("%s: names %d of our metrics", path, len(used))
+		}
+	}
+}
+
+// Who is woken at night finds the page that the alert names.
+func TestRunbooksExist(t *testing.T) {
+	handbook, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := make(map[string]bool)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(handbook), -1) {
+		anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		anchors[strings.ReplaceAll(anchor, " ", "-")] = true
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string
+				Annotations map[string]string
+			}
+		}
+	}
+	text, err := os.ReadFile("prometheus/rules.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &rules)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested, err := os.ReadFile("prometheus/rules_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			anchor, ours := strings.CutPrefix(rule.Annotations["runbook_url"], "deploy/README.md#")
+			if !ours || !anchors[anchor] {
+				t.Errorf("%s: runbook %q is no section of deploy/README.md", rule.Alert, rule.Annotations["runbook_url"])
+			}
+			if !bytes.Contains(tested, []byte("alertname: "+rule.Alert)) {
+				t.Errorf("%s: no test in rules_test.yaml", rule.Alert)
+			}
+		}
+	}
+}
