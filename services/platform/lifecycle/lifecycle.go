@@ -83,6 +83,10 @@ func (r *Runner) OnClose(name string, step func(context.Context) error) {
 	r.closes = append(r.closes, task{name, step})
 }
 
+// Draining tells whether the service has begun to stop. From then on a listener
+// should let go of connections that its callers would use again.
+func (r *Runner) Draining() bool { return r.draining.Load() }
+
 // Run starts the parts and blocks until ctx is done or a part fails, then
 // drains. The error joins those of all parts and steps; it is nil after an
 // orderly stop that ctx asked for.

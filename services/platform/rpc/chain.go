@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"switchyard.dev/services/platform/caller"
 )
 
 // Face names which of a service's two faces a call came in by.
@@ -29,7 +31,9 @@ type Call struct {
 	// Stream tells that the call may last.
 	Stream bool
 
-	attrs []slog.Attr
+	// caller is set where it is known already.
+	caller *caller.Caller
+	attrs  []slog.Attr
 }
 
 // step is one concern round every call: unary, streaming and plain HTTP alike.

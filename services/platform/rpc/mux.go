@@ -80,20 +80,25 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			s.refuse(w, r, apierr.NotFound("path"))
 			return
 		}
-		if _, err := s.authenticate(method, r.Header.Get); err != nil {
-			s.refuse(w, r, apierr.From(err))
-			return
+		if _, ok := s.enter(w, r, method); ok {
+			next(w, r, params)
 		}
-		if err := s.methods.checkURL(method, r.URL, s.dialect(r).Name != ""); err != nil {
-			s.refuse(w, r, apierr.From(err))
-			return
-		}
-		if err := s.readBody(w, r, method); err != nil {
-			s.refuse(w, r, apierr.From(err))
-			return
-		}
-		next(w, r, params)
 	}
+}
+
+// enter takes in a request for a method, or answers it with why not.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, method string) (caller.Caller, bool) {
+	c, err := s.authenticate(method, r.Header.Get)
+	if err == nil {
+		err = s.methods.checkURL(method, r.URL, s.dialect(r).Name != "")
+	}
+	if err == nil {
+		err = s.readBody(w, r, method)
+	}
+	if err != nil {
+		s.refuse(w, r, apierr.From(err))
+	}
+	return c, err == nil
 }
 
 // readBody replaces the body by its bytes, so that what follows can't stall on

@@ -5,6 +5,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -69,6 +71,9 @@ type Dialect struct {
 	IDHeader string
 }
 
+// place is where a handler is reached, literally.
+type place struct{ verb, path string }
+
 // Server holds both faces of a service.
 type Server struct {
 	options Options
@@ -78,7 +83,8 @@ type Server struct {
 	grpc    *grpc.Server
 	local   *local
 	mux     *runtime.ServeMux
-	open    map[string]http.Handler // by "VERB /path"
+	open    map[place]http.Handler
+	exact   map[place]http.HandlerFunc // of Handle, where the path has no parameter
 	health  *health.Server
 	errs    []error
 }
@@ -89,7 +95,8 @@ func New(options Options) (*Server, error) {
 		options: options,
 		methods: newMethodTable(options.Role),
 		codec:   newCodec(options.RawJSON),
-		open:    make(map[string]http.Handler),
+		open:    make(map[place]http.Handler),
+		exact:   make(map[place]http.HandlerFunc),
 		health:  health.NewServer(),
 	}
 	observe, err := newObserver(options.Log, options.Tracer, options.Meter)
@@ -147,11 +154,8 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 		return
 	}
 	s.methods.route(verb, pattern, method)
-	err := s.mux.HandlePath(verb, pattern, func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		for name, value := range params {
-			r.SetPathValue(name, value)
-		}
-		call := &Call{Method: method, Face: FaceHTTP, Header: r.Header.Get}
+	serve := func(w http.ResponseWriter, r *http.Request, c *caller.Caller) {
+		call := &Call{Method: method, Face: FaceHTTP, Header: r.Header.Get, caller: c}
 		answer := &beginning{ResponseWriter: w}
 		err := s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(answer, r.WithContext(ctx)) })
 		switch {
@@ -160,6 +164,19 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 		case err != nil:
 			s.writeError(w, r, apierr.From(err))
 		}
+	}
+	if !strings.Contains(pattern, "{") {
+		s.exact[place{verb, pattern}] = func(w http.ResponseWriter, r *http.Request) {
+			if c, ok := s.enter(w, r, method); ok {
+				serve(w, r, &c)
+			}
+		}
+	}
+	err := s.mux.HandlePath(verb, pattern, func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		for name, value := range params {
+			r.SetPathValue(name, value)
+		}
+		serve(w, r, nil)
 	})
 	if err != nil {
 		s.errs = append(s.errs, fmt.Errorf("rpc: handler of %s %s: %w", verb, pattern, err))
@@ -170,8 +187,20 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 // rules, as transcoding does: names as in the contract, no unknown field, free
 // JSON byte for byte.
 func (s *Server) Decode(r *http.Request, m proto.Message) error {
-	if err := s.codec.NewDecoder(r.Body).Decode(m); err != nil && !errors.Is(err, io.EOF) {
-		return apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, err.Error())
+	text := Body(r)
+	if text == nil && r.Body != nil { // A handler has put another one in its place.
+		var err error
+		if text, err = io.ReadAll(r.Body); err != nil {
+			return apierr.Invalid("body", "could not be read in whole").Wrap(err)
+		}
+	}
+	if len(bytes.TrimSpace(text)) > 0 {
+		if err := s.codec.Unmarshal(text, m); err != nil {
+			return apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, err.Error())
+		}
+	}
+	if !bytes.Contains(text, escapedZero) {
+		return obey(m)
 	}
 	return Validate(m)
 }
@@ -204,7 +233,10 @@ func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // HandleOpen mounts a plain handler outside the chain and without a caller:
 // probes, metrics. pattern is "GET /path", taken literally.
-func (s *Server) HandleOpen(pattern string, h http.Handler) { s.open[pattern] = h }
+func (s *Server) HandleOpen(pattern string, h http.Handler) {
+	verb, path, _ := strings.Cut(pattern, " ")
+	s.open[place{verb, path}] = h
+}
 
 // Check tells what must not start: a method without a role, a chain step
 // without a name, a handler of an unknown method.

@@ -28,11 +28,15 @@ func (s *Server) Handler() http.Handler {
 		if verb == http.MethodHead {
 			verb = http.MethodGet
 		}
-		if h, ok := s.open[verb+" "+r.URL.Path]; ok {
+		if h, ok := s.open[place{verb, r.URL.Path}]; ok {
 			h.ServeHTTP(w, r)
 			return
 		}
 		s.adopt(w, r)
+		if h, ok := s.exact[place{r.Method, r.URL.Path}]; ok && r.URL.RawPath == "" {
+			h(w, r)
+			return
+		}
 		if !s.certified(r) {
 			s.writeError(w, r, apierr.New(apierr.KindUnauthenticated, "client_certificate_required", "a client certificate is required"))
 			return
@@ -197,7 +201,7 @@ func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string
 		listener = tls.NewListener(listener, secure)
 	}
 	server := &http.Server{
-		Handler: boundBody(h), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+		Handler: boundBody(letGo(runner, h)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	runner.Go(name, func(context.Context) error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -214,6 +218,18 @@ func stopHTTP(ctx context.Context, name string, server *http.Server) error {
 		return errors.Join(fmt.Errorf("%s face: requests cut: %w", name, err), server.Close())
 	}
 	return nil
+}
+
+// letGo ends connections with their next answer once the service is stopping:
+// when the listener closes, hardly one is left on which a caller might just be
+// sending, which is a call that it could not safely send again.
+func letGo(runner *lifecycle.Runner, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if runner.Draining() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // boundBody gives whoever sends a body bodyTime for it, also when the handler

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -139,5 +140,46 @@ func TestFacesDrainTogether(t *testing.T) {
 	close(release)
 	if err := errors.Join(<-busy, <-stopped); err != nil {
 		t.Errorf("the request in flight, or the drain: %v", err)
+	}
+}
+
+// A service that stops ends the connections that its callers would use again,
+// before it closes the listener.
+func TestDrainLetsGoOfConnections(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil })
+	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{DrainDelay: 2 * time.Second, Grace: time.Second})
+	httpAddr := freeAddress(t)
+	if err := rpc.ServeHTTP(t.Context(), runner, "http", httpAddr, b.server.Handler(), nil); err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(running) }()
+	closes := func() bool {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+httpAddr+"/v1/open", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		return resp.Close
+	}
+	if closes() {
+		t.Error("a connection was ended while the service runs")
+	}
+	stop()
+	for !runner.Draining() { // the test's own limit ends it
+		runtime.Gosched()
+	}
+	if !closes() {
+		t.Error("a connection was kept while the service stops")
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
 }

@@ -102,10 +102,14 @@ func recoverPanic(ctx context.Context, _ *Call, next func(context.Context) error
 
 // authorize finds the caller and checks the method's role.
 func (s *Server) authorize(ctx context.Context, call *Call, next func(context.Context) error) error {
-	c, err := s.authenticate(call.Method, call.Header)
-	if err != nil {
-		return err
+	if call.caller == nil {
+		c, err := s.authenticate(call.Method, call.Header)
+		if err != nil {
+			return err
+		}
+		call.caller = &c
 	}
+	c := *call.caller
 	call.attrs = append(call.attrs, slog.String("caller", c.Name))
 	if c.Organization != "" {
 		call.attrs = append(call.attrs, slog.String("organization", c.Organization))

@@ -29,6 +29,14 @@ func Validate(m any) error {
 			return apierr.Invalid(path, "must not hold a zero byte")
 		}
 	}
+	return obey(m)
+}
+
+// escapedZero is the only way for JSON to carry a zero byte.
+var escapedZero = []byte(`\u0000`)
+
+// obey applies the contract's rules alone.
+func obey(m any) error {
 	rules, ok := m.(interface{ Validate() error })
 	if !ok {
 		return nil

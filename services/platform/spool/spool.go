@@ -139,12 +139,16 @@ func (s *Spool) extend() error {
 // process; Sync makes them survive the machine's. It returns the position
 // behind them, which is what Drop is told. A record has no line feed.
 func (s *Spool) Append(records ...[]byte) (end int64, err error) {
-	text, err := encode(records)
-	if err != nil {
+	text := lines.Get().(*[]byte) //nolint:errcheck // The pool holds nothing else.
+	defer lines.Put(text)
+	if *text, err = encode((*text)[:0], records); err != nil {
 		return 0, err
 	}
-	return s.write(text)
+	return s.write(*text)
 }
+
+// lines are room for what Append writes.
+var lines = sync.Pool{New: func() any { return new([]byte) }}
 
 // Probe tells whether the disk takes records, by a line that holds none.
 func (s *Spool) Probe() error {
@@ -173,16 +177,11 @@ func (s *Spool) write(text []byte) (end int64, err error) {
 	return s.tail, nil
 }
 
-// encode makes the lines of records.
-func encode(records [][]byte) ([]byte, error) {
-	n := 0
-	for _, record := range records {
-		n += len(record) + lineExtra
-	}
-	text := make([]byte, 0, n)
+// encode appends the lines of records.
+func encode(text []byte, records [][]byte) ([]byte, error) {
 	for _, record := range records {
 		if bytes.IndexByte(record, '\n') >= 0 || len(record) == 0 {
-			return nil, errors.New("spool: a record is empty or has a line feed")
+			return text, errors.New("spool: a record is empty or has a line feed")
 		}
 		text = appendLine(text, record)
 	}

@@ -1,0 +1,35 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// What we show newcomers works as it stands.
+func TestExamples(t *testing.T) {
+	h := use(t)
+	organization := unique("org")
+	env := append(os.Environ(),
+		"GATEWAY_GRPC="+h.GRPC(string(stack.Gateway)), "WEBHOOK_EGRESS_GRPC="+h.GRPC(string(stack.WebhookEgress)),
+		"NOTIFY_GRPC="+h.GRPC(string(stack.Notify)), "EDGE_URL="+h.URL(string(stack.Edge)),
+		"SERVICE_TOKEN="+h.Secrets().Service, "ORGANIZATION_ID="+organization,
+		"AI_KEY="+h.key(t, organization, "ai", "read").Key, "WEBHOOK_TARGET="+h.FakeURL(stack.FakeWebhook)+"/examples")
+	for name, says := range map[string]string{
+		"gateway": "answered for", "webhook": "100 accepted\ndelivered after 1 attempt(s), status 200", "notify": "0 unread now", "edge": " tokens\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := exec.CommandContext(t.Context(), "go", "run", "./examples/"+name)
+			run.Dir, run.Env = "..", env
+			if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), says) {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+// Package apidoc makes the OpenAPI 3.1 document of an HTTP face out of the
+// Swagger 2.0 documents that the contracts generate, and serves it with a page
+// to read it by. A service's api package says which operations are in it.
+package apidoc
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// Object is a JSON object of a document.
+type Object = map[string]any
+
+// Document is an OpenAPI 3.1 document in the making.
+type Document struct {
+	root            Object
+	paths           Object
+	schemas         Object
+	schemaOf        map[string]string // names of imported schemas, by source and name there
+	SecuritySchemes Object
+}
+
+// New begins a document.
+func New(title, version, description string) *Document {
+	d := &Document{paths: Object{}, schemas: Object{}, schemaOf: make(map[string]string), SecuritySchemes: Object{}}
+	d.root = Object{
+		"openapi": "3.1.0", "info": Object{"title": title, "version": version, "description": description},
+		"servers": []any{Object{"url": "/"}}, "paths": d.paths,
+		"components": Object{"schemas": d.schemas, "securitySchemes": d.SecuritySchemes},
+	}
+	return d
+}
+
+// Add puts an operation at a path.
+func (d *Document) Add(method, path string, operation Object) {
+	item, ok := d.paths[path].(Object)
+	if !ok {
+		item = Object{}
+		d.paths[path] = item
+	}
+	item[strings.ToLower(method)] = operation
+}
+
+// AddSchema puts a schema among the components and gives what refers to it.
+func (d *Document) AddSchema(name string, schema Object) Object {
+	d.schemas[name] = schema
+	return ref(name)
+}
+
+func ref(name string) Object { return Object{"$ref": "#/components/schemas/" + name} }
+
+// JSON is the document as text, the same for the same content.
+func (d *Document) JSON() ([]byte, error) {
+	text, err := json.Marshal(d.root)
+	if err != nil {
+		return nil, fmt.Errorf("encode OpenAPI document: %w", err)
+	}
+	return text, nil
+}
+
+// Source is a Swagger 2.0 document as protoc-gen-openapiv2 writes it.
+type Source struct {
+	name  string
+	Paths map[string]map[string]Object `json:"paths"`
+	// Definitions are its schemas by name.
+	Definitions Object `json:"definitions"`
+}
+
+// Read reads a source; its name tells apart schemas of one name.
+func Read(name string, text []byte) (*Source, error) {
+	s := &Source{name: name}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("read OpenAPI document of %s: %w", name, err)
+	}
+	return s, nil
+}
+
+// Import copies an operation of a source, with the schemas that it needs; false
+// when the source has none there. The operation is not yet at any path.
+func (d *Document) Import(s *Source, method, path string) (Object, bool) {
+	from, ok := s.Paths[path][strings.ToLower(method)]
+	if !ok {
+		return nil, false
+	}
+	to := Object{"responses": Object{}}
+	for _, name := range []string{"operationId", "tags"} {
+		if value, ok := from[name]; ok {
+			to[name] = value
+		}
+	}
+	summary, rest, _ := strings.Cut(join(from["summary"], from["description"]), ". ")
+	to["summary"], to["description"] = strings.TrimSuffix(summary, "."), rest
+	parameters, _ := from["parameters"].([]any)
+	for _, p := range parameters {
+		d.parameter(s, to, p)
+	}
+	responses, _ := from["responses"].(Object)
+	for status, r := range responses {
+		response, _ := r.(Object)
+		copied := Object{"description": response["description"]}
+		if schema, ok := response["schema"]; ok {
+			copied["content"] = Object{"application/json": Object{"schema": d.schema(s, schema)}}
+		}
+		into, _ := to["responses"].(Object)
+		into[status] = copied
+	}
+	return to, true
+}
+
+// join makes one text of a summary and a description, in lines as they were.
+func join(summary, description any) string {
+	var parts []string
+	for _, part := range []any{summary, description} {
+		if text, ok := part.(string); ok && text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(parts, "\n"), "\n", " ")
+}
+
+// parameter copies one: a body is no parameter any more, the type of others
+// moves into a schema.
+func (d *Document) parameter(s *Source, to Object, p any) {
+	from, _ := p.(Object)
+	if from["in"] == "body" {
+		to["requestBody"] = Object{"required": true, "content": Object{"application/json": Object{"schema": d.schema(s, from["schema"])}}}
+		return
+	}
+	copied, schema := Object{}, Object{}
+	for name, value := range from {
+		switch name {
+		case "name", "in", "required", "description":
+			copied[name] = value
+		case "collectionFormat":
+		default:
+			schema[name] = value
+		}
+	}
+	copied["schema"] = d.schema(s, schema)
+	list, _ := to["parameters"].([]any)
+	to["parameters"] = append(list, copied)
+}
+
+const definitions = "#/definitions/"
+
+// schema copies a schema, at any depth, with those that it refers to.
+func (d *Document) schema(s *Source, node any) any {
+	switch n := node.(type) {
+	case Object:
+		if target, ok := n["$ref"].(string); ok {
+			return ref(d.definition(s, strings.TrimPrefix(target, definitions)))
+		}
+		copied := make(Object, len(n))
+		for name, child := range n {
+			copied[name] = d.schema(s, child)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(n))
+		for i, child := range n {
+			copied[i] = d.schema(s, child)
+		}
+		return copied
+	}
+	return node
+}
+
+// definition brings a source's schema among the components and gives its name
+// there: without the version of its package, and with the source's name before
+// it when another source has a different one of that name.
+func (d *Document) definition(s *Source, name string) string {
+	known := s.name + " " + name
+	if done, ok := d.schemaOf[known]; ok {
+		return done
+	}
+	short := strings.TrimPrefix(name, "v1")
+	if _, taken := d.schemas[short]; taken {
+		short = strings.ToUpper(s.name[:1]) + s.name[1:] + short
+	}
+	d.schemaOf[known] = short
+	d.schemas[short] = Object{} // a schema may refer to itself
+	if copied, ok := d.schema(s, s.Definitions[name]).(Object); ok {
+		d.schemas[short] = maps.Clone(copied)
+	}
+	return short
+}

@@ -1,0 +1,132 @@
+package apidoc_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/platform/apidoc"
+)
+
+const source = `{"swagger":"2.0","paths":{"/v1/things/{id}":{"post":{
+  "operationId":"Things_Make","summary":"Make makes a thing. It <b>lasts</b>\na while.","tags":["Things"],
+  "parameters":[
+    {"name":"id","in":"path","required":true,"type":"string"},
+    {"name":"kinds","in":"query","type":"array","items":{"type":"string"},"collectionFormat":"multi"},
+    {"name":"body","in":"body","required":true,"schema":{"$ref":"#/definitions/v1Thing"}}],
+  "responses":{"200":{"description":"Made.","schema":{"$ref":"#/definitions/v1Thing"}},"default":{"description":"Not."}}}}},
+ "definitions":{
+  "v1Thing":{"type":"object","description":"Thing is one.","properties":{"name":{"type":"string"},"parts":{"type":"array","items":{"$ref":"#/definitions/v1Thing"}},"any":{}}},
+  "v1Unused":{"type":"object"}}}`
+
+func document(t *testing.T) []byte {
+	t.Helper()
+	d := apidoc.New("Things", "v1", "All about <things>.")
+	for _, name := range []string{"first", "second"} { // each has a Thing of its own
+		s, err := apidoc.Read(name, []byte(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		operation, ok := d.Import(s, http.MethodPost, "/v1/things/{id}")
+		if !ok {
+			t.Fatal("not there")
+		}
+		d.Add(http.MethodPost, "/"+name+"/things/{id}", operation)
+		if _, ok := d.Import(s, http.MethodGet, "/v1/things/{id}"); ok {
+			t.Error("an operation that isn't there")
+		}
+	}
+	text, err := d.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestImport(t *testing.T) {
+	var got struct {
+		OpenAPI string `json:"openapi"`
+		Paths   map[string]map[string]any
+		// Components hold schemas by name.
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(document(t), &got); err != nil || got.OpenAPI != "3.1.0" {
+		t.Fatalf("%q, %v", got.OpenAPI, err)
+	}
+	ref := map[string]any{"$ref": "#/components/schemas/Thing"}
+	content := map[string]any{"application/json": map[string]any{"schema": ref}}
+	want := map[string]any{
+		"operationId": "Things_Make", "tags": []any{"Things"}, "summary": "Make makes a thing", "description": "It <b>lasts</b> a while.",
+		"parameters": []any{
+			map[string]any{"name": "id", "in": "path", "required": true, "schema": map[string]any{"type": "string"}},
+			map[string]any{"name": "kinds", "in": "query", "schema": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+		},
+		"requestBody": map[string]any{"required": true, "content": content},
+		"responses": map[string]any{
+			"200":     map[string]any{"description": "Made.", "content": content},
+			"default": map[string]any{"description": "Not."},
+		},
+	}
+	if diff := cmp.Diff(want, got.Paths["/first/things/{id}"]["post"]); diff != "" {
+		t.Errorf("operation (-want +got):\n%s", diff)
+	}
+	thing := func(name string) map[string]any {
+		return map[string]any{"type": "object", "description": "Thing is one.", "properties": map[string]any{
+			"name": map[string]any{"type": "string"}, "any": map[string]any{},
+			"parts": map[string]any{"type": "array", "items": map[string]any{"$ref": "#/components/schemas/" + name}},
+		}}
+	}
+	if diff := cmp.Diff(map[string]any{"Thing": thing("Thing"), "SecondThing": thing("SecondThing")}, got.Components.Schemas); diff != "" {
+		t.Errorf("schemas (-want +got):\n%s", diff)
+	}
+}
+
+// What a document says is text on the page, never markup, and the page's policy
+// lets nothing run or load.
+func TestPage(t *testing.T) {
+	page, err := apidoc.Page(document(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil))
+	body := w.Body.String()
+	for _, want := range []string{"<h1>Things v1</h1>", "/first/things/{id}", "&lt;b&gt;lasts", "All about &lt;things&gt;", `href="#schema-SecondThing"`, `id="schema-Thing"`, "array of Thing", "any JSON"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	for _, bad := range []string{"<script", "<b>", "http://", "https://", "ZgotmplZ", "&lt;nil"} {
+		if strings.Contains(body, bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+	policy := w.Header().Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("policy %q", policy)
+	}
+	if _, err := apidoc.Page([]byte("{")); err == nil {
+		t.Error("half a document has a page")
+	}
+}
+
+func TestFixed(t *testing.T) {
+	h := apidoc.Fixed("text/plain", []byte("hello"))
+	get := func(tag string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header.Set("If-None-Match", tag)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	etag := get("").Header().Get("ETag")
+	for tag, want := range map[string]int{"": 200, etag: 304, "W/" + etag + `, "x"`: 304, "*": 304, `"x"`: 200} {
+		if w := get(tag); w.Code != want || w.Header().Get("ETag") != etag || (w.Body.String() == "hello") != (want == 200) {
+			t.Errorf("If-None-Match %q: %d %q, want %d", tag, w.Code, w.Body, want)
+		}
+	}
+}
