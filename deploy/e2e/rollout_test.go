@@ -1,0 +1,315 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// slowly streams for two seconds.
+var slowly = addVendor(vendor{name: "slowly", dialect: "openai", model: "slowly"})
+
+// releaseFile names the commit of the release before this one.
+const releaseFile = "../../.ci/release"
+
+// programs builds the services and the fakes of a tree into bin.
+func programs(t *testing.T, tree, bin string) {
+	t.Helper()
+	args := []string{"build", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
+	for _, service := range stack.Services {
+		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
+	}
+	build := exec.CommandContext(t.Context(), "go", args...)
+	build.Dir = tree
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build in %s: %v\n%s", tree, err, out)
+	}
+}
+
+// releaseBefore unpacks the tree of the release before from the history.
+func releaseBefore(t *testing.T, tree string) {
+	t.Helper()
+	commit, err := os.ReadFile(releaseFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", strings.TrimSpace(string(commit)))
+	unpack := exec.CommandContext(t.Context(), "tar", "-x", "-C", tree)
+	var complaints bytes.Buffer
+	archive.Stderr, unpack.Stderr = &complaints, &complaints
+	if unpack.Stdin, err = archive.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unpack.Start(), archive.Run(), unpack.Wait()); err != nil {
+		t.Fatalf("the release before: %v (a clone without history can't run this test)\n%s", err, complaints.String())
+	}
+}
+
+// withoutNewSettings starts the release before as its own deployment would, which
+// does not have the settings that came after it: a service refuses what it doesn't know.
+const withoutNewSettings = `#!/bin/sh
+unset $("$0.before" config 2>&1 | sed -n 's/: unknown setting$//p')
+exec "$0.before" "$@"
+`
+
+func forgetNewSettings(t *testing.T, bin string) {
+	t.Helper()
+	for _, service := range stack.Services {
+		path := filepath.Join(bin, string(service))
+		err := os.Rename(path, path+".before")
+		if err == nil {
+			err = os.WriteFile(path, []byte(withoutNewSettings), 0o755) //nolint:gosec // a program
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fleet is two replicas of every service, each pair behind a balancer.
+type fleet struct {
+	*house
+
+	door      *balancer // of the edge
+	balancers []*balancer
+}
+
+const replicas = 2
+
+func member(service stack.Service, n int) string {
+	if n == 1 {
+		return string(service)
+	}
+	return fmt.Sprint(service, "-", n)
+}
+
+func startFleet(t *testing.T, bin string) fleet {
+	t.Helper()
+	of := map[stack.Service]*balancer{}
+	count := map[stack.Service]int{}
+	more := settings{}
+	var f fleet
+	for _, service := range stack.Services {
+		of[service], count[service] = newBalancer(t), replicas
+		f.balancers = append(f.balancers, of[service])
+		prefix := strings.ToUpper(strings.ReplaceAll(string(service), "-", "_"))
+		// Longer than the balancer takes to notice.
+		more[service] = []string{prefix + "_DRAIN_DELAY=1s"}
+	}
+	more[stack.Edge] = append(more[stack.Edge], "EDGE_GATEWAY_URL="+of[stack.Gateway].url(),
+		"EDGE_WEBHOOK_EGRESS_URL="+of[stack.WebhookEgress].url(), "EDGE_NOTIFY_URL="+of[stack.Notify].url())
+	t.Setenv("SWITCHYARD_E2E_BIN", bin)
+	h, err := openReplicas(t.Context(), "fleet", more, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.Stop(context.WithoutCancel(t.Context())), leaksIn(h.logs())); err != nil {
+			t.Errorf("%v; look into %s", err, h.logs())
+		} else if !t.Failed() {
+			_ = os.RemoveAll(h.root)
+		}
+	})
+	for service, b := range of {
+		var addresses []string
+		for n := 1; n <= replicas; n++ {
+			addresses = append(addresses, strings.TrimPrefix(h.URL(member(service, n)), "http://"))
+		}
+		b.before(addresses...)
+	}
+	f.house, f.door = h, of[stack.Edge]
+	return f
+}
+
+// traffic is what customers do all the while.
+type traffic struct {
+	fleet fleet
+	stop  chan struct{}
+	work  sync.WaitGroup
+
+	calls, failures atomic.Int64
+	first           sync.Map // the first failure of each kind
+	mu              sync.Mutex
+	deliveries      []string
+}
+
+// always makes one kind of call after the other until the traffic stops.
+func (tr *traffic) always(kind string, call func() error) {
+	tr.work.Go(func() {
+		for {
+			select {
+			case <-tr.stop:
+				return
+			default:
+			}
+			tr.calls.Add(1)
+			if err := call(); err != nil {
+				tr.failures.Add(1)
+				tr.first.LoadOrStore(kind, err)
+			}
+		}
+	})
+}
+
+func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
+	t.Helper()
+	through := func(product, permission string) client {
+		c := tr.fleet.customer(t, organization, product, permission)
+		c.base = tr.fleet.door.url()
+		return c
+	}
+	expect := func(c client, route string, body object, status int) func() error {
+		return func() error {
+			a, err := c.try(t, http.MethodPost, route, body)
+			if err == nil && a.status != status {
+				err = fmt.Errorf("answered %d: %s", a.status, shorten(a.body))
+			}
+			return err
+		}
+	}
+	ai, webhooks, notifications := through("ai", "read"), through("webhooks", "write"), through("notifications", "write")
+	for range 2 {
+		tr.always("chat", expect(ai, chatRoute, ask("sandbox", "hello"), http.StatusOK))
+		tr.always("notification", expect(notifications, sendRoute,
+			object{"channels": []string{"in_app"}, "message": "hello", "target": object{"user_id": "u"}}, http.StatusAccepted))
+		tr.always("delivery", func() error {
+			a, err := webhooks.try(t, http.MethodPost, deliveryRoute, to.deliver())
+			if err != nil || a.status != http.StatusAccepted {
+				return errors.Join(fmt.Errorf("answered %d: %s", a.status, shorten(a.body)), err)
+			}
+			var got accepted
+			if err := json.Unmarshal(a.body, &got); err != nil {
+				return err
+			}
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			tr.deliveries = append(tr.deliveries, got.ID)
+			return nil
+		})
+	}
+	// A stream that runs when its replica is told to stop can be finished, and so must be.
+	tr.fleet.script(t, stack.FakeProvider, rule{Match: slowly.match(), Action: object{
+		"slow_body_ms": 50, "answer": object{"text": strings.Repeat("word ", 40)},
+	}})
+	tr.always("stream", func() error {
+		a, err := ai.try(t, http.MethodPost, chatRoute, ask(slowly.model, "hello", streamed))
+		if err == nil && (a.status != http.StatusOK || !bytes.HasSuffix(bytes.TrimSpace(a.body), []byte("data: [DONE]")) || bytes.Contains(a.body, []byte("event: error"))) {
+			err = fmt.Errorf("answered %d: %s", a.status, a.body)
+		}
+		return err
+	})
+}
+
+// Every replica of every service is replaced by the next release's under
+// traffic: the schemas first, then one process at a time. No call fails, no
+// stream is cut, no delivery is lost.
+func TestRollout(t *testing.T) {
+	use(t)
+	root := t.TempDir()
+	if err := os.Chmod(root, 0o755); err != nil { //nolint:gosec // the stack's other user reads the binaries
+		t.Fatal(err)
+	}
+	tree, bin := filepath.Join(root, "before"), filepath.Join(root, "bin")
+	if err := errors.Join(os.Mkdir(tree, 0o755), os.Mkdir(bin, 0o755)); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	releaseBefore(t, tree)
+	programs(t, tree, bin)
+	forgetNewSettings(t, bin)
+	f := startFleet(t, bin)
+	organization, to := unique("org"), f.receiver()
+	tr := &traffic{fleet: f, stop: make(chan struct{})}
+	tr.begin(t, organization, to)
+
+	next := filepath.Join(root, "next")
+	if err := os.Mkdir(next, 0o755); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	programs(t, "../..", next)
+	for _, service := range stack.Services {
+		// A running program can't be overwritten, but its name can go to another.
+		if err := os.Rename(filepath.Join(next, string(service)), filepath.Join(bin, string(service))); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := f.Command(t.Context(), service, "migrate").CombinedOutput(); err != nil {
+			t.Fatalf("%s migrate: %v\n%s", service, err, out)
+		}
+	}
+	for _, service := range stack.Services {
+		for n := 1; n <= replicas; n++ {
+			if err := errors.Join(f.Terminate(t.Context(), member(service, n)), f.Restart(t.Context(), member(service, n))); err != nil {
+				t.Errorf("%s: %v", member(service, n), err)
+			}
+			f.settled(t)
+		}
+	}
+	close(tr.stop)
+	tr.work.Wait()
+	tr.judge(t, organization, to)
+}
+
+// settled waits until every balancer sends to all its replicas: an orchestrator
+// goes on only then.
+func (f fleet) settled(t *testing.T) {
+	t.Helper()
+	waitFor(t, patience, "all replicas ready", func() error {
+		for _, b := range f.balancers {
+			b.mu.Lock()
+			ready := len(b.ready)
+			b.mu.Unlock()
+			if ready != replicas {
+				return fmt.Errorf("%d of %d", ready, replicas)
+			}
+		}
+		return nil
+	})
+}
+
+func (tr *traffic) judge(t *testing.T, organization string, to receiver) {
+	t.Helper()
+	tr.first.Range(func(kind, err any) bool {
+		t.Errorf("%s: the first of its failures: %v", kind, err)
+		return true
+	})
+	if failures := tr.failures.Load(); failures > 0 {
+		t.Errorf("%d of %d calls failed", failures, tr.calls.Load())
+	}
+	for _, b := range tr.fleet.balancers {
+		if refused := b.refused.Load(); refused > 0 {
+			t.Errorf("%d connections found nobody ready", refused)
+		}
+	}
+	if tr.calls.Load() < 100 || len(tr.deliveries) < 20 {
+		t.Errorf("%d calls and %d deliveries are no traffic", tr.calls.Load(), len(tr.deliveries))
+	}
+	webhooks := tr.fleet.service(stack.WebhookEgress, organization)
+	for _, id := range tr.deliveries {
+		if d := ended(t, webhooks, id); d.Status != "delivered" {
+			t.Errorf("record %+v", d)
+		}
+	}
+	arrived := map[string]bool{}
+	for _, a := range to.arrivals(t) {
+		arrived[a.ID] = true
+	}
+	for _, id := range tr.deliveries {
+		if !arrived[id] {
+			t.Errorf("%s never arrived", id)
+		}
+	}
+	t.Logf("%d calls, %d deliveries over %d replacements", tr.calls.Load(), len(tr.deliveries), replicas*len(stack.Services))
+}
