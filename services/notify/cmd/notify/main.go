@@ -27,6 +27,9 @@ func run() error {
 	if len(os.Args) > 1 {
 		command = cmp.Or(os.Args[1], command)
 	}
+	if command == "vapid" {
+		return app.VAPID(os.Args[2:], os.Stdout, os.Stderr)
+	}
 	cfg, err := app.Load(os.Environ())
 	if err != nil {
 		return err
@@ -39,5 +42,5 @@ func run() error {
 	case "config":
 		return app.Print(os.Stdout, cfg)
 	}
-	return fmt.Errorf("unknown command %q; use serve, migrate or config", command)
+	return fmt.Errorf("unknown command %q; use serve, migrate, config or vapid", command)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	"switchyard.dev/services/notify/internal/inbox"
@@ -39,19 +40,22 @@ type Services struct {
 	Sender  Sender
 	Logs    SendLogs
 	Inboxes Inboxes
-	// WebPush tells whether the operator switched web push on.
-	WebPush bool
+	Feed    Feed
+	// Push is nil while web push is off.
+	Push PushDevices
 }
 
 // Register puts the three services of the contract on both faces of server.
 func Register(ctx context.Context, server *rpc.Server, s Services) error {
 	mux, local := server.Mux(), server.Local()
 	notifyv1.RegisterNotifyServiceServer(server, &notifyServer{sender: s.Sender, logs: s.Logs})
-	notifyv1.RegisterInboxServiceServer(server, &inboxServer{inboxes: s.Inboxes})
+	inboxes := &inboxServer{inboxes: s.Inboxes, feed: s.Feed}
+	notifyv1.RegisterInboxServiceServer(server, inboxes)
+	server.Handle(http.MethodGet, streamPath, streamMethod, streamHandler(server, inboxes))
 	err := errors.Join(
 		notifyv1.RegisterNotifyServiceHandlerClient(ctx, mux, notifyv1.NewNotifyServiceClient(local)),
 		notifyv1.RegisterInboxServiceHandlerClient(ctx, mux, notifyv1.NewInboxServiceClient(local)),
-		registerPush(ctx, server, s.WebPush),
+		registerPush(ctx, server, s.Push),
 	)
 	if err != nil {
 		return fmt.Errorf("register services: %w", err)

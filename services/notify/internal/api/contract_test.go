@@ -12,6 +12,7 @@ import (
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/push"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
@@ -57,7 +58,7 @@ func TestContractHasTheSpecifiedPaths(t *testing.T) {
 
 func TestReasonsAreOfTheContract(t *testing.T) {
 	reasons := []apierr.Reason{
-		channel.ReasonNotAccepted, channel.ReasonNotConfigured, channel.ReasonWebPushDisabled, send.ReasonKeyReused,
+		channel.ReasonNotAccepted, channel.ReasonNotConfigured, channel.ReasonWebPushDisabled, send.ReasonKeyReused, push.ReasonPlatformReserved, push.ReasonSubscription, push.ReasonTooLarge,
 	}
 	for _, reason := range reasons {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
@@ -74,12 +75,6 @@ func TestPushIsHiddenWhileOff(t *testing.T) {
 		b.do(t, route.Verb, path, "", "Authorization", "").refused(t, 401, "token")
 	}
 	b.do(t, "GET", "/v1/push", "").refused(t, 404, "not found")
-}
-
-func TestPushOperationsWhileOn(t *testing.T) {
-	b := setup(t, withWebPush)
-	b.do(t, "GET", "/v1/push/history", "").refused(t, 501, "not implemented")
-	b.do(t, "POST", "/v1/notify", `{"channels":["web_push"],"message":"m"}`).refused(t, 400, "channel web_push: channel_not_configured")
 }
 
 // Both settings of web push leave the rest of the contract as it is.

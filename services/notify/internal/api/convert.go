@@ -101,12 +101,13 @@ func channelMessage(c send.ChannelLog) *notifyv1.ChannelOutcome {
 		TargetedCount: int32(c.Targeted), DeliveredCount: int32(c.Delivered),
 		FailedCount: int32(c.Failed), RemovedCount: int32(c.Removed),
 		Truncated: c.Truncated, DeliveryId: text(c.DeliveryID), FinishedAt: timestamp(c.FinishedAt),
+		PossiblyDuplicated: c.PossiblyDuplicated,
 	}
 }
 
 func attemptMessage(a send.Attempt) *notifyv1.SendAttempt {
 	out := &notifyv1.SendAttempt{
-		Channel: string(a.Channel), Number: int32(a.Number), Outcome: a.Outcome, Error: text(a.Error),
+		Channel: string(a.Channel), Number: int32(a.Number), Outcome: a.Outcome, Error: text(a.Error), Detail: text(a.Detail),
 		StartedAt: timestamppb.New(a.StartedAt), DurationMs: a.Milliseconds,
 	}
 	if a.Subscription != nil {

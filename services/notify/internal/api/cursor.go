@@ -15,6 +15,7 @@ type cursor string
 const (
 	inboxCursor   cursor = "inbox:"
 	attemptCursor cursor = "attempt:"
+	historyCursor cursor = "push_history:"
 )
 
 // encode writes the place after which the next page begins.

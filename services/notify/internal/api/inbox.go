@@ -15,6 +15,7 @@ type inboxServer struct {
 	notifyv1.UnimplementedInboxServiceServer
 
 	inboxes Inboxes
+	feed    Feed
 }
 
 // ListNotifications lists an inbox, newest first.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -63,7 +64,7 @@ func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, 
 	r := send.Request{
 		Message: channel.Message{
 			Organization: at.Organization, Subject: in.GetSubject(), Text: in.GetMessage(),
-			Target: channel.Target{User: at.User, URL: in.GetTarget().GetUrl(), Data: in.GetTarget().GetData()},
+			Target: target(in.GetTarget(), at.User),
 		},
 		IdempotencyKey: key,
 	}
@@ -72,6 +73,22 @@ func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, 
 	}
 	r.Fingerprint, err = fingerprint(in, at.Organization, at.User)
 	return r, err
+}
+
+// target reads the fields of all channels.
+func target(in *notifyv1.NotifyTarget, user string) channel.Target {
+	t := channel.Target{
+		WebhookURL: in.GetWebhookUrl(), URL: in.GetUrl(), Payload: in.GetPayload(), Email: in.GetEmail(),
+		User: user, Broadcast: in.GetBroadcast(), Site: in.GetSiteId(), Data: in.GetData(),
+		Urgency: in.GetUrgency(), Topic: in.GetTopic(),
+	}
+	if s := in.GetSubscription(); s != nil {
+		t.Subscription = &channel.Subscription{Endpoint: s.GetEndpoint(), Keys: s.GetKeys()}
+	}
+	if in != nil && in.TtlSeconds != nil {
+		t.TTL = new(time.Duration(in.GetTtlSeconds()) * time.Second)
+	}
+	return t
 }
 
 // fingerprint is the digest of a request with the fields that headers may fill

@@ -3,13 +3,19 @@ package api
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
+	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
-	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/push"
+	"switchyard.dev/services/notify/internal/webpush"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -17,13 +23,22 @@ import (
 var errPushOff = apierr.New(apierr.KindNotFound, channel.ReasonWebPushDisabled,
 	"web_push_disabled: web push is off; "+channel.WebPushSetting+"=true switches it on")
 
+// PushDevices registers browsers and tells what was pushed to them.
+type PushDevices interface {
+	CurrentKey() webpush.Key
+	Enrol(ctx context.Context, e push.Enrolment) (device push.Device, created bool, err error)
+	Devices(ctx context.Context, q push.DeviceQuery) (page []push.Device, more bool, err error)
+	Delete(ctx context.Context, t push.Target) error
+	History(ctx context.Context, q push.HistoryQuery) (page []push.Shown, more bool, err error)
+}
+
 // registerPush offers the push service, or, while web push is off, hides it.
-func registerPush(ctx context.Context, server *rpc.Server, enabled bool) error {
-	if !enabled {
+func registerPush(ctx context.Context, server *rpc.Server, devices PushDevices) error {
+	if devices == nil {
 		hidePush(server)
 		return nil
 	}
-	notifyv1.RegisterPushServiceServer(server, pushServer{})
+	notifyv1.RegisterPushServiceServer(server, &pushServer{devices: devices})
 	err := notifyv1.RegisterPushServiceHandlerClient(ctx, server.Mux(), notifyv1.NewPushServiceClient(server.Local()))
 	if err != nil {
 		return fmt.Errorf("push service: %w", err)
@@ -33,39 +48,161 @@ func registerPush(ctx context.Context, server *rpc.Server, enabled bool) error {
 
 type pushServer struct {
 	notifyv1.UnimplementedPushServiceServer
+
+	devices PushDevices
 }
 
-// hidePush answers 404 to every push method. On the JSON face it does so before
-// anything of the request is read: there is nothing that could be right with it.
-func hidePush(server *rpc.Server) {
-	notifyv1.RegisterPushServiceServer(server, pushOff{})
-	push := notifyv1.File_switchyard_notify_v1_push_proto.Services().ByName("PushService")
-	for _, route := range rpc.Routes(push, optionsv1.E_Role) {
-		server.Handle(route.Verb, route.Path, route.Method, func(http.ResponseWriter, *http.Request) error { return errPushOff })
+// GetVapidPublicKey gives the key that a page subscribes with.
+func (s *pushServer) GetVapidPublicKey(ctx context.Context, in *notifyv1.GetVapidPublicKeyRequest) (*notifyv1.VapidPublicKey, error) {
+	if _, err := organization(ctx, in.GetOrganizationId()); err != nil {
+		return nil, err
+	}
+	key := s.devices.CurrentKey()
+	return &notifyv1.VapidPublicKey{PublicKey: key.Public(), KeyId: key.ID()}, nil
+}
+
+// RegisterPush registers a browser, or renews its registration.
+func (s *pushServer) RegisterPush(ctx context.Context, in *notifyv1.PushSubscriptionRegister) (*notifyv1.PushRegistration, error) {
+	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
+	if err == nil {
+		err = identifier("site_id", in.GetSiteId())
+	}
+	if err != nil {
+		return nil, err
+	}
+	expires, err := expiry(in.GetSubscription())
+	if err != nil {
+		return nil, err
+	}
+	device, created, err := s.devices.Enrol(ctx, push.Enrolment{
+		Organization: at.Organization, User: at.User, Site: in.GetSiteId(), Platform: in.GetPlatform(),
+		Endpoint: in.GetSubscription().GetEndpoint(), Keys: in.GetSubscription().GetKeys(),
+		KeyID: in.GetVapidKeyId(), ExpiresAt: expires,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if created {
+		rpc.SetStatus(ctx, http.StatusCreated)
+	}
+	return registrationMessage(device), nil
+}
+
+// lastMillisecond is the end of the year 9999, the last that RFC 3339 can write.
+const lastMillisecond = 253402300799999
+
+// expiry reads when the browser lets a subscription expire; nil when it doesn't say.
+func expiry(s *notifyv1.PushSubscription) (*time.Time, error) {
+	if s == nil || s.ExpirationTime == nil {
+		return nil, nil
+	}
+	ms := s.GetExpirationTime()
+	if math.IsNaN(ms) || ms > lastMillisecond {
+		return nil, apierr.Invalid("subscription.expiration_time", "must be epoch milliseconds before the year 10000")
+	}
+	return new(time.UnixMilli(int64(ms)).UTC()), nil
+}
+
+// ListPushRegistrations lists devices, newest first.
+func (s *pushServer) ListPushRegistrations(ctx context.Context, in *notifyv1.ListPushRegistrationsRequest) (*notifyv1.ListPushRegistrationsResponse, error) {
+	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
+	if err != nil {
+		return nil, err
+	}
+	before, err := decodeDevice(in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := s.devices.Devices(ctx, push.DeviceQuery{
+		Organization: at.Organization, User: at.User, Site: in.GetSiteId(), Before: before, Limit: pageSize(in.GetLimit()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &notifyv1.ListPushRegistrationsResponse{}
+	for _, device := range page {
+		out.Registrations = append(out.Registrations, registrationMessage(device))
+	}
+	if more {
+		out.NextCursor = encodeDevice(page[len(page)-1].ID)
+	}
+	return out, nil
+}
+
+// DeletePushRegistration deletes a device.
+func (s *pushServer) DeletePushRegistration(ctx context.Context, in *notifyv1.DeletePushRegistrationRequest) (*emptypb.Empty, error) {
+	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(in.GetSubId(), push.ErrNotFound)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.devices.Delete(ctx, push.Target{ID: id, Organization: at.Organization, User: at.User}); err != nil {
+		return nil, err
+	}
+	rpc.SetStatus(ctx, http.StatusNoContent)
+	return &emptypb.Empty{}, nil
+}
+
+// ListPushHistory lists what was pushed, newest first.
+func (s *pushServer) ListPushHistory(ctx context.Context, in *notifyv1.ListPushHistoryRequest) (*notifyv1.ListPushHistoryResponse, error) {
+	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
+	if err != nil {
+		return nil, err
+	}
+	before, err := historyCursor.decode(in.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := s.devices.History(ctx, push.HistoryQuery{
+		Organization: at.Organization, User: at.User, Site: in.GetSiteId(), Before: before, Limit: pageSize(in.GetLimit()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &notifyv1.ListPushHistoryResponse{}
+	for _, row := range page {
+		out.History = append(out.History, historyMessage(row))
+	}
+	if more {
+		out.NextCursor = historyCursor.encode(page[len(page)-1].Seq)
+	}
+	return out, nil
+}
+
+func registrationMessage(d push.Device) *notifyv1.PushRegistration {
+	return &notifyv1.PushRegistration{
+		SubId: d.ID.String(), OrganizationId: d.Organization, UserId: optional(d.User), SiteId: optional(d.Site), Platform: d.Platform,
+		EndpointOrigin: d.Origin, VapidKeyId: d.KeyID, Status: string(d.Status),
+		ExpiresAt: timestamp(d.ExpiresAt), LastDeliveredAt: timestamp(d.LastDeliveredAt),
+		CreatedAt: timestamppb.New(d.CreatedAt), UpdatedAt: timestamppb.New(d.UpdatedAt),
 	}
 }
 
-// pushOff is the push service while web push is off.
-type pushOff struct {
-	notifyv1.UnimplementedPushServiceServer
+func historyMessage(s push.Shown) *notifyv1.PushHistoryItem {
+	return &notifyv1.PushHistoryItem{
+		NotificationId: s.Send.String(), UserId: s.User, Title: s.Title, Body: s.Body, Url: s.URL, Data: s.Data, SiteId: s.Site,
+		Status: s.Status, DeliveredCount: int32(s.Delivered), CreatedAt: float64(s.CreatedAt.UnixMilli()) / 1000,
+	}
 }
 
-func (pushOff) GetVapidPublicKey(context.Context, *notifyv1.GetVapidPublicKeyRequest) (*notifyv1.VapidPublicKey, error) {
-	return nil, errPushOff
+// optional is null for what isn't there.
+func optional(text string) *wrapperspb.StringValue {
+	if text == "" {
+		return nil
+	}
+	return wrapperspb.String(text)
 }
 
-func (pushOff) RegisterPush(context.Context, *notifyv1.PushSubscriptionRegister) (*notifyv1.PushRegistration, error) {
-	return nil, errPushOff
+// decodeDevice reads the place of a page of devices; the nil id begins the list.
+func decodeDevice(cursor string) (uuid.UUID, error) {
+	if cursor == "" {
+		return uuid.Nil, nil
+	}
+	return parseID(cursor, apierr.Invalid("cursor", "is not a next_cursor of this list"))
 }
 
-func (pushOff) ListPushRegistrations(context.Context, *notifyv1.ListPushRegistrationsRequest) (*notifyv1.ListPushRegistrationsResponse, error) {
-	return nil, errPushOff
-}
-
-func (pushOff) DeletePushRegistration(context.Context, *notifyv1.DeletePushRegistrationRequest) (*emptypb.Empty, error) {
-	return nil, errPushOff
-}
-
-func (pushOff) ListPushHistory(context.Context, *notifyv1.ListPushHistoryRequest) (*notifyv1.ListPushHistoryResponse, error) {
-	return nil, errPushOff
-}
+// encodeDevice writes it. Ids of devices are no secret: the list shows them.
+func encodeDevice(id uuid.UUID) string { return id.String() }

@@ -27,11 +27,14 @@ import (
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/notify/internal/api"
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/postgres"
+	"switchyard.dev/services/notify/internal/seal"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -40,29 +43,40 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bench is the service on a database of its own, with both faces listening.
 type bench struct {
 	pool   *pgxpool.Pool
+	feed   *inbox.Feed
 	server *rpc.Server
 	http   *httptest.Server
 	conn   *grpc.ClientConn
 	log    *lockedBuffer
 }
 
-type option func(*api.Services)
-
-func withWebPush(s *api.Services) {
-	s.WebPush = true
+// parts are what an option may change before the service is put together.
+type parts struct {
+	services *api.Services
+	senders  []channel.Sender
+	box      *seal.Box
 }
+
+type option func(t *testing.T, b *bench, p *parts)
 
 func setup(t *testing.T, options ...option) *bench {
 	t.Helper()
 	b := &bench{pool: testkit.Postgres(t, migrations.FS), log: &lockedBuffer{}}
-	outbox := postgres.NewOutbox(b.pool)
-	services := api.Services{Logs: outbox, Inboxes: postgres.NewInboxes(b.pool)}
-	for _, o := range options {
-		o(&services)
+	outbox, inboxes := postgres.NewOutbox(b.pool), postgres.NewInboxes(b.pool)
+	b.feed = inbox.NewFeed(inboxes, 100, slog.New(slog.DiscardHandler))
+	services := api.Services{Logs: outbox, Inboxes: inboxes.Announce(b.feed.Ring), Feed: b.feed}
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	services.Sender = send.NewService(channel.NewRegistry(services.WebPush, channel.InAppSender{}), outbox)
+	p := &parts{services: &services, senders: []channel.Sender{channel.InAppSender{}}, box: box}
+	for _, o := range options {
+		o(t, b, p)
+	}
+	services.Sender = send.NewService(send.Options{
+		Registry: channel.NewRegistry(services.Push != nil, p.senders...), Outbox: outbox, Sealer: box, Lifetime: time.Hour,
+	})
 
-	var err error
 	b.server, err = rpc.New(rpc.Options{
 		Log:    slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
@@ -151,6 +165,14 @@ func (b *bench) do(t *testing.T, verb, path, body string, headers ...string) ans
 		t.Fatal(err)
 	}
 	return answer{resp.StatusCode, string(text), resp.Header}
+}
+
+// want stops the test unless the answer has the status.
+func (a answer) want(t *testing.T, status int) {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
 }
 
 // into reads the answer's JSON, which must have come with the status.

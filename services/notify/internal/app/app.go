@@ -4,21 +4,30 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/gen"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/notify/internal/api"
+	"switchyard.dev/services/notify/internal/breaker"
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/dispatch"
+	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/postgres"
+	"switchyard.dev/services/notify/internal/seal"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/notify/migrations"
+	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/telemetry"
 )
@@ -38,16 +47,31 @@ type parts struct {
 	telemetry *telemetry.Telemetry
 	runner    *lifecycle.Runner
 	pool      *pgxpool.Pool
+	redis     *redisdb.Client // nil for none
+
+	guard, webhookGuard *netguard.Guard
+	roots               *x509.CertPool // nil for the machine's
+	box                 *seal.Box      // nil without a key
+	breaker             *breaker.Breaker
+	queue               *postgres.Queue
+
+	senders []channel.Sender
+	engines map[channel.Name]*dispatch.Engine
+	push    *pushParts // nil while web push is off
+	feed    *inbox.Feed
+	bell    *bell
 }
 
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
-	p := &parts{cfg: cfg}
+	p := &parts{cfg: cfg, engines: make(map[channel.Name]*dispatch.Engine)}
 	if err := p.openTelemetry(ctx); err != nil {
 		return err
 	}
 	err := p.runner.Build(ctx,
 		lifecycle.Step{Name: "stores", Do: p.openStores},
+		lifecycle.Step{Name: "guards", Do: p.openGuards},
+		lifecycle.Step{Name: "channels", Do: p.startChannels},
 		lifecycle.Step{Name: "servers", Do: p.startServers},
 	)
 	if err != nil {
@@ -83,7 +107,26 @@ func (p *parts) openStores(ctx context.Context) error {
 		return nil
 	})
 	p.runner.Check("postgres", p.pool.Ping)
-	return pgdb.CheckSchema(ctx, p.pool, migrations.FS, service)
+	if err := pgdb.CheckSchema(ctx, p.pool, migrations.FS, service); err != nil {
+		return err
+	}
+	return p.openRedis(ctx)
+}
+
+// openRedis connects to what replicas share and may lose.
+func (p *parts) openRedis(ctx context.Context) error {
+	if p.cfg.RedisURLFile == "" {
+		return nil
+	}
+	server, err := p.cfg.RedisURLFile.Read()
+	if err != nil {
+		return fmt.Errorf("redis URL: %w", err)
+	}
+	if p.redis, err = redisdb.Open(ctx, server.Reveal(), service); err != nil {
+		return err
+	}
+	p.runner.OnClose("redis", func(context.Context) error { return p.redis.Close() })
+	return nil
 }
 
 // startServers registers both faces.
@@ -99,7 +142,21 @@ func (p *parts) startServers(ctx context.Context) error {
 	server.HandleOpen("GET /health/live", rpc.Live())
 	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
 	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
-	return server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen)
+	pages, err := apidoc.Face(gen.OpenAPI, "notify", "Switchyard notify", "What first-party services and operators may call.")
+	if err != nil {
+		return err
+	}
+	for path, handler := range pages {
+		server.HandleOpen("GET "+path, handler)
+	}
+	if err := server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen); err != nil {
+		return err
+	}
+	if err := p.serveDemo(ctx, server.Handler()); err != nil {
+		return err
+	}
+	p.runner.OnDrain("dispatch", p.drainEngines)
+	return nil
 }
 
 func (p *parts) newServer() (*rpc.Server, error) {
@@ -124,13 +181,22 @@ func (p *parts) newServer() (*rpc.Server, error) {
 // services are the nouns that the handlers speak to.
 func (p *parts) services() api.Services {
 	outbox := postgres.NewOutbox(p.pool)
-	registry := channel.NewRegistry(p.cfg.WebPushEnabled, channel.InAppSender{})
-	return api.Services{
-		Sender:  send.NewService(registry, outbox),
-		Logs:    outbox,
-		Inboxes: postgres.NewInboxes(p.pool),
-		WebPush: p.cfg.WebPushEnabled,
+	p.startFeed(p.redis)
+	sender := send.Options{
+		Registry: channel.NewRegistry(p.cfg.WebPushEnabled, p.senders...),
+		Outbox:   announced{outbox, p.bell.ring}, Lifetime: p.cfg.Delivery.Lifetime, Wake: p.wake,
 	}
+	if p.box != nil {
+		sender.Sealer = p.box
+	}
+	s := api.Services{
+		Sender: send.NewService(sender), Logs: outbox,
+		Inboxes: postgres.NewInboxes(p.pool).Announce(p.bell.ring), Feed: p.feed,
+	}
+	if p.push != nil {
+		s.Push = p.push.registry
+	}
+	return s
 }
 
 // version is the build's, as the Go toolchain stamped it.

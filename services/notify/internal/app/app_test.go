@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -26,8 +28,13 @@ func environ(t *testing.T) (Config, string) {
 	if err := os.WriteFile(file, []byte(testkit.PostgresURL(t, nil)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	httpAddr, grpcAddr := freePort(t), freePort(t)
 	cfg, err := Load([]string{
+		"NOTIFY_ENCRYPTION_KEY_FILE=" + key, "NOTIFY_SMTP_ADDRESS=127.0.0.1:1", "NOTIFY_EMAIL_FROM=app@example.com",
 		"NOTIFY_DATABASE_URL_FILE=" + file, "NOTIFY_AUTH_DISABLED=true", "NOTIFY_DRAIN_DELAY=0s", "NOTIFY_LOG_LEVEL=error",
 		"NOTIFY_HTTP_LISTEN=" + httpAddr, "NOTIFY_GRPC_LISTEN=" + grpcAddr,
 	})
@@ -56,7 +63,12 @@ func TestServeNeedsTheSchema(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	cfg, _ := environ(t)
-	for _, want := range []string{"applied 00001_notifications.sql\n", "the schema is up to date\n"} {
+	names, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := "applied " + strings.Join(names, "\napplied ") + "\n"
+	for _, want := range []string{all, "the schema is up to date\n"} {
 		var out bytes.Buffer
 		if err := Migrate(t.Context(), cfg, &out); err != nil || out.String() != want {
 			t.Errorf("Migrate = %v with %q, want %q", err, out.String(), want)

@@ -21,15 +21,25 @@ type Config struct {
 	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9103" doc:"address of the gRPC face"`
 
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the notify role"`
-	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for channels that call out; in_app needs none, so nothing reads it yet"`
+	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without one, rates and breakers are each replica's own, and inbox streams find changes of other replicas by looking"`
 
 	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
 	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
-	WebPushEnabled bool           `env:"WEB_PUSH_ENABLED" envDefault:"false" doc:"offer web push: /v1/push/* and the web_push channel"`
-	AllowTargets   config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development; in_app makes none, so nothing reads it yet"`
+	WebPushEnabled bool    `env:"WEB_PUSH_ENABLED" envDefault:"false" doc:"offer web push: /v1/push/* and the web_push channel"`
+	WebPush        WebPush `envPrefix:"WEB_PUSH_"`
+
+	MaxStreams int           `env:"MAX_STREAMS" envDefault:"20000" doc:"inbox streams that a replica serves at a time"`
+	EventsAge  time.Duration `env:"EVENTS_RETENTION" envDefault:"168h" doc:"how long the changes of inboxes are kept for streams to resume"`
+	Demo       Demo          `envPrefix:"DEMO_"`
+
+	Delivery Delivery
+	Slack    SlackSettings   `envPrefix:"SLACK_"`
+	SMTP     SMTPSettings    `envPrefix:"SMTP_"`
+	Email    EmailSettings   `envPrefix:"EMAIL_"`
+	Webhook  WebhookSettings `envPrefix:"WEBHOOK_"`
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
@@ -55,6 +65,11 @@ func (c Config) Validate() error {
 	if c.DrainDelay < 0 || c.DrainGrace < 0 {
 		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))
 	}
+	errs = append(errs, c.WebPush.validate(c.WebPushEnabled), c.validateDelivery(), c.validateChannels())
+	if c.MaxStreams < 1 {
+		errs = append(errs, fmt.Errorf("%s_MAX_STREAMS: must be 1 or more", prefix))
+	}
+	errs = append(errs, c.Demo.validate())
 	return errors.Join(errs...)
 }
 

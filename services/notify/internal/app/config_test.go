@@ -14,6 +14,7 @@ import (
 const (
 	database = "NOTIFY_DATABASE_URL_FILE=/run/db"
 	tokens   = "NOTIFY_SERVICE_TOKENS_FILE=/run/tokens"
+	sealing  = "NOTIFY_ENCRYPTION_KEY_FILE=/run/key"
 )
 
 func TestLoad(t *testing.T) {
@@ -29,6 +30,17 @@ func TestLoad(t *testing.T) {
 		"auth off, half loopback": {[]string{database, "NOTIFY_AUTH_DISABLED=true", "NOTIFY_HTTP_LISTEN=127.0.0.1:1"}, "NOTIFY_AUTH_DISABLED: only with"},
 		"negative grace":          {[]string{database, tokens, "NOTIFY_DRAIN_GRACE=-1s"}, "must not be negative"},
 		"misspelt":                {[]string{database, tokens, "NOTIFY_WEB_PUSH_ENABELD=true"}, "did you mean NOTIFY_WEB_PUSH_ENABLED?"},
+		"email without a sender":  {[]string{database, tokens, sealing, "NOTIFY_SMTP_ADDRESS=mail.example.com:587"}, "NOTIFY_EMAIL_FROM: required"},
+		"email without a key":     {[]string{database, tokens, "NOTIFY_SMTP_ADDRESS=mail.example.com:587", "NOTIFY_EMAIL_FROM=a@example.com"}, "NOTIFY_ENCRYPTION_KEY_FILE: required"},
+		"a user, no password":     {[]string{database, tokens, "NOTIFY_SMTP_USERNAME=x"}, "NOTIFY_SMTP_USERNAME, SMTP_PASSWORD_FILE"},
+		"mail in the clear":       {[]string{database, tokens, "NOTIFY_SMTP_SECURITY=off"}, "NOTIFY_SMTP_SECURITY: want"},
+		"unsubscribing by http":   {[]string{database, tokens, "NOTIFY_EMAIL_UNSUBSCRIBE_URL=http://x.example"}, "NOTIFY_EMAIL_UNSUBSCRIBE_URL"},
+		"egress without a token":  {[]string{database, tokens, "NOTIFY_WEBHOOK_EGRESS_ADDRESS=egress:9102"}, "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE"},
+		"a short lease":           {[]string{database, tokens, "NOTIFY_LEASE=16s"}, "NOTIFY_LEASE: want"},
+		"no schedule":             {[]string{database, tokens, "NOTIFY_RETRY_SCHEDULE=x"}, "NOTIFY_RETRY_SCHEDULE"},
+		"an origin with a path":   {[]string{database, tokens, "NOTIFY_SLACK_ORIGINS=http://127.0.0.1:1/x"}, "NOTIFY_SLACK_ORIGINS"},
+		"log shorter than keys":   {[]string{database, tokens, "NOTIFY_RETENTION=1h"}, "NOTIFY_RETENTION"},
+		"all of email":            {[]string{database, tokens, sealing, "NOTIFY_SMTP_ADDRESS=mail.example.com:587", "NOTIFY_EMAIL_FROM=Shop <a@example.com>"}, ""},
 		"bad targets":             {[]string{database, tokens, "NOTIFY_ALLOW_TARGETS=x"}, "NOTIFY_ALLOW_TARGETS"},
 	}
 	for name, tt := range tests {

@@ -17,7 +17,7 @@ func TestInAppDraft(t *testing.T) {
 		Organization: "acme", Subject: "Order", Text: "Shipped",
 		Target: channel.Target{User: "ann", URL: "/orders/7?a=b#c", Data: []byte(" {\"a\":1}")},
 	}
-	work, err := channel.InAppSender{}.Prepare(m)
+	work, err := channel.InAppSender{}.Prepare(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestInAppTarget(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := channel.InAppSender{}.Prepare(channel.Message{Target: tt.target})
+			_, err := channel.InAppSender{}.Prepare(t.Context(), channel.Message{Target: tt.target})
 			if tt.field == "" {
 				if err != nil {
 					t.Error(err)
@@ -88,7 +88,7 @@ func TestRegistryRefusesTheWhole(t *testing.T) {
 	for _, webPush := range []bool{false, true} {
 		registry := channel.NewRegistry(webPush, channel.InAppSender{})
 		for _, name := range all {
-			works, err := registry.Prepare([]channel.Name{channel.InApp, name}, channel.Message{})
+			works, err := registry.Prepare(t.Context(), []channel.Name{channel.InApp, name}, channel.Message{})
 			want := channel.ReasonNotConfigured
 			if name == channel.WebPush && !webPush {
 				want = channel.ReasonWebPushDisabled
@@ -98,7 +98,7 @@ func TestRegistryRefusesTheWhole(t *testing.T) {
 				t.Errorf("web push %v, %s: %v, %v, want %s and no work", webPush, name, works, err, want)
 			}
 		}
-		works, err := registry.Prepare([]channel.Name{channel.InApp}, channel.Message{})
+		works, err := registry.Prepare(t.Context(), []channel.Name{channel.InApp}, channel.Message{})
 		if err != nil || len(works) != 1 {
 			t.Errorf("in_app: %v, %v", works, err)
 		}
@@ -112,7 +112,7 @@ func FuzzLink(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, link string) {
-		if _, err := (channel.InAppSender{}).Prepare(channel.Message{Target: channel.Target{URL: link}}); err != nil || link == "" {
+		if _, err := (channel.InAppSender{}).Prepare(t.Context(), channel.Message{Target: channel.Target{URL: link}}); err != nil || link == "" {
 			return
 		}
 		lower := strings.ToLower(link)

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -22,11 +23,11 @@ type InAppSender struct{}
 func (InAppSender) Channel() Name { return InApp }
 
 // Prepare drafts the record of a user, or the notice to the organization.
-func (InAppSender) Prepare(m Message) (Work, error) {
-	if rule := checkLink(m.Target.URL); rule != "" {
+func (InAppSender) Prepare(_ context.Context, m Message) (Work, error) {
+	if rule := CheckLink(m.Target.URL); rule != "" {
 		return Work{}, NotAccepted(InApp, "target.url", rule)
 	}
-	if rule := checkData(m.Target.Data); rule != "" {
+	if rule := CheckData(m.Target.Data); rule != "" {
 		return Work{}, NotAccepted(InApp, "target.data", rule)
 	}
 	return Work{Channel: InApp, Record: inbox.Draft{
@@ -35,10 +36,10 @@ func (InAppSender) Prepare(m Message) (Work, error) {
 	}}, nil
 }
 
-// checkLink gives the rule that a link breaks, or "". The link is opened by a
+// CheckLink gives the rule that a link breaks, or "". The link is opened by a
 // click inside the caller's own pages, so javascript: and its kin would be
 // script of theirs; a path stays on the site that shows the record.
-func checkLink(link string) string {
+func CheckLink(link string) string {
 	const rule = "must be an http or https URL, or a path that begins with one slash"
 	if link == "" {
 		return ""
@@ -61,8 +62,8 @@ func checkLink(link string) string {
 	return rule
 }
 
-// checkData gives the rule that free JSON breaks, or "".
-func checkData(data []byte) string {
+// CheckData gives the rule that free JSON breaks, or "".
+func CheckData(data []byte) string {
 	switch {
 	case len(data) == 0:
 		return ""

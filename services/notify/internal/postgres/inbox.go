@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -15,10 +16,21 @@ import (
 
 // Inboxes stores records and their unread counts. Every change takes the lock of
 // its inbox first; see migrations.
-type Inboxes struct{ pool *pgxpool.Pool }
+type Inboxes struct {
+	pool    *pgxpool.Pool
+	changed func(inbox.Address)
+}
 
 // NewInboxes returns the inboxes of a database.
-func NewInboxes(pool *pgxpool.Pool) *Inboxes { return &Inboxes{pool: pool} }
+func NewInboxes(pool *pgxpool.Pool) *Inboxes {
+	return &Inboxes{pool: pool, changed: func(inbox.Address) {}}
+}
+
+// Announce has changed called with each inbox that was changed, after the commit.
+func (s *Inboxes) Announce(changed func(inbox.Address)) *Inboxes {
+	s.changed = changed
+	return s
+}
 
 // List reads a page and the unread count, both of one moment.
 func (s *Inboxes) List(ctx context.Context, q inbox.Query) (page inbox.Page, err error) {
@@ -42,17 +54,21 @@ func (s *Inboxes) List(ctx context.Context, q inbox.Query) (page inbox.Page, err
 
 // records reads one row more than the page has, to learn whether there is one.
 func records(ctx context.Context, db *dbsql.Queries, q inbox.Query) ([]dbsql.InboxRecord, error) {
-	before := q.Before
-	if before == 0 {
-		before = math.MaxInt64
-	}
 	params := dbsql.RecordsParams{
-		OrganizationID: q.Inbox.Organization, UserID: q.Inbox.User, Before: before, Count: int32(q.Limit + 1),
+		OrganizationID: q.Inbox.Organization, UserID: q.Inbox.User, Before: beforeOrNewest(q.Before), Count: int32(q.Limit + 1),
 	}
 	if q.UnreadOnly {
 		return db.UnreadRecords(ctx, dbsql.UnreadRecordsParams(params))
 	}
 	return db.Records(ctx, params)
+}
+
+// beforeOrNewest is the place that a page is below; zero is above the newest.
+func beforeOrNewest(seq int64) int64 {
+	if seq == 0 {
+		return math.MaxInt64
+	}
+	return seq
 }
 
 // Unread reads the unread count of an inbox.
@@ -87,10 +103,13 @@ func (s *Inboxes) MarkRead(ctx context.Context, target inbox.Target) (marked inb
 		}
 		marked, left = record(row), unread
 		if changed > 0 {
-			left, err = countOut(ctx, db, at, changed)
+			left, err = countOut(ctx, db, at, changed, inbox.EventRead, &target.ID)
 		}
 		return err
 	})
+	if err == nil {
+		s.changed(marked.Inbox)
+	}
 	return marked, left, err
 }
 
@@ -110,17 +129,20 @@ func (s *Inboxes) MarkAllRead(ctx context.Context, at inbox.Address) (marked, le
 			return err
 		}
 		marked = int(changed)
-		left, err = countOut(ctx, db, at, changed)
+		left, err = countOut(ctx, db, at, changed, inbox.EventReadAll, nil)
 		return err
 	})
+	if err == nil && marked > 0 {
+		s.changed(at)
+	}
 	return marked, left, err
 }
 
 // Delete removes a record. It returns inbox.ErrNotFound when there is none.
 func (s *Inboxes) Delete(ctx context.Context, target inbox.Target) error {
-	return change(ctx, s.pool, "delete record", func(db *dbsql.Queries) error {
-		at, _, err := lockInboxOf(ctx, db, target)
-		if err != nil {
+	var at inbox.Address
+	err := change(ctx, s.pool, "delete record", func(db *dbsql.Queries) (err error) {
+		if at, _, err = lockInboxOf(ctx, db, target); err != nil {
 			return err
 		}
 		readAt, err := db.DeleteRecord(ctx, target.ID)
@@ -131,9 +153,13 @@ func (s *Inboxes) Delete(ctx context.Context, target inbox.Target) error {
 		if readAt != nil {
 			fewer = 0
 		}
-		_, err = countOut(ctx, db, at, fewer)
+		_, err = countOut(ctx, db, at, fewer, inbox.EventDeleted, &target.ID)
 		return err
 	})
+	if err == nil {
+		s.changed(at)
+	}
+	return err
 }
 
 // lockInboxOf takes the lock of a record's inbox and gives its unread count.
@@ -150,9 +176,10 @@ func lockInboxOf(ctx context.Context, db *dbsql.Queries, target inbox.Target) (i
 	return inbox.Address{Organization: row.OrganizationID, User: row.UserID}, int(row.Unread), nil
 }
 
-func countOut(ctx context.Context, db *dbsql.Queries, at inbox.Address, fewer int64) (int, error) {
+// countOut takes records off the count of a locked inbox and stores the event.
+func countOut(ctx context.Context, db *dbsql.Queries, at inbox.Address, fewer int64, kind inbox.EventKind, id *uuid.UUID) (int, error) {
 	left, err := db.CountOut(ctx, dbsql.CountOutParams{
-		Fewer: int32(fewer), OrganizationID: at.Organization, UserID: at.User,
+		Fewer: int32(fewer), OrganizationID: at.Organization, UserID: at.User, Event: string(kind), RecordID: id,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count out: %w", err)

@@ -37,17 +37,57 @@ func (s *Outbox) Accept(ctx context.Context, a send.Accepted) (receipt send.Rece
 		if !claimed {
 			return errKeyTaken
 		}
-		for i, work := range a.Works {
-			if err := deliver(ctx, db, a.ID, i, work); err != nil {
-				return err
-			}
-		}
-		return nil
+		return store(ctx, db, a)
 	})
 	if errors.Is(err, errKeyTaken) {
 		return s.replay(ctx, a)
 	}
 	return send.Receipt{ID: a.ID}, err
+}
+
+// store writes the work of each channel: in_app's is done by the commit, the
+// others' is queued.
+func store(ctx context.Context, db *dbsql.Queries, a send.Accepted) error {
+	for i, work := range a.Works {
+		var err error
+		if work.Channel == channel.InApp {
+			err = deliver(ctx, db, a.ID, i, work)
+		} else {
+			err = queue(ctx, db, a, i, work)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue stores a channel's work and its recipients.
+func queue(ctx context.Context, db *dbsql.Queries, a send.Accepted, position int, work channel.Work) error {
+	err := db.InsertChannel(ctx, dbsql.InsertChannelParams{
+		NotificationID: a.ID, Channel: string(work.Channel), Position: int16(position),
+		Work: work.Body, Lifetime: a.Lifetime, Truncated: work.Truncated,
+		Expanding: work.Audience != nil && work.Audience.Broadcast,
+	})
+	if err != nil {
+		return fmt.Errorf("insert channel: %w", err)
+	}
+	if work.Channel == channel.WebPush {
+		if err := addDevices(ctx, db, a, work.Audience); err != nil {
+			return err
+		}
+	}
+	if work.Audience != nil {
+		return endChannels(ctx, db, []uuid.UUID{a.ID}) // a user may have no devices
+	}
+	recipient := dbsql.InsertRecipientParams{NotificationID: a.ID, Channel: string(work.Channel), Destination: work.Destination}
+	if work.Lane != "" {
+		recipient.Lane = &work.Lane
+	}
+	if err := db.InsertRecipient(ctx, recipient); err != nil {
+		return fmt.Errorf("insert recipient: %w", err)
+	}
+	return nil
 }
 
 // errKeyTaken rolls back a notification whose key was used before.
@@ -136,6 +176,13 @@ func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err er
 		for _, c := range channels {
 			log.Channels = append(log.Channels, channelLog(c))
 		}
+		open, err := db.OpenRecipients(ctx, q.ID)
+		if err != nil {
+			return err
+		}
+		for _, r := range open {
+			stand(log.Channels, r)
+		}
 		attempts, err := db.Attempts(ctx, dbsql.AttemptsParams{NotificationID: q.ID, After: q.After, Count: int32(q.Limit + 1)})
 		if err != nil {
 			return err
@@ -154,17 +201,29 @@ func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err er
 func channelLog(row dbsql.ChannelSendsRow) send.ChannelLog {
 	return send.ChannelLog{
 		Channel: channel.Name(row.Channel), State: send.State(row.Status), Outcome: row.Outcome,
-		Attempts: int(row.Attempts), LastError: row.LastError, DueAt: row.DueAt,
+		Attempts: int(row.Attempts), LastError: row.LastError,
 		Targeted: int(row.TargetedCount), Delivered: int(row.DeliveredCount),
 		Failed: int(row.FailedCount), Removed: int(row.RemovedCount),
-		Truncated: row.Truncated, DeliveryID: row.DeliveryID, FinishedAt: row.FinishedAt,
+		Truncated: row.Truncated, PossiblyDuplicated: row.PossiblyDuplicated, DeliveryID: row.DeliveryID, FinishedAt: row.FinishedAt,
+	}
+}
+
+// stand notes where a channel stands by those of its recipients that have not ended.
+func stand(channels []send.ChannelLog, open dbsql.OpenRecipientsRow) {
+	for i := range channels {
+		if channels[i].Channel == channel.Name(open.Channel) {
+			channels[i].DueAt = &open.DueAt
+			if open.Sending {
+				channels[i].State = send.StateSending
+			}
+		}
 	}
 }
 
 func attempt(row dbsql.AttemptsRow) send.Attempt {
 	return send.Attempt{
 		Seq: row.ID, Channel: channel.Name(row.Channel), Subscription: row.SubID, Number: int(row.Number),
-		Outcome: row.Outcome, Code: row.ResponseCode, Error: row.Error, RetryAfter: row.RetryAfterSeconds,
+		Outcome: row.Outcome, Code: row.ResponseCode, Error: row.Error, Detail: row.Detail, RetryAfter: row.RetryAfterSeconds,
 		StartedAt: row.StartedAt, Milliseconds: row.DurationMs,
 	}
 }

@@ -20,9 +20,10 @@ import (
 // channelRow and attemptRow insert rows as a dispatcher leaves them.
 const (
 	channelRow = `INSERT INTO channel_send (notification_id, channel, position, status, work, due_at, attempts, outcome, last_error,
-		targeted_count, delivered_count, failed_count, removed_count, truncated, delivery_id, finished_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
-	attemptRow = `INSERT INTO attempt (notification_id, channel, sub_id, number, outcome, response_code, error, retry_after_seconds, started_at, duration_ms)
+		targeted_count, delivered_count, failed_count, removed_count, truncated, delivery_id, finished_at, deadline_at)
+		VALUES ($1, $2, $3, $4, $5, NULL, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, now())`
+	recipientRow = `INSERT INTO recipient (notification_id, channel, destination, status, due_at) VALUES ($1, $2, 'https://x', $3, $4)`
+	attemptRow   = `INSERT INTO attempt (notification_id, channel, sub_id, number, outcome, response_code, error, retry_after_seconds, started_at, duration_ms)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 )
 
@@ -36,10 +37,15 @@ func TestLogOfEveryState(t *testing.T) {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	sub := uuid.New()
 	work := []byte("{}")
-	execute(t, pool, channelRow, a.ID, "slack", 1, "retrying", work, at, 1, "retry_after", "rate_limited", 1, 0, 0, 0, true, nil, nil)
-	execute(t, pool, channelRow, a.ID, "web_push", 2, "sending", work, at, 3, "gone", "gone", 5, 1, 2, 1, false, nil, nil)
-	execute(t, pool, channelRow, a.ID, "webhook", 3, "failed", nil, nil, 2, "permanent", "http_400", 1, 0, 1, 0, false, "dlv", at)
-	execute(t, pool, channelRow, a.ID, "email", 4, "queued", work, at, 0, nil, nil, 1, 0, 0, 0, false, nil, nil)
+	execute(t, pool, channelRow, a.ID, "slack", 1, "retrying", work, 1, "retry_after", "rate_limited", 1, 0, 0, 0, true, nil, nil)
+	execute(t, pool, channelRow, a.ID, "web_push", 2, "retrying", work, 3, "gone", "gone", 5, 1, 2, 1, false, nil, nil)
+	execute(t, pool, channelRow, a.ID, "webhook", 3, "failed", nil, 2, "permanent", "http_400", 1, 0, 1, 0, false, "dlv", at)
+	execute(t, pool, channelRow, a.ID, "email", 4, "queued", work, 0, nil, nil, 1, 0, 0, 0, false, nil, nil)
+	execute(t, pool, recipientRow, a.ID, "slack", "retrying", at)
+	execute(t, pool, recipientRow, a.ID, "web_push", "sending", at)
+	execute(t, pool, recipientRow, a.ID, "web_push", "retrying", at.Add(time.Hour))
+	execute(t, pool, recipientRow, a.ID, "web_push", "failed", nil)
+	execute(t, pool, recipientRow, a.ID, "email", "queued", at)
 	execute(t, pool, attemptRow, a.ID, "slack", nil, 1, "retry_after", 429, "rate_limited", 30.5, at, 12.5)
 	execute(t, pool, attemptRow, a.ID, "web_push", sub, 1, "gone", 410, "gone", nil, at, 3.0)
 
@@ -109,7 +115,9 @@ func TestSchemaGuardsStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	statements := map[string]string{
-		"queued and not due":         "UPDATE channel_send SET status = 'queued', attempts = 0, outcome = NULL, work = '', finished_at = NULL",
+		"open without a deadline":    "UPDATE channel_send SET status = 'queued', attempts = 0, outcome = NULL, work = '', delivered_count = 0, finished_at = NULL",
+		"ended and expanding":        "UPDATE channel_send SET expanding = true",
+		"a recipient never due":      "INSERT INTO recipient (notification_id, channel, destination, due_at) SELECT notification_id, 'email', '', NULL FROM channel_send",
 		"delivered and due":          "UPDATE channel_send SET due_at = now()",
 		"delivered, not finished":    "UPDATE channel_send SET finished_at = NULL",
 		"delivered to nobody":        "UPDATE channel_send SET delivered_count = 0",

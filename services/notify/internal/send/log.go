@@ -47,6 +47,8 @@ type ChannelLog struct {
 	DueAt                                *time.Time
 	Targeted, Delivered, Failed, Removed int
 	Truncated                            bool
+	// PossiblyDuplicated: an attempt was made after one whose answer was lost.
+	PossiblyDuplicated bool
 	// DeliveryID is the webhook delivery that carries it; nil for other channels.
 	DeliveryID *string
 	FinishedAt *time.Time
@@ -72,6 +74,8 @@ type Attempt struct {
 	// Code is the HTTP or SMTP status; nil without an answer.
 	Code  *int32
 	Error *string
+	// Detail is what the receiver said, shortened; nil for nothing.
+	Detail *string
 	// RetryAfter is the wait that the receiver asked for, in seconds.
 	RetryAfter *float64
 	StartedAt  time.Time

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -37,8 +38,11 @@ type Request struct {
 type Accepted struct {
 	Request
 
-	ID    uuid.UUID
+	ID uuid.UUID
+	// Works of its channels, their bodies sealed.
 	Works []channel.Work
+	// Lifetime from the commit on, after which no attempt begins.
+	Lifetime time.Duration
 }
 
 // Receipt says under which id a request was accepted.
@@ -55,31 +59,59 @@ type Outbox interface {
 	Accept(ctx context.Context, a Accepted) (Receipt, error)
 }
 
-// Service accepts requests.
-type Service struct {
-	registry channel.Registry
-	outbox   Outbox
+// Sealer encrypts work for its owner.
+type Sealer interface {
+	Seal(text []byte, owner string) []byte
 }
 
-// NewService returns a Service that sends by the channels of registry.
-func NewService(registry channel.Registry, outbox Outbox) *Service {
-	return &Service{registry: registry, outbox: outbox}
+// Options of a Service.
+type Options struct {
+	Registry channel.Registry
+	Outbox   Outbox
+	// Sealer may be nil while no registered channel has work to keep.
+	Sealer Sealer
+	// Lifetime of a notification: after it no attempt begins.
+	Lifetime time.Duration
+	// Wake tells a channel's dispatcher that there is work; nil for nobody.
+	Wake func(name channel.Name)
 }
+
+// Service accepts requests.
+type Service struct{ o Options }
+
+// NewService returns a Service.
+func NewService(o Options) *Service { return &Service{o} }
 
 // Accept commits a request with the work of all its channels, or refuses the
 // whole of it.
 func (s *Service) Accept(ctx context.Context, r Request) (Receipt, error) {
-	works, err := s.registry.Prepare(r.Channels, r.Message)
-	if err != nil {
-		return Receipt{}, err
-	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Receipt{}, fmt.Errorf("make id: %w", err)
 	}
-	receipt, err := s.outbox.Accept(ctx, Accepted{Request: r, ID: id, Works: works})
+	r.Message.ID = id
+	works, err := s.o.Registry.Prepare(ctx, r.Channels, r.Message)
+	if err != nil {
+		return Receipt{}, err
+	}
+	for i := range works {
+		if works[i].Body != nil {
+			works[i].Body = s.o.Sealer.Seal(works[i].Body, Owner(id, works[i].Channel))
+		}
+	}
+	receipt, err := s.o.Outbox.Accept(ctx, Accepted{Request: r, ID: id, Works: works, Lifetime: s.o.Lifetime})
 	if err != nil {
 		return Receipt{}, fmt.Errorf("accept notification: %w", err)
 	}
+	if s.o.Wake != nil && !receipt.Replayed {
+		for _, work := range works {
+			s.o.Wake(work.Channel)
+		}
+	}
 	return receipt, nil
+}
+
+// Owner is what the work of a channel is sealed for.
+func Owner(notification uuid.UUID, name channel.Name) string {
+	return notification.String() + "/" + string(name)
 }

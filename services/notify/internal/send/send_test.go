@@ -62,7 +62,7 @@ func TestAccept(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			service := send.NewService(channel.NewRegistry(false, channel.InAppSender{}), &tt.outbox)
+			service := send.NewService(send.Options{Registry: channel.NewRegistry(false, channel.InAppSender{}), Outbox: &tt.outbox})
 			receipt, err := service.Accept(t.Context(), tt.request)
 			if (err == nil) != tt.ok || len(tt.outbox.accepted) != tt.stored {
 				t.Fatalf("err = %v with %d stored, want ok %v with %d", err, len(tt.outbox.accepted), tt.ok, tt.stored)

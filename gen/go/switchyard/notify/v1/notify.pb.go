@@ -537,9 +537,12 @@ type ChannelOutcome struct {
 	// webhook through webhook egress: the delivery's id there; null otherwise.
 	DeliveryId *wrapperspb.StringValue `protobuf:"bytes,12,opt,name=delivery_id,json=deliveryId,proto3" json:"delivery_id,omitempty"`
 	// When the channel ended; null while it has not.
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// True when an attempt was made after one whose answer was lost: a recipient
+	// may have got it twice.
+	PossiblyDuplicated bool `protobuf:"varint,14,opt,name=possibly_duplicated,json=possiblyDuplicated,proto3" json:"possibly_duplicated,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ChannelOutcome) Reset() {
@@ -663,6 +666,13 @@ func (x *ChannelOutcome) GetFinishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ChannelOutcome) GetPossiblyDuplicated() bool {
+	if x != nil {
+		return x.PossiblyDuplicated
+	}
+	return false
+}
+
 // SendAttempt is one attempt to reach one recipient.
 type SendAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -673,7 +683,8 @@ type SendAttempt struct {
 	// Number of the attempt for this recipient, from 1.
 	Number int32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	// `ok`, `gone` (the recipient exists no more), `retry_after` (tried again
-	// later), `permanent` (refused for good), `auth` (our credential was refused).
+	// later), `permanent` (refused for good), `auth` (our credential was refused),
+	// `unknown` (sent, but the answer was lost: it may have arrived).
 	Outcome string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// HTTP or SMTP status; null when there was no answer.
 	ResponseCode *wrapperspb.Int32Value `protobuf:"bytes,5,opt,name=response_code,json=responseCode,proto3" json:"response_code,omitempty"`
@@ -684,7 +695,9 @@ type SendAttempt struct {
 	// When it began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// How long it took, in milliseconds.
-	DurationMs    float64 `protobuf:"fixed64,9,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	DurationMs float64 `protobuf:"fixed64,9,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// What the receiver said, shortened, secrets left out; null when it said nothing.
+	Detail        *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -782,6 +795,13 @@ func (x *SendAttempt) GetDurationMs() float64 {
 	return 0
 }
 
+func (x *SendAttempt) GetDetail() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Detail
+	}
+	return nil
+}
+
 var File_switchyard_notify_v1_notify_proto protoreflect.FileDescriptor
 
 const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
@@ -832,7 +852,7 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xc9\x04\n" +
+	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xfa\x04\n" +
 	"\x0eChannelOutcome\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x126\n" +
@@ -850,7 +870,8 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\vdelivery_id\x18\f \x01(\v2\x1c.google.protobuf.StringValueR\n" +
 	"deliveryId\x12;\n" +
 	"\vfinished_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAt\"\xae\x03\n" +
+	"finishedAt\x12/\n" +
+	"\x13possibly_duplicated\x18\x0e \x01(\bR\x12possiblyDuplicated\"\xe4\x03\n" +
 	"\vSendAttempt\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x123\n" +
 	"\x06sub_id\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x05subId\x12\x16\n" +
@@ -862,7 +883,9 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12\x1f\n" +
 	"\vduration_ms\x18\t \x01(\x01R\n" +
-	"durationMs2\x84\x02\n" +
+	"durationMs\x124\n" +
+	"\x06detail\x18\n" +
+	" \x01(\v2\x1c.google.protobuf.StringValueR\x06detail2\x84\x02\n" +
 	"\rNotifyService\x12n\n" +
 	"\x06Notify\x12#.switchyard.notify.v1.NotifyRequest\x1a$.switchyard.notify.v1.NotifyAccepted\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/notify\x12\x82\x01\n" +
@@ -913,15 +936,16 @@ var file_switchyard_notify_v1_notify_proto_depIdxs = []int32{
 	9,  // 13: switchyard.notify.v1.SendAttempt.error:type_name -> google.protobuf.StringValue
 	11, // 14: switchyard.notify.v1.SendAttempt.retry_after_seconds:type_name -> google.protobuf.DoubleValue
 	8,  // 15: switchyard.notify.v1.SendAttempt.started_at:type_name -> google.protobuf.Timestamp
-	0,  // 16: switchyard.notify.v1.NotifyService.Notify:input_type -> switchyard.notify.v1.NotifyRequest
-	3,  // 17: switchyard.notify.v1.NotifyService.GetSend:input_type -> switchyard.notify.v1.GetSendRequest
-	2,  // 18: switchyard.notify.v1.NotifyService.Notify:output_type -> switchyard.notify.v1.NotifyAccepted
-	4,  // 19: switchyard.notify.v1.NotifyService.GetSend:output_type -> switchyard.notify.v1.Send
-	18, // [18:20] is the sub-list for method output_type
-	16, // [16:18] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	9,  // 16: switchyard.notify.v1.SendAttempt.detail:type_name -> google.protobuf.StringValue
+	0,  // 17: switchyard.notify.v1.NotifyService.Notify:input_type -> switchyard.notify.v1.NotifyRequest
+	3,  // 18: switchyard.notify.v1.NotifyService.GetSend:input_type -> switchyard.notify.v1.GetSendRequest
+	2,  // 19: switchyard.notify.v1.NotifyService.Notify:output_type -> switchyard.notify.v1.NotifyAccepted
+	4,  // 20: switchyard.notify.v1.NotifyService.GetSend:output_type -> switchyard.notify.v1.Send
+	19, // [19:21] is the sub-list for method output_type
+	17, // [17:19] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_notify_v1_notify_proto_init() }

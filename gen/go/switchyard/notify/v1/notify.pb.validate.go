@@ -1182,6 +1182,8 @@ func (m *ChannelOutcome) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for PossiblyDuplicated
+
 	if len(errors) > 0 {
 		return ChannelOutcomeMultiError(errors)
 	}
@@ -1434,6 +1436,35 @@ func (m *SendAttempt) validate(all bool) error {
 	}
 
 	// no validation rules for DurationMs
+
+	if all {
+		switch v := interface{}(m.GetDetail()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SendAttemptValidationError{
+					field:  "Detail",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SendAttemptValidationError{
+					field:  "Detail",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetDetail()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SendAttemptValidationError{
+				field:  "Detail",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
 
 	if len(errors) > 0 {
 		return SendAttemptMultiError(errors)

@@ -33,20 +33,34 @@ func (q *Queries) CountNew(ctx context.Context, arg CountNewParams) (int64, erro
 }
 
 const countOut = `-- name: CountOut :one
-UPDATE inbox_counter SET unread = unread - $1, version = version + 1
-WHERE organization_id = $2 AND user_id = $3
+WITH counted AS (
+    UPDATE inbox_counter AS c SET unread = c.unread - $3::integer, version = c.version + 1
+    WHERE c.organization_id = $4 AND c.user_id = $5
+    RETURNING c.organization_id, c.user_id, c.version, c.unread
+)
+INSERT INTO inbox_event (organization_id, user_id, seq, event, record_id, unread, occurred_at)
+SELECT n.organization_id, n.user_id, n.version, $1, $2::uuid, n.unread, clock_timestamp() FROM counted AS n
 RETURNING unread
 `
 
 type CountOutParams struct {
+	Event          string
+	RecordID       *uuid.UUID
 	Fewer          int32
 	OrganizationID string
 	UserID         string
 }
 
-// Takes records that are unread no more off the count of a locked inbox.
+// Takes records that are unread no more off the count of a locked inbox, and
+// stores the event of it.
 func (q *Queries) CountOut(ctx context.Context, arg CountOutParams) (int32, error) {
-	row := q.db.QueryRow(ctx, countOut, arg.Fewer, arg.OrganizationID, arg.UserID)
+	row := q.db.QueryRow(ctx, countOut,
+		arg.Event,
+		arg.RecordID,
+		arg.Fewer,
+		arg.OrganizationID,
+		arg.UserID,
+	)
 	var unread int32
 	err := row.Scan(&unread)
 	return unread, err
@@ -63,9 +77,68 @@ func (q *Queries) DeleteRecord(ctx context.Context, id uuid.UUID) (*time.Time, e
 	return read_at, err
 }
 
+const events = `-- name: Events :many
+SELECT seq, event, record_id, unread, occurred_at FROM inbox_event
+WHERE organization_id = $1 AND user_id = $2 AND seq > $3
+ORDER BY seq LIMIT $4
+`
+
+type EventsParams struct {
+	OrganizationID string
+	UserID         string
+	After          int64
+	Count          int32
+}
+
+type EventsRow struct {
+	Seq        int64
+	Event      string
+	RecordID   *uuid.UUID
+	Unread     int32
+	OccurredAt time.Time
+}
+
+// The changes after a place, in their order.
+func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]EventsRow, error) {
+	rows, err := q.db.Query(ctx, events,
+		arg.OrganizationID,
+		arg.UserID,
+		arg.After,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventsRow
+	for rows.Next() {
+		var i EventsRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.Event,
+			&i.RecordID,
+			&i.Unread,
+			&i.OccurredAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertRecord = `-- name: InsertRecord :exec
-INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp())
+WITH stored AS (
+    INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp())
+    RETURNING id, organization_id, user_id, seq, created_at
+)
+INSERT INTO inbox_event (organization_id, user_id, seq, event, record_id, unread, occurred_at)
+SELECT s.organization_id, s.user_id, s.seq, 'created', s.id, c.unread, s.created_at
+FROM stored AS s JOIN inbox_counter AS c ON c.organization_id = s.organization_id AND c.user_id = s.user_id
 `
 
 type InsertRecordParams struct {
@@ -80,7 +153,8 @@ type InsertRecordParams struct {
 	Data           *string
 }
 
-// The clock is read after the lock was taken, so that times have the order of seq.
+// Stores a record that was counted in, and the event of it. The clock is read
+// after the lock was taken, so that times have the order of seq.
 func (q *Queries) InsertRecord(ctx context.Context, arg InsertRecordParams) error {
 	_, err := q.db.Exec(ctx, insertRecord,
 		arg.ID,
@@ -170,6 +244,28 @@ func (q *Queries) MarkRead(ctx context.Context, id uuid.UUID) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const place = `-- name: Place :one
+SELECT version, unread FROM inbox_counter WHERE organization_id = $1 AND user_id = $2
+`
+
+type PlaceParams struct {
+	OrganizationID string
+	UserID         string
+}
+
+type PlaceRow struct {
+	Version int64
+	Unread  int32
+}
+
+// Where an inbox stands: its last change and the count after it.
+func (q *Queries) Place(ctx context.Context, arg PlaceParams) (PlaceRow, error) {
+	row := q.db.QueryRow(ctx, place, arg.OrganizationID, arg.UserID)
+	var i PlaceRow
+	err := row.Scan(&i.Version, &i.Unread)
+	return i, err
+}
+
 const record = `-- name: Record :one
 SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
 FROM inbox_record WHERE id = $1
@@ -215,6 +311,43 @@ func (q *Queries) Records(ctx context.Context, arg RecordsParams) ([]InboxRecord
 		arg.Before,
 		arg.Count,
 	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InboxRecord
+	for rows.Next() {
+		var i InboxRecord
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.UserID,
+			&i.Seq,
+			&i.NotificationID,
+			&i.Subject,
+			&i.Message,
+			&i.Url,
+			&i.Data,
+			&i.ReadAt,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const recordsOf = `-- name: RecordsOf :many
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+FROM inbox_record WHERE id = ANY($1::uuid[])
+`
+
+func (q *Queries) RecordsOf(ctx context.Context, ids []uuid.UUID) ([]InboxRecord, error) {
+	rows, err := q.db.Query(ctx, recordsOf, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -302,6 +435,48 @@ func (q *Queries) UnreadRecords(ctx context.Context, arg UnreadRecordsParams) ([
 			&i.ReadAt,
 			&i.CreatedAt,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const versions = `-- name: Versions :many
+SELECT k.organization_id::text AS organization_id, k.user_id::text AS user_id, c.version FROM (
+    SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS user_id, unnest($3::bigint[]) AS version
+) AS k
+JOIN inbox_counter AS c ON c.organization_id = k.organization_id AND c.user_id = k.user_id
+WHERE c.version <> k.version
+`
+
+type VersionsParams struct {
+	Organizations []string
+	Users         []string
+	Versions      []int64
+}
+
+type VersionsRow struct {
+	OrganizationID string
+	UserID         string
+	Version        int64
+}
+
+// Which of many inboxes have changed: those whose version is another than the
+// one known. One of no version has had no change.
+func (q *Queries) Versions(ctx context.Context, arg VersionsParams) ([]VersionsRow, error) {
+	rows, err := q.db.Query(ctx, versions, arg.Organizations, arg.Users, arg.Versions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []VersionsRow
+	for rows.Next() {
+		var i VersionsRow
+		if err := rows.Scan(&i.OrganizationID, &i.UserID, &i.Version); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

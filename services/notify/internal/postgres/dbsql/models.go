@@ -22,26 +22,30 @@ type Attempt struct {
 	RetryAfterSeconds *float64
 	StartedAt         time.Time
 	DurationMs        float64
+	Detail            *string
 }
 
 type ChannelSend struct {
-	NotificationID uuid.UUID
-	Channel        string
-	Position       int16
-	Status         string
-	Work           []byte
-	DueAt          *time.Time
-	Fence          int64
-	Attempts       int32
-	Outcome        *string
-	LastError      *string
-	TargetedCount  int32
-	DeliveredCount int32
-	FailedCount    int32
-	RemovedCount   int32
-	Truncated      bool
-	DeliveryID     *string
-	FinishedAt     *time.Time
+	NotificationID     uuid.UUID
+	Channel            string
+	Position           int16
+	Status             string
+	Work               []byte
+	DueAt              *time.Time
+	Fence              int64
+	Attempts           int32
+	Outcome            *string
+	LastError          *string
+	TargetedCount      int32
+	DeliveredCount     int32
+	FailedCount        int32
+	RemovedCount       int32
+	Truncated          bool
+	DeliveryID         *string
+	FinishedAt         *time.Time
+	DeadlineAt         *time.Time
+	Expanding          bool
+	PossiblyDuplicated bool
 }
 
 type IdempotencyKey struct {
@@ -57,6 +61,16 @@ type InboxCounter struct {
 	UserID         string
 	Unread         int32
 	Version        int64
+}
+
+type InboxEvent struct {
+	OrganizationID string
+	UserID         string
+	Seq            int64
+	Event          string
+	RecordID       *uuid.UUID
+	Unread         int32
+	OccurredAt     time.Time
 }
 
 type InboxRecord struct {
@@ -78,4 +92,62 @@ type Notification struct {
 	OrganizationID string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+}
+
+type PushExpansion struct {
+	NotificationID uuid.UUID
+	OrganizationID string
+	SiteID         string
+	AfterSub       uuid.UUID
+	CreatedAt      time.Time
+}
+
+type PushHistory struct {
+	ID             int64
+	NotificationID uuid.UUID
+	OrganizationID string
+	UserID         string
+	SiteID         string
+	Title          string
+	Body           string
+	Url            string
+	Data           *string
+	Broadcast      bool
+	Status         *string
+	DeliveredCount int32
+	CreatedAt      time.Time
+}
+
+type PushSubscription struct {
+	SubID           uuid.UUID
+	OrganizationID  string
+	UserID          string
+	SiteID          string
+	Platform        string
+	Origin          string
+	EndpointDigest  []byte
+	Sealed          []byte
+	VapidKeyID      string
+	Status          string
+	Revision        int64
+	ExpiresAt       *time.Time
+	LastDeliveredAt *time.Time
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+}
+
+type Recipient struct {
+	ID             int64
+	NotificationID uuid.UUID
+	Channel        string
+	SubID          *uuid.UUID
+	Destination    string
+	Lane           *string
+	Status         string
+	DueAt          *time.Time
+	Granted        bool
+	Fence          int64
+	Attempts       int32
+	Doubtful       bool
+	DeliveryID     *string
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const attempts = `-- name: Attempts :many
-SELECT id, channel, sub_id, number, outcome, response_code, error, retry_after_seconds, started_at, duration_ms
+SELECT id, channel, sub_id, number, outcome, response_code, error, detail, retry_after_seconds, started_at, duration_ms
 FROM attempt WHERE notification_id = $1 AND id > $2 ORDER BY id LIMIT $3
 `
 
@@ -31,6 +31,7 @@ type AttemptsRow struct {
 	Outcome           string
 	ResponseCode      *int32
 	Error             *string
+	Detail            *string
 	RetryAfterSeconds *float64
 	StartedAt         time.Time
 	DurationMs        float64
@@ -53,6 +54,7 @@ func (q *Queries) Attempts(ctx context.Context, arg AttemptsParams) ([]AttemptsR
 			&i.Outcome,
 			&i.ResponseCode,
 			&i.Error,
+			&i.Detail,
 			&i.RetryAfterSeconds,
 			&i.StartedAt,
 			&i.DurationMs,
@@ -68,25 +70,25 @@ func (q *Queries) Attempts(ctx context.Context, arg AttemptsParams) ([]AttemptsR
 }
 
 const channelSends = `-- name: ChannelSends :many
-SELECT channel, status, outcome, attempts, last_error, due_at,
-       targeted_count, delivered_count, failed_count, removed_count, truncated, delivery_id, finished_at
+SELECT channel, status, outcome, attempts, last_error,
+       targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at
 FROM channel_send WHERE notification_id = $1 ORDER BY position
 `
 
 type ChannelSendsRow struct {
-	Channel        string
-	Status         string
-	Outcome        *string
-	Attempts       int32
-	LastError      *string
-	DueAt          *time.Time
-	TargetedCount  int32
-	DeliveredCount int32
-	FailedCount    int32
-	RemovedCount   int32
-	Truncated      bool
-	DeliveryID     *string
-	FinishedAt     *time.Time
+	Channel            string
+	Status             string
+	Outcome            *string
+	Attempts           int32
+	LastError          *string
+	TargetedCount      int32
+	DeliveredCount     int32
+	FailedCount        int32
+	RemovedCount       int32
+	Truncated          bool
+	PossiblyDuplicated bool
+	DeliveryID         *string
+	FinishedAt         *time.Time
 }
 
 func (q *Queries) ChannelSends(ctx context.Context, notificationID uuid.UUID) ([]ChannelSendsRow, error) {
@@ -104,12 +106,12 @@ func (q *Queries) ChannelSends(ctx context.Context, notificationID uuid.UUID) ([
 			&i.Outcome,
 			&i.Attempts,
 			&i.LastError,
-			&i.DueAt,
 			&i.TargetedCount,
 			&i.DeliveredCount,
 			&i.FailedCount,
 			&i.RemovedCount,
 			&i.Truncated,
+			&i.PossiblyDuplicated,
 			&i.DeliveryID,
 			&i.FinishedAt,
 		); err != nil {
@@ -151,6 +153,22 @@ func (q *Queries) ClaimIdempotencyKey(ctx context.Context, arg ClaimIdempotencyK
 	return result.RowsAffected(), nil
 }
 
+const endChannels = `-- name: EndChannels :exec
+UPDATE channel_send SET
+    status = CASE WHEN delivered_count > 0 THEN 'delivered' ELSE 'failed' END,
+    outcome = CASE WHEN targeted_count = 0 THEN 'permanent' ELSE outcome END,
+    last_error = CASE WHEN targeted_count = 0 THEN 'no_recipients' ELSE last_error END,
+    work = NULL, due_at = NULL, finished_at = clock_timestamp()
+WHERE notification_id = ANY($1::uuid[]) AND status NOT IN ('delivered', 'failed')
+  AND NOT expanding AND delivered_count + failed_count = targeted_count
+`
+
+// Ends channels all of whose recipients have ended; one without any has failed.
+func (q *Queries) EndChannels(ctx context.Context, notificationIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, endChannels, notificationIds)
+	return err
+}
+
 const idempotencyKey = `-- name: IdempotencyKey :one
 SELECT fingerprint, notification_id FROM idempotency_key
 WHERE organization_id = $1 AND key = $2
@@ -171,6 +189,35 @@ func (q *Queries) IdempotencyKey(ctx context.Context, arg IdempotencyKeyParams) 
 	var i IdempotencyKeyRow
 	err := row.Scan(&i.Fingerprint, &i.NotificationID)
 	return i, err
+}
+
+const insertChannel = `-- name: InsertChannel :exec
+INSERT INTO channel_send (notification_id, channel, position, status, work, deadline_at, truncated, targeted_count, expanding)
+VALUES ($1, $2, $3, 'queued', $4, now() + $5::interval, $6, 0, $7)
+`
+
+type InsertChannelParams struct {
+	NotificationID uuid.UUID
+	Channel        string
+	Position       int16
+	Work           []byte
+	Lifetime       time.Duration
+	Truncated      bool
+	Expanding      bool
+}
+
+// A channel that a dispatcher delivers. Its recipients are added after it.
+func (q *Queries) InsertChannel(ctx context.Context, arg InsertChannelParams) error {
+	_, err := q.db.Exec(ctx, insertChannel,
+		arg.NotificationID,
+		arg.Channel,
+		arg.Position,
+		arg.Work,
+		arg.Lifetime,
+		arg.Truncated,
+		arg.Expanding,
+	)
+	return err
 }
 
 const insertDelivered = `-- name: InsertDelivered :exec
@@ -209,6 +256,33 @@ func (q *Queries) InsertNotification(ctx context.Context, arg InsertNotification
 	return err
 }
 
+const insertRecipient = `-- name: InsertRecipient :exec
+WITH counted AS (
+    UPDATE channel_send SET targeted_count = targeted_count + 1
+    WHERE channel_send.notification_id = $1 AND channel_send.channel = $2
+)
+INSERT INTO recipient (notification_id, channel, destination, lane)
+VALUES ($1, $2, $3, $4)
+`
+
+type InsertRecipientParams struct {
+	NotificationID uuid.UUID
+	Channel        string
+	Destination    string
+	Lane           *string
+}
+
+// The one recipient of a channel.
+func (q *Queries) InsertRecipient(ctx context.Context, arg InsertRecipientParams) error {
+	_, err := q.db.Exec(ctx, insertRecipient,
+		arg.NotificationID,
+		arg.Channel,
+		arg.Destination,
+		arg.Lane,
+	)
+	return err
+}
+
 const notification = `-- name: Notification :one
 SELECT id, organization_id, created_at, updated_at FROM notification
 WHERE id = $1 AND organization_id = $2
@@ -229,4 +303,37 @@ func (q *Queries) Notification(ctx context.Context, arg NotificationParams) (Not
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const openRecipients = `-- name: OpenRecipients :many
+SELECT channel, bool_or(status = 'sending' OR delivery_id IS NOT NULL)::boolean AS sending, min(due_at)::timestamptz AS due_at
+FROM recipient WHERE notification_id = $1 AND due_at IS NOT NULL GROUP BY channel
+`
+
+type OpenRecipientsRow struct {
+	Channel string
+	Sending bool
+	DueAt   time.Time
+}
+
+// Where channels stand that have not ended: whether one of their recipients is
+// being sent to, or is with another service, and when the first is due.
+func (q *Queries) OpenRecipients(ctx context.Context, notificationID uuid.UUID) ([]OpenRecipientsRow, error) {
+	rows, err := q.db.Query(ctx, openRecipients, notificationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenRecipientsRow
+	for rows.Next() {
+		var i OpenRecipientsRow
+		if err := rows.Scan(&i.Channel, &i.Sending, &i.DueAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

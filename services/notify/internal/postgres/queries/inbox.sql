@@ -6,9 +6,16 @@ ON CONFLICT (organization_id, user_id) DO UPDATE SET unread = c.unread + 1, vers
 RETURNING version;
 
 -- name: InsertRecord :exec
--- The clock is read after the lock was taken, so that times have the order of seq.
-INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
-VALUES (@id, @organization_id, @user_id, @seq, @notification_id, @subject, @message, @url, @data, clock_timestamp());
+-- Stores a record that was counted in, and the event of it. The clock is read
+-- after the lock was taken, so that times have the order of seq.
+WITH stored AS (
+    INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
+    VALUES (@id, @organization_id, @user_id, @seq, @notification_id, @subject, @message, @url, @data, clock_timestamp())
+    RETURNING id, organization_id, user_id, seq, created_at
+)
+INSERT INTO inbox_event (organization_id, user_id, seq, event, record_id, unread, occurred_at)
+SELECT s.organization_id, s.user_id, s.seq, 'created', s.id, c.unread, s.created_at
+FROM stored AS s JOIN inbox_counter AS c ON c.organization_id = s.organization_id AND c.user_id = s.user_id;
 
 -- name: Unread :one
 SELECT unread FROM inbox_counter WHERE organization_id = @organization_id AND user_id = @user_id;
@@ -25,9 +32,15 @@ WHERE r.id = @id AND r.organization_id = @organization_id AND (sqlc.narg('user_i
 FOR UPDATE OF c;
 
 -- name: CountOut :one
--- Takes records that are unread no more off the count of a locked inbox.
-UPDATE inbox_counter SET unread = unread - @fewer, version = version + 1
-WHERE organization_id = @organization_id AND user_id = @user_id
+-- Takes records that are unread no more off the count of a locked inbox, and
+-- stores the event of it.
+WITH counted AS (
+    UPDATE inbox_counter AS c SET unread = c.unread - @fewer::integer, version = c.version + 1
+    WHERE c.organization_id = @organization_id AND c.user_id = @user_id
+    RETURNING c.organization_id, c.user_id, c.version, c.unread
+)
+INSERT INTO inbox_event (organization_id, user_id, seq, event, record_id, unread, occurred_at)
+SELECT n.organization_id, n.user_id, n.version, @event, sqlc.narg('record_id')::uuid, n.unread, clock_timestamp() FROM counted AS n
 RETURNING unread;
 
 -- name: MarkRead :execrows
@@ -55,3 +68,26 @@ SELECT id, organization_id, user_id, seq, notification_id, subject, message, url
 FROM inbox_record
 WHERE organization_id = @organization_id AND user_id = @user_id AND seq < @before AND read_at IS NULL
 ORDER BY seq DESC LIMIT @count;
+
+-- name: Place :one
+-- Where an inbox stands: its last change and the count after it.
+SELECT version, unread FROM inbox_counter WHERE organization_id = @organization_id AND user_id = @user_id;
+
+-- name: Events :many
+-- The changes after a place, in their order.
+SELECT seq, event, record_id, unread, occurred_at FROM inbox_event
+WHERE organization_id = @organization_id AND user_id = @user_id AND seq > @after
+ORDER BY seq LIMIT @count;
+
+-- name: RecordsOf :many
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+FROM inbox_record WHERE id = ANY(@ids::uuid[]);
+
+-- name: Versions :many
+-- Which of many inboxes have changed: those whose version is another than the
+-- one known. One of no version has had no change.
+SELECT k.organization_id::text AS organization_id, k.user_id::text AS user_id, c.version FROM (
+    SELECT unnest(@organizations::text[]) AS organization_id, unnest(@users::text[]) AS user_id, unnest(@versions::bigint[]) AS version
+) AS k
+JOIN inbox_counter AS c ON c.organization_id = k.organization_id AND c.user_id = k.user_id
+WHERE c.version <> k.version;

@@ -22,15 +22,45 @@ WITH sent AS (
 INSERT INTO attempt (notification_id, channel, number, outcome, started_at, duration_ms)
 SELECT notification_id, channel, 1, 'ok', now(), 0 FROM sent;
 
+-- name: InsertChannel :exec
+-- A channel that a dispatcher delivers. Its recipients are added after it.
+INSERT INTO channel_send (notification_id, channel, position, status, work, deadline_at, truncated, targeted_count, expanding)
+VALUES (@notification_id, @channel, @position, 'queued', @work, now() + @lifetime::interval, @truncated, 0, @expanding);
+
+-- name: InsertRecipient :exec
+-- The one recipient of a channel.
+WITH counted AS (
+    UPDATE channel_send SET targeted_count = targeted_count + 1
+    WHERE channel_send.notification_id = @notification_id AND channel_send.channel = @channel
+)
+INSERT INTO recipient (notification_id, channel, destination, lane)
+VALUES (@notification_id, @channel, @destination, sqlc.narg('lane'));
+
+-- name: EndChannels :exec
+-- Ends channels all of whose recipients have ended; one without any has failed.
+UPDATE channel_send SET
+    status = CASE WHEN delivered_count > 0 THEN 'delivered' ELSE 'failed' END,
+    outcome = CASE WHEN targeted_count = 0 THEN 'permanent' ELSE outcome END,
+    last_error = CASE WHEN targeted_count = 0 THEN 'no_recipients' ELSE last_error END,
+    work = NULL, due_at = NULL, finished_at = clock_timestamp()
+WHERE notification_id = ANY(@notification_ids::uuid[]) AND status NOT IN ('delivered', 'failed')
+  AND NOT expanding AND delivered_count + failed_count = targeted_count;
+
 -- name: Notification :one
 SELECT id, organization_id, created_at, updated_at FROM notification
 WHERE id = @id AND organization_id = @organization_id;
 
 -- name: ChannelSends :many
-SELECT channel, status, outcome, attempts, last_error, due_at,
-       targeted_count, delivered_count, failed_count, removed_count, truncated, delivery_id, finished_at
+SELECT channel, status, outcome, attempts, last_error,
+       targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at
 FROM channel_send WHERE notification_id = @notification_id ORDER BY position;
 
+-- name: OpenRecipients :many
+-- Where channels stand that have not ended: whether one of their recipients is
+-- being sent to, or is with another service, and when the first is due.
+SELECT channel, bool_or(status = 'sending' OR delivery_id IS NOT NULL)::boolean AS sending, min(due_at)::timestamptz AS due_at
+FROM recipient WHERE notification_id = @notification_id AND due_at IS NOT NULL GROUP BY channel;
+
 -- name: Attempts :many
-SELECT id, channel, sub_id, number, outcome, response_code, error, retry_after_seconds, started_at, duration_ms
+SELECT id, channel, sub_id, number, outcome, response_code, error, detail, retry_after_seconds, started_at, duration_ms
 FROM attempt WHERE notification_id = @notification_id AND id > @after ORDER BY id LIMIT @count;

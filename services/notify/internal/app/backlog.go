@@ -1,0 +1,41 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// backlogTimeout bounds what a scrape waits for.
+const backlogTimeout = 2 * time.Second
+
+// backlogMeter shows, for each scrape, what has not ended and how late it is.
+func (p *parts) backlogMeter() error {
+	meter := p.telemetry.MeterProvider.Meter(service)
+	waiting, err := meter.Int64ObservableGauge("notify.backlog", metric.WithDescription("recipients that have not ended"))
+	if err != nil {
+		return fmt.Errorf("backlog meter: %w", err)
+	}
+	late, err := meter.Float64ObservableGauge("notify.backlog.late", metric.WithUnit("s"), metric.WithDescription("how long the longest due recipient waits"))
+	if err != nil {
+		return fmt.Errorf("backlog meter: %w", err)
+	}
+	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, backlogTimeout)
+		defer cancel()
+		backlogs, err := p.queue.Backlogs(ctx)
+		for _, b := range backlogs {
+			name := metric.WithAttributes(attribute.String("channel", string(b.Channel)))
+			o.ObserveInt64(waiting, b.Waiting, name)
+			o.ObserveFloat64(late, b.Oldest.Seconds(), name)
+		}
+		return err
+	}, waiting, late)
+	if err != nil {
+		return fmt.Errorf("backlog meter: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"switchyard.dev/services/notify/internal/demo"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
+)
+
+// Demo is what an operator sets of the demo page.
+type Demo struct {
+	Listen    string      `env:"LISTEN" doc:"loopback address of the demo page, for development; empty serves none"`
+	TokenFile secret.File `env:"TOKEN_FILE" doc:"file with the service token that the demo page acts with, for anyone who opens it; required with DEMO_LISTEN"`
+}
+
+// validate refuses a demo that others than the developer could open.
+func (d Demo) validate() error {
+	switch {
+	case d.Listen != "" && !rpc.Loopback(d.Listen):
+		return errors.New(prefix + "_DEMO_LISTEN: only on loopback")
+	case d.Listen != "" && d.TokenFile == "":
+		return errors.New(prefix + "_DEMO_TOKEN_FILE: required with " + prefix + "_DEMO_LISTEN")
+	}
+	return nil
+}
+
+// serveDemo serves the demo page over the JSON face, if a setting asks for it.
+func (p *parts) serveDemo(ctx context.Context, api http.Handler) error {
+	if p.cfg.Demo.Listen == "" {
+		return nil
+	}
+	p.telemetry.Log.WarnContext(ctx, "the demo page acts for anyone on this machine", "listen", p.cfg.Demo.Listen)
+	return rpc.ServeHTTP(ctx, p.runner, "demo", p.cfg.Demo.Listen, demo.Handler(api, p.cfg.Demo.TokenFile), nil)
+}

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/notify/internal/postgres"
+	"switchyard.dev/services/notify/internal/push"
+	"switchyard.dev/services/notify/internal/webpush"
+	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/secret"
+)
+
+// WebPush is what an operator sets of web push.
+type WebPush struct {
+	VAPIDKeysFile secret.File   `env:"VAPID_KEYS_FILE" doc:"file with the VAPID private keys, one a line, the current one first (notify vapid generate); required with web push"`
+	VAPIDSubject  string        `env:"VAPID_SUBJECT" doc:"whom push services write to: mailto:name@domain or an https URL; required with web push"`
+	Hosts         []string      `env:"HOSTS" envDefault:"fcm.googleapis.com,*.push.services.mozilla.com,*.push.apple.com,*.notify.windows.com" doc:"push services that may be pushed to; *. covers all names below one"`
+	MaxContent    int           `env:"MAX_CONTENT" envDefault:"2717" doc:"bytes of JSON that a push carries, 512 to 3993; the default is what Firefox on Android takes"`
+	Oversize      string        `env:"OVERSIZE" envDefault:"truncate" doc:"what becomes of a message that is larger: truncate its text, or refuse it"`
+	PerHost       int           `env:"MAX_PER_HOST" envDefault:"64" doc:"pushes under way to one push service per replica"`
+	HistoryAge    time.Duration `env:"HISTORY_RETENTION" envDefault:"2160h" doc:"how long the push history is kept"`
+}
+
+// Bounds of what a push carries.
+const leastContent = 512
+
+const (
+	oversizeTruncate = "truncate"
+	oversizeRefuse   = "refuse"
+)
+
+// validate names each setting that is wrong. on tells whether web push is.
+func (w WebPush) validate(on bool) error {
+	var errs []error
+	fail := func(name, rule string) { errs = append(errs, fmt.Errorf("%s_WEB_PUSH_%s: %s", prefix, name, rule)) }
+	if on && w.VAPIDKeysFile == "" {
+		fail("VAPID_KEYS_FILE", "required with "+prefix+"_WEB_PUSH_ENABLED; `notify vapid generate` makes a key")
+	}
+	if on || w.VAPIDSubject != "" {
+		if err := webpush.CheckSubject(w.VAPIDSubject); err != nil {
+			fail("VAPID_SUBJECT", err.Error())
+		}
+	}
+	if w.MaxContent < leastContent || w.MaxContent > webpush.MaxPlaintext {
+		fail("MAX_CONTENT", fmt.Sprintf("must be %d to %d", leastContent, webpush.MaxPlaintext))
+	}
+	if w.Oversize != oversizeTruncate && w.Oversize != oversizeRefuse {
+		fail("OVERSIZE", "must be truncate or refuse")
+	}
+	if w.PerHost < 1 {
+		fail("MAX_PER_HOST", "must be 1 or more")
+	}
+	if _, err := webpush.NewHosts(w.Hosts, nil, nil); err != nil {
+		fail("HOSTS", err.Error())
+	}
+	return errors.Join(errs...)
+}
+
+// pushParts is web push, when it is on.
+type pushParts struct {
+	keys      *webpush.KeyFile
+	http      *http.Client
+	registry  *push.Registry
+	sender    *push.Sender
+	transport *push.Transport
+	devices   *postgres.Devices
+}
+
+// newWebPush makes web push; it runs nothing yet.
+func newWebPush(cfg Config, pool *pgxpool.Pool, guard *netguard.Guard, box push.Box, roots *x509.CertPool) (*pushParts, error) {
+	own := cfg.WebPush
+	keys, err := webpush.OpenKeyFile(own.VAPIDKeysFile)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := webpush.NewHosts(own.Hosts, cfg.Delivery.AllowTargets, guard.CheckURL)
+	if err != nil {
+		return nil, fmt.Errorf("push hosts: %w", err)
+	}
+	p := &pushParts{keys: keys, devices: postgres.NewDevices(pool)}
+	p.http = webpush.NewHTTP(guard, own.PerHost, netguard.TransportOptions{RootCAs: roots})
+	p.registry = push.NewRegistry(p.devices, hosts, keys, box)
+	p.sender = push.NewSender(hosts, keys, push.Limits{Content: own.MaxContent, Refuse: own.Oversize == oversizeRefuse})
+	p.transport = push.NewTransport(p.devices, keys, box, webpush.NewClient(p.http, webpush.NewSigner(own.VAPIDSubject)), own.PerHost)
+	return p, nil
+}
+
+// run hands the parts of web push to the runner. added is called when recipients were.
+func (p *pushParts) run(runner *lifecycle.Runner, added func(), log *slog.Logger) {
+	runner.OnClose("push connections", func(context.Context) error {
+		p.http.CloseIdleConnections()
+		return nil
+	})
+	runner.Go("VAPID keys", func(ctx context.Context) error { return p.keys.Watch(ctx, log) })
+	runner.Go("broadcasts", push.NewBroadcaster(p.devices, added, log).Run)
+}
+
+const vapidUsage = "notify vapid generate: prints a new VAPID private key for " + prefix + "_WEB_PUSH_VAPID_KEYS_FILE, and to standard error its public key and id"
+
+// VAPID runs `notify vapid`: it needs no settings and no database.
+func VAPID(args []string, out, info io.Writer) error {
+	if len(args) != 1 || args[0] != "generate" {
+		return errors.New("want generate\n" + vapidUsage)
+	}
+	key, private, err := webpush.GenerateKey()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, private.Reveal()); err != nil {
+		return fmt.Errorf("write key: %w", err)
+	}
+	_, err = fmt.Fprintf(info, "public key  %s\nkey id      %s\n", key.Public(), key.ID())
+	return err
+}

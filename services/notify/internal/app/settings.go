@@ -1,0 +1,131 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/notify/internal/dispatch"
+	"switchyard.dev/services/notify/internal/smtp"
+	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/secret"
+)
+
+// Delivery is what an operator sets of all channels that call out.
+type Delivery struct {
+	EncryptionKeyFile secret.File      `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt what waits to be sent; without it every channel but in_app is refused"`
+	CAFile            string           `env:"CA_FILE" doc:"PEM certificates that servers' may come from beside the machine's (Slack, receivers, push services, the mail server)"`
+	AllowTargets      config.Targets   `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development"`
+	MaxAttempts       int              `env:"MAX_ATTEMPTS" envDefault:"10" doc:"attempts to reach a recipient, 1 to 20"`
+	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h" doc:"delay after each failed attempt, the last one repeats; up to a fifth is added, and a receiver's Retry-After is kept"`
+	Lifetime          time.Duration    `env:"LIFETIME" envDefault:"24h" doc:"how long a notification is tried; after it no attempt begins"`
+	RequestTimeout    time.Duration    `env:"REQUEST_TIMEOUT" envDefault:"15s" doc:"time for one attempt, at most 30s"`
+	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a recipient stays with a replica that died; 5s more than the request timeout at least"`
+	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"32" doc:"attempts under way per replica and channel; of email SMTP_CONNECTIONS, of web_push four times as many"`
+	BreakerFailures   int              `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row after which a destination's host is left alone"`
+	BreakerPause      time.Duration    `env:"BREAKER_PAUSE" envDefault:"5s" doc:"how long it is left alone the first time; twice as long each further time"`
+	BreakerMaxPause   time.Duration    `env:"BREAKER_MAX_PAUSE" envDefault:"5m" doc:"how long it is left alone at most"`
+	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is remembered"`
+	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long the log of a send that has ended is kept; 0 keeps everything"`
+}
+
+// SlackSettings are those of the slack channel.
+type SlackSettings struct {
+	WebhooksDir string        `env:"WEBHOOKS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, that holds its incoming webhook URL; read for each message"`
+	Origins     []string      `env:"ORIGINS" doc:"origins beside Slack's own that a webhook URL may be on, such as http://127.0.0.1:8192; for development"`
+	Interval    time.Duration `env:"INTERVAL" envDefault:"1s" doc:"least time between two messages to one URL, over all replicas"`
+}
+
+// SMTPSettings are those of the mail server.
+type SMTPSettings struct {
+	Address      string        `env:"ADDRESS" doc:"host:port of the mail server; empty leaves out the email channel"`
+	Security     smtp.Security `env:"SECURITY" envDefault:"starttls" doc:"starttls, tls (from the first byte), or none (only on the machine itself)"`
+	Username     string        `env:"USERNAME" doc:"user to log in as; empty for no login"`
+	PasswordFile secret.File   `env:"PASSWORD_FILE" doc:"file with the password; read for each new connection"`
+	Connections  int           `env:"CONNECTIONS" envDefault:"4" doc:"connections per replica, kept between mails"`
+	Hello        string        `env:"HELLO" envDefault:"localhost" doc:"name that this side gives itself"`
+}
+
+// EmailSettings are those of the email channel.
+type EmailSettings struct {
+	From           string `env:"FROM" doc:"sender, such as Shop <no-reply@shop.example>; required with SMTP_ADDRESS"`
+	UnsubscribeURL string `env:"UNSUBSCRIBE_URL" doc:"https URL for unsubscribing by one click (RFC 8058); {organization_id}, {notification_id} and {email} in it are filled in"`
+}
+
+// WebhookSettings are those of the webhook channel.
+type WebhookSettings struct {
+	EgressAddress   string      `env:"EGRESS_ADDRESS" doc:"host:port of the gRPC face of webhook egress, which then carries webhooks; empty posts them directly"`
+	EgressTokenFile secret.File `env:"EGRESS_TOKEN_FILE" doc:"file with our service token at webhook egress; required with its address"`
+	EgressTLS       bool        `env:"EGRESS_TLS" envDefault:"false" doc:"speak TLS to webhook egress; CA_FILE holds for it too"`
+	SecretsDir      string      `env:"SECRETS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, that holds the secret which signs its webhooks when they are posted directly"`
+	RequireHTTPS    bool        `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
+}
+
+// Bounds of settings.
+const (
+	maxRequestTimeout = 30 * time.Second
+	mostAttempts      = 20
+)
+
+// rule is one that settings may break.
+type rule struct {
+	broken bool
+	text   string
+}
+
+// validateDelivery names each setting that is wrong.
+func (c Config) validateDelivery() error {
+	d := c.Delivery
+	return broken([]rule{
+		{d.MaxAttempts < 1 || d.MaxAttempts > mostAttempts, "MAX_ATTEMPTS: want 1 to 20"},
+		{len(d.RetrySchedule) == 0, "RETRY_SCHEDULE: want one delay or more"},
+		{d.Lifetime < time.Minute, "LIFETIME: want a minute at least"},
+		{d.RequestTimeout <= 0 || d.RequestTimeout > maxRequestTimeout, "REQUEST_TIMEOUT: want more than 0 and at most 30s"},
+		{d.Lease < d.RequestTimeout+dispatch.LeaseMargin, "LEASE: want the request timeout and 5s at least"},
+		{d.MaxInFlight < 1 || d.MaxInFlight > 1024, "MAX_IN_FLIGHT: want 1 to 1024"},
+		{d.BreakerFailures < 1, "BREAKER_FAILURES: want 1 at least"},
+		{d.BreakerPause <= 0 || d.BreakerMaxPause < d.BreakerPause, "BREAKER_PAUSE, BREAKER_MAX_PAUSE: want more than 0, the second no less than the first"},
+		{d.IdempotencyWindow < time.Minute, "IDEMPOTENCY_WINDOW: want a minute at least"},
+		{d.Retention != 0 && d.Retention < d.IdempotencyWindow, "RETENTION: want the idempotency window at least, or 0"},
+		{c.Slack.Interval <= 0, "SLACK_INTERVAL: want more than 0"},
+	})
+}
+
+// validateChannels is validateDelivery for the settings of single channels.
+func (c Config) validateChannels() error {
+	mail := c.SMTP.Address != ""
+	return broken([]rule{
+		{badOrigin(c.Slack.Origins), "SLACK_ORIGINS: want origins such as https://slack.example"},
+		{mail && c.Email.From == "", "EMAIL_FROM: required with SMTP_ADDRESS"},
+		{mail && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with SMTP_ADDRESS"},
+		{c.SMTP.Security != smtp.StartTLS && c.SMTP.Security != smtp.Implicit && c.SMTP.Security != smtp.None, "SMTP_SECURITY: want starttls, tls or none"},
+		{(c.SMTP.Username == "") != (c.SMTP.PasswordFile == ""), "SMTP_USERNAME, SMTP_PASSWORD_FILE: want both or neither"},
+		{c.SMTP.Connections < 1 || c.SMTP.Connections > 64, "SMTP_CONNECTIONS: want 1 to 64"},
+		{c.Email.UnsubscribeURL != "" && !strings.HasPrefix(c.Email.UnsubscribeURL, "https://"), "EMAIL_UNSUBSCRIBE_URL: want an https URL"},
+		{strings.ContainsAny(c.Email.UnsubscribeURL, "<> \r\n"), "EMAIL_UNSUBSCRIBE_URL: want a URL without spaces and angle brackets"},
+		{c.Webhook.EgressAddress != "" && c.Webhook.EgressTokenFile == "", "WEBHOOK_EGRESS_TOKEN_FILE: required with WEBHOOK_EGRESS_ADDRESS"},
+		{c.WebPushEnabled && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with WEB_PUSH_ENABLED"},
+	})
+}
+
+func broken(rules []rule) error {
+	var errs []error
+	for _, r := range rules {
+		if r.broken {
+			errs = append(errs, fmt.Errorf("%s_%s", prefix, r.text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func badOrigin(origins []string) bool {
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || u.Scheme != "https" && u.Scheme != "http" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+package breaker_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/notify/internal/breaker"
+	"switchyard.dev/services/notify/internal/redis"
+	"switchyard.dev/services/notify/internal/shared"
+	"switchyard.dev/services/platform/testkit"
+)
+
+const lease = 20 * time.Second
+
+var policy = breaker.Policy{Failures: 3, Pause: 10 * time.Second, MaxPause: 30 * time.Second}
+
+func TestSteps(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	var s breaker.State
+	failed := func(times int) {
+		for range times {
+			s = policy.After(s, true, now, 0.5)
+		}
+	}
+	admitted := func(want time.Duration) {
+		t.Helper()
+		var wait time.Duration
+		if s, wait = policy.Admit(s, now, lease); wait != want {
+			t.Fatalf("wait %v, want %v: %+v", wait, want, s)
+		}
+	}
+	failed(2)
+	s = policy.After(s, false, now, 0.5)
+	failed(2)
+	admitted(0) // not three in a row
+	failed(1)
+	admitted(10 * time.Second)
+	failed(5) // begun before it opened: nothing new
+	admitted(10 * time.Second)
+	now = now.Add(10 * time.Second)
+	admitted(0)           // the probe
+	admitted(time.Second) // nobody beside it
+	failed(1)
+	admitted(20 * time.Second) // twice as long
+	now = now.Add(20 * time.Second)
+	admitted(0)
+	failed(1)
+	admitted(30 * time.Second) // at most
+	now = now.Add(30 * time.Second)
+	admitted(0)
+	now = now.Add(lease)
+	admitted(0) // the probe never told: another
+	s = policy.After(s, false, now, 0.5)
+	admitted(0)
+	failed(2)
+	admitted(0)
+	now = now.Add(-99 * time.Hour)
+	failed(1)
+	now = now.Add(-99 * time.Hour)
+	admitted(0) // a clock set back holds nothing up
+}
+
+func TestReplicasShareIt(t *testing.T) {
+	client := testkit.Redis(t)
+	now := time.Now()
+	replica := func() *breaker.Breaker {
+		states := shared.New(shared.Options{
+			Cells: redis.NewCells(client, "breaker"), Merge: breaker.Merge, Life: breaker.Life,
+			Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+		})
+		return breaker.New(states, policy, func() time.Time { return now }, func() float64 { return 0.5 })
+	}
+	a, b := replica(), replica()
+	for i := range 3 {
+		from := []*breaker.Breaker{a, b}[i%2]
+		if opened := from.Report(t.Context(), "https://x", true); opened != (i == 2) {
+			t.Errorf("failure %d opened it: %v", i+1, opened)
+		}
+	}
+	now = now.Add(time.Second)
+	if wait := b.Admit(t.Context(), "https://x", lease); wait != 9*time.Second {
+		t.Errorf("the other replica waits %v", wait)
+	}
+	if wait := b.Admit(t.Context(), "https://y", lease); wait != 0 {
+		t.Errorf("another destination waits %v", wait)
+	}
+}

@@ -1,0 +1,209 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	netmail "net/mail"
+	"net/url"
+	"strings"
+
+	"github.com/wneessen/go-mail"
+
+	"switchyard.dev/services/notify/internal/smtp"
+)
+
+// maxAddress and maxLocal bound an address and the part before its @ (RFC 5321,
+// 4.5.3.1), in bytes.
+const maxAddress, maxLocal = 254, 64
+
+// Classes of a mail server's refusals.
+const (
+	classSender    Class = "sender_refused"
+	classRecipient Class = "recipient_refused"
+	classMessage   Class = "message_refused"
+	classTransient Class = "smtp_4xx"
+)
+
+// Mailer sends mails; smtp.Pool does.
+type Mailer interface {
+	Send(ctx context.Context, from, to string, data []byte) smtp.Reply
+}
+
+// EmailOptions of an EmailSender.
+type EmailOptions struct {
+	Mailer Mailer
+	// Server's address, host:port.
+	Server string
+	// From is the sender, such as `Shop <no-reply@shop.example>`.
+	From string
+	// UnsubscribeURL, an https URL, makes mails say how to unsubscribe by one
+	// click (RFC 8058). {organization_id}, {notification_id} and {email} in it are
+	// filled in. Empty for no such headers.
+	UnsubscribeURL string
+	// Secrets that a server's reply must not bring into the log.
+	Secrets func() []string
+}
+
+// EmailSender is the email channel. It is Sender and Transport.
+type EmailSender struct {
+	o    EmailOptions
+	from *netmail.Address
+}
+
+// NewEmail returns the email channel. It fails on a From that is no address.
+func NewEmail(o EmailOptions) (*EmailSender, error) {
+	from, err := netmail.ParseAddress(o.From)
+	if err != nil || !isASCII(from.Address) {
+		return nil, fmt.Errorf("sender of emails %q: want an address, with a name or without", o.From)
+	}
+	return &EmailSender{o: o, from: from}, nil
+}
+
+type emailWork struct {
+	To      string `json:"to"`
+	Subject string `json:"subject,omitempty"`
+	Text    string `json:"text"`
+}
+
+// Channel is Email.
+func (*EmailSender) Channel() Name { return Email }
+
+// Prepare implements Sender.
+func (s *EmailSender) Prepare(_ context.Context, m Message) (Work, error) {
+	to := m.Target.Email
+	if to == "" {
+		return Work{}, NotAccepted(Email, "target.email", "required")
+	}
+	if !isAddress(to) {
+		return Work{}, NotAccepted(Email, "target.email", "must be one address such as ann@example.com, without a name, in ASCII")
+	}
+	if strings.ContainsAny(m.Subject, "\r\n\x00") { // The contract refuses it too.
+		return Work{}, NotAccepted(Email, "subject", "must be one line")
+	}
+	body, err := json.Marshal(emailWork{To: to, Subject: m.Subject, Text: m.Text})
+	if err != nil {
+		return Work{}, fmt.Errorf("encode email work: %w", err)
+	}
+	return Work{Channel: Email, Body: body, Destination: "smtp://" + s.o.Server}, nil
+}
+
+// isAddress tells whether text is an address and nothing else. What may be
+// quoted in its first part is left out: nobody has such an address, and readers
+// disagree on it.
+func isAddress(text string) bool {
+	parsed, err := netmail.ParseAddress(text)
+	if err != nil || parsed.Name != "" || parsed.Address != text || len(text) > maxAddress || !isASCII(text) {
+		return false
+	}
+	local, domain, _ := strings.Cut(text, "@")
+	return len(local) <= maxLocal && domain != "" && !strings.ContainsAny(text, "\"<>(),;: \\")
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// Deliver implements Transport.
+func (s *EmailSender) Deliver(ctx context.Context, t Task) Outcome {
+	var work emailWork
+	if err := json.Unmarshal(t.Work, &work); err != nil {
+		return Failed(ClassUnreadable, 0, "")
+	}
+	data, err := s.compose(t, work)
+	if err != nil {
+		return Failed(classMessage, 0, "the message can't be encoded")
+	}
+	reply := s.o.Mailer.Send(ctx, s.from.Address, work.To, data)
+	var secrets []string
+	if s.o.Secrets != nil {
+		secrets = s.o.Secrets()
+	}
+	return emailOutcome(reply, secrets)
+}
+
+// compose writes the mail: the same bytes for each attempt, so that a receiver
+// can tell a repeat by its Message-ID.
+func (s *EmailSender) compose(t Task, work emailWork) ([]byte, error) {
+	m := mail.NewMsg(mail.WithNoDefaultUserAgent(), mail.WithEncoding(mail.EncodingQP))
+	if err := m.From(s.from.String()); err != nil {
+		return nil, fmt.Errorf("sender: %w", err)
+	}
+	if err := m.To(work.To); err != nil {
+		return nil, fmt.Errorf("recipient: %w", err)
+	}
+	m.Subject(work.Subject)
+	m.SetDateWithValue(t.AcceptedAt.UTC())
+	_, domain, _ := strings.Cut(s.from.Address, "@")
+	m.SetMessageIDWithValue(t.Notification.String() + "@" + domain)
+	m.SetGenHeader("Auto-Submitted", "auto-generated")
+	if link := s.unsubscribe(t, work.To); link != "" {
+		m.SetGenHeader(mail.HeaderListUnsubscribe, "<"+link+">")
+		m.SetGenHeader(mail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
+	}
+	m.SetBodyString(mail.TypeTextPlain, work.Text)
+	var text bytes.Buffer
+	if _, err := m.WriteTo(&text); err != nil {
+		return nil, fmt.Errorf("write message: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+func (s *EmailSender) unsubscribe(t Task, to string) string {
+	return strings.NewReplacer(
+		"{organization_id}", url.QueryEscape(t.Organization),
+		"{notification_id}", t.Notification.String(),
+		"{email}", url.QueryEscape(to),
+	).Replace(s.o.UnsubscribeURL)
+}
+
+// emailOutcome reads what the server said (RFC 5321, 4.2.1; RFC 3463).
+func emailOutcome(r smtp.Reply, secrets []string) Outcome {
+	o := emailKind(r)
+	text := r.Text
+	if r.Enhanced != "" {
+		text = r.Enhanced + " " + text
+	}
+	if o.Kind != OK {
+		o.Detail = Detail(text, secrets...)
+	}
+	return o
+}
+
+func emailKind(r smtp.Reply) Outcome {
+	switch {
+	case r.Sent():
+		return Delivered(r.Code)
+	case r.Unknown():
+		return Lost(unanswered(r))
+	case r.Denied():
+		return Denied(ClassCredential, r.Code, false)
+	case r.Code == 0 || r.Stage == smtp.StageConnect || r.Code == 421:
+		o := Retry(unanswered(r), r.Code, 0)
+		o.HostFailed = true
+		return o
+	case !r.Permanent():
+		return Retry(classTransient, r.Code, 0)
+	case r.Stage == smtp.StageSender:
+		return Failed(classSender, r.Code, "")
+	case r.Stage == smtp.StageRecipient:
+		return Failed(classRecipient, r.Code, "")
+	}
+	return Failed(classMessage, r.Code, "")
+}
+
+// unanswered is the class of a mail that the server did not decide on.
+func unanswered(r smtp.Reply) Class {
+	switch {
+	case r.Code != 0:
+		return classTransient
+	case r.TLS():
+		return ClassTLS
+	case r.Timeout():
+		return ClassTimeout
+	case r.Stage == smtp.StageConnect:
+		return ClassConnect
+	}
+	return ClassReset
+}

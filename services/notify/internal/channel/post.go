@@ -1,0 +1,208 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"switchyard.dev/services/platform/netguard"
+)
+
+const (
+	// maxAnswer is what is read of an answer's body, in bytes.
+	maxAnswer = 4 << 10
+	// maxDetail is what is kept of it in the log, in runes.
+	maxDetail = 200
+	// connectTimeout bounds lookup and TCP, and again the TLS handshake.
+	connectTimeout = 5 * time.Second
+	// userAgent names the sender to receivers.
+	userAgent = "Switchyard-Notify/1.0"
+)
+
+// Poster posts over guarded connections and follows no redirect. It is safe for
+// concurrent use.
+type Poster struct {
+	client    *http.Client
+	transport *http.Transport
+}
+
+// NewPoster returns a poster whose targets the guard checks, also when they are
+// dialled. roots may be nil for the machine's; perHost is how many idle
+// connections are kept to a host.
+func NewPoster(guard *netguard.Guard, timeout time.Duration, roots *x509.CertPool, perHost int) *Poster {
+	transport := guard.Transport(netguard.TransportOptions{
+		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: timeout, MaxIdlePerHost: perHost, RootCAs: roots,
+	})
+	return &Poster{transport: transport, client: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Close lets idle connections go.
+func (p *Poster) Close() { p.transport.CloseIdleConnections() }
+
+// Answer is what a request brought.
+type Answer struct {
+	// Status is zero without an answer; then Class says why not.
+	Status int
+	Class  Class
+	// After is the wait that the receiver asked for.
+	After time.Duration
+	// Body is its beginning.
+	Body []byte
+	// Sent tells that the request went out, so that the receiver may have acted on it.
+	Sent bool
+}
+
+// Post sends a body. The errors of net/http hold the URL, which may be a
+// credential: none of them leaves this function.
+func (p *Poster) Post(ctx context.Context, target string, header http.Header, body []byte) Answer {
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return Answer{Class: ClassTarget}
+	}
+	request.Header = header
+	request.Header.Set("User-Agent", userAgent)
+	response, err := p.client.Do(request)
+	if err != nil {
+		return Answer{Class: classOf(err), Sent: sent.Load()}
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // The status is what counts.
+	return Answer{
+		Status: response.StatusCode, Class: classOfStatus(response.StatusCode), Sent: true, Body: text,
+		After: ParseRetryAfter(response.Header.Get("Retry-After"), time.Now()),
+	}
+}
+
+// Outcome is what an answer means when its status alone tells.
+func (a Answer) Outcome() Outcome {
+	switch {
+	case a.Status == 0 && a.Class == ClassTarget:
+		return Failed(ClassTarget, 0, "")
+	case a.Status == 0 && a.Sent:
+		o := Lost(a.Class)
+		o.HostFailed = true
+		return o
+	case a.Status == 0:
+		o := Retry(a.Class, 0, 0)
+		o.HostFailed = true
+		return o
+	case a.Class == ClassNone:
+		return Delivered(a.Status)
+	case a.Class == ClassRate, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly:
+		return Retry(a.Class, a.Status, a.After)
+	case a.Status >= 500:
+		o := Retry(a.Class, a.Status, a.After)
+		o.HostFailed = true
+		return o
+	}
+	return Failed(a.Class, a.Status, "")
+}
+
+// classOfStatus is the class of an HTTP status.
+func classOfStatus(status int) Class {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return ClassRate
+	case status >= 200 && status < 300:
+		return ClassNone
+	case status >= 300 && status < 400:
+		return ClassRedirect
+	case status >= 400 && status < 500:
+		return ClassClient
+	case status >= 500 && status < 600:
+		return ClassServer
+	}
+	return ClassResponse
+}
+
+// classOf is the class of a request that got no answer.
+func classOf(err error) Class {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	if _, refused := errors.AsType[*netguard.Refusal](err); refused {
+		return ClassTarget
+	}
+	if _, lookup := errors.AsType[*net.DNSError](err); lookup {
+		return ClassDNS
+	}
+	timeout, _ := errors.AsType[net.Error](err)
+	op, _ := errors.AsType[*net.OpError](err)
+	switch {
+	case timeout != nil && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return ClassTimeout
+	case isTLS(err):
+		return ClassTLS
+	case op != nil && op.Op == "dial":
+		return ClassConnect
+	}
+	return ClassReset
+}
+
+// isTLS tells whether a certificate or a handshake was at fault. The records'
+// own error types differ by version and cause; all of their texts say so.
+func isTLS(err error) bool {
+	return strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:")
+}
+
+// ParseRetryAfter reads the header of that name (RFC 9110, 10.2.3): seconds,
+// also with a fraction, or a date. What is neither, or lies in the past, is
+// zero; the most is 24 hours.
+func ParseRetryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), maxDelay)
+	}
+	// ParseFloat also reads hexadecimal, infinities and underscores.
+	if value == "" || strings.Trim(value, "0123456789.") != "" {
+		return 0
+	}
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil && !math.IsInf(seconds, 1) {
+		return 0
+	}
+	if seconds >= maxDelay.Seconds() {
+		return maxDelay
+	}
+	return time.Duration(math.Ceil(seconds * float64(time.Second)))
+}
+
+// Detail is a receiver's text as the log keeps it: its first line's words, cut,
+// without what can't be printed and without the secrets, which it may repeat.
+func Detail(text string, secrets ...string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "[redacted]")
+		}
+	}
+	text = strings.ToValidUTF8(text, "?")
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if utf8.RuneCountInString(text) > maxDetail {
+		text = string([]rune(text)[:maxDetail])
+	}
+	return text
+}

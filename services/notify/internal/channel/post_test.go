@@ -1,0 +1,145 @@
+package channel_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/platform/netguard"
+)
+
+// poster may reach the servers named and nothing else that is not public.
+func poster(t *testing.T, timeout time.Duration, allowed ...string) *channel.Poster {
+	t.Helper()
+	guard, err := netguard.New(netguard.Options{AllowTargets: allowed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := channel.NewPoster(guard, timeout, nil, 4)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func serve(t *testing.T, h http.HandlerFunc) (url, address string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL, s.Listener.Addr().String()
+}
+
+func TestAnswers(t *testing.T) {
+	tests := map[string]struct {
+		handle http.HandlerFunc
+		want   channel.Outcome
+	}{
+		"taken":        {status(204), channel.Delivered(204)},
+		"bad request":  {status(400), channel.Failed(channel.ClassClient, 400, "")},
+		"gone":         {status(410), channel.Failed(channel.ClassClient, 410, "")},
+		"redirect":     {status(302), channel.Failed(channel.ClassRedirect, 302, "")},
+		"timeout, 408": {status(408), channel.Retry(channel.ClassClient, 408, 0)},
+		"rate":         {status(429, "Retry-After", "7"), channel.Retry(channel.ClassRate, 429, 7*time.Second)},
+		"broken":       {status(500), hostFailed(channel.Retry(channel.ClassServer, 500, 0))},
+		"busy":         {status(503, "Retry-After", "2.5"), hostFailed(channel.Retry(channel.ClassServer, 503, 2500*time.Millisecond))},
+		"no answer":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, hostFailed(channel.Lost(channel.ClassReset))},
+		"silence":      {silence, hostFailed(channel.Lost(channel.ClassTimeout))},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, address := serve(t, tt.handle)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			got := poster(t, 5*time.Second, address).Post(ctx, url, http.Header{}, []byte("{}")).Outcome()
+			if got != tt.want {
+				t.Errorf("outcome %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnsentIsNoDoubt(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := poster(t, time.Second, closed)
+	for url, want := range map[string]channel.Outcome{
+		"http://" + closed:         hostFailed(channel.Retry(channel.ClassConnect, 0, 0)),
+		"http://127.0.0.1:1":       channel.Failed(channel.ClassTarget, 0, ""),
+		"http://169.254.169.254/":  channel.Failed(channel.ClassTarget, 0, ""),
+		"http://nowhere.invalid./": {},
+	} {
+		got := p.Post(t.Context(), url, http.Header{}, nil).Outcome()
+		if got.Kind == channel.Unknown || want.Kind != "" && got != want {
+			t.Errorf("%s: %+v, want %+v", url, got, want)
+		}
+	}
+}
+
+func TestRetryAfterHeader(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "0": 0, "3": 3 * time.Second, " 1.5 ": 1500 * time.Millisecond, "-1": 0, "1e3": 0, "0x10": 0, "inf": 0, "..": 0,
+		"99999999999999999999": 24 * time.Hour, "Fri, 01 May 2026 12:00:30 GMT": 30 * time.Second, "Fri, 01 May 2026 11:00:00 GMT": 0,
+	} {
+		if got := channel.ParseRetryAfter(value, now); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+func FuzzParseRetryAfter(f *testing.F) {
+	f.Add("3")
+	f.Add("Fri, 01 May 2026 12:00:30 GMT")
+	f.Fuzz(func(t *testing.T, value string) {
+		if got := channel.ParseRetryAfter(value, time.Unix(1e9, 0)); got < 0 || got > 24*time.Hour {
+			t.Errorf("%q: %v", value, got)
+		}
+	})
+}
+
+func TestDetail(t *testing.T) {
+	for text, want := range map[string]string{
+		"no such user\r\nhere":             "no such user here",
+		"token hunter2hunter2 is wrong":    "token [redacted] is wrong",
+		"\x00\x1b[31mred\xff":              "[31mred?",
+		strings.Repeat("ä", 300):           strings.Repeat("ä", 200),
+		"":                                 "",
+		"hunter2hunter2hunter2hunter2 end": "[redacted][redacted] end",
+	} {
+		if got := channel.Detail(text, "hunter2hunter2", ""); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func hostFailed(o channel.Outcome) channel.Outcome {
+	o.HostFailed = true
+	return o
+}
+
+// silence reads the request, or its end would not be noticed, and says nothing.
+func silence(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
+
+// status answers with a status and headers (name, value, ...).
+func status(code int, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+	}
+}

@@ -1,0 +1,44 @@
+package channel
+
+import "time"
+
+// maxDelay caps how far ahead an attempt is planned, whoever asks for it.
+const maxDelay = 24 * time.Hour
+
+// jitterShare is how much longer than planned a delay may get, so that what
+// failed together doesn't come back together.
+const jitterShare = 0.2
+
+// Policy is when and how often a recipient is tried again.
+type Policy struct {
+	// Schedule holds the delays after the first, second ... failed attempt; the
+	// last one repeats.
+	Schedule []time.Duration
+	// MaxAttempts is how many there are at most.
+	MaxAttempts int
+}
+
+// Step is what follows an attempt.
+type Step struct {
+	// Ended tells that no further attempt is made, Delivered that it arrived.
+	Ended, Delivered bool
+	// Delay until the next attempt.
+	Delay time.Duration
+}
+
+// Next decides what follows the number-th attempt, which ended at now. random is
+// in [0, 1) and spreads the retries. An attempt that would come too late is
+// planned for the deadline, where the recipient expires.
+func (p Policy) Next(number int, o Outcome, now, deadline time.Time, random float64) Step {
+	switch {
+	case o.Kind == OK:
+		return Step{Ended: true, Delivered: true}
+	case o.Kind == Handed:
+		return Step{Delay: min(max(o.After, 0), max(deadline.Sub(now), 0))}
+	case o.Final, o.Kind == Gone, o.Kind == Permanent, number >= p.MaxAttempts:
+		return Step{Ended: true}
+	}
+	delay := max(p.Schedule[min(number, len(p.Schedule))-1], o.After)
+	delay += time.Duration(float64(delay) * jitterShare * random)
+	return Step{Delay: max(0, min(delay, maxDelay, deadline.Sub(now)))}
+}

@@ -1,0 +1,187 @@
+package channel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"switchyard.dev/services/platform/secret"
+)
+
+// Hosts of Slack's incoming webhooks.
+const slackHost, slackGovHost = "hooks.slack.com", "hooks.slack-gov.com"
+
+// maxSlackText is the longest text that Slack takes, in characters.
+const maxSlackText = 40_000
+
+// SlackOptions of a SlackSender.
+type SlackOptions struct {
+	// URLs of the organizations that have one of their own.
+	URLs Directory
+	// Origins beside Slack's own that a URL may be on, such as
+	// http://127.0.0.1:8192; for development.
+	Origins []string
+	Poster  *Poster
+}
+
+// SlackSender is the slack channel: incoming webhooks. It is Sender and Transport.
+type SlackSender struct{ o SlackOptions }
+
+// NewSlack returns the slack channel.
+func NewSlack(o SlackOptions) *SlackSender { return &SlackSender{o} }
+
+// slackWork is what is kept of a message. A URL is kept only when the request
+// named it: the organization's own is read when it is needed.
+type slackWork struct {
+	URL  string `json:"url,omitempty"`
+	Text string `json:"text"`
+}
+
+// Channel is Slack.
+func (*SlackSender) Channel() Name { return Slack }
+
+// Prepare implements Sender.
+func (s *SlackSender) Prepare(_ context.Context, m Message) (Work, error) {
+	raw := m.Target.WebhookURL
+	if raw == "" {
+		own, err := s.o.URLs.Of(m.Organization)
+		if err != nil {
+			return Work{}, NotAccepted(Slack, "target.webhook_url", "required, since the organization has no URL of its own")
+		}
+		raw = own.Reveal()
+	}
+	u := s.check(raw)
+	if u == nil {
+		return Work{}, NotAccepted(Slack, "target.webhook_url",
+			"must be an incoming webhook: https://"+slackHost+"/services/..., /workflows/... or /triggers/...")
+	}
+	text, cut := slackText(m.Subject, m.Text)
+	body, err := json.Marshal(slackWork{URL: m.Target.WebhookURL, Text: text})
+	if err != nil {
+		return Work{}, fmt.Errorf("encode slack work: %w", err)
+	}
+	digest := sha256.Sum256([]byte(u.String()))
+	return Work{
+		Channel: Slack, Body: body, Destination: u.Scheme + "://" + u.Host,
+		Lane: hex.EncodeToString(digest[:16]), Truncated: cut,
+	}, nil
+}
+
+// check reads the URL of an incoming webhook; nil when it is none.
+func (s *SlackSender) check(raw string) *url.URL {
+	u, err := url.Parse(raw)
+	if err != nil || u.User != nil || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "..") || strings.ContainsAny(raw, " \\\t\r\n") {
+		return nil
+	}
+	ours := u.Scheme == "https" && (u.Host == slackHost || u.Host == slackGovHost)
+	if !ours && !slices.Contains(s.o.Origins, u.Scheme+"://"+u.Host) {
+		return nil
+	}
+	for _, kind := range []string{"/services/", "/workflows/", "/triggers/"} {
+		if rest, ok := strings.CutPrefix(u.Path, kind); ok && rest != "" {
+			return u
+		}
+	}
+	return nil
+}
+
+// slackText is a message as Slack shows it, and whether it was cut. The three
+// characters that mean something to Slack are escaped as its manual says.
+func slackText(subject, message string) (text string, cut bool) {
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
+	text = escape(message)
+	if subject != "" {
+		text = "*" + escape(subject) + "*\n" + text
+	}
+	if utf8.RuneCountInString(text) <= maxSlackText {
+		return text, false
+	}
+	short := string([]rune(text)[:maxSlackText-1])
+	if at := strings.LastIndexByte(short, '&'); at > len(short)-len("&amp;") && !strings.Contains(short[at:], ";") {
+		short = short[:at] // not in the middle of an escape
+	}
+	return short + "…", true
+}
+
+// slackMissingDelay is how long a message waits for its organization's URL.
+const slackMissingDelay = time.Minute
+
+// Deliver implements Transport.
+func (s *SlackSender) Deliver(ctx context.Context, t Task) Outcome {
+	var work slackWork
+	if err := json.Unmarshal(t.Work, &work); err != nil {
+		return Failed(ClassUnreadable, 0, "")
+	}
+	target := work.URL
+	if target == "" {
+		own, err := s.o.URLs.Of(t.Organization)
+		if err != nil {
+			return Retry(ClassMissing, 0, slackMissingDelay)
+		}
+		target = own.Reveal()
+	}
+	if s.check(target) == nil { // An operator's file, or a setting, has changed since.
+		return Retry(ClassMissing, 0, slackMissingDelay)
+	}
+	body, err := json.Marshal(struct {
+		Text string `json:"text"`
+	}{work.Text})
+	if err != nil {
+		return Failed(ClassUnreadable, 0, "")
+	}
+	return slackOutcome(s.o.Poster.Post(ctx, target, http.Header{"Content-Type": {"application/json"}}, body))
+}
+
+// slackRefusals are Slack's answers in plain text. Those of the second kind say
+// that the URL itself is good for nothing any more.
+var slackRefusals = map[string]Kind{
+	"invalid_payload": Permanent, "invalid_blocks": Permanent, "invalid_blocks_format": Permanent, "invalid_attachments": Permanent,
+	"no_text": Permanent, "missing_text_or_fallback_or_attachments": Permanent, "msg_too_long": Permanent, "too_many_attachments": Permanent,
+	"user_not_found": Permanent, "channel_not_found": Permanent, "channel_is_archived": Permanent,
+	"posting_to_general_channel_denied": Permanent, "team_disabled": Permanent,
+	"no_service": Auth, "no_service_id": Auth, "no_team": Auth, "no_active_hooks": Auth,
+	"invalid_token": Auth, "token_revoked": Auth, "action_prohibited": Auth,
+}
+
+// slackOutcome reads Slack's answer: the text says more than the status.
+func slackOutcome(a Answer) Outcome {
+	said := strings.TrimSpace(string(a.Body))
+	kind, known := slackRefusals[said]
+	switch {
+	case a.Status == http.StatusOK && (said == "ok" || said == "" || strings.HasPrefix(said, `{"ok":true`)):
+		return Delivered(a.Status)
+	case known && kind == Auth:
+		return Denied(Class(said), a.Status, true)
+	case known:
+		return Failed(Class(said), a.Status, "")
+	case a.Status == http.StatusOK: // Somebody answered, and not as Slack does.
+		return Outcome{Kind: Unknown, Class: ClassResponse, Status: a.Status}
+	}
+	return a.Outcome()
+}
+
+// Directory holds a secret for each organization in a file of its own, named by
+// the percent-encoded id. It is read for each use, so that replacing the file
+// is the rotation.
+type Directory string
+
+// Of gives an organization's secret.
+func (d Directory) Of(organization string) (secret.Value, error) {
+	if d == "" {
+		return secret.Value{}, errors.New("no directory of secrets is set")
+	}
+	name := url.PathEscape(organization)
+	if rest, ok := strings.CutPrefix(name, "."); ok {
+		name = "%2E" + rest
+	}
+	return secret.File(string(d) + "/" + name).Read()
+}

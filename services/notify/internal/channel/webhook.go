@@ -1,0 +1,155 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	"switchyard.dev/services/platform/netguard"
+)
+
+// maxPayload bounds a webhook's body, in bytes.
+const maxPayload = 512 << 10
+
+// eventType of the webhooks that notifications send.
+const eventType = "notification"
+
+// URLChecker reads a URL that a request named and refuses what must not be called.
+type URLChecker interface {
+	CheckURL(raw string) (*url.URL, error)
+}
+
+// webhookWork is what is kept of a message.
+type webhookWork struct {
+	URL     string          `json:"url"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// notice is the payload of a message that brings none.
+type notice struct {
+	NotificationID string          `json:"notification_id"`
+	Subject        string          `json:"subject"`
+	Message        string          `json:"message"`
+	URL            string          `json:"url"`
+	Data           json.RawMessage `json:"data"`
+}
+
+// prepareWebhook checks a message's URL and payload, and encodes them.
+func prepareWebhook(checker URLChecker, m Message) (work []byte, target *url.URL, err error) {
+	if m.Target.URL == "" {
+		return nil, nil, NotAccepted(Webhook, "target.url", "required")
+	}
+	target, err = checker.CheckURL(m.Target.URL)
+	if refusal, refused := errors.AsType[*netguard.Refusal](err); refused {
+		return nil, nil, NotAccepted(Webhook, "target.url", refusal.Text+" ("+refusal.Rule+")")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("check webhook URL: %w", err)
+	}
+	payload := m.Target.Payload
+	if rule := checkPayload(payload); rule != "" {
+		return nil, nil, NotAccepted(Webhook, "target.payload", rule)
+	}
+	if len(payload) == 0 {
+		if payload, err = defaultPayload(m); err != nil {
+			return nil, nil, err
+		}
+	}
+	work, err = encodeWebhook(target.String(), payload)
+	return work, target, err
+}
+
+// encodeWebhook keeps the payload byte for byte, which json.Marshal of a raw
+// message would compact.
+func encodeWebhook(target string, payload []byte) ([]byte, error) {
+	quoted, err := json.Marshal(target)
+	if err != nil {
+		return nil, fmt.Errorf("encode webhook work: %w", err)
+	}
+	return bytes.Join([][]byte{[]byte(`{"url":`), quoted, []byte(`,"payload":`), payload, []byte("}")}, nil), nil
+}
+
+func defaultPayload(m Message) ([]byte, error) {
+	if rule := CheckData(m.Target.Data); rule != "" {
+		return nil, NotAccepted(Webhook, "target.data", rule)
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(notice{
+		NotificationID: m.ID.String(), Subject: m.Subject, Message: m.Text, URL: m.Target.URL, Data: m.Target.Data,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode webhook payload: %w", err)
+	}
+	return bytes.TrimSpace(text.Bytes()), nil
+}
+
+// checkPayload gives the rule that a payload breaks, or "".
+func checkPayload(payload []byte) string {
+	switch {
+	case len(payload) == 0:
+		return ""
+	case len(payload) > maxPayload:
+		return fmt.Sprintf("must not be larger than %d bytes", maxPayload)
+	case !utf8.Valid(payload) || !json.Valid(payload) || bytes.TrimLeft(payload, " \t\r\n")[0] != '{':
+		return "must be a JSON object"
+	}
+	return ""
+}
+
+// DirectOptions of a DirectWebhook.
+type DirectOptions struct {
+	Checker URLChecker
+	Poster  *Poster
+	// Secrets that sign, by organization.
+	Secrets Directory
+	Now     func() time.Time
+}
+
+// DirectWebhook is the webhook channel of a house without webhook egress: it
+// posts by itself, signed and guarded the same way. It is Sender and Transport.
+type DirectWebhook struct{ o DirectOptions }
+
+// NewDirectWebhook returns the channel.
+func NewDirectWebhook(o DirectOptions) *DirectWebhook { return &DirectWebhook{o} }
+
+// Channel is Webhook.
+func (*DirectWebhook) Channel() Name { return Webhook }
+
+// Prepare implements Sender. An organization without a secret is refused: its
+// receivers could not tell who calls.
+func (d *DirectWebhook) Prepare(_ context.Context, m Message) (Work, error) {
+	work, target, err := prepareWebhook(d.o.Checker, m)
+	if err != nil {
+		return Work{}, err
+	}
+	if _, err := d.o.Secrets.Of(m.Organization); err != nil {
+		return Work{}, NotAccepted(Webhook, "organization_id", "has no signing secret to sign webhooks with")
+	}
+	return Work{Channel: Webhook, Body: work, Destination: target.Scheme + "://" + target.Host}, nil
+}
+
+// Deliver implements Transport.
+func (d *DirectWebhook) Deliver(ctx context.Context, t Task) Outcome {
+	var work webhookWork
+	if err := json.Unmarshal(t.Work, &work); err != nil {
+		return Failed(ClassUnreadable, 0, "")
+	}
+	signing, err := d.o.Secrets.Of(t.Organization)
+	if err != nil {
+		return Retry(ClassMissing, 0, time.Minute)
+	}
+	header := signed(signing, t, d.o.Now(), work.Payload)
+	answer := d.o.Poster.Post(ctx, work.URL, header, work.Payload)
+	outcome := answer.Outcome()
+	if outcome.Kind != OK {
+		outcome.Detail = Detail(string(answer.Body), signing.Reveal(), work.URL)
+	}
+	return outcome
+}

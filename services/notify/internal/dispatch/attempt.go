@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/send"
+)
+
+// lateGrant is how late a reserved place may be taken. What comes later, after
+// a pause of all replicas, would come in a burst.
+const lateGrant = time.Second
+
+// unreadableDelay is how long work waits that no key at hand opens.
+const unreadableDelay = time.Minute
+
+// handle decides whether a recipient may be tried now, tries it, and decides
+// what follows.
+func (e *Engine) handle(sending context.Context, l Leased) Result {
+	r := Result{Leased: l, Attempts: l.Attempts, Doubtful: l.Doubtful, Granted: l.Granted}
+	now := e.o.Now()
+	if l.Lost && !e.o.Idempotent {
+		r.note(Try{Number: l.Attempts + 1, Outcome: channel.Lost(channel.ClassLease), StartedAt: now})
+	}
+	switch {
+	case !now.Before(l.Deadline):
+		return r.end(channel.Failed(channel.ClassExpired, 0, ""), now)
+	case r.Attempts >= e.o.Policy.MaxAttempts:
+		r.Step = channel.Step{Ended: true}
+		return r
+	case sending.Err() != nil:
+		return r.wait(0)
+	}
+	if wait := e.o.Breaker.Admit(sending, l.Destination, e.o.Lease); wait > 0 {
+		return r.wait(until(l.Deadline, now, wait))
+	}
+	if wait := e.pace(sending, &l); wait > 0 {
+		r.Granted = true
+		return r.wait(until(l.Deadline, now, wait))
+	}
+	r.Granted = false
+	work, err := e.o.Opener.Open(l.Sealed, send.Owner(l.Notification, e.o.Channel))
+	if err != nil {
+		o := channel.Retry(channel.ClassUnreadable, 0, unreadableDelay)
+		return e.follow(r, o, now, 0)
+	}
+	outcome, took := e.try(sending, l, work, r.Attempts+1)
+	e.report(sending, &l, outcome)
+	if sending.Err() != nil && outcome.Kind == channel.RetryAfter {
+		return r.wait(0) // Cut by us before it was sent: not counted.
+	}
+	return e.follow(r, outcome, now, took)
+}
+
+// pace asks the lane's rate; zero for go on.
+func (e *Engine) pace(ctx context.Context, l *Leased) time.Duration {
+	if l.Lane == "" || e.o.Limiter == nil {
+		return 0
+	}
+	if l.Granted && l.Late < lateGrant && !e.o.Limiter.Held(ctx, l.Lane) {
+		return 0
+	}
+	return e.o.Limiter.Reserve(ctx, l.Lane)
+}
+
+// try makes the attempt. A transport that panics may have sent.
+func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o channel.Outcome, took time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
+	defer cancel()
+	began := time.Now()
+	e.meters.begin(ctx)
+	defer func() {
+		took = time.Since(began)
+		e.meters.end(ctx)
+		if p := recover(); p != nil {
+			e.o.Log.ErrorContext(ctx, "transport panicked", slog.String("channel", string(e.o.Channel)), slog.String("stack", string(debug.Stack())))
+			o = channel.Lost(channel.ClassPanic)
+		}
+	}()
+	return e.o.Transport.Deliver(ctx, channel.Task{
+		Channel: e.o.Channel, Notification: l.Notification, Organization: l.Organization, Recipient: l.ID,
+		Subscription: l.Subscription, Work: work, Number: number, DeliveryID: l.DeliveryID,
+		AcceptedAt: l.AcceptedAt, Deadline: l.Deadline,
+	}), 0
+}
+
+// report tells the breaker, and the lane whose receiver asks for less.
+func (e *Engine) report(ctx context.Context, l *Leased, o channel.Outcome) {
+	if ctx.Err() != nil || o.Class == channel.ClassMissing || o.Class == channel.ClassTarget {
+		return // What we cut, or never sent, says nothing about the destination.
+	}
+	if e.o.Breaker.Report(ctx, l.Destination, o.HostFailed) {
+		e.meters.opened(ctx)
+		e.o.Log.WarnContext(ctx, "destination is left alone", slog.String("channel", string(e.o.Channel)),
+			slog.String("destination", l.Destination), slog.String("class", string(o.Class)))
+	}
+	if o.Class == channel.ClassRate && l.Lane != "" && e.o.Limiter != nil {
+		e.o.Limiter.Hold(ctx, l.Lane, max(o.After, time.Second))
+	}
+}
+
+// follow logs an attempt that was made and plans the next one.
+func (e *Engine) follow(r Result, o channel.Outcome, began time.Time, took time.Duration) Result {
+	r.DeliveryID = o.DeliveryID
+	number := r.Attempts
+	if o.Kind != channel.Handed {
+		r.Duplicate = r.Doubtful && (o.Kind == channel.OK || o.Kind == channel.Unknown)
+		number++
+		r.note(Try{Number: number, Outcome: o, StartedAt: began, Took: took})
+	}
+	r.Step = e.o.Policy.Next(number, o, e.o.Now(), r.Leased.Deadline, e.o.Random())
+	return r
+}
+
+// note adds an attempt to the log of a result.
+func (r *Result) note(t Try) {
+	r.Tries = append(r.Tries, t)
+	r.Attempts = t.Number
+	if t.Outcome.Kind == channel.Unknown {
+		r.Doubtful = true
+	}
+}
+
+// end ends a recipient that gets no further attempt.
+func (r Result) end(o channel.Outcome, now time.Time) Result {
+	r.note(Try{Number: r.Attempts + 1, Outcome: o, StartedAt: now})
+	r.Step = channel.Step{Ended: true}
+	return r
+}
+
+// wait gives a recipient back untried.
+func (r Result) wait(d time.Duration) Result {
+	r.Step = channel.Step{Delay: d}
+	return r
+}
+
+// until plans what would come too late for the deadline itself, where the
+// recipient expires.
+func until(deadline, now time.Time, wait time.Duration) time.Duration {
+	return max(0, min(wait, deadline.Sub(now)))
+}

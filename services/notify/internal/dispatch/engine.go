@@ -1,0 +1,185 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// pollEvery bounds how long work of another replica's request waits.
+	pollEvery = time.Second
+	// storeTimeout bounds one call of the store.
+	storeTimeout = 5 * time.Second
+	// takeMost bounds one claim, settleMost one settle.
+	takeMost, settleMost = 128, 256
+	// Delays between tries to reach a store that is away.
+	minRetry, maxRetry = 50 * time.Millisecond, 2 * time.Second
+)
+
+// Engine is the dispatcher of one channel.
+type Engine struct {
+	o      Options
+	meters meters
+
+	wake     chan struct{}
+	slots    chan struct{}
+	results  chan Result
+	draining chan struct{}
+	finished chan struct{}
+
+	drainOnce sync.Once
+	abandon   chan struct{}
+	giveUp    sync.Once
+}
+
+// New returns an engine; Run starts it.
+func New(o Options) (*Engine, error) {
+	m, err := newMeters(o.Meter, o.Channel)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{
+		o: o, meters: m,
+		wake: make(chan struct{}, 1), slots: make(chan struct{}, o.InFlight), results: make(chan Result, settleMost),
+		draining: make(chan struct{}), finished: make(chan struct{}), abandon: make(chan struct{}),
+	}, nil
+}
+
+// Wake tells that work may be due. It never blocks.
+func (e *Engine) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run dispatches until ctx ends or Drain has finished. When ctx ends, attempts
+// under way are cut.
+func (e *Engine) Run(ctx context.Context) error {
+	defer close(e.finished)
+	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	stop := context.AfterFunc(ctx, e.cut)
+	defer stop()
+	claiming, halt := context.WithCancel(ctx)
+	defer halt()
+
+	var background, senders sync.WaitGroup
+	background.Go(func() {
+		select {
+		case <-e.abandon:
+			cut()
+		case <-sending.Done():
+		}
+	})
+	background.Go(func() {
+		select {
+		case <-e.draining:
+			halt()
+		case <-claiming.Done():
+		}
+	})
+	var settler sync.WaitGroup
+	settler.Go(func() { e.settle(context.WithoutCancel(ctx)) })
+
+	e.claim(claiming, sending, &senders)
+	senders.Wait()
+	close(e.results)
+	settler.Wait()
+	halt()
+	cut()
+	background.Wait()
+	return nil
+}
+
+// Drain stops claiming and waits for what is under way; when ctx ends before,
+// that is cut and settled as what it is known to be.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.drainOnce.Do(func() { close(e.draining) })
+	select {
+	case <-e.finished:
+		return nil
+	case <-ctx.Done():
+	}
+	e.cut()
+	<-e.finished
+	return nil
+}
+
+func (e *Engine) cut() { e.giveUp.Do(func() { close(e.abandon) }) }
+
+// claim takes due recipients as slots are free, until ctx ends.
+func (e *Engine) claim(ctx, sending context.Context, senders *sync.WaitGroup) {
+	for e.slot(ctx) {
+		count := 1
+		for count < takeMost && e.trySlot() {
+			count++
+		}
+		taken := e.take(ctx, count)
+		for i := range taken {
+			senders.Go(func() { e.results <- e.handle(sending, taken[i]) })
+		}
+		for range count - len(taken) {
+			<-e.slots
+		}
+		if len(taken) < count && !e.rest(ctx) {
+			return
+		}
+	}
+}
+
+// slot waits for a free slot; the result of an attempt frees it once settled.
+func (e *Engine) slot(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	default:
+	}
+	select {
+	case e.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (e *Engine) trySlot() bool {
+	select {
+	case e.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *Engine) take(ctx context.Context, count int) []Leased {
+	// Not cut by a drain: what was leased and not told would count as lost.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	taken, err := e.o.Store.Take(ctx, Claim{Channel: e.o.Channel, Count: count, Lease: e.o.Lease})
+	if err != nil {
+		e.o.Log.WarnContext(ctx, "claim failed", slog.String("channel", string(e.o.Channel)), slog.String("error", err.Error()))
+	}
+	return taken
+}
+
+// rest waits until work may be due again; false when ctx has ended.
+func (e *Engine) rest(ctx context.Context) bool {
+	wait := pollEvery
+	asking, cancel := context.WithTimeout(ctx, storeTimeout)
+	if next, err := e.o.Store.NextDue(asking, e.o.Channel); err == nil {
+		wait = min(max(next, time.Millisecond), pollEvery)
+	}
+	cancel()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-e.wake:
+	case <-timer.C:
+	}
+	return true
+}

@@ -1,0 +1,73 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// settle writes results until there are no more, as many at a time as have come
+// in meanwhile. A slot is free again once its result is written.
+func (e *Engine) settle(ctx context.Context) {
+	for first := range e.results {
+		batch := append(make([]Result, 0, settleMost), first)
+	gather:
+		for len(batch) < settleMost {
+			select {
+			case r, more := <-e.results:
+				if !more {
+					break gather
+				}
+				batch = append(batch, r)
+			default:
+				break gather
+			}
+		}
+		e.conclude(ctx, batch)
+		for range batch {
+			<-e.slots
+		}
+	}
+}
+
+// conclude writes a batch, as often as it takes while the store is away: when a
+// lease has passed in between, the fence tells.
+func (e *Engine) conclude(ctx context.Context, batch []Result) {
+	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
+		err := e.flush(ctx, batch)
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, ErrRejected) && len(batch) == 1:
+			e.o.Log.ErrorContext(ctx, "a result can't be stored; its recipient is tried again",
+				slog.String("notification_id", batch[0].Leased.Notification.String()), slog.String("error", err.Error()))
+			return
+		case errors.Is(err, ErrRejected):
+			for i := range batch {
+				e.conclude(ctx, batch[i:i+1])
+			}
+			return
+		}
+		e.o.Log.WarnContext(ctx, "settle failed", slog.String("channel", string(e.o.Channel)),
+			slog.Int("results", len(batch)), slog.String("error", err.Error()))
+		select {
+		case <-e.abandon: // The store did not come back in time: the leases run out.
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (e *Engine) flush(ctx context.Context, batch []Result) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	held, err := e.o.Store.Settle(ctx, e.o.Channel, batch)
+	if err != nil {
+		return err
+	}
+	for i := range batch {
+		e.meters.settled(ctx, &batch[i], held[i])
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+// Package egress is the client of webhook egress: it enqueues a delivery and
+// asks what became of it. The webhook channel uses it through the small
+// interface that package channel declares; internal/app makes it.
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/platform/secret"
+)
+
+// Client speaks to webhook egress as a service. It is safe for concurrent use.
+type Client struct {
+	conn       *grpc.ClientConn
+	deliveries webhooksv1.DeliveryServiceClient
+	token      secret.File
+}
+
+var _ channel.Egress = (*Client)(nil)
+
+// Dial makes a client of the gRPC face at an address; it connects when first
+// used. roots nil means no TLS. The token is read for each call, so that it can
+// be replaced.
+func Dial(address string, roots *x509.CertPool, token secret.File) (*Client, error) {
+	transport := insecure.NewCredentials()
+	if roots != nil {
+		transport = credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport))
+	if err != nil {
+		return nil, fmt.Errorf("webhook egress at %q: %w", address, err)
+	}
+	return &Client{conn: conn, deliveries: webhooksv1.NewDeliveryServiceClient(conn), token: token}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Enqueue implements channel.Egress.
+func (c *Client) Enqueue(ctx context.Context, d channel.Delivery) (id string, err error) {
+	ctx, err = c.as(ctx, d.Organization)
+	if err != nil {
+		return "", err
+	}
+	accepted, err := c.deliveries.Enqueue(ctx, &webhooksv1.EnqueueRequest{
+		OrganizationId: d.Organization, Url: d.URL, EventType: d.EventType, Payload: d.Payload,
+		IdempotencyKey: d.Key, DeadlineAt: timestamppb.New(d.Deadline),
+	})
+	if err != nil {
+		return "", failure(err)
+	}
+	return accepted.GetDeliveryId(), nil
+}
+
+// Delivery implements channel.Egress.
+func (c *Client) Delivery(ctx context.Context, organization, id string) (channel.DeliveryState, error) {
+	ctx, err := c.as(ctx, organization)
+	if err != nil {
+		return channel.DeliveryState{}, err
+	}
+	d, err := c.deliveries.GetDelivery(ctx, &webhooksv1.GetDeliveryRequest{Id: id, OrganizationId: organization})
+	if err != nil {
+		return channel.DeliveryState{}, failure(err)
+	}
+	state := channel.DeliveryState{
+		Code: int(d.GetLastResponseCode().GetValue()), Class: channel.Class(d.GetLastError().GetValue()),
+	}
+	switch d.GetStatus() {
+	case "delivered":
+		state.Ended, state.Delivered = true, true
+	case "failed", "expired", "cancelled":
+		state.Ended = true
+		if state.Class == channel.ClassNone {
+			state.Class = channel.Class(d.GetStatus())
+		}
+	}
+	return state, nil
+}
+
+// as gives the call our credential and the organization it is for.
+func (c *Client) as(ctx context.Context, organization string) (context.Context, error) {
+	token, err := c.token.Read()
+	if err != nil {
+		return nil, &channel.EgressError{Kind: channel.Auth, Class: channel.ClassCredential}
+	}
+	return metadata.AppendToOutgoingContext(ctx,
+		"authorization", "Bearer "+token.Reveal(), "x-organization-id", organization), nil
+}
+
+// failure reads a call's error: what may be tried again, and what may not.
+func failure(err error) error {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists, codes.Aborted:
+		return &channel.EgressError{Kind: channel.Permanent, Class: "delivery_refused", Text: status.Convert(err).Message()}
+	case codes.NotFound:
+		return &channel.EgressError{Kind: channel.Permanent, Class: "delivery_not_found"}
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return &channel.EgressError{Kind: channel.Auth, Class: channel.ClassCredential}
+	case codes.DeadlineExceeded:
+		return &channel.EgressError{Kind: channel.RetryAfter, Class: channel.ClassTimeout}
+	case codes.ResourceExhausted:
+		return &channel.EgressError{Kind: channel.RetryAfter, Class: channel.ClassRate, After: time.Second}
+	default:
+		return &channel.EgressError{Kind: channel.RetryAfter, Class: channel.ClassConnect}
+	}
+}

@@ -1,0 +1,249 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/dispatch"
+	"switchyard.dev/services/notify/internal/postgres/dbsql"
+)
+
+// Queue is the recipients that have not ended. It implements dispatch.Store.
+type Queue struct{ pool *pgxpool.Pool }
+
+var _ dispatch.Store = (*Queue)(nil)
+
+// NewQueue returns the queue of a database.
+func NewQueue(pool *pgxpool.Pool) *Queue { return &Queue{pool: pool} }
+
+// Take implements dispatch.Store.
+func (q *Queue) Take(ctx context.Context, c dispatch.Claim) ([]dispatch.Leased, error) {
+	rows, err := dbsql.New(q.pool).TakeRecipients(ctx, dbsql.TakeRecipientsParams{
+		Channel: string(c.Channel), Count: int32(c.Count), Lease: c.Lease,
+	})
+	if err != nil {
+		return nil, failure("take recipients", err)
+	}
+	taken := make([]dispatch.Leased, len(rows))
+	for i, r := range rows {
+		taken[i] = dispatch.Leased{
+			ID: r.ID, Fence: r.Fence, Notification: r.NotificationID, Organization: r.OrganizationID, Subscription: r.SubID,
+			Sealed: r.Work, Destination: r.Destination, Lane: orEmpty(r.Lane),
+			Granted: r.Granted, Late: time.Duration(r.Late * float64(time.Second)),
+			Attempts: int(r.Attempts), Doubtful: r.Doubtful, Lost: r.Lost, DeliveryID: orEmpty(r.DeliveryID),
+			AcceptedAt: r.CreatedAt, Deadline: *r.DeadlineAt,
+		}
+	}
+	return taken, nil
+}
+
+// NextDue implements dispatch.Store.
+func (q *Queue) NextDue(ctx context.Context, name channel.Name) (time.Duration, error) {
+	seconds, err := dbsql.New(q.pool).NextDue(ctx, string(name))
+	return time.Duration(seconds * float64(time.Second)), failure("next due", err)
+}
+
+// Settle implements dispatch.Store: recipients, their attempts and the sums of
+// their channels, all in one transaction.
+func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatch.Result) (held []bool, err error) {
+	ids := notifications(results)
+	err = change(ctx, q.pool, "settle", func(db *dbsql.Queries) error {
+		if err := db.LockNotifications(ctx, ids); err != nil {
+			return fmt.Errorf("lock sends: %w", err)
+		}
+		written, err := db.SettleRecipients(ctx, settleParams(results))
+		if err != nil {
+			return fmt.Errorf("settle recipients: %w", err)
+		}
+		held = make([]bool, len(results))
+		var ours []dispatch.Result
+		for i, r := range results {
+			if held[i] = slices.Contains(written, r.Leased.ID); held[i] {
+				ours = append(ours, r)
+			}
+		}
+		if len(ours) == 0 {
+			return nil
+		}
+		return writeLog(ctx, db, name, ours)
+	})
+	if isRejected(err) {
+		err = fmt.Errorf("%w: %w", dispatch.ErrRejected, err)
+	}
+	return held, err
+}
+
+// isRejected tells whether the values are what the database can't take: SQLSTATE
+// classes 22 (data exception) and 23 (constraint violation).
+func isRejected(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23"))
+}
+
+// writeLog adds the attempts to the log and the results to the channels' sums,
+// and ends the channels that are through.
+func writeLog(ctx context.Context, db *dbsql.Queries, name channel.Name, results []dispatch.Result) error {
+	attempts := attemptParams(name, results)
+	if len(attempts.Numbers) > 0 {
+		if err := db.InsertAttempts(ctx, attempts); err != nil {
+			return fmt.Errorf("insert attempts: %w", err)
+		}
+	}
+	if err := db.CountResults(ctx, sums(name, results)); err != nil {
+		return fmt.Errorf("count results: %w", err)
+	}
+	ids := notifications(results)
+	if err := endChannels(ctx, db, ids); err != nil {
+		return err
+	}
+	if err := db.TouchNotifications(ctx, ids); err != nil {
+		return fmt.Errorf("touch sends: %w", err)
+	}
+	return nil
+}
+
+// notifications are the sends that results belong to, each once.
+func notifications(results []dispatch.Result) []uuid.UUID {
+	ids := make([]uuid.UUID, len(results))
+	for i, r := range results {
+		ids[i] = r.Leased.Notification
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(ids)
+}
+
+func settleParams(results []dispatch.Result) dbsql.SettleRecipientsParams {
+	var p dbsql.SettleRecipientsParams
+	for _, r := range results {
+		p.Ids, p.Fences = append(p.Ids, r.Leased.ID), append(p.Fences, r.Leased.Fence)
+		p.Statuses = append(p.Statuses, status(r))
+		p.Endeds, p.Delays = append(p.Endeds, r.Step.Ended), append(p.Delays, r.Step.Delay)
+		p.Granteds = append(p.Granteds, r.Granted)
+		p.AttemptCounts, p.Doubtfuls = append(p.AttemptCounts, int32(r.Attempts)), append(p.Doubtfuls, r.Doubtful)
+		p.DeliveryIds = append(p.DeliveryIds, r.DeliveryID)
+	}
+	return p
+}
+
+// status is where a recipient stands after a result.
+func status(r dispatch.Result) string {
+	switch {
+	case r.Step.Delivered:
+		return "delivered"
+	case r.Step.Ended:
+		return "failed"
+	case r.Attempts > 0:
+		return "retrying"
+	}
+	return "queued"
+}
+
+func attemptParams(name channel.Name, results []dispatch.Result) dbsql.InsertAttemptsParams {
+	p := dbsql.InsertAttemptsParams{Channel: string(name)}
+	for _, r := range results {
+		var subscription uuid.UUID
+		if r.Leased.Subscription != nil {
+			subscription = *r.Leased.Subscription
+		}
+		for _, t := range r.Tries {
+			p.NotificationIds, p.SubIds = append(p.NotificationIds, r.Leased.Notification), append(p.SubIds, subscription)
+			p.Numbers, p.Outcomes = append(p.Numbers, int32(t.Number)), append(p.Outcomes, string(t.Outcome.Kind))
+			p.Codes, p.Errors = append(p.Codes, int32(t.Outcome.Status)), append(p.Errors, string(t.Outcome.Class))
+			p.Details = append(p.Details, t.Outcome.Detail)
+			p.RetryAfters = append(p.RetryAfters, t.Outcome.After.Seconds())
+			p.StartedAts = append(p.StartedAts, t.StartedAt)
+			p.Durations = append(p.Durations, float64(t.Took.Microseconds())/1000)
+		}
+	}
+	return p
+}
+
+// sum is what results add to one channel.
+type sum struct {
+	attempts, delivered, failed, removed int32
+	outcome, class, delivery             string
+	truncated, duplicate                 bool
+}
+
+func sums(name channel.Name, results []dispatch.Result) dbsql.CountResultsParams {
+	of := make(map[uuid.UUID]*sum, len(results))
+	for _, r := range results {
+		s := of[r.Leased.Notification]
+		if s == nil {
+			s = &sum{}
+			of[r.Leased.Notification] = s
+		}
+		s.add(r)
+	}
+	p := dbsql.CountResultsParams{Channel: string(name)}
+	for _, id := range notifications(results) {
+		s := of[id]
+		p.NotificationIds, p.AttemptCounts = append(p.NotificationIds, id), append(p.AttemptCounts, s.attempts)
+		p.Outcomes, p.Errors = append(p.Outcomes, s.outcome), append(p.Errors, s.class)
+		p.Delivereds, p.Faileds = append(p.Delivereds, s.delivered), append(p.Faileds, s.failed)
+		p.Removeds, p.Truncateds = append(p.Removeds, s.removed), append(p.Truncateds, s.truncated)
+		p.Duplicateds, p.DeliveryIds = append(p.Duplicateds, s.duplicate), append(p.DeliveryIds, s.delivery)
+	}
+	return p
+}
+
+func (s *sum) add(r dispatch.Result) {
+	s.attempts += int32(len(r.Tries))
+	for _, t := range r.Tries {
+		s.outcome = string(t.Outcome.Kind)
+		if t.Outcome.Class != channel.ClassNone {
+			s.class = string(t.Outcome.Class)
+		}
+		s.truncated = s.truncated || t.Outcome.Truncated
+		if t.Outcome.Kind == channel.Gone {
+			s.removed++
+		}
+	}
+	switch {
+	case r.Step.Delivered:
+		s.delivered++
+	case r.Step.Ended:
+		s.failed++
+	}
+	s.duplicate = s.duplicate || r.Duplicate
+	if r.DeliveryID != "" {
+		s.delivery = r.DeliveryID
+	}
+}
+
+// Backlog is what of a channel has not ended, and how long the longest due of it
+// has waited.
+type Backlog struct {
+	Channel channel.Name
+	Waiting int64
+	Oldest  time.Duration
+}
+
+// Backlogs reads those of all channels.
+func (q *Queue) Backlogs(ctx context.Context) ([]Backlog, error) {
+	rows, err := dbsql.New(q.pool).Backlog(ctx)
+	if err != nil {
+		return nil, failure("read backlog", err)
+	}
+	backlogs := make([]Backlog, len(rows))
+	for i, r := range rows {
+		backlogs[i] = Backlog{channel.Name(r.Channel), r.Waiting, time.Duration(r.OldestSeconds * float64(time.Second))}
+	}
+	return backlogs, nil
+}
+
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}

@@ -1,0 +1,69 @@
+package push
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Bounds of a broadcast.
+const (
+	// pageSize is how many devices are added in one transaction.
+	pageSize = 500
+	// maxWaiting is how many devices of one broadcast wait at a time, so that a
+	// large one doesn't stand before everybody else's pushes.
+	maxWaiting = 2000
+	// idleWait is how often a replica looks for a broadcast to go on with.
+	idleWait = 250 * time.Millisecond
+	// awayWait is how long it leaves a store alone that failed.
+	awayWait = 2 * time.Second
+)
+
+// Pages adds the devices of broadcasts, page by page.
+type Pages interface {
+	// AddPage adds the next devices, at most size, of a broadcast of which fewer
+	// than waiting wait. It reports whether there was one.
+	AddPage(ctx context.Context, size, waiting int) (found bool, err error)
+}
+
+// Broadcaster turns accepted broadcasts into pushes. A page and the place it ends
+// at are one transaction: after a crash another replica goes on from there, and
+// no device is told twice. Memory is that of a page, however many devices.
+type Broadcaster struct {
+	pages Pages
+	added func() // wakes whoever sends
+	log   *slog.Logger
+}
+
+// NewBroadcaster returns a broadcaster that calls added after each page.
+func NewBroadcaster(pages Pages, added func(), log *slog.Logger) *Broadcaster {
+	return &Broadcaster{pages, added, log}
+}
+
+// Run adds pages until ctx ends.
+func (b *Broadcaster) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			timer.Reset(b.step(ctx))
+		}
+	}
+}
+
+// step adds a page and gives how long to wait for the next.
+func (b *Broadcaster) step(ctx context.Context) time.Duration {
+	found, err := b.pages.AddPage(ctx, pageSize, maxWaiting)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		b.log.WarnContext(ctx, "broadcast waits", slog.String("error", err.Error()))
+		return awayWait
+	case !found:
+		return idleWait
+	}
+	b.added()
+	return 0
+}

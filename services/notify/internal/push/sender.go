@@ -1,0 +1,104 @@
+package push
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/webpush"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// DefaultTTL is how long push services keep a message whose sender says nothing.
+// It is not zero, which some of them don't take.
+const DefaultTTL = 24 * time.Hour
+
+// Limits of a push's content.
+type Limits struct {
+	// Content in bytes of JSON, at most webpush.MaxPlaintext.
+	Content int
+	// Refuse a message that is larger instead of shortening its text.
+	Refuse bool
+}
+
+// Sender is the web_push channel as a message is accepted.
+type Sender struct {
+	hosts  webpush.Hosts
+	keys   Keys
+	limits Limits
+}
+
+// NewSender returns the channel for devices on the push services of hosts.
+func NewSender(hosts webpush.Hosts, keys Keys, limits Limits) *Sender {
+	return &Sender{hosts, keys, limits}
+}
+
+// Channel is WebPush.
+func (*Sender) Channel() channel.Name { return channel.WebPush }
+
+func refuse(field, rule string) error { return channel.NotAccepted(channel.WebPush, field, rule) }
+
+// tooLarge says what doesn't fit.
+func (s *Sender) tooLarge(what string) error {
+	return apierr.New(apierr.KindTooLarge, ReasonTooLarge,
+		fmt.Sprintf("channel %s: %s: a push holds %d bytes of JSON", channel.WebPush, what, s.limits.Content))
+}
+
+// Prepare gives the work of a message: its content, once for all devices, and
+// who is told.
+func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, error) {
+	if err := s.check(m.Target); err != nil {
+		return channel.Work{}, err
+	}
+	content, shortened, err := NewContent(m, s.limits.Content)
+	switch {
+	case err != nil:
+		return channel.Work{}, s.tooLarge("target.data: with subject and target.url leaves no room for the text")
+	case shortened && s.limits.Refuse:
+		return channel.Work{}, s.tooLarge("message: is too long")
+	}
+	w := work{
+		Content: content, TTL: int(DefaultTTL.Seconds()), Urgency: string(webpush.UrgencyNormal),
+		Topic: m.Target.Topic, Broadcast: m.Target.Broadcast,
+	}
+	if m.Target.TTL != nil {
+		w.TTL = int(m.Target.TTL.Seconds())
+	}
+	if m.Target.Urgency != "" {
+		w.Urgency = m.Target.Urgency
+	}
+	out := channel.Work{Channel: channel.WebPush, Truncated: shortened}
+	if device := m.Target.Subscription; device != nil {
+		subscription, err := Subscribe(s.hosts, device.Endpoint, device.Keys)
+		if err != nil {
+			return channel.Work{}, refuse("target.subscription", err.Error())
+		}
+		w.Subscription, w.KeyID = subscription.Bytes(), s.keys.Keys().Current().ID()
+		out.Destination = subscription.Endpoint().Origin()
+	} else {
+		out.Audience = &channel.Audience{User: m.Target.User, Broadcast: m.Target.Broadcast, Site: m.Target.Site}
+	}
+	out.Body = w.bytes()
+	return out, nil
+}
+
+// check applies the rules of the target's own fields.
+func (s *Sender) check(t channel.Target) error {
+	selectors := 0
+	for _, given := range []bool{t.User != "", t.Broadcast, t.Subscription != nil} {
+		if given {
+			selectors++
+		}
+	}
+	if selectors != 1 {
+		return refuse("target", "must have exactly one of user_id, broadcast and subscription")
+	}
+	if rule := channel.CheckLink(t.URL); rule != "" {
+		return refuse("target.url", rule)
+	}
+	if rule := channel.CheckData(t.Data); rule != "" {
+		return refuse("target.data", rule)
+	}
+	return nil
+}

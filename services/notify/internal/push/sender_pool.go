@@ -1,0 +1,101 @@
+package push
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/webpush"
+)
+
+// Bounds of the senders that broadcasts share.
+const (
+	maxSenders = 64
+	senderLife = 10 * time.Minute
+)
+
+// senders keeps the sender of each broadcast that is under way.
+type senders struct {
+	mu  sync.Mutex
+	all map[uuid.UUID]agedSender
+}
+
+type agedSender struct {
+	sender *webpush.Sender
+	made   time.Time
+}
+
+func newSenders() *senders { return &senders{all: map[uuid.UUID]agedSender{}} }
+
+// of is the sender of a broadcast, made anew when it is old.
+func (s *senders) of(send uuid.UUID, now time.Time) (*webpush.Sender, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.all[send]; ok && now.Sub(known.made) < senderLife {
+		return known.sender, nil
+	}
+	sender, err := webpush.NewSender()
+	if err != nil {
+		return nil, err
+	}
+	if len(s.all) >= maxSenders {
+		s.drop(now)
+	}
+	s.all[send] = agedSender{sender, now}
+	return sender, nil
+}
+
+// drop makes room: all that are old, or else everything.
+func (s *senders) drop(now time.Time) {
+	for id, known := range s.all {
+		if now.Sub(known.made) >= senderLife {
+			delete(s.all, id)
+		}
+	}
+	if len(s.all) >= maxSenders {
+		clear(s.all)
+	}
+}
+
+// turnstile bounds how many are at one host at a time.
+type turnstile struct {
+	size int
+
+	mu    sync.Mutex
+	hosts map[string]*gate
+}
+
+type gate struct {
+	places chan struct{}
+	users  int
+}
+
+func newTurnstile(size int) *turnstile { return &turnstile{size: size, hosts: map[string]*gate{}} }
+
+// enter waits for a place at a host until ctx ends. leave gives it back.
+func (t *turnstile) enter(ctx context.Context, host string) (leave func(), err error) {
+	t.mu.Lock()
+	g, ok := t.hosts[host]
+	if !ok {
+		g = &gate{places: make(chan struct{}, t.size)}
+		t.hosts[host] = g
+	}
+	g.users++
+	t.mu.Unlock()
+	done := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if g.users--; g.users == 0 {
+			delete(t.hosts, host)
+		}
+	}
+	select {
+	case g.places <- struct{}{}:
+		return func() { <-g.places; done() }, nil
+	case <-ctx.Done():
+		done()
+		return nil, context.Cause(ctx)
+	}
+}

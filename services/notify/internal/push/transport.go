@@ -1,0 +1,227 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/webpush"
+)
+
+// Classes of failures that only web push has.
+const (
+	ClassGone        channel.Class = "subscription_gone"
+	ClassMissing     channel.Class = "not_registered"
+	ClassQuarantined channel.Class = "quarantined"
+	ClassMismatch    channel.Class = "vapid_key_mismatch"
+	ClassNoKey       channel.Class = "vapid_key_missing"
+	ClassTooLarge    channel.Class = "payload_too_large"
+)
+
+// Sealed is a stored device with what pushing to it takes.
+type Sealed struct {
+	ID           uuid.UUID
+	Organization string
+	Digest       []byte // of the endpoint
+	// Text is the endpoint and the keys, sealed.
+	Text   []byte
+	KeyID  string
+	Status Status
+	// Revision is that of its registration.
+	Revision        int64
+	LastDeliveredAt *time.Time
+}
+
+// DeviceStore is what a Transport reads and learns of devices.
+type DeviceStore interface {
+	// Device gives a stored device, or ErrNotFound.
+	Device(ctx context.Context, id uuid.UUID) (Sealed, error)
+	// Remove forgets a device, unless it has registered again.
+	Remove(ctx context.Context, id uuid.UUID, revision int64) error
+	// Quarantine sets a device aside, unless it has registered again.
+	Quarantine(ctx context.Context, id uuid.UUID, revision int64) error
+	// Touch notes that a push was taken just now.
+	Touch(ctx context.Context, id uuid.UUID) error
+}
+
+// Pusher makes one push, as webpush.Client does.
+type Pusher interface {
+	Push(ctx context.Context, key webpush.Key, from *webpush.Sender, to webpush.Subscription, m webpush.Message) (webpush.Answer, error)
+}
+
+// Transport makes pushes. It is safe for concurrent use.
+type Transport struct {
+	devices DeviceStore
+	keys    Keys
+	box     Box
+	pusher  Pusher
+	shared  *senders
+	hosts   *turnstile
+	now     func() time.Time
+}
+
+// NewTransport returns the transport of web_push. At most perHost pushes are
+// under way to one push service.
+func NewTransport(devices DeviceStore, keys Keys, box Box, pusher Pusher, perHost int) *Transport {
+	return &Transport{
+		devices: devices, keys: keys, box: box, pusher: pusher,
+		shared: newSenders(), hosts: newTurnstile(perHost), now: time.Now,
+	}
+}
+
+// recipient is a device ready to be pushed to.
+type recipient struct {
+	Sealed
+
+	subscription webpush.Subscription
+}
+
+// Deliver pushes to one device.
+func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outcome {
+	w, err := readWork(task.Work)
+	if err != nil {
+		return channel.Failed(channel.ClassUnreadable, 0, "")
+	}
+	to, refusal := t.recipient(ctx, task, w)
+	if refusal != nil {
+		return *refusal
+	}
+	key, ok := t.keys.Keys().Find(to.KeyID)
+	if !ok {
+		return channel.Denied(ClassNoKey, 0, false)
+	}
+	from, err := t.sender(task.Notification, w)
+	if err != nil {
+		return channel.Retry(channel.ClassPanic, 0, 0)
+	}
+	leave, err := t.hosts.enter(ctx, to.subscription.Endpoint().Origin())
+	if err != nil {
+		return channel.Retry(channel.ClassTimeout, 0, 0)
+	}
+	answer, err := t.pusher.Push(ctx, key, from, to.subscription, webpush.Message{
+		Text: w.Content.Of(task.Notification), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
+	})
+	leave()
+	if err != nil {
+		return channel.Failed(channel.ClassUnreadable, 0, "")
+	}
+	return t.learn(ctx, task, to, answer)
+}
+
+// recipient finds the device of a task, or says why there is nothing to send to.
+func (t *Transport) recipient(ctx context.Context, task channel.Task, w work) (recipient, *channel.Outcome) {
+	r := recipient{Sealed: Sealed{KeyID: w.KeyID}}
+	packed := w.Subscription
+	if task.Subscription != nil {
+		var err error
+		if r.Sealed, err = t.devices.Device(ctx, *task.Subscription); errors.Is(err, ErrNotFound) {
+			return r, new(channel.Failed(ClassMissing, 0, ""))
+		} else if err != nil {
+			return r, new(channel.Retry(channel.ClassPanic, 0, 0))
+		}
+		if r.Status != Active {
+			return r, new(channel.Failed(ClassQuarantined, 0, ""))
+		}
+		if packed, err = t.box.Open(r.Text, owner(r.Organization, r.Digest)); err != nil {
+			return r, new(channel.Failed(channel.ClassUnreadable, 0, ""))
+		}
+	}
+	var err error
+	if r.subscription, err = webpush.FromBytes(packed); err != nil {
+		return r, new(channel.Failed(channel.ClassUnreadable, 0, ""))
+	}
+	return r, nil
+}
+
+func (t *Transport) sender(send uuid.UUID, w work) (*webpush.Sender, error) {
+	if w.Broadcast {
+		return t.shared.of(send, t.now())
+	}
+	return webpush.NewSender()
+}
+
+// touchEvery is how exact a device's last delivery is kept.
+const touchEvery = time.Minute
+
+// learn writes down what an answer says about the device, then gives the
+// outcome. What can't be written is learnt again at the next push.
+func (t *Transport) learn(ctx context.Context, task channel.Task, to recipient, a webpush.Answer) channel.Outcome {
+	if task.Subscription == nil {
+		return Outcome(a)
+	}
+	var err error
+	switch {
+	case a.Verdict == webpush.Gone:
+		err = t.devices.Remove(ctx, to.ID, to.Revision)
+	case a.Verdict == webpush.Mismatch:
+		err = t.devices.Quarantine(ctx, to.ID, to.Revision)
+	case a.Verdict == webpush.Accepted && (to.LastDeliveredAt == nil || t.now().Sub(*to.LastDeliveredAt) >= touchEvery):
+		_ = t.devices.Touch(ctx, to.ID) // only for show; the push was taken
+	}
+	if err != nil {
+		return channel.Retry(channel.ClassPanic, a.Status, 0)
+	}
+	return Outcome(a)
+}
+
+// Outcome is a push service's answer in the words of all channels.
+func Outcome(a webpush.Answer) channel.Outcome {
+	switch a.Verdict {
+	case webpush.Accepted:
+		return channel.Delivered(a.Status)
+	case webpush.Gone:
+		return channel.Removed(ClassGone, a.Status)
+	case webpush.Mismatch:
+		return channel.Denied(ClassMismatch, a.Status, true)
+	case webpush.Unauthorized:
+		o := channel.Denied(channel.ClassCredential, a.Status, false)
+		o.Detail, o.After = a.Reason, a.RetryAfter
+		return o
+	case webpush.Lost:
+		o := channel.Lost(lostClass(a))
+		o.HostFailed = true
+		return o
+	case webpush.Retry:
+		return retry(a)
+	case webpush.Refused:
+	}
+	return refused(a)
+}
+
+func retry(a webpush.Answer) channel.Outcome {
+	o := channel.Retry(lostClass(a), a.Status, a.RetryAfter)
+	o.HostFailed = true
+	switch {
+	case a.Status >= 500:
+		o.Class = channel.ClassServer
+	case a.Status != 0:
+		o.Class, o.HostFailed = channel.ClassRate, false
+	}
+	if a.Status != 0 {
+		o.Detail = a.Reason
+	}
+	return o
+}
+
+func lostClass(a webpush.Answer) channel.Class {
+	if a.Reason == webpush.ReasonConnection {
+		return channel.ClassConnect
+	}
+	return channel.ClassTimeout
+}
+
+func refused(a webpush.Answer) channel.Outcome {
+	class := channel.ClassClient
+	switch {
+	case a.Status == 0:
+		class = channel.ClassTarget
+	case a.Status == 413:
+		class = ClassTooLarge
+	case a.Status < 400:
+		class = channel.ClassRedirect
+	}
+	return channel.Failed(class, a.Status, a.Reason)
+}

@@ -1,0 +1,293 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/seal"
+	"switchyard.dev/services/notify/internal/webpush"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const canaryPath = "canary-endpoint-path"
+
+// world is a transport with one device and a push service that answers on demand.
+type world struct {
+	transport *Transport
+	sender    *Sender
+	device    Sealed
+	keys      keyList
+	answer    webpush.Answer
+	err       error
+
+	mu      sync.Mutex
+	known   bool
+	broken  error // of the store
+	calls   []string
+	senders []*webpush.Sender
+	texts   [][]byte
+	pushed  []webpush.Key
+}
+
+type keyList struct{ keys webpush.Keys }
+
+func (k keyList) Keys() webpush.Keys { return k.keys }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	var lines []secret.Value
+	for range 2 {
+		_, private, err := webpush.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, private)
+	}
+	keys, err := webpush.ParseKeys(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := webpush.NewHosts(webpush.KnownHosts, nil, url.Parse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{known: true, keys: keyList{keys}, answer: webpush.Answer{Verdict: webpush.Accepted, Status: 201}}
+	subscription, err := Subscribe(hosts, "https://fcm.googleapis.com/fcm/send/"+canaryPath, browserKeys(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := subscription.Endpoint().Digest()
+	w.device = Sealed{
+		ID: uuid.New(), Organization: "acme", Digest: digest[:], Text: box.Seal(subscription.Bytes(), owner("acme", digest[:])),
+		KeyID: keys[1].ID(), Status: Active, Revision: 7,
+	}
+	w.transport = NewTransport(w, w.keys, box, w, 4)
+	w.sender = NewSender(hosts, w.keys, Limits{Content: 600})
+	return w
+}
+
+func browserKeys(t *testing.T) map[string]string {
+	t.Helper()
+	private, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := make([]byte, 16)
+	_, _ = rand.Read(auth)
+	return map[string]string{
+		"p256dh": base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()), "auth": base64.RawURLEncoding.EncodeToString(auth),
+	}
+}
+
+func (w *world) note(format string, args ...any) error {
+	w.calls = append(w.calls, fmt.Sprintf(format, args...))
+	return w.broken
+}
+
+func (w *world) Device(context.Context, uuid.UUID) (Sealed, error) {
+	if !w.known {
+		return Sealed{}, ErrNotFound
+	}
+	return w.device, w.broken
+}
+
+func (w *world) Remove(_ context.Context, _ uuid.UUID, revision int64) error {
+	return w.note("remove %d", revision)
+}
+
+func (w *world) Quarantine(_ context.Context, _ uuid.UUID, revision int64) error {
+	return w.note("quarantine %d", revision)
+}
+
+func (w *world) Touch(context.Context, uuid.UUID) error { return w.note("touch") }
+
+func (w *world) Push(_ context.Context, key webpush.Key, from *webpush.Sender, _ webpush.Subscription, m webpush.Message) (webpush.Answer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.senders, w.texts, w.pushed = append(w.senders, from), append(w.texts, m.Text), append(w.pushed, key)
+	return w.answer, w.err
+}
+
+// task is what an engine would ask for after a message was accepted.
+func (w *world) task(t *testing.T, target channel.Target) channel.Task {
+	t.Helper()
+	prepared, err := w.sender.Prepare(t.Context(), channel.Message{Organization: "acme", Text: "hello", Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return channel.Task{Channel: channel.WebPush, Notification: uuid.New(), Subscription: &w.device.ID, Work: prepared.Body, Number: 1}
+}
+
+func TestDeliver(t *testing.T) {
+	type answer = webpush.Answer
+	tests := map[string]struct {
+		answer answer
+		want   channel.Outcome
+		calls  []string
+	}{
+		"accepted":   {answer{Verdict: webpush.Accepted, Status: 201}, channel.Delivered(201), []string{"touch"}},
+		"gone":       {answer{Verdict: webpush.Gone, Status: 410}, channel.Removed(ClassGone, 410), []string{"remove 7"}},
+		"mismatch":   {answer{Verdict: webpush.Mismatch, Status: 403}, channel.Denied(ClassMismatch, 403, true), []string{"quarantine 7"}},
+		"bad token":  {answer{Verdict: webpush.Unauthorized, Status: 401, Reason: "http_401"}, channel.Outcome{Kind: channel.Auth, Class: channel.ClassCredential, Status: 401, Detail: "http_401"}, nil},
+		"too many":   {answer{Verdict: webpush.Retry, Status: 429, Reason: "http_429", RetryAfter: time.Minute}, channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassRate, Status: 429, After: time.Minute, Detail: "http_429"}, nil},
+		"broken":     {answer{Verdict: webpush.Retry, Status: 503, Reason: "http_503"}, channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassServer, Status: 503, Detail: "http_503", HostFailed: true}, nil},
+		"nobody":     {answer{Verdict: webpush.Retry, Reason: webpush.ReasonConnection}, channel.Outcome{Kind: channel.RetryAfter, Class: channel.ClassConnect, HostFailed: true}, nil},
+		"no answer":  {answer{Verdict: webpush.Lost, Reason: webpush.ReasonTimeout}, channel.Outcome{Kind: channel.Unknown, Class: channel.ClassTimeout, HostFailed: true}, nil},
+		"too large":  {answer{Verdict: webpush.Refused, Status: 413, Reason: "http_413"}, channel.Failed(ClassTooLarge, 413, "http_413"), nil},
+		"bad":        {answer{Verdict: webpush.Refused, Status: 400, Reason: "http_400"}, channel.Failed(channel.ClassClient, 400, "http_400"), nil},
+		"moved":      {answer{Verdict: webpush.Refused, Status: 301, Reason: "http_301"}, channel.Failed(channel.ClassRedirect, 301, "http_301"), nil},
+		"not public": {answer{Verdict: webpush.Refused, Reason: "target_not_allowed: address"}, channel.Failed(channel.ClassTarget, 0, "target_not_allowed: address"), nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.answer = tt.answer
+			got := w.transport.Deliver(t.Context(), w.task(t, channel.Target{User: "ann"}))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.calls, w.calls); diff != "" {
+				t.Errorf("the device (-want +got):\n%s", diff)
+			}
+			if w.pushed[0].ID() != w.device.KeyID {
+				t.Error("signed with another key than the subscription's")
+			}
+		})
+	}
+}
+
+func TestDeliverRefusesBeforeItPushes(t *testing.T) {
+	tests := map[string]struct {
+		change func(w *world, task *channel.Task)
+		kind   channel.Kind
+		class  channel.Class
+	}{
+		"deleted":          {func(w *world, _ *channel.Task) { w.known = false }, channel.Permanent, ClassMissing},
+		"quarantined":      {func(w *world, _ *channel.Task) { w.device.Status = Quarantined }, channel.Permanent, ClassQuarantined},
+		"store away":       {func(w *world, _ *channel.Task) { w.broken = errors.New("away") }, channel.RetryAfter, channel.ClassPanic},
+		"another's keys":   {func(w *world, _ *channel.Task) { w.device.Organization = "other" }, channel.Permanent, channel.ClassUnreadable},
+		"a key that left":  {func(w *world, _ *channel.Task) { w.device.KeyID = "gone" }, channel.Auth, ClassNoKey},
+		"work that is odd": {func(_ *world, task *channel.Task) { task.Work = []byte("{") }, channel.Permanent, channel.ClassUnreadable},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			task := w.task(t, channel.Target{User: "ann"})
+			tt.change(w, &task)
+			got := w.transport.Deliver(t.Context(), task)
+			if got.Kind != tt.kind || got.Class != tt.class || len(w.pushed) != 0 {
+				t.Errorf("%+v after %d pushes", got, len(w.pushed))
+			}
+			testkit.NoLeak(t, canaryPath, fmt.Sprintf("%+v", got))
+		})
+	}
+}
+
+// What was learnt must be written before it counts: otherwise the push is tried again.
+func TestDeliverTriesAgainWhenItCannotRemove(t *testing.T) {
+	w := newWorld(t)
+	w.answer = webpush.Answer{Verdict: webpush.Gone, Status: 410}
+	store := w.transport.devices
+	w.transport.devices = failingRemove{store}
+	if got := w.transport.Deliver(t.Context(), w.task(t, channel.Target{User: "ann"})); got.Kind != channel.RetryAfter {
+		t.Errorf("outcome %+v", got)
+	}
+}
+
+type failingRemove struct{ DeviceStore }
+
+func (failingRemove) Remove(context.Context, uuid.UUID, int64) error { return errors.New("away") }
+
+func TestSendersOfABroadcastAreShared(t *testing.T) {
+	w := newWorld(t)
+	user, all := w.task(t, channel.Target{User: "ann"}), w.task(t, channel.Target{Broadcast: true})
+	other := w.task(t, channel.Target{Broadcast: true})
+	for _, task := range []channel.Task{user, user, all, all, other} {
+		w.transport.Deliver(t.Context(), task)
+	}
+	s := w.senders
+	if s[0] == s[1] || s[2] != s[3] || s[2] == s[4] {
+		t.Error("a user's pushes share a sender, or a broadcast's don't")
+	}
+	if bytes.Equal(w.texts[2], w.texts[4]) {
+		t.Error("two sends have one id")
+	}
+}
+
+func TestSendersAreBounded(t *testing.T) {
+	pool, now := newSenders(), time.Unix(0, 0)
+	for range 3 * maxSenders {
+		if _, err := pool.of(uuid.New(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(pool.all) > maxSenders {
+		t.Errorf("%d senders kept", len(pool.all))
+	}
+	id := uuid.New()
+	first, _ := pool.of(id, now)
+	if again, _ := pool.of(id, now.Add(senderLife)); again == first {
+		t.Error("a sender lives for ever")
+	}
+}
+
+func TestOneOffDevice(t *testing.T) {
+	w := newWorld(t)
+	task := w.task(t, channel.Target{Subscription: &channel.Subscription{Endpoint: "https://fcm.googleapis.com/x", Keys: browserKeys(t)}})
+	task.Subscription = nil
+	w.answer = webpush.Answer{Verdict: webpush.Gone, Status: 410}
+	if got := w.transport.Deliver(t.Context(), task); got.Kind != channel.Gone || len(w.calls) != 0 || w.pushed[0].ID() != w.keys.keys.Current().ID() {
+		t.Errorf("%+v, %v", got, w.calls)
+	}
+}
+
+func TestTurnstile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gates := newTurnstile(2)
+		first, _ := gates.enter(t.Context(), "a")
+		second, _ := gates.enter(t.Context(), "a")
+		elsewhere, err := gates.enter(t.Context(), "b")
+		if err != nil {
+			t.Fatal("a full host keeps others out")
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := gates.enter(short, "a"); err == nil {
+			t.Error("three at a host of two")
+		}
+		first()
+		third, err := gates.enter(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, leave := range []func(){second, third, elsewhere} {
+			leave()
+		}
+		if len(gates.hosts) != 0 {
+			t.Errorf("%d hosts kept", len(gates.hosts))
+		}
+	})
+}

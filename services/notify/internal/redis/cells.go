@@ -1,0 +1,59 @@
+// Package redis keeps the states that replicas share. It implements
+// shared.Cells; internal/app makes it.
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"switchyard.dev/services/notify/internal/shared"
+	"switchyard.dev/services/platform/redisdb"
+)
+
+// swapScript writes a cell that still holds what its writer read. An empty text
+// is a cell that is not there. What to write is decided by who asks, in Go.
+var swapScript = redis.NewScript(`
+local held = redis.call('GET', KEYS[1]) or ''
+if held ~= ARGV[1] then return 0 end
+if ARGV[2] == '' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
+return 1`)
+
+// Cells are texts under the client's prefix and one kind.
+type Cells struct {
+	client *redisdb.Client
+	kind   string
+}
+
+var _ shared.Cells = Cells{}
+
+// NewCells keeps the cells of a kind of state.
+func NewCells(client *redisdb.Client, kind string) Cells { return Cells{client, kind} }
+
+// Get implements shared.Cells.
+func (c Cells) Get(ctx context.Context, key string) (string, error) {
+	text, err := c.client.Get(ctx, c.client.Key(c.kind, key)).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read cell: %w", err)
+	}
+	return text, nil
+}
+
+// Swap implements shared.Cells.
+func (c Cells) Swap(ctx context.Context, key, old, next string, life time.Duration) (bool, error) {
+	n, err := swapScript.Run(ctx, c.client, []string{c.client.Key(c.kind, key)}, old, next, max(life.Milliseconds(), 1)).Int()
+	if err != nil {
+		return false, fmt.Errorf("swap cell: %w", err)
+	}
+	return n == 1, nil
+}

@@ -1,0 +1,172 @@
+// Package shared keeps the small states that replicas share for as long as they
+// last, and a copy of each to go on with while the server is away. Packages rate
+// and breaker decide on them; losing all of it loses no notification.
+package shared
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// maxKnown bounds the copies.
+	maxKnown = 20_000
+	// exchangeTimeout bounds a round trip, backOff is how long a replica goes on
+	// alone after one that failed.
+	exchangeTimeout = 300 * time.Millisecond
+	backOff         = time.Second
+	// tries is how often a state that others have changed meanwhile is decided again.
+	tries = 8
+)
+
+// Cells keep texts under keys. A cell that nobody wrote is empty.
+type Cells interface {
+	Get(ctx context.Context, key string) (string, error)
+	// Swap writes a cell that still holds old, for a life, and tells whether it did.
+	Swap(ctx context.Context, key, old, new string, life time.Duration) (bool, error)
+}
+
+// Options of States. Cells may be nil: then each replica is alone.
+type Options struct {
+	Cells Cells
+	// Merge gives the one of two copies of a state that counts; either may be empty.
+	Merge func(a, b string) string
+	// Life of a state that nobody changes.
+	Life time.Duration
+	Log  *slog.Logger
+	Now  func() time.Time
+}
+
+// States are one kind of state by key. It is safe for concurrent use.
+type States struct {
+	o Options
+
+	// changing keeps this replica's own changes from being in each other's way.
+	changing sync.Mutex
+
+	mu    sync.Mutex
+	known map[string]copied
+	// alone is until when the server is not asked.
+	alone time.Time
+}
+
+// copied is the last a replica saw of a state.
+type copied struct {
+	text string
+	at   time.Time
+}
+
+// New returns States that know nothing yet.
+func New(o Options) *States { return &States{o: o, known: make(map[string]copied)} }
+
+// Change replaces a state by what step makes of it. step may be asked more than
+// once and with another state each time; the last one counts.
+func (s *States) Change(ctx context.Context, key string, step func(old string) (next string)) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	for range tries {
+		done, err := s.exchange(ctx, key, step)
+		if err != nil {
+			s.o.Log.DebugContext(ctx, "shared state goes on alone", slog.String("error", err.Error()))
+			break
+		}
+		if done {
+			return
+		}
+	}
+	s.keep(key, step(s.copyOf(key)))
+}
+
+// exchange tries a change on the shared state.
+func (s *States) exchange(ctx context.Context, key string, step func(string) string) (done bool, err error) {
+	if s.isAlone() {
+		s.keep(key, step(s.copyOf(key)))
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	old, err := s.o.Cells.Get(ctx, key)
+	if err != nil {
+		return false, s.part(err)
+	}
+	next := step(s.o.Merge(s.copyOf(key), old))
+	swapped, err := s.o.Cells.Swap(ctx, key, old, next, s.o.Life)
+	if err != nil {
+		return false, s.part(err)
+	}
+	if swapped {
+		s.keep(key, next)
+	}
+	return swapped, nil
+}
+
+// Look reads a state, which may be as old as fresh.
+func (s *States) Look(ctx context.Context, key string, fresh time.Duration) string {
+	s.mu.Lock()
+	seen, ok := s.known[key]
+	s.mu.Unlock()
+	if ok && s.o.Now().Sub(seen.at) < fresh || s.isAlone() {
+		return seen.text
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	text, err := s.o.Cells.Get(ctx, key)
+	if err != nil {
+		_ = s.part(err)
+		return seen.text
+	}
+	text = s.o.Merge(seen.text, text)
+	s.keep(key, text)
+	return text
+}
+
+func (s *States) isAlone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.o.Cells == nil || s.o.Now().Before(s.alone)
+}
+
+func (s *States) part(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alone = s.o.Now().Add(backOff)
+	return err
+}
+
+func (s *States) copyOf(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.known[key]
+	if s.o.Now().Sub(seen.at) > s.o.Life {
+		return ""
+	}
+	return seen.text
+}
+
+func (s *States) keep(key, text string) {
+	now := s.o.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.known[key]; !known && len(s.known) >= maxKnown {
+		s.forget(now)
+	}
+	s.known[key] = copied{text, now}
+}
+
+// forget makes room: first of what is old, else of anything. The server may
+// still know it.
+func (s *States) forget(now time.Time) {
+	for key, seen := range s.known {
+		if now.Sub(seen.at) > s.o.Life {
+			delete(s.known, key)
+		}
+	}
+	for key := range s.known {
+		if len(s.known) < maxKnown {
+			return
+		}
+		delete(s.known, key)
+	}
+}

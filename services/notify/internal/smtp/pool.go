@@ -1,0 +1,284 @@
+// Package smtp keeps connections to the operator's mail server and sends one
+// mail at a time over each. The email channel calls it. go-mail speaks the
+// protocol of the greeting (EHLO, STARTTLS, AUTH) and of the commands; keeping,
+// checking and ending connections, and what an answer means, is decided here.
+package smtp
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+
+	"switchyard.dev/services/platform/secret"
+)
+
+// Security is how a connection is encrypted.
+type Security string
+
+// The kinds. None is for a mail server on the machine itself, in development.
+const (
+	StartTLS Security = "starttls"
+	Implicit Security = "tls"
+	None     Security = "none"
+)
+
+const (
+	// A connection that was idle for checkAfter is asked whether it is still
+	// there; after maxIdle, maxAge or maxMails it is replaced.
+	checkAfter = 5 * time.Second
+	maxIdle    = 30 * time.Second
+	maxAge     = 5 * time.Minute
+	maxMails   = 500
+	// dialTimeout bounds everything up to the login, quitTimeout a farewell.
+	dialTimeout = 10 * time.Second
+	quitTimeout = time.Second
+)
+
+// Options of a Pool.
+type Options struct {
+	// Address of the server, host:port.
+	Address  string
+	Security Security
+	// Roots that the server's certificate must come from; nil for the machine's.
+	Roots *x509.CertPool
+	// Username and Password log in; without a name nobody does. The password is
+	// asked for with each new connection, so that it can be replaced.
+	Username string
+	Password func() (secret.Value, error)
+	// Hello is the name that this side gives itself.
+	Hello string
+	// Connections at a time, at most.
+	Connections int
+}
+
+// Pool sends mail over kept connections. It is safe for concurrent use.
+type Pool struct {
+	o          Options
+	host       string
+	port       int
+	connecting chan struct{} // a place for each connection
+
+	mu     sync.Mutex
+	idle   []*conn // the last used at the end
+	closed bool
+}
+
+// conn is a connection that is logged in.
+type conn struct {
+	client *smtp.Client
+	raw    net.Conn
+	born   time.Time
+	used   time.Time
+	mails  int
+}
+
+// New returns a pool that connects when the first mail is sent.
+func New(o Options) (*Pool, error) {
+	host, portText, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("mail server %q: want host:port", o.Address)
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil || port < 1 || port > 65535 || host == "" {
+		return nil, fmt.Errorf("mail server %q: want host:port", o.Address)
+	}
+	if o.Security == None && !loopback(host) {
+		return nil, fmt.Errorf("mail server %q: without encryption only on the machine itself", o.Address)
+	}
+	return &Pool{o: o, host: host, port: port, connecting: make(chan struct{}, o.Connections)}, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Send sends a mail, whose lines end in CRLF, to one recipient. The time for all
+// of it is ctx's.
+func (p *Pool) Send(ctx context.Context, from, to string, data []byte) Reply {
+	select {
+	case p.connecting <- struct{}{}:
+	case <-ctx.Done():
+		return Reply{Stage: StageConnect, Err: context.Cause(ctx)}
+	}
+	defer func() { <-p.connecting }()
+
+	c, reused, err := p.get(ctx)
+	if err != nil {
+		return replyOf(StageConnect, err)
+	}
+	reply := c.send(ctx, from, to, data)
+	if reused && reply.Code == 0 && reply.Stage == StageSender && ctx.Err() == nil {
+		// The server had let the kept connection go; nothing was sent on it.
+		c.drop()
+		if c, err = p.dial(ctx); err != nil {
+			return replyOf(StageConnect, err)
+		}
+		reply = c.send(ctx, from, to, data)
+	}
+	p.put(c, reply)
+	return reply
+}
+
+// Close says goodbye on the idle connections. Those in use end with their mail.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle, p.closed = nil, true
+	p.mu.Unlock()
+	for _, c := range idle {
+		c.quit()
+	}
+}
+
+// get takes the idle connection that was used last, or makes one.
+func (p *Pool) get(ctx context.Context) (c *conn, reused bool, err error) {
+	for {
+		c = p.pop()
+		if c == nil {
+			c, err = p.dial(ctx)
+			return c, false, err
+		}
+		now := time.Now()
+		if now.Sub(c.used) > maxIdle || now.Sub(c.born) > maxAge || c.mails >= maxMails {
+			c.quit()
+			continue
+		}
+		if now.Sub(c.used) > checkAfter && !c.alive() {
+			c.drop()
+			continue
+		}
+		return c, true, nil
+	}
+}
+
+func (p *Pool) pop() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return nil
+	}
+	c := p.idle[len(p.idle)-1]
+	p.idle = p.idle[:len(p.idle)-1]
+	return c
+}
+
+// put keeps a connection that is fit for another mail. After a refusal the
+// server's transaction is ended first.
+func (p *Pool) put(c *conn, r Reply) {
+	switch {
+	case r.Err != nil && r.Code == 0, r.Code == codeClosing:
+		c.drop()
+		return
+	case r.Err != nil && !c.reset():
+		c.drop()
+		return
+	}
+	c.used = time.Now()
+	p.mu.Lock()
+	closed := p.closed
+	if !closed {
+		p.idle = append(p.idle, c)
+	}
+	p.mu.Unlock()
+	if closed {
+		c.quit()
+	}
+}
+
+// dial connects and logs in.
+func (p *Pool) dial(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var raw atomic.Pointer[net.Conn]
+	options, err := p.options(&raw)
+	if err != nil {
+		return nil, err
+	}
+	dialer, err := mail.NewClient(p.host, options...)
+	if err != nil {
+		return nil, fmt.Errorf("mail client: %w", err)
+	}
+	// go-mail watches its own timeout only: ctx may end sooner.
+	stop := context.AfterFunc(ctx, func() {
+		if c := raw.Load(); c != nil {
+			_ = (*c).SetDeadline(time.Now())
+		}
+	})
+	defer stop()
+	client, err := dialer.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		if c := raw.Load(); c != nil {
+			_ = (*c).Close()
+		}
+		return nil, err
+	}
+	now := time.Now()
+	return &conn{client: client, raw: *raw.Load(), born: now, used: now}, nil
+}
+
+// options of go-mail for a connection, which is left in raw.
+func (p *Pool) options(raw *atomic.Pointer[net.Conn]) ([]mail.Option, error) {
+	secure := &tls.Config{ServerName: p.host, RootCAs: p.o.Roots, MinVersion: tls.VersionTLS12}
+	options := []mail.Option{
+		mail.WithPort(p.port), mail.WithTimeout(dialTimeout), mail.WithHELO(p.o.Hello), mail.WithTLSConfig(secure),
+		mail.WithDialContextFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := p.connect(ctx, network, address, secure)
+			if err == nil {
+				raw.Store(&c)
+			}
+			return c, err
+		}),
+	}
+	switch p.o.Security {
+	case StartTLS:
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
+	case Implicit:
+		options = append(options, mail.WithSSL())
+	case None:
+		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
+	}
+	if p.o.Username == "" {
+		return options, nil
+	}
+	password, err := p.o.Password()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errPassword, err)
+	}
+	// The last two refuse to go over a connection that is not encrypted.
+	login := mail.WithOpportunisticSMTPAuth(mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin)
+	return append(options, login, mail.WithUsername(p.o.Username), mail.WithPassword(password.Reveal())), nil
+}
+
+// connect makes the connection, encrypted from its first byte where that is asked for.
+func (p *Pool) connect(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil || p.o.Security != Implicit {
+		return c, err
+	}
+	over := tls.Client(c, secure)
+	if err := over.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, &tlsError{err}
+	}
+	return over, nil
+}
+
+// errPassword says that the password can't be read.
+var errPassword = errors.New("smtp: no password")
+
+// tlsError is a handshake that failed.
+type tlsError struct{ cause error }
+
+func (e *tlsError) Error() string { return "tls: " + e.cause.Error() }
+func (e *tlsError) Unwrap() error { return e.cause }

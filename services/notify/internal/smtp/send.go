@@ -1,0 +1,156 @@
+package smtp
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/textproto"
+	"strings"
+	"time"
+)
+
+// Stage is how far a mail came.
+type Stage int
+
+// The stages, in their order. From StageSent on the server may have taken it.
+const (
+	StageConnect Stage = iota
+	StageSender
+	StageRecipient
+	StageMessage
+	StageSent
+)
+
+// codeClosing is the reply of a server that ends the connection (RFC 5321, 3.8).
+const codeClosing = 421
+
+// Reply is what became of a mail.
+type Reply struct {
+	// Code of the server's last reply; zero when the connection failed.
+	Code int
+	// Enhanced code of it, such as "5.1.1" (RFC 3463); empty for none.
+	Enhanced string
+	// Text of it.
+	Text string
+	// Stage that was reached.
+	Stage Stage
+	// Err is nil when the server took it. It may hold what the server said.
+	Err error
+}
+
+// Sent tells whether the server took it, Unknown whether nobody knows.
+func (r Reply) Sent() bool { return r.Err == nil }
+
+// Unknown tells whether the whole mail went out and no answer came.
+func (r Reply) Unknown() bool { return r.Err != nil && r.Code == 0 && r.Stage == StageSent }
+
+// Denied tells whether the server refused our login.
+func (r Reply) Denied() bool {
+	return errors.Is(r.Err, errPassword) || r.Code == 530 || r.Code == 534 || r.Code == 535 || r.Code == 538
+}
+
+// TLS tells whether no encrypted connection came about.
+func (r Reply) TLS() bool {
+	if r.Stage != StageConnect {
+		return false
+	}
+	var handshake *tlsError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var verify *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	return errors.As(r.Err, &handshake) || errors.As(r.Err, &record) || errors.As(r.Err, &alert) || errors.As(r.Err, &verify) ||
+		errors.As(r.Err, &unknown) || r.Err != nil && strings.Contains(r.Err.Error(), "STARTTLS")
+}
+
+// Timeout tells whether time ran out.
+func (r Reply) Timeout() bool {
+	n, ok := errors.AsType[net.Error](r.Err)
+	return errors.Is(r.Err, context.DeadlineExceeded) || ok && n.Timeout()
+}
+
+// Permanent tells whether the server refuses the mail for good. Where code and
+// enhanced code disagree, the latter counts: it was added to be more exact.
+func (r Reply) Permanent() bool {
+	if r.Enhanced != "" {
+		return r.Enhanced[0] == '5'
+	}
+	return r.Code >= 500
+}
+
+// send makes one mail transaction.
+func (c *conn) send(ctx context.Context, from, to string, data []byte) Reply {
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := c.raw.SetDeadline(deadline); err != nil {
+			return replyOf(StageSender, err)
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.raw.SetDeadline(time.Now()) })
+	defer stop()
+	c.mails++
+	if err := c.client.Mail(path(from)); err != nil {
+		return replyOf(StageSender, err)
+	}
+	if err := c.client.Rcpt(path(to)); err != nil {
+		return replyOf(StageRecipient, err)
+	}
+	w, err := c.client.Data()
+	if err != nil {
+		return replyOf(StageMessage, err)
+	}
+	if _, err := w.Write(data); err != nil {
+		return replyOf(StageMessage, err)
+	}
+	// Close sends what is left with the final dot, and reads the answer.
+	if err := w.Close(); err != nil {
+		return replyOf(StageSent, err)
+	}
+	return Reply{Code: 250, Stage: StageSent}
+}
+
+func path(address string) string { return "<" + address + ">" }
+
+// replyOf reads a failed step.
+func replyOf(stage Stage, err error) Reply {
+	r := Reply{Stage: stage, Err: err}
+	said, ok := errors.AsType[*textproto.Error](err)
+	if !ok {
+		return r
+	}
+	r.Code, r.Text = said.Code, said.Msg
+	if word, rest, _ := strings.Cut(said.Msg, " "); isEnhanced(word) {
+		r.Enhanced, r.Text = word, rest
+	}
+	return r
+}
+
+// isEnhanced tells whether a word is a status code of RFC 3463.
+func isEnhanced(word string) bool {
+	if len(word) < 5 || word[1] != '.' || !strings.ContainsRune("245", rune(word[0])) {
+		return false
+	}
+	subject, detail, ok := strings.Cut(word[2:], ".")
+	return ok && digits(subject) && digits(detail)
+}
+
+func digits(s string) bool { return s != "" && len(s) <= 3 && strings.Trim(s, "0123456789") == "" }
+
+// alive asks whether the server is still there.
+func (c *conn) alive() bool { return c.quick(c.client.Noop) }
+
+// reset ends a transaction that failed.
+func (c *conn) reset() bool { return c.quick(c.client.Reset) }
+
+func (c *conn) quick(command func() error) bool {
+	return c.raw.SetDeadline(time.Now().Add(quitTimeout)) == nil && command() == nil
+}
+
+// quit says goodbye; the connection is closed whatever the answer.
+func (c *conn) quit() {
+	_ = c.quick(c.client.Quit)
+	_ = c.raw.Close()
+}
+
+func (c *conn) drop() { _ = c.raw.Close() }

@@ -1,0 +1,72 @@
+// Package upkeep lets go of what is kept for a time only: idempotency keys, the
+// logs of sends that have ended, changes of inboxes. internal/app runs it in every replica; they
+// pass over each other's rows.
+package upkeep
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	// every is the pause between two rounds.
+	every = time.Minute
+	// batch bounds a statement, timeout its time.
+	batch   = 1000
+	timeout = 20 * time.Second
+)
+
+// Kept is a kind of thing that is kept for a time.
+type Kept struct {
+	// What it is, in a log line.
+	What string
+	// Age after which it goes; zero keeps it for ever.
+	Age time.Duration
+	// Delete deletes by age, at most so many, and gives how many it did.
+	Delete func(ctx context.Context, age time.Duration, most int) (int, error)
+}
+
+// Keeper keeps each kind within its age.
+type Keeper struct {
+	kinds []Kept
+	log   *slog.Logger
+}
+
+// New returns a keeper of these kinds.
+func New(log *slog.Logger, kinds ...Kept) *Keeper { return &Keeper{kinds: kinds, log: log} }
+
+// Run works once a minute until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		k.round(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (k *Keeper) round(ctx context.Context) {
+	for _, kind := range k.kinds {
+		k.drop(ctx, kind)
+	}
+}
+
+// drop deletes batch by batch until one is not full.
+func (k *Keeper) drop(ctx context.Context, kind Kept) {
+	for kind.Age > 0 && ctx.Err() == nil {
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		n, err := kind.Delete(bounded, kind.Age, batch)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			k.log.WarnContext(ctx, "upkeep failed", slog.String("what", kind.What), slog.String("error", err.Error()))
+		}
+		if err != nil || n < batch {
+			return
+		}
+	}
+}
