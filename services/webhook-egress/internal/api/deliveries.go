@@ -5,10 +5,8 @@ package api
 
 import (
 	"context"
-	"log/slog"
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
-	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -29,24 +27,6 @@ type deliveries struct {
 	tenant
 
 	deliverer Deliverer
-}
-
-// Enqueue implements the method of that name.
-func (s *deliveries) Enqueue(ctx context.Context, r *webhooksv1.EnqueueRequest) (*webhooksv1.EnqueueAccepted, error) {
-	organization, owner, key, err := s.keyedScope(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	request := requestOf(r)
-	request.Organization, request.Owner, request.Key = organization, owner, key
-	request.Traceparent = traceparent(ctx)
-	one, err := s.deliverer.Enqueue(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	rpc.Annotate(ctx, slog.String("delivery_id", one.ID.String()), slog.Bool("deduplicated", one.Deduplicated))
-	accepted(ctx, one.Deduplicated, one.Mismatch)
-	return acceptedOf(one), nil
 }
 
 // GetDelivery implements the method of that name.

@@ -23,7 +23,8 @@ type Domain struct {
 // Register adds every service of the contract to both faces of a server.
 func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	whom := tenant(d.Organization)
-	webhooksv1.RegisterDeliveryServiceServer(server, &deliveries{tenant: whom, deliverer: d.Deliverer})
+	delivering := &deliveries{tenant: whom, deliverer: d.Deliverer}
+	webhooksv1.RegisterDeliveryServiceServer(server, delivering)
 	webhooksv1.RegisterEndpointServiceServer(server, &endpoints{tenant: whom, registry: d.Registry})
 	webhooksv1.RegisterEventServiceServer(server, &events{tenant: whom, emitter: d.Emitter})
 	webhooksv1.RegisterReplayServiceServer(server, &replays{tenant: whom, replayer: d.Replayer})
@@ -38,6 +39,8 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 			return fmt.Errorf("api: register: %w", err)
 		}
 	}
+	server.Handle("POST", "/v1/deliveries", webhooksv1.DeliveryService_Enqueue_FullMethodName,
+		delivering.serveEnqueue(server.Decode))
 	return nil
 }
 

@@ -14,7 +14,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"switchyard.dev/gen"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
+	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
@@ -256,7 +258,7 @@ func (p *parts) domain() api.Domain {
 	})
 	registry := endpoint.NewService(endpoint.Options{
 		Store: postgres.Endpoints{Store: p.store}, Deliverer: deliveries, Waker: p.engine, Targets: targets, Sealer: intake.Sealer,
-		Log: log, Now: time.Now,
+		Limit: p.cfg.MaxEndpoints, Log: log, Now: time.Now,
 	})
 	p.runner.Go("enqueue", deliveries.Run)
 	p.runner.Go("deleted endpoints", registry.Run)
@@ -298,6 +300,13 @@ func (p *parts) startServers(ctx context.Context) error {
 	server.HandleOpen("GET /health/live", rpc.Live())
 	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
 	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	pages, err := apidoc.Face(gen.OpenAPI, "webhooks", "Switchyard webhook egress", "What first-party services and operators may call.")
+	if err != nil {
+		return err
+	}
+	for path, handler := range pages {
+		server.HandleOpen("GET "+path, handler)
+	}
 	if err := server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen); err != nil {
 		return err
 	}

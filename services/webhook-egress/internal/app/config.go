@@ -44,10 +44,11 @@ type Config struct {
 	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h,4h,8h,12h" doc:"delay after each failed attempt, the last one repeats; up to a fifth is added"`
 	RequestTimeout    time.Duration    `env:"REQUEST_TIMEOUT" envDefault:"15s" doc:"time for one request, from the lookup to the last byte; at most 30s"`
 	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a delivery stays with a replica that gives no sign; 5s more than the request timeout at least"`
-	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"256" doc:"deliveries under way per replica, a payload in memory for each; one organization gets half, one target a quarter"`
+	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"1024" doc:"deliveries under way per replica, a payload in memory for each; one organization gets half, one target a quarter"`
 	MaxInFlightBytes  int              `env:"MAX_IN_FLIGHT_BYTES" envDefault:"67108864" doc:"bytes of payload under way per replica; 8 MiB at least"`
 	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is remembered"`
 	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long deliveries, their payloads and attempts are kept, by whole days; a day with something still queued stays until that has ended; 0 keeps everything"`
+	MaxEndpoints      int              `env:"MAX_ENDPOINTS" envDefault:"1000" doc:"endpoints that an organization may have at a time; one more is refused with 409"`
 
 	BreakerFailures int           `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row after which a target is left alone; half of 20 or more within a minute do it too"`
 	BreakerPause    time.Duration `env:"BREAKER_PAUSE" envDefault:"10s" doc:"how long a target is left alone the first time; twice as long each further time"`
@@ -99,6 +100,7 @@ func (c Config) Validate() error {
 		},
 		{c.MaxInFlight < 4 || c.MaxInFlight > 4096, "MAX_IN_FLIGHT: want 4 to 4096"},
 		{c.MaxInFlightBytes < dispatch.MinBytes, "MAX_IN_FLIGHT_BYTES: want 8388608 at least"},
+		{c.MaxEndpoints < 1, "MAX_ENDPOINTS: want 1 at least"},
 		{c.Retention != 0 && c.Retention < minRetention, "RETENTION: want 48h at least, or 0"},
 		{c.BreakerFailures < 1, "BREAKER_FAILURES: want 1 at least"},
 		{

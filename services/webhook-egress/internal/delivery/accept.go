@@ -44,12 +44,15 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Draft{
+	draft := &Draft{
 		ID: id, Organization: r.Organization, Owner: r.Owner, Target: TargetOf(r.Organization, u), URL: u.String(),
 		EventType: r.EventType, SigningMode: s.o.SigningMode, Body: content.Body, Headers: content.Headers, Sealed: content.Sealed,
-		Key: r.Key, Fingerprint: fingerprint(r), MaxAttempts: content.MaxAttempts, Deadline: content.Deadline,
-		Traceparent: r.Traceparent,
-	}, nil
+		Key: r.Key, MaxAttempts: content.MaxAttempts, Deadline: content.Deadline, Traceparent: r.Traceparent,
+	}
+	if r.Key != "" {
+		draft.Fingerprint = fingerprint(r)
+	}
+	return draft, nil
 }
 
 // CheckTexts refuses what the store could not even look for.

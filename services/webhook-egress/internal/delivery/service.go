@@ -14,9 +14,10 @@ import (
 // Bounds of the enqueue path.
 const (
 	// flushRows is how many concurrent enqueues share a transaction, at most.
-	flushRows = 64
+	flushRows = 128
 	// flushers overlap: one batch fills and is sent while another is committed.
-	flushers = 3
+	// More of them would only make the batches smaller.
+	flushers = 2
 	// flushTimeout bounds the transaction.
 	flushTimeout = 10 * time.Second
 )

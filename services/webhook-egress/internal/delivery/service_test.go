@@ -335,6 +335,7 @@ func TestFingerprint(t *testing.T) {
 	prints := map[[32]byte][]string{}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		r := request()
+		r.Key = name // no part of it
 		changes[name](&r)
 		if _, err := s.Enqueue(t.Context(), r); err != nil {
 			t.Fatal(err)

@@ -33,34 +33,33 @@ const userAgent = "Switchyard-Webhooks/1.0"
 // maxResponseText is what is kept of an answer's body, in bytes.
 const maxResponseText = 1 << 10
 
-// work takes jobs until ctx ends; sending may end before.
-func (e *Engine) work(ctx, sending context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case job := <-e.jobs:
-			e.handle(ctx, sending, job)
-		}
-	}
-}
-
-// handle makes an attempt and settles it. The slot is held until then.
+// handle makes an attempt and settles it. The slot is held until then. It is done
+// when ctx ends; sending may end before.
 func (e *Engine) handle(ctx, sending context.Context, job delivery.Job) {
-	size := len(job.Body)
-	defer func() { e.give(job.Flow(), 1, size) }()
-	if sending.Err() != nil {
-		e.void(ctx, &job)
+	defer func() { e.wakeIf(e.room.settled()) }()
+	result, counts := e.request(ctx, sending, job)
+	if !counts {
 		return
-	}
-	result := e.attempt(sending, job)
-	if result.Attempt != nil && sending.Err() != nil && result.Attempt.ResponseCode == 0 {
-		e.void(ctx, &job)
-		return // Cut by us, not by the target: the lease is given back, the attempt not counted.
 	}
 	result.Job.Body = nil // Not needed any more, and it may wait.
 	result.Move = e.tell(ctx, &result)
 	e.conclude(ctx, result)
+}
+
+// request makes the attempt, for which the target's share is held. One that the
+// drain cut doesn't count: its lease is given back.
+func (e *Engine) request(ctx, sending context.Context, job delivery.Job) (result Result, counts bool) {
+	defer func() { e.wakeIf(e.room.answered(job.Flow(), len(job.Body))) }()
+	if sending.Err() != nil {
+		e.void(ctx, &job)
+		return result, false
+	}
+	result = e.attempt(sending, job)
+	if result.Attempt != nil && sending.Err() != nil && result.Attempt.ResponseCode == 0 {
+		e.void(ctx, &job)
+		return result, false
+	}
+	return result, true
 }
 
 func targetOf(job *delivery.Job) breaker.Target {

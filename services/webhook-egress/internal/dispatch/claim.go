@@ -13,10 +13,10 @@ const (
 	// maxPoll is between two looks while there is none. Wake-ups only shorten
 	// it: polling is what work is never missed by.
 	maxPoll = time.Second
-	// claimFlows and quantum bound a claim: so many flows, so many rows of each;
-	// fewer where that many flows share the free slots.
+	// claimFlows and claimRows bound a claim: so many flows, which share so many
+	// rows and the free slots.
 	claimFlows = 64
-	quantum    = 32
+	claimRows  = 512
 	// retryDelay is the least time until a flow is looked at again that was refused.
 	retryDelay = 100 * time.Millisecond
 	// claimTimeout bounds its transaction.

@@ -32,7 +32,7 @@ import (
 const LeaseMargin = 5 * time.Second
 
 // settleRows is how many results share a transaction at most.
-const settleRows = 128
+const settleRows = 256
 
 // Store claims and settles. Its errors are temporary, and the engine tries
 // again, but for delivery.ErrRejected.
@@ -195,9 +195,16 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() { _ = e.settle.Run(ctx, 1) })
 	group.Go(func() { _ = e.observe.Run(ctx, 1) })
 	group.Go(func() { e.claimLoop(ctx) })
-	for range e.o.Limits.Total {
-		group.Go(func() { e.work(ctx, sending) })
-	}
+	group.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case job := <-e.jobs: // with a slot, which bounds how many there are
+				group.Go(func() { e.handle(ctx, sending, job) })
+			}
+		}
+	})
 	group.Wait()
 	return nil
 }
@@ -212,13 +219,11 @@ func (e *Engine) Lease() delivery.Lease {
 func (e *Engine) Send(job delivery.Job) { e.jobs <- job }
 
 // Return implements delivery.Dispatcher.
-func (e *Engine) Return(flow delivery.Flow, bytes int) { e.give(flow, 1, bytes) }
+func (e *Engine) Return(flow delivery.Flow, bytes int) { e.wakeIf(e.room.give(flow, 1, bytes)) }
 
-// Waiting implements delivery.Dispatcher.
-func (e *Engine) Waiting(flow delivery.Flow) {
-	if !flow.Metered {
-		e.room.waiting(flow.ID)
-	}
+// Waiting implements delivery.Dispatcher. It doesn't hold back what comes after:
+// while much comes in, some of it always waits, and all would.
+func (e *Engine) Waiting(delivery.Flow) {
 	e.Wake()
 	if e.o.Notify != nil {
 		e.o.Notify()
@@ -233,8 +238,9 @@ func (e *Engine) Wake() {
 	}
 }
 
-func (e *Engine) give(flow delivery.Flow, n, bytes int) {
-	if e.room.give(flow, n, bytes) {
+// wakeIf wakes it when somebody may be waiting.
+func (e *Engine) wakeIf(waiting bool) {
+	if waiting {
 		e.Wake()
 	}
 }

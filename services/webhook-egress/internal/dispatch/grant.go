@@ -27,7 +27,7 @@ func (g *granting) grant(ctx context.Context, picked []Picked) []Grant {
 	g.places, g.left = make(map[int64]int, len(picked)), make([]int, len(picked))
 	for i, p := range picked {
 		g.places[p.Flow.ID] = i
-		want := min(quantum, max(1, g.free/len(picked)))
+		want := max(1, min(claimRows, g.free)/len(picked))
 		if p.Held {
 			want = 1
 		}

@@ -12,10 +12,11 @@ const maxBacklogged = 50_000
 
 // Limits of what one replica has in flight.
 type Limits struct {
-	// Total deliveries; each holds its payload in memory.
+	// Total deliveries, from the slot that is reserved until the result is settled.
 	Total int
-	// Organization and Flow bound the share of one of them, so that slow targets
-	// leave room for others.
+	// Organization and Flow bound the share of one of them until its requests are
+	// answered, so that slow targets leave room for others. What then waits for the
+	// settle counts only for Total: the store holds that up, not the target.
 	Organization, Flow int
 	// Fresh bounds how much of Total goes to new deliveries, so that retries get
 	// a turn under any load.
@@ -48,8 +49,8 @@ type room struct {
 	bytes         int
 	flows         map[int64]int
 	organizations map[string]int
-	// backlog holds flows with due rows in the store: their new deliveries queue
-	// up behind those instead of overtaking them.
+	// backlog holds flows for which there was no slot, or of which a claim left due
+	// rows: their new deliveries queue up behind those instead of overtaking them.
 	backlog map[int64]struct{}
 	// starved: a claim found no free slot, or too little memory.
 	starved bool
@@ -64,19 +65,21 @@ func newRoom(limits Limits) *room {
 	}
 }
 
-// takeFresh takes a slot for a new delivery.
+// takeFresh takes a slot for a new delivery. Without one, the flow's deliveries wait
+// in the store until a claim has taken all that is due there.
 func (r *room) takeFresh(flow delivery.Flow, bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, waits := r.backlog[flow.ID]
-	if flow.Metered || waits || len(r.backlog) >= maxBacklogged || r.total >= r.limits.Fresh || r.bytes+bytes > r.limits.Bytes/4*3 {
+	if flow.Metered || waits || len(r.backlog) >= maxBacklogged {
 		return false
 	}
-	taken := r.take(flow, 1) == 1
-	if taken {
-		r.bytes += bytes
+	if r.total >= r.limits.Fresh || r.bytes+bytes > r.limits.Bytes/4*3 || r.take(flow, 1) == 0 {
+		r.backlog[flow.ID] = struct{}{}
+		return false
 	}
-	return taken
+	r.bytes += bytes
+	return true
 }
 
 // takeBytes notes the body of a delivery that already has a slot.
@@ -115,7 +118,26 @@ func (r *room) take(flow delivery.Flow, want int) int {
 func (r *room) give(flow delivery.Flow, n, bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.total -= n
+	r.share(flow, n, bytes)
+	return r.leave(n)
+}
+
+// answered returns the share of a delivery whose request is over, settled the slot
+// itself. Both tell what give does.
+func (r *room) answered(flow delivery.Flow, bytes int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.share(flow, 1, bytes)
+	return r.wanted()
+}
+
+func (r *room) settled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leave(1)
+}
+
+func (r *room) share(flow delivery.Flow, n, bytes int) {
 	r.bytes -= bytes
 	if r.flows[flow.ID] -= n; r.flows[flow.ID] == 0 {
 		delete(r.flows, flow.ID)
@@ -123,7 +145,15 @@ func (r *room) give(flow delivery.Flow, n, bytes int) bool {
 	if r.organizations[flow.Organization] -= n; r.organizations[flow.Organization] == 0 {
 		delete(r.organizations, flow.Organization)
 	}
+}
+
+func (r *room) leave(n int) bool {
+	r.total -= n
 	r.signal()
+	return r.wanted()
+}
+
+func (r *room) wanted() bool {
 	wanted := r.starved || len(r.backlog) > 0
 	r.starved = false
 	return wanted

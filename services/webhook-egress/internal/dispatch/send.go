@@ -38,8 +38,7 @@ type Reply struct {
 
 // HTTP sends over guarded connections. It is safe for concurrent use.
 type HTTP struct {
-	client    *http.Client
-	transport *http.Transport
+	transport *http.Transport // by itself it follows no redirect
 	timeout   time.Duration
 }
 
@@ -49,13 +48,7 @@ func NewHTTP(guard *netguard.Guard, timeout time.Duration, perHost int) *HTTP {
 	transport := guard.Transport(netguard.TransportOptions{
 		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: timeout, MaxIdlePerHost: perHost,
 	})
-	return &HTTP{
-		transport: transport, timeout: timeout,
-		client: &http.Client{
-			Transport:     transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}
+	return &HTTP{transport: transport, timeout: timeout}
 }
 
 // Close lets idle connections go.
@@ -74,20 +67,28 @@ func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, b
 	for name, value := range header {
 		request.Header.Set(name, value)
 	}
-	response, err := h.client.Do(request)
+	response, err := h.transport.RoundTrip(request)
 	if err != nil {
 		reply := Reply{Fault: watch.fault(err), Err: withoutURL(err)}
 		reply.Timing, reply.RemoteIP = watch.result()
 		return reply
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
+	text, err := readStart(response)
 	reply := Reply{
 		Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After"),
 		Body: text[:min(len(text), maxResponse)], Truncated: len(text) > maxResponse || err != nil, Err: err,
 	}
 	reply.Timing, reply.RemoteIP = watch.result()
 	return reply
+}
+
+// readStart reads the body, up to a byte more than is kept.
+func readStart(response *http.Response) ([]byte, error) {
+	if response.ContentLength == 0 {
+		return nil, nil
+	}
+	return io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 }
 
 // withoutURL leaves out the URL that net/http puts before an error: its path or

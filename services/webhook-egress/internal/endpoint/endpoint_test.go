@@ -101,7 +101,7 @@ func (m *memory) with(do func()) {
 	do()
 }
 
-func (m *memory) Add(_ context.Context, e endpoint.Endpoint) error {
+func (m *memory) Add(_ context.Context, e endpoint.Endpoint, _ int) error {
 	m.kept = e
 	m.added++
 	return nil

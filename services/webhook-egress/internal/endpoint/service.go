@@ -26,7 +26,9 @@ const (
 // Store keeps endpoints. What is not there, or another owner's, is an apierr of
 // kind not found.
 type Store interface {
-	Add(ctx context.Context, e Endpoint) error
+	// Add stores an endpoint unless its organization has as many as limit; then it
+	// fails with an apierr of kind conflict.
+	Add(ctx context.Context, e Endpoint, limit int) error
 	Get(ctx context.Context, s Scope, id delivery.ID) (Endpoint, error)
 	// List gives endpoints with ids below before, newest first.
 	List(ctx context.Context, f Filter, before delivery.ID, limit int) ([]Endpoint, error)
@@ -55,8 +57,10 @@ type Options struct {
 	Waker     Waker
 	Targets   *delivery.Targets
 	Sealer    delivery.Sealer
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Limit is how many endpoints an organization may have.
+	Limit int
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Service is the registry.
@@ -110,7 +114,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, error
 		return Endpoint{}, err
 	}
 	e.URL = u.String()
-	if err := s.o.Store.Add(ctx, e); err != nil {
+	if err := s.o.Store.Add(ctx, e, s.o.Limit); err != nil {
 		return Endpoint{}, fmt.Errorf("register endpoint: %w", err)
 	}
 	return e, nil

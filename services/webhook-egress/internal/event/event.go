@@ -40,6 +40,10 @@ type Event struct {
 	Patterns []string
 	// Except is an endpoint that does not receive it; zero for none.
 	Except delivery.ID
+	// Own events are the service's: they go to the endpoints of the owner concerned
+	// and to those without an owner, to no other owner's.
+	Own       bool
+	Concerned string
 	// Key deduplicates within the organization; empty for none.
 	Key         string
 	Fingerprint [32]byte

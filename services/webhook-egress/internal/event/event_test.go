@@ -142,7 +142,7 @@ func TestRelay(t *testing.T) {
 		about, of := delivery.NewID(now), delivery.NewID(now)
 		m := &memory{}
 		for range 120 {
-			m.notes = append(m.notes, event.Operational{Organization: "acme", Type: "switchyard.delivery.failed", Endpoint: about, Delivery: of, Occurred: now})
+			m.notes = append(m.notes, event.Operational{Organization: "acme", Type: "switchyard.delivery.failed", Endpoint: about, Delivery: of, Owner: "ann", Occurred: now})
 		}
 		m.notes = append(m.notes, event.Operational{Organization: "acme", Type: "switchyard.delivery.failed", Delivery: of, Occurred: now})
 		r := event.NewRelay(m, m, 7, testkit.Logger(t), clock)
@@ -157,7 +157,7 @@ func TestRelay(t *testing.T) {
 		}
 		want := `{"type":"switchyard.delivery.failed","occurred_at":"2026-01-02T03:04:05Z","organization_id":"acme","endpoint_id":"` +
 			about.String() + `","delivery_id":"` + of.String() + `"}`
-		if e := m.events[0]; string(e.Body) != want || e.Except != about || e.MaxAttempts != 7 || len(e.Patterns) != 4 {
+		if e := m.events[0]; string(e.Body) != want || e.Except != about || !e.Own || e.Concerned != "ann" || e.MaxAttempts != 7 || len(e.Patterns) != 4 {
 			t.Errorf("event %+v, body %s", e, e.Body)
 		}
 		if e := m.events[120]; !strings.Contains(string(e.Body), `"endpoint_id":null`) || e.Except != (delivery.ID{}) {

@@ -26,6 +26,8 @@ type Operational struct {
 	Endpoint delivery.ID
 	// Delivery that it is about; zero for none.
 	Delivery delivery.ID
+	// Owner of the endpoint or the delivery; empty for none.
+	Owner    string
 	Occurred time.Time
 }
 
@@ -111,5 +113,6 @@ func (r *Relay) event(o Operational) (Event, error) {
 	return Event{
 		Content: delivery.Content{Body: payload, MaxAttempts: r.maxAttempts}, ID: delivery.NewID(r.now()),
 		Organization: o.Organization, EventType: o.Type, Patterns: endpoint.Patterns(o.Type), Except: o.Endpoint,
+		Own: true, Concerned: o.Owner,
 	}, nil
 }

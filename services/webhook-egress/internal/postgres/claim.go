@@ -23,7 +23,7 @@ const turnDelay = 2 * time.Millisecond
 // Claim implements dispatch.Store.
 func (s *Store) Claim(ctx context.Context, c dispatch.Claim) (dispatch.Claimed, error) {
 	var claimed dispatch.Claimed
-	err := s.inTx(ctx, "claim", func(q *dbsql.Queries) (err error) {
+	err := s.pipelined(ctx, "claim", func(q *dbsql.Queries) (err error) {
 		picked, err := q.PickFlows(ctx, dbsql.PickFlowsParams{
 			FullFlows: c.FullFlows, FullOrganizations: c.FullOrganizations, Flows: int32(c.Flows),
 		})

@@ -23,7 +23,7 @@ type Endpoints struct{ *Store }
 const reasonDeleted = "endpoint_deleted"
 
 // Add implements endpoint.Store.
-func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint) error {
+func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint, limit int) error {
 	target, err := targetOf(e.Organization, e.URL)
 	if err != nil {
 		return err
@@ -31,6 +31,14 @@ func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint) error {
 	return s.inTx(ctx, "add endpoint", func(q *dbsql.Queries) error {
 		if err := q.LockOrganization(ctx, e.Organization); err != nil {
 			return fmt.Errorf("lock organization: %w", err)
+		}
+		full, err := q.HasEndpoints(ctx, dbsql.HasEndpointsParams{OrganizationID: e.Organization, Number: int32(limit)})
+		if err != nil {
+			return fmt.Errorf("count endpoints: %w", err)
+		}
+		if full {
+			return apierr.New(apierr.KindConflict, apierr.ReasonConflict,
+				fmt.Sprintf("the organization has %d endpoints, and may have no more", limit))
 		}
 		flow, err := q.AddEndpointFlow(ctx, dbsql.AddEndpointFlowParams{
 			OrganizationID: e.Organization, Scheme: target.Scheme, Host: target.Host, Port: int32(target.Port),

@@ -1,11 +1,7 @@
 package postgres_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +10,6 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
-	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
 )
 
@@ -29,7 +24,7 @@ func subscription(organization, owner string, types ...string) endpoint.Endpoint
 func register(t *testing.T, s *postgres.Store, e endpoint.Endpoint) endpoint.Endpoint {
 	t.Helper()
 	registry := postgres.Endpoints{Store: s}
-	if err := registry.Add(t.Context(), e); err != nil {
+	if err := registry.Add(t.Context(), e, 100); err != nil {
 		t.Fatal(err)
 	}
 	got, err := registry.Get(t.Context(), endpoint.Scope{Organization: e.Organization, Owner: e.Owner}, e.ID)
@@ -49,22 +44,6 @@ func change(t *testing.T, s *postgres.Store, e endpoint.Endpoint, c endpoint.Cha
 		t.Fatal(err)
 	}
 	return got
-}
-
-func happening(organization, owner, eventType string) event.Event {
-	return event.Event{
-		Content: delivery.Content{Body: []byte(`{"n": 1}`), MaxAttempts: 4}, ID: delivery.NewID(time.Now()),
-		Organization: organization, Owner: owner, EventType: eventType, Patterns: endpoint.Patterns(eventType),
-	}
-}
-
-func emit(t *testing.T, s *postgres.Store, e event.Event) event.Result {
-	t.Helper()
-	result, err := s.FanOut(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
 }
 
 func statusIs(t *testing.T, s *postgres.Store, organization string, id delivery.ID, want delivery.Status) delivery.Record {
@@ -193,179 +172,10 @@ func TestListEndpoints(t *testing.T) {
 	}
 }
 
-func TestFanOut(t *testing.T) {
-	s, pool := open(t)
-	exact, prefix, every := register(t, s, subscription("acme", "ann", "order.paid")), register(t, s, subscription("acme", "", "order.*")), register(t, s, subscription("acme", "bob", "*"))
-	idle := register(t, s, subscription("acme", "", "order.paid"))
-	change(t, s, idle, endpoint.Change{Active: new(false)})
-	gone := register(t, s, subscription("acme", "", "order.paid"))
-	if err := (postgres.Endpoints{Store: s}).Delete(t.Context(), endpoint.Scope{Organization: "acme"}, gone.ID); err != nil {
-		t.Fatal(err)
-	}
-	register(t, s, subscription("acme", "", "order", "order.paid.late", "orders.*"))
-	register(t, s, subscription("other", "", "*"))
-
-	e := happening("acme", "", "order.paid")
-	e.Headers, e.Sealed, e.Traceparent, e.Deadline = map[string]string{"X-A": "b"}, []byte{9}, "00-a-b-01", time.Now().Add(time.Hour)
-	result := emit(t, s, e)
-	if result.ID != e.ID || result.SkippedPaused != 1 || len(result.Deliveries) != 3 {
-		t.Fatalf("result %+v", result)
-	}
-	want := map[delivery.ID]string{exact.ID: "ann", prefix.ID: "", every.ID: "bob"}
-	for _, d := range result.Deliveries {
-		record := statusIs(t, s, "acme", d.Delivery, delivery.StatusQueued)
-		owner, ok := want[d.Endpoint]
-		if !ok || record.Owner != owner || record.EndpointID != d.Endpoint.String() || record.EventID != e.ID.String() || record.MaxAttempts != 4 || !d.Delivery.Time().Equal(e.ID.Time()) {
-			t.Errorf("record %+v", record)
-		}
-		if parsed, err := delivery.ParseID(d.Delivery.String()); err != nil || parsed != d.Delivery {
-			t.Errorf("delivery id %s: %v", d.Delivery, err)
-		}
-		delete(want, d.Endpoint)
-		if got, err := s.Get(t.Context(), "acme", "", d.Delivery, true); err != nil || string(got.Body) != `{"n": 1}` {
-			t.Errorf("body %s, %v", got.Body, err)
-		}
-	}
-	if n := count(t, pool, "SELECT count(*) FROM delivery_body"); n != 1 {
-		t.Errorf("%d bodies, want one for all", n)
-	}
-	jobs := claim(t, s, 1, 8).Jobs
-	if len(jobs) != 3 {
-		t.Fatalf("%d jobs", len(jobs))
-	}
-	for _, job := range jobs {
-		if job.Endpoint == nil || job.SealedFor() != e.ID.String() || string(job.Body) != `{"n": 1}` || job.Headers["X-A"] != "b" || job.Traceparent != "00-a-b-01" || job.URL != "https://example.com/hook" || job.Deadline.IsZero() {
-			t.Errorf("job %+v", job)
-		}
-	}
-	if one := emit(t, s, happening("acme", "ann", "order.paid")); len(one.Deliveries) != 1 || one.Deliveries[0].Endpoint != exact.ID || one.SkippedPaused != 0 {
-		t.Errorf("for one owner: %+v", one)
-	}
-	except := happening("acme", "", "order.paid")
-	except.Except = every.ID
-	if two := emit(t, s, except); len(two.Deliveries) != 2 {
-		t.Errorf("without one: %+v", two)
-	}
-	if none := emit(t, s, happening("nobody", "", "x")); len(none.Deliveries) != 0 {
-		t.Errorf("nobody: %+v", none)
-	}
-}
-
-func TestFanOutIsDeduplicated(t *testing.T) {
-	s, pool := open(t)
-	register(t, s, subscription("acme", "", "*"))
-	register(t, s, subscription("acme", "", "a"))
-	first := happening("acme", "", "a")
-	first.Key, first.Fingerprint = "k", [32]byte{1}
-	once := emit(t, s, first)
-	repeat := happening("acme", "", "a")
-	repeat.Key, repeat.Fingerprint = "k", [32]byte{1}
-	again := emit(t, s, repeat)
-	once.Deduplicated = true
-	if diff := cmp.Diff(once, again); diff != "" {
-		t.Errorf("repeat (-want +got):\n%s", diff)
-	}
-	repeat.ID, repeat.Fingerprint = delivery.NewID(time.Now()), [32]byte{2}
-	if other := emit(t, s, repeat); !other.Mismatch || other.ID != once.ID {
-		t.Errorf("another request: %+v", other)
-	}
-	repeat.Owner = "ann"
-	if other := emit(t, s, repeat); !other.Mismatch || len(other.Deliveries) != 0 {
-		t.Errorf("an owner is told of others' deliveries: %+v", other)
-	}
-	// The key of a delivery is another one.
-	d := draft("acme")
-	d.Key = "k"
-	if stored := enqueue(t, s, leaseOf(1, false), d); stored[0].Deduplicated {
-		t.Errorf("delivery %+v", stored[0])
-	}
-	if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE event_id IS NOT NULL"); n != 2 {
-		t.Errorf("%d deliveries", n)
-	}
-}
-
 // While endpoints come and go, each event goes to those that are active when it
 // is committed: what the fan-outs made equals what a serial order would make.
-func TestFanOutAmongChanges(t *testing.T) {
-	s, pool := open(t)
-	e := register(t, s, subscription("acme", "", "*"))
-	const rounds = 30
-	failed := make(chan error, 2)
-	go func() {
-		for i := range rounds {
-			_, err := postgres.Endpoints{Store: s}.Update(t.Context(), endpoint.Scope{Organization: "acme"}, e.ID,
-				func(e endpoint.Endpoint) (endpoint.Endpoint, error) {
-					return endpoint.Change{Active: new(i%2 == 1)}.Apply(e, time.Now())
-				})
-			if err != nil {
-				failed <- err
-				return
-			}
-		}
-		failed <- nil
-	}()
-	made, skipped := 0, 0
-	for range rounds {
-		result := emit(t, s, happening("acme", "", "a"))
-		made, skipped = made+len(result.Deliveries), skipped+result.SkippedPaused
-	}
-	if err := <-failed; err != nil {
-		t.Fatal(err)
-	}
-	if made+skipped != rounds || count(t, pool, "SELECT count(*) FROM deliveries") != made {
-		t.Errorf("%d made and %d skipped of %d", made, skipped, rounds)
-	}
-	if got := len(claim(t, s, 1, 100).Jobs); got != made {
-		t.Errorf("%d claimed of %d: a flow sleeps over its rows", got, made)
-	}
-}
-
 // A change of endpoints waits for the fan-outs of its organization, and they for
 // it; fan-outs don't wait for each other, nor for other organizations.
-func TestFanOutsAndChangesExcludeEachOther(t *testing.T) {
-	s, pool := open(t)
-	e := register(t, s, subscription("acme", "", "*"))
-	registry, scope := postgres.Endpoints{Store: s}, endpoint.Scope{Organization: "acme"}
-	does := map[string]func(context.Context) error{
-		"fan out": func(ctx context.Context) error { _, err := s.FanOut(ctx, happening("acme", "", "a")); return err },
-		"relay": func(ctx context.Context) error {
-			exec(t, pool, "INSERT INTO operational_event (organization_id, type) VALUES ('acme', 'switchyard.endpoint.failing')")
-			_, _, err := s.Relay(ctx, 1, func(o event.Operational) (event.Event, error) { return happening("acme", "", o.Type), nil })
-			return err
-		},
-		"other": func(ctx context.Context) error { _, err := s.FanOut(ctx, happening("other", "", "a")); return err },
-		"add":   func(ctx context.Context) error { return registry.Add(ctx, subscription("acme", "", "*")) },
-		"update": func(ctx context.Context) error {
-			_, err := registry.Update(ctx, scope, e.ID, func(e endpoint.Endpoint) (endpoint.Endpoint, error) { return e, nil })
-			return err
-		},
-		"delete": func(ctx context.Context) error { return registry.Delete(ctx, scope, e.ID) },
-	}
-	for lock, waits := range map[string][]string{"_shared": {"add", "update", "delete"}, "": {"fan out", "relay", "add", "update", "delete"}} {
-		tx, err := pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock"+lock+"(hashtextextended(current_schema() || '/endpoints/acme', 0))"); err != nil {
-			t.Fatal(err)
-		}
-		for name, do := range does {
-			if slices.Contains(waits, name) {
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				if err := do(ctx); err == nil {
-					t.Errorf("%s went ahead of a lock%s", name, lock)
-				}
-				cancel()
-			} else if err := do(t.Context()); err != nil {
-				t.Errorf("%s beside a lock%s: %v", name, lock, err)
-			}
-		}
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A test goes where it was made for, also when its endpoint has moved meanwhile:
 // the flow, and with it the breaker, is that of its URL.
 func TestATestDoesNotMove(t *testing.T) {
@@ -380,25 +190,6 @@ func TestATestDoesNotMove(t *testing.T) {
 	}
 	if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 1 || jobs[0].URL != d.URL || jobs[0].Host != d.Target.Host {
 		t.Errorf("jobs %+v", jobs)
-	}
-}
-
-func TestFanOutToMany(t *testing.T) {
-	s, pool := open(t)
-	const endpoints = 10_000
-	exec(t, pool, `WITH f AS (INSERT INTO flow (organization_id, scheme, host, port, endpoint_id)
-			SELECT 'acme', 'https', 'h' || n, 443, gen_random_uuid() FROM generate_series(1, $1) n RETURNING flow_id, endpoint_id)
-		INSERT INTO endpoints (id, organization_id, url, flow_id, event_types, signing_mode, created_at, updated_at)
-		SELECT endpoint_id, 'acme', 'https://h/', flow_id, '{a}', 'org_timestamp', now(), now() FROM f`, endpoints)
-	began := time.Now()
-	result := emit(t, s, happening("acme", "", "a"))
-	t.Logf("%d deliveries in %s", len(result.Deliveries), time.Since(began))
-	seen := make(map[delivery.ID]bool)
-	for _, d := range result.Deliveries {
-		seen[d.Delivery] = true
-	}
-	if len(seen) != endpoints || count(t, pool, "SELECT count(*) FROM delivery_queue") != endpoints {
-		t.Errorf("%d deliveries", len(seen))
 	}
 }
 
@@ -481,28 +272,32 @@ func TestDeleteCancelsWhatIsQueued(t *testing.T) {
 	_ = kept
 }
 
-func TestRelay(t *testing.T) {
-	s, pool := open(t)
-	about, other := register(t, s, subscription("acme", "", "*")), register(t, s, subscription("acme", "", "switchyard.*"))
-	exec(t, pool, "INSERT INTO operational_event (organization_id, type, endpoint_id) VALUES ('acme', 'switchyard.endpoint.failing', $1)", about.ID.String())
-	failing := errors.New("no")
-	if _, _, err := s.Relay(t.Context(), 10, func(event.Operational) (event.Event, error) { return event.Event{}, failing }); !errors.Is(err, failing) {
-		t.Fatalf("err = %v", err)
+// An organization has so many endpoints at a time; deleted ones and those of others
+// don't count.
+func TestEndpointsAreLimited(t *testing.T) {
+	s, _ := open(t)
+	registry := postgres.Endpoints{Store: s}
+	add := func(organization string) (endpoint.Endpoint, error) {
+		e := subscription(organization, "", "*")
+		return e, registry.Add(t.Context(), e, 2)
 	}
-	var told []string
-	taken, deliveries, err := s.Relay(t.Context(), 10, func(o event.Operational) (event.Event, error) {
-		told = append(told, fmt.Sprint(o.Organization, o.Type, o.Endpoint, o.Delivery == delivery.ID{}))
-		e := happening(o.Organization, "", o.Type)
-		e.Except = o.Endpoint
-		return e, nil
-	})
-	if err != nil || taken != 1 || deliveries != 1 || len(told) != 1 {
-		t.Errorf("taken %d, deliveries %d, told %v, %v", taken, deliveries, told, err)
+	first, err := add("acme")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE endpoint_id = $1", other.ID.String()); n != 1 {
-		t.Errorf("%d deliveries to the other endpoint", n)
+	if _, err := add("acme"); err != nil {
+		t.Fatal(err)
 	}
-	if taken, _, _ := s.Relay(t.Context(), 10, nil); taken != 0 {
-		t.Errorf("told twice")
+	if _, err := add("acme"); apierr.From(err).Kind != apierr.KindConflict {
+		t.Errorf("a third: %v", err)
+	}
+	if _, err := add("other"); err != nil {
+		t.Errorf("another organization's: %v", err)
+	}
+	if err := registry.Delete(t.Context(), endpoint.Scope{Organization: "acme"}, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := add("acme"); err != nil {
+		t.Errorf("after a deletion: %v", err)
 	}
 }

@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -74,6 +72,7 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 	}
 	_, err = q.LockSubscribers(ctx, dbsql.LockSubscribersParams{
 		OrganizationID: e.Organization, OwnerID: e.Owner, Patterns: e.Patterns, ExceptEndpoint: uuidOf(e.Except),
+		Own: e.Own, Concerned: e.Concerned,
 	})
 	if err != nil {
 		return result, fmt.Errorf("lock subscribers: %w", err)
@@ -81,7 +80,7 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 	rows, err := q.FanOut(ctx, dbsql.FanOutParams{
 		ID: uuidOf(e.ID), CreatedAt: e.ID.Time(), OrganizationID: e.Organization, OwnerID: e.Owner, EventType: e.EventType,
 		Patterns: e.Patterns, ExceptEndpoint: uuidOf(e.Except), IdempotencyKey: e.Key, Body: e.Body, Headers: headers,
-		SealedHeaders: e.Sealed, Traceparent: e.Traceparent, MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline),
+		Own: e.Own, Concerned: e.Concerned, SealedHeaders: e.Sealed, Traceparent: e.Traceparent, MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline),
 	})
 	if err != nil {
 		return result, err
@@ -113,11 +112,10 @@ func (s *Store) Relay(ctx context.Context, limit int, made func(event.Operationa
 			return fmt.Errorf("take operational: %w", err)
 		}
 		taken = len(rows)
-		slices.SortFunc(rows, func(a, b dbsql.OperationalEvent) int { return cmp.Compare(a.OperationalEventID, b.OperationalEventID) })
 		for _, r := range rows {
 			e, err := made(event.Operational{
 				Organization: r.OrganizationID, Type: r.Type, Endpoint: r.EndpointID.Bytes, Delivery: r.DeliveryID.Bytes,
-				Occurred: r.OccurredAt,
+				Owner: r.OwnerID, Occurred: r.OccurredAt,
 			})
 			if err != nil {
 				return err

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
@@ -20,20 +18,16 @@ import (
 // nothing: the fences have moved on, and the attempts are there.
 func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, error) {
 	held := make([]bool, len(results))
-	err := s.inTx(ctx, "settle", func(q *dbsql.Queries) error {
+	err := s.pipelined(ctx, "settle", func(q *dbsql.Queries) error {
 		w := newSettlement(results)
 		if len(w.awake) > 0 {
 			if err := q.KeepFlowsAwake(ctx, w.awake); err != nil {
 				return fmt.Errorf("lock flows: %w", err)
 			}
 		}
-		locked, err := q.LockLeases(ctx, w.leases)
+		ours, err := w.hold(ctx, q)
 		if err != nil {
-			return fmt.Errorf("lock leases: %w", err)
-		}
-		ours := make(map[delivery.ID]bool, len(locked))
-		for _, id := range locked {
-			ours[id.Bytes] = true
+			return err
 		}
 		for i := range results {
 			held[i] = ours[results[i].Job.ID]
@@ -49,11 +43,11 @@ func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, 
 
 // settlement collects what results change, one array per column.
 type settlement struct {
-	leases   dbsql.LockLeasesParams
-	awake    []int64 // flows that rows go back to
+	ending   dbsql.EndLeasesParams
+	leases   dbsql.LockLeasesParams // of those that don't end
+	awake    []int64                // flows that rows go back to
 	attempts dbsql.AddAttemptsParams
 	updates  dbsql.UpdateDeliveriesParams
-	removed  []pgtype.UUID
 	returned dbsql.ReturnRowsParams
 	advance  dbsql.AdvanceFlowsParams
 	parked   map[int64]delivery.Step
@@ -81,13 +75,43 @@ func newSettlement(results []dispatch.Result) *settlement {
 	}
 	for i := range results {
 		job := &results[i].Job
+		if results[i].Step.Status.Ended() {
+			w.ending.Ids = append(w.ending.Ids, uuidOf(job.ID))
+			w.ending.LeaseSeqs = append(w.ending.LeaseSeqs, job.LeaseSeq)
+			continue
+		}
 		w.leases.Ids = append(w.leases.Ids, uuidOf(job.ID))
 		w.leases.LeaseSeqs = append(w.leases.LeaseSeqs, job.LeaseSeq)
-		if !results[i].Step.Status.Ended() && !slices.Contains(w.awake, job.FlowID) {
+		if !slices.Contains(w.awake, job.FlowID) {
 			w.awake = append(w.awake, job.FlowID)
 		}
 	}
 	return w
+}
+
+// hold finds the leases that are still ours and keeps them from others: the rows
+// of what ends are removed, those of the rest locked.
+func (w *settlement) hold(ctx context.Context, q *dbsql.Queries) (map[delivery.ID]bool, error) {
+	ours := make(map[delivery.ID]bool, len(w.ending.Ids)+len(w.leases.Ids))
+	if len(w.ending.Ids) > 0 {
+		ended, err := q.EndLeases(ctx, w.ending)
+		if err != nil {
+			return nil, fmt.Errorf("end leases: %w", err)
+		}
+		for _, id := range ended {
+			ours[id.Bytes] = true
+		}
+	}
+	if len(w.leases.Ids) > 0 {
+		locked, err := q.LockLeases(ctx, w.leases)
+		if err != nil {
+			return nil, fmt.Errorf("lock leases: %w", err)
+		}
+		for _, id := range locked {
+			ours[id.Bytes] = true
+		}
+	}
+	return ours, nil
 }
 
 // add notes what a result changes; with its lease lost, only the attempt is kept.
@@ -104,7 +128,6 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	job, step := &r.Job, r.Step
 	switch {
 	case step.Status.Ended():
-		w.removed = append(w.removed, uuidOf(job.ID))
 		w.end(job, step)
 	case step.Held && !step.Alone:
 		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
@@ -166,14 +189,7 @@ func (w *settlement) countEndpoint(job *delivery.Job, step delivery.Step) {
 }
 
 func (w *settlement) update(r *dispatch.Result) {
-	u, created := &w.updates, r.Job.ID.Time()
-	if len(u.Ids) == 0 || created.Before(u.Oldest) {
-		u.Oldest = created
-	}
-	if created.After(u.Newest) {
-		u.Newest = created
-	}
-	code := 0
+	u, created, code := &w.updates, r.Job.ID.Time(), 0
 	if r.Attempt != nil {
 		code = r.Attempt.ResponseCode
 	}
@@ -231,7 +247,6 @@ func (w *settlement) write(ctx context.Context, q *dbsql.Queries) error {
 	}{
 		{"add attempts", len(w.attempts.DeliveryIds), func() error { return q.AddAttempts(ctx, w.attempts) }},
 		{"update deliveries", len(w.updates.Ids), func() error { return q.UpdateDeliveries(ctx, w.updates) }},
-		{"remove rows", len(w.removed), func() error { return q.RemoveRows(ctx, w.removed) }},
 		{"return rows", len(w.returned.Ids), func() error { return q.ReturnRows(ctx, w.returned) }},
 		{"add dead letters", len(w.dead.Ids), func() error { return q.AddDeadLetters(ctx, w.dead) }},
 		{"report failed", len(w.failed.Ids), func() error { return q.ReportFailed(ctx, w.failed) }},

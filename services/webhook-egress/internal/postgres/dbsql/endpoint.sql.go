@@ -148,6 +148,24 @@ func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpo
 	return i, err
 }
 
+const hasEndpoints = `-- name: HasEndpoints :one
+SELECT count(*) >= $1::integer AS full
+FROM (SELECT FROM endpoints WHERE organization_id = $2 AND deleted_at IS NULL LIMIT $1::integer) AS those
+`
+
+type HasEndpointsParams struct {
+	Number         int32
+	OrganizationID string
+}
+
+// Tells whether the organization has so many endpoints.
+func (q *Queries) HasEndpoints(ctx context.Context, arg HasEndpointsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, hasEndpoints, arg.Number, arg.OrganizationID)
+	var full bool
+	err := row.Scan(&full)
+	return full, err
+}
+
 const listDeletedFlows = `-- name: ListDeletedFlows :many
 SELECT flow_id FROM flow WHERE parked_reason = 'endpoint_deleted' ORDER BY flow_id LIMIT $1
 `

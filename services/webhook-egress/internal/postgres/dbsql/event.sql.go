@@ -22,24 +22,25 @@ WITH matched AS MATERIALIZED (
           OFFSET 0) AS own
     WHERE own.event_types && $3::text[] AND own.id <> $4::uuid
       AND ($5::text = '' OR own.owner_id = $5::text)
+      AND (NOT $6::boolean OR own.owner_id IS NULL OR own.owner_id = $7::text)
 ), event AS (
     INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused)
-    SELECT $1::uuid, $6::timestamptz, $2, NULLIF($5::text, ''), $7, NULLIF($8::text, ''),
+    SELECT $1::uuid, $8::timestamptz, $2, NULLIF($5::text, ''), $9, NULLIF($10::text, ''),
            count(*) FILTER (WHERE active), count(*) FILTER (WHERE NOT active)
     FROM matched
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
-    SELECT $1::uuid, $6::timestamptz, $9::bytea WHERE EXISTS (SELECT FROM matched WHERE active)
+    SELECT $1::uuid, $8::timestamptz, $11::bytea WHERE EXISTS (SELECT FROM matched WHERE active)
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type,
                             signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at)
-    SELECT delivery_id, $6::timestamptz, $2, owner_id, endpoint_id, $1::uuid, flow_id, url, $7,
-           signing_mode, NULLIF($10::text, '')::jsonb, $11, NULLIF($12::text, ''), 'queued',
-           $13, NULLIF($14::timestamptz, 'epoch'), $6::timestamptz
+    SELECT delivery_id, $8::timestamptz, $2, owner_id, endpoint_id, $1::uuid, flow_id, url, $9,
+           signing_mode, NULLIF($12::text, '')::jsonb, $13, NULLIF($14::text, ''), 'queued',
+           $15, NULLIF($16::timestamptz, 'epoch'), $8::timestamptz
     FROM matched WHERE active
 ), queued AS (
     INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes)
-    SELECT delivery_id, $6::timestamptz, flow_id, now(), NULLIF($14::timestamptz, 'epoch'), octet_length($9::bytea)
+    SELECT delivery_id, $8::timestamptz, flow_id, now(), NULLIF($16::timestamptz, 'epoch'), octet_length($11::bytea)
     FROM matched WHERE active
 )
 SELECT delivery_id, endpoint_id, flow_id, active FROM matched ORDER BY endpoint_id
@@ -51,6 +52,8 @@ type FanOutParams struct {
 	Patterns       []string
 	ExceptEndpoint pgtype.UUID
 	OwnerID        string
+	Own            bool
+	Concerned      string
 	CreatedAt      time.Time
 	EventType      string
 	IdempotencyKey string
@@ -78,6 +81,8 @@ func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) ([]FanOutRow, er
 		arg.Patterns,
 		arg.ExceptEndpoint,
 		arg.OwnerID,
+		arg.Own,
+		arg.Concerned,
 		arg.CreatedAt,
 		arg.EventType,
 		arg.IdempotencyKey,
@@ -178,6 +183,7 @@ FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
 JOIN flow f ON f.flow_id = own.flow_id
 WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
   AND ($4::text = '' OR own.owner_id = $4::text)
+  AND (NOT $5::boolean OR own.owner_id IS NULL OR own.owner_id = $6::text)
 ORDER BY f.flow_id
 FOR KEY SHARE OF f
 `
@@ -187,6 +193,8 @@ type LockSubscribersParams struct {
 	Patterns       []string
 	ExceptEndpoint pgtype.UUID
 	OwnerID        string
+	Own            bool
+	Concerned      string
 }
 
 // The flows of the endpoints that an event goes to, kept awake as by LockFlows.
@@ -196,6 +204,8 @@ func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams
 		arg.Patterns,
 		arg.ExceptEndpoint,
 		arg.OwnerID,
+		arg.Own,
+		arg.Concerned,
 	)
 	if err != nil {
 		return nil, err
@@ -216,22 +226,39 @@ func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams
 }
 
 const takeOperational = `-- name: TakeOperational :many
-DELETE FROM operational_event
-WHERE operational_event_id IN (SELECT o.operational_event_id FROM operational_event o
-                               ORDER BY o.operational_event_id LIMIT $1 FOR UPDATE SKIP LOCKED)
-RETURNING operational_event_id, organization_id, type, endpoint_id, delivery_id, occurred_at
+WITH taken AS (
+    DELETE FROM operational_event
+    WHERE operational_event_id IN (SELECT o.operational_event_id FROM operational_event o
+                                   ORDER BY o.operational_event_id LIMIT $1 FOR UPDATE SKIP LOCKED)
+    RETURNING operational_event_id, organization_id, type, endpoint_id, delivery_id, occurred_at
+)
+SELECT t.operational_event_id, t.organization_id, t.type, t.endpoint_id, t.delivery_id, t.occurred_at,
+       coalesce((SELECT e.owner_id FROM endpoints e WHERE e.id = t.endpoint_id),
+                (SELECT d.owner_id FROM deliveries d WHERE d.id = t.delivery_id LIMIT 1), '')::text AS owner_id
+FROM taken t
+ORDER BY t.operational_event_id
 `
 
+type TakeOperationalRow struct {
+	OperationalEventID int64
+	OrganizationID     string
+	Type               string
+	EndpointID         pgtype.UUID
+	DeliveryID         pgtype.UUID
+	OccurredAt         time.Time
+	OwnerID            string
+}
+
 // Taken away in the transaction that fans them out.
-func (q *Queries) TakeOperational(ctx context.Context, page int32) ([]OperationalEvent, error) {
+func (q *Queries) TakeOperational(ctx context.Context, page int32) ([]TakeOperationalRow, error) {
 	rows, err := q.db.Query(ctx, takeOperational, page)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OperationalEvent
+	var items []TakeOperationalRow
 	for rows.Next() {
-		var i OperationalEvent
+		var i TakeOperationalRow
 		if err := rows.Scan(
 			&i.OperationalEventID,
 			&i.OrganizationID,
@@ -239,6 +266,7 @@ func (q *Queries) TakeOperational(ctx context.Context, page int32) ([]Operationa
 			&i.EndpointID,
 			&i.DeliveryID,
 			&i.OccurredAt,
+			&i.OwnerID,
 		); err != nil {
 			return nil, err
 		}

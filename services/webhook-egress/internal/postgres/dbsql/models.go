@@ -34,15 +34,6 @@ type Endpoint struct {
 	FailingReportedAt       *time.Time
 }
 
-type OperationalEvent struct {
-	OperationalEventID int64
-	OrganizationID     string
-	Type               string
-	EndpointID         pgtype.UUID
-	DeliveryID         pgtype.UUID
-	OccurredAt         time.Time
-}
-
 type Replay struct {
 	ID             pgtype.UUID
 	OrganizationID string

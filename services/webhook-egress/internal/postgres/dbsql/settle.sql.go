@@ -126,6 +126,41 @@ func (q *Queries) CountHealth(ctx context.Context, arg CountHealthParams) error 
 	return err
 }
 
+const endLeases = `-- name: EndLeases :many
+DELETE FROM delivery_queue q
+USING (SELECT id, lease_seq
+       FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS lease_seq) AS ended
+       ORDER BY id) AS wanted
+WHERE q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
+RETURNING q.delivery_id
+`
+
+type EndLeasesParams struct {
+	Ids       []pgtype.UUID
+	LeaseSeqs []int64
+}
+
+// The leases that are still ours, of deliveries that end: their rows go.
+func (q *Queries) EndLeases(ctx context.Context, arg EndLeasesParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, endLeases, arg.Ids, arg.LeaseSeqs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var delivery_id pgtype.UUID
+		if err := rows.Scan(&delivery_id); err != nil {
+			return nil, err
+		}
+		items = append(items, delivery_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const keepFlowsAwake = `-- name: KeepFlowsAwake :exec
 SELECT flow_id FROM flow WHERE flow_id = ANY ($1::bigint[]) ORDER BY flow_id FOR KEY SHARE
 `
@@ -148,7 +183,7 @@ type LockLeasesParams struct {
 	LeaseSeqs []int64
 }
 
-// The leases that are still ours. Sorted against deadlocks between settles.
+// The leases that are still ours, of deliveries that go on. Sorted against deadlocks between settles.
 func (q *Queries) LockLeases(ctx context.Context, arg LockLeasesParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, lockLeases, arg.Ids, arg.LeaseSeqs)
 	if err != nil {
@@ -201,11 +236,9 @@ func (q *Queries) ParkFlows(ctx context.Context, arg ParkFlowsParams) error {
 }
 
 const removeRows = `-- name: RemoveRows :exec
-
 DELETE FROM delivery_queue WHERE delivery_id = ANY ($1::uuid[])
 `
 
-// lets the planner leave out the other days
 func (q *Queries) RemoveRows(ctx context.Context, ids []pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, removeRows, ids)
 	return err
@@ -237,20 +270,16 @@ SET status = r.status, attempts = r.attempts, url = CASE WHEN r.tried THEN r.url
     last_error = CASE WHEN r.tried OR r.error <> '' THEN NULLIF(r.error, '') ELSE d.last_error END,
     lease_seq = CASE WHEN r.ended THEN r.lease_seq ELSE d.lease_seq END,
     updated_at = now(), finished_at = CASE WHEN r.ended THEN now() END
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
-             unnest($5::text[]) AS status, unnest($6::integer[]) AS attempts,
-             unnest($7::integer[]) AS response_code, unnest($8::text[]) AS error,
-             unnest($9::boolean[]) AS ended, unnest($10::boolean[]) AS tried,
-             unnest($11::bigint[]) AS lease_seq, unnest($12::text[]) AS url) AS r
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at,
+             unnest($3::text[]) AS status, unnest($4::integer[]) AS attempts,
+             unnest($5::integer[]) AS response_code, unnest($6::text[]) AS error,
+             unnest($7::boolean[]) AS ended, unnest($8::boolean[]) AS tried,
+             unnest($9::bigint[]) AS lease_seq, unnest($10::text[]) AS url) AS r
 WHERE d.id = r.id AND d.created_at = r.created_at
-  AND d.id = ANY ($1::uuid[]) -- else a day without statistics yet is read whole
-  AND d.created_at BETWEEN $2 AND $3
 `
 
 type UpdateDeliveriesParams struct {
 	Ids           []pgtype.UUID
-	Oldest        time.Time
-	Newest        time.Time
 	CreatedAts    []time.Time
 	Statuses      []string
 	Attempts      []int32
@@ -262,11 +291,11 @@ type UpdateDeliveriesParams struct {
 	Urls          []string
 }
 
+// Nothing else of d may be tested: a lookup by each row's own key is then the only
+// plan, and it opens that row's day alone.
 func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, updateDeliveries,
 		arg.Ids,
-		arg.Oldest,
-		arg.Newest,
 		arg.CreatedAts,
 		arg.Statuses,
 		arg.Attempts,

@@ -6,6 +6,11 @@ SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/endpoints/' 
 -- name: ShareOrganization :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended(current_schema() || '/endpoints/' || @organization_id::text, 0));
 
+-- name: HasEndpoints :one
+-- Tells whether the organization has so many endpoints.
+SELECT count(*) >= @number::integer AS full
+FROM (SELECT FROM endpoints WHERE organization_id = @organization_id AND deleted_at IS NULL LIMIT @number::integer) AS those;
+
 -- name: AddEndpointFlow :one
 INSERT INTO flow (organization_id, scheme, host, port, endpoint_id, rate_per_second)
 VALUES (@organization_id, @scheme, @host, @port, @endpoint_id, @rate_per_second)

@@ -7,6 +7,7 @@ FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
 JOIN flow f ON f.flow_id = own.flow_id
 WHERE own.event_types && @patterns::text[] AND own.id <> @except_endpoint::uuid
   AND (@owner_id::text = '' OR own.owner_id = @owner_id::text)
+  AND (NOT @own::boolean OR own.owner_id IS NULL OR own.owner_id = @concerned::text)
 ORDER BY f.flow_id
 FOR KEY SHARE OF f;
 
@@ -22,6 +23,7 @@ WITH matched AS MATERIALIZED (
           OFFSET 0) AS own
     WHERE own.event_types && @patterns::text[] AND own.id <> @except_endpoint::uuid
       AND (@owner_id::text = '' OR own.owner_id = @owner_id::text)
+      AND (NOT @own::boolean OR own.owner_id IS NULL OR own.owner_id = @concerned::text)
 ), event AS (
     INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused)
     SELECT @id::uuid, @created_at::timestamptz, @organization_id, NULLIF(@owner_id::text, ''), @event_type, NULLIF(@idempotency_key::text, ''),
@@ -55,7 +57,14 @@ ORDER BY endpoint_id;
 
 -- name: TakeOperational :many
 -- Taken away in the transaction that fans them out.
-DELETE FROM operational_event
-WHERE operational_event_id IN (SELECT o.operational_event_id FROM operational_event o
-                               ORDER BY o.operational_event_id LIMIT @page FOR UPDATE SKIP LOCKED)
-RETURNING operational_event_id, organization_id, type, endpoint_id, delivery_id, occurred_at;
+WITH taken AS (
+    DELETE FROM operational_event
+    WHERE operational_event_id IN (SELECT o.operational_event_id FROM operational_event o
+                                   ORDER BY o.operational_event_id LIMIT @page FOR UPDATE SKIP LOCKED)
+    RETURNING operational_event_id, organization_id, type, endpoint_id, delivery_id, occurred_at
+)
+SELECT t.operational_event_id, t.organization_id, t.type, t.endpoint_id, t.delivery_id, t.occurred_at,
+       coalesce((SELECT e.owner_id FROM endpoints e WHERE e.id = t.endpoint_id),
+                (SELECT d.owner_id FROM deliveries d WHERE d.id = t.delivery_id LIMIT 1), '')::text AS owner_id
+FROM taken t
+ORDER BY t.operational_event_id;

@@ -2,12 +2,21 @@
 SELECT flow_id FROM flow WHERE flow_id = ANY (@flow_ids::bigint[]) ORDER BY flow_id FOR KEY SHARE;
 
 -- name: LockLeases :many
--- The leases that are still ours. Sorted against deadlocks between settles.
+-- The leases that are still ours, of deliveries that go on. Sorted against deadlocks between settles.
 SELECT q.delivery_id
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@lease_seqs::bigint[]) AS lease_seq) AS wanted
 JOIN delivery_queue q ON q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
 ORDER BY q.delivery_id
 FOR UPDATE OF q;
+
+-- name: EndLeases :many
+-- The leases that are still ours, of deliveries that end: their rows go.
+DELETE FROM delivery_queue q
+USING (SELECT id, lease_seq
+       FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@lease_seqs::bigint[]) AS lease_seq) AS ended
+       ORDER BY id) AS wanted
+WHERE q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
+RETURNING q.delivery_id;
 
 -- name: AddAttempts :exec
 -- A row that is there already was written by a settle whose answer got lost.
@@ -42,9 +51,9 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS 
              unnest(@response_codes::integer[]) AS response_code, unnest(@errors::text[]) AS error,
              unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried,
              unnest(@lease_seqs::bigint[]) AS lease_seq, unnest(@urls::text[]) AS url) AS r
-WHERE d.id = r.id AND d.created_at = r.created_at
-  AND d.id = ANY (@ids::uuid[]) -- else a day without statistics yet is read whole
-  AND d.created_at BETWEEN @oldest AND @newest; -- lets the planner leave out the other days
+-- Nothing else of d may be tested: a lookup by each row's own key is then the only
+-- plan, and it opens that row's day alone.
+WHERE d.id = r.id AND d.created_at = r.created_at;
 
 -- name: RemoveRows :exec
 DELETE FROM delivery_queue WHERE delivery_id = ANY (@ids::uuid[]);

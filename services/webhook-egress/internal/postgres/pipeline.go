@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
+)
+
+// pipeline is a transaction whose statements travel together: those without an
+// answer wait for the next that has one, or for the commit, and an error shows
+// only there. On a busy machine the round trips of a transaction take longer than
+// its statements. Not for :execrows, whose answer would be missing.
+type pipeline struct {
+	conn  *pgxpool.Conn
+	batch *pgx.Batch
+}
+
+var _ dbsql.DBTX = (*pipeline)(nil)
+
+// pipelined runs fn in such a transaction and explains its error.
+func (s *Store) pipelined(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error {
+	return explain(operation, s.pipe(ctx, fn))
+}
+
+func (s *Store) pipe(ctx context.Context, fn func(*dbsql.Queries) error) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("acquire: %w", err)
+	}
+	// One that is still in its transaction is closed, which rolls that back.
+	defer conn.Release()
+	p := &pipeline{conn, &pgx.Batch{}}
+	p.batch.Queue("begin")
+	if err := fn(dbsql.New(p)); err != nil {
+		return err
+	}
+	return p.commit(ctx)
+}
+
+// Exec implements dbsql.DBTX: the statement goes with the next.
+func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	p.batch.Queue(sql, args...)
+	return pgconn.CommandTag{}, nil
+}
+
+// Query implements dbsql.DBTX.
+func (p *pipeline) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	p.batch.Queue(sql, args...)
+	results, err := p.send(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, errors.Join(err, results.Close())
+	}
+	return &lastRows{rows, results}, nil
+}
+
+// QueryRow implements dbsql.DBTX.
+func (p *pipeline) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	rows, err := p.Query(ctx, sql, args...)
+	return oneRow{rows, err}
+}
+
+// send sends what waits and reads the answers of all but the last statement.
+func (p *pipeline) send(ctx context.Context) (pgx.BatchResults, error) {
+	batch := p.batch
+	p.batch = &pgx.Batch{}
+	results := p.conn.SendBatch(ctx, batch)
+	for _, query := range batch.QueuedQueries[:batch.Len()-1] {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close() // the first error is the cause
+			return nil, fmt.Errorf("%s: %w", nameOf(query.SQL), err)
+		}
+	}
+	return results, nil
+}
+
+func (p *pipeline) commit(ctx context.Context) error {
+	p.batch.Queue("commit")
+	results, err := p.send(ctx)
+	if err != nil {
+		return err
+	}
+	tag, err := results.Exec()
+	err = errors.Join(err, results.Close())
+	if err == nil && tag.String() != "COMMIT" {
+		err = pgx.ErrTxCommitRollback
+	}
+	if err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// nameOf is the name that sqlc gave a statement.
+func nameOf(sql string) string {
+	line, _, _ := strings.Cut(sql, "\n")
+	name, _, _ := strings.Cut(strings.TrimPrefix(line, "-- name: "), " ")
+	return name
+}
+
+// lastRows ends the exchange with its last answer.
+type lastRows struct {
+	pgx.Rows
+
+	results pgx.BatchResults
+}
+
+// Close implements pgx.Rows. What goes wrong here shows with the next statement.
+func (r *lastRows) Close() {
+	r.Rows.Close()
+	_ = r.results.Close()
+}
+
+// oneRow implements pgx.Row.
+type oneRow struct {
+	rows pgx.Rows
+	err  error
+}
+
+// Scan implements pgx.Row.
+func (r oneRow) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return pgx.ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	return r.rows.Err()
+}
