@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
@@ -27,6 +28,11 @@ import (
 // Verifier finds the key of an Authorization header.
 type Verifier interface {
 	Verify(ctx context.Context, authorization string) (*apikey.Key, error)
+}
+
+// Limiter bounds how often keys and organizations call, see limit.Limiter.
+type Limiter interface {
+	Take(ctx context.Context, key, organization limit.Bucket) (limit.Verdict, error)
 }
 
 // Counter counts successes, see meter.Meter.
@@ -49,10 +55,12 @@ type Options struct {
 	Table     route.Table
 	Upstreams map[string]*url.URL
 	Verifier  Verifier
+	Limiter   Limiter
 	Counter   Counter
 	Relay     Relay
 	Book      *apikey.Book
 	Ledger    meter.Ledger
+	Retention meter.Retention
 	// Tokens are the operators'; nil switches their authentication off, which is
 	// allowed on loopback only.
 	Tokens *caller.Tokens
@@ -78,9 +86,7 @@ func New(options Options) (http.Handler, error) {
 	if err := a.mountRoutes(); err != nil {
 		return nil, err
 	}
-	a.mount("/admin/v1/keys", map[string]handler{http.MethodGet: a.operator(a.listKeys), http.MethodPost: a.operator(a.createKey)})
-	a.mount("/admin/v1/keys/{id}", map[string]handler{http.MethodDelete: a.operator(a.revokeKey)})
-	a.mount("/admin/v1/usage", map[string]handler{http.MethodGet: a.operator(a.usage)})
+	a.mountOperators()
 	for path, h := range options.Open {
 		a.mux.Handle(path, h)
 	}
@@ -132,15 +138,10 @@ func (a *API) mountRoutes() error {
 		}
 		paths[r.Path][r.Method] = a.product(r, target(base, r.Target))
 	}
-	catalog, err := newCatalog(a.options.Table)
-	if err != nil {
-		return err
-	}
-	paths["/product/v1/_meta/catalog"] = map[string]handler{http.MethodGet: catalog.serve, http.MethodHead: catalog.serve}
 	for path, methods := range paths {
 		a.mount(path, methods)
 	}
-	return nil
+	return a.mountCatalog(a.options.Table)
 }
 
 // target is the URL of a path below a service's base URL.
@@ -152,8 +153,27 @@ func target(base *url.URL, path string) *url.URL {
 	return root.JoinPath(path)
 }
 
-// product serves one of the customers' routes: key, product, permission, then
-// the call.
+// mountOperators mounts what operators call.
+func (a *API) mountOperators() {
+	for path, methods := range map[string]map[string]handler{
+		"/admin/v1/keys":             {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
+		"/admin/v1/keys/{id}":        {http.MethodGet: a.getKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey},
+		"/admin/v1/keys/{id}/rotate": {http.MethodPost: a.rotateKey},
+		"/admin/v1/organizations/{organization_id}/rate-limit": {
+			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,
+		},
+		"/admin/v1/audit": {http.MethodGet: a.audit},
+		"/admin/v1/usage": {http.MethodGet: a.usage},
+	} {
+		for method, h := range methods {
+			methods[method] = a.operator(h)
+		}
+		a.mount(path, methods)
+	}
+}
+
+// product serves one of the customers' routes: key, product, permission, rate,
+// then the call.
 func (a *API) product(r route.Route, target *url.URL) handler {
 	return func(w http.ResponseWriter, req *http.Request, l *line) error {
 		if req.Method != r.Method { // http.ServeMux takes HEAD for GET
@@ -165,6 +185,9 @@ func (a *API) product(r route.Route, target *url.URL) handler {
 		}
 		l.organization, l.key = key.Organization, key.ID
 		if err := key.May(r.Products, r.Permission); err != nil {
+			return err
+		}
+		if err := a.admit(w, req, key); err != nil {
 			return err
 		}
 		if err := a.options.Counter.Admit(); err != nil {

@@ -24,6 +24,8 @@ import (
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
@@ -35,6 +37,8 @@ import (
 )
 
 const operatorToken, serviceToken = "operator-token-1234", "service-token-1234"
+
+var retention = meter.Retention{Minutes: 7 * 24 * time.Hour, Hours: 90 * 24 * time.Hour, Days: 1000 * 24 * time.Hour}
 
 // world is a face over real keys, with a relay and a counter of its own.
 type world struct {
@@ -85,8 +89,8 @@ func newWorld(t *testing.T) *world {
 	}
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Table: table, Upstreams: upstreams, Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute),
-		Counter: x, Relay: x, Book: x.book, Ledger: postgres.NewUsage(pool), Tokens: tokens(t),
+		Table: table, Upstreams: upstreams, Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
+		Limiter: limit.New(nil), Counter: x, Relay: x, Book: x.book, Ledger: postgres.NewUsage(pool), Retention: retention, Tokens: tokens(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +118,7 @@ func tokens(t *testing.T) *caller.Tokens {
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {
 	t.Helper()
-	key, value, err := x.book.Create(t.Context(), apikey.Request{Organization: "org-1", Product: product, Permissions: permissions})
+	key, value, err := x.book.Create(t.Context(), apikey.Actor{Name: "test"}, apikey.Request{Organization: "org-1", Product: product, Permissions: permissions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func TestIdentityOfACall(t *testing.T) {
 func TestInvalidKeys(t *testing.T) {
 	x := newWorld(t)
 	id, revoked := x.key(t, "ai", apikey.Read)
-	if err := x.book.Revoke(t.Context(), id); err != nil {
+	if err := x.book.Revoke(t.Context(), apikey.Actor{Name: "test"}, id); err != nil {
 		t.Fatal(err)
 	}
 	other := newWorld(t)
@@ -326,7 +330,7 @@ func TestKeysOverHTTP(t *testing.T) {
 	delete(key, "created_at")
 	if diff := cmp.Diff(map[string]any{
 		"organization_id": "org-9", "product": "ai", "permissions": []any{"read", "write"}, "name": "n", "environment": "test",
-		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil,
+		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "rate_limit": nil,
 	}, key); diff != "" || !strings.HasPrefix(text, "swy_test_") {
 		t.Errorf("key (-want +got):\n%s", diff)
 	}

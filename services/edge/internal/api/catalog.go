@@ -1,53 +1,39 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/apidoc"
 )
 
-// catalog is the route table as customers see it. It is public: it says nothing
-// of who may use a route but by which product, and needs no key.
-type catalog struct {
-	body []byte
-	etag string
-}
+const catalogPath = "/product/v1/_meta/catalog"
 
-func newCatalog(table route.Table) (*catalog, error) {
-	body, err := json.Marshal(table)
+// mountCatalog mounts what tells customers which routes there are: the table, its
+// OpenAPI document, and a page. All are public: they say nothing of who may use a
+// route but by which product, and need no key.
+func (a *API) mountCatalog(table route.Table) error {
+	catalog, err := json.Marshal(table)
 	if err != nil {
-		return nil, fmt.Errorf("catalog: %w", err)
+		return fmt.Errorf("catalog: %w", err)
 	}
-	sum := sha256.Sum256(body)
-	return &catalog{body: append(body, '\n'), etag: `"` + hex.EncodeToString(sum[:16]) + `"`}, nil
-}
-
-func (c *catalog) serve(w http.ResponseWriter, r *http.Request, _ *line) error {
-	h := w.Header()
-	h.Set("ETag", c.etag)
-	h.Set("Cache-Control", "public, max-age=60")
-	if c.known(r.Header.Get("If-None-Match")) {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
+	document, err := newDocument(table)
+	if err != nil {
+		return err
 	}
-	h.Set("Content-Type", "application/json")
-	_, _ = w.Write(c.body) // to a client that has left
-	return nil
-}
-
-// known tells whether an If-None-Match (RFC 9110, section 13.1.2) names the
-// catalog as it is.
-func (c *catalog) known(header string) bool {
-	for tag := range strings.SplitSeq(header, ",") {
-		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-		if tag == c.etag || tag == "*" {
-			return true
+	open, err := apidoc.Handlers(document)
+	if err != nil {
+		return err
+	}
+	open[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
+	for path, h := range open {
+		serve := func(w http.ResponseWriter, r *http.Request, _ *line) error {
+			h.ServeHTTP(w, r)
+			return nil
 		}
+		a.mount(path, map[string]handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
-	return false
+	return nil
 }

@@ -31,6 +31,9 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)
+	if errors.Is(err, io.EOF) { // no body is an empty one
+		return nil
+	}
 	if err == nil {
 		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
 			return apierr.Invalid("body", "must hold one JSON object")

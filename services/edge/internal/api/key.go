@@ -1,10 +1,14 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -22,6 +26,19 @@ type Key struct {
 	ExpiresAt    *time.Time          `json:"expires_at"`
 	RevokedAt    *time.Time          `json:"revoked_at"`
 	LastUsedAt   *time.Time          `json:"last_used_at"`
+	RateLimit    *RateLimit          `json:"rate_limit"`
+	// Origin is the first key of the chain of rotations, ReplacedBy the next one.
+	Origin     string `json:"origin,omitempty"`
+	ReplacedBy string `json:"replaced_by,omitempty"`
+}
+
+// RateLimit is a limit as operators see it: so many requests in a window, and
+// so many of them at once.
+type RateLimit struct {
+	Requests      int `json:"requests"`
+	WindowSeconds int `json:"window_seconds"`
+	// Burst is as many as Requests when it is absent.
+	Burst int `json:"burst"`
 }
 
 // NewKey renders a key, with its text if it was just made.
@@ -30,10 +47,49 @@ func NewKey(k apikey.Key, text secret.Value) Key {
 		ID: k.ID, Key: text.Reveal(), Organization: k.Organization, Product: k.Product, Permissions: k.Permissions,
 		Name: k.Name, Environment: k.Environment, CreatedAt: k.CreatedAt,
 		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, LastUsedAt: k.LastUsedAt,
+		RateLimit: newRateLimit(k.Limit), Origin: k.Origin, ReplacedBy: k.ReplacedBy,
 	}
 }
 
-func (a *API) createKey(w http.ResponseWriter, r *http.Request, _ *line) error {
+func newRateLimit(l limit.Limit) *RateLimit {
+	if l == (limit.Limit{}) {
+		return nil
+	}
+	return &RateLimit{Requests: l.Requests, WindowSeconds: int(l.Window / time.Second), Burst: l.Burst}
+}
+
+// maxSeconds keeps a number of seconds within a time.Duration.
+const maxSeconds = 1 << 32
+
+func (r *RateLimit) limit() (limit.Limit, error) {
+	switch {
+	case r == nil:
+		return limit.Limit{}, nil
+	case *r == RateLimit{}:
+		return limit.Limit{}, apierr.Invalid("rate_limit", "requests and window_seconds are required")
+	case r.WindowSeconds > maxSeconds:
+		return limit.Limit{}, apierr.Invalid("rate_limit", "window_seconds is out of range")
+	}
+	l := limit.Limit{Requests: r.Requests, Window: time.Duration(r.WindowSeconds) * time.Second, Burst: r.Burst}
+	if l.Burst == 0 {
+		l.Burst = l.Requests
+	}
+	if err := l.Check(); err != nil {
+		return limit.Limit{}, apierr.Invalid("rate_limit", err.Error())
+	}
+	return l, nil
+}
+
+// actor is who an operator's request is by, for the audit.
+func actor(r *http.Request, l *line) apikey.Actor {
+	name := l.caller
+	if name == "" {
+		name = "loopback" // authentication is off
+	}
+	return apikey.Actor{Name: name, Request: r.Header.Get(caller.HeaderRequest)}
+}
+
+func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	var body struct {
 		Organization string              `json:"organization_id"`
 		Product      string              `json:"product"`
@@ -41,15 +97,31 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, _ *line) error {
 		Name         string              `json:"name"`
 		Environment  string              `json:"environment"`
 		ExpiresAt    *time.Time          `json:"expires_at"`
+		RateLimit    *RateLimit          `json:"rate_limit"`
 	}
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
-	key, text, err := a.options.Book.Create(r.Context(), apikey.Request(body))
+	bound, err := body.RateLimit.limit()
+	if err != nil {
+		return err
+	}
+	key, text, err := a.options.Book.Create(r.Context(), actor(r, l), apikey.Request{
+		Organization: body.Organization, Product: body.Product, Permissions: body.Permissions, Name: body.Name,
+		Environment: body.Environment, ExpiresAt: body.ExpiresAt, Limit: bound,
+	})
 	if err != nil {
 		return err
 	}
 	return write(w, http.StatusCreated, NewKey(key, text))
+}
+
+func (a *API) getKey(w http.ResponseWriter, r *http.Request, _ *line) error {
+	key, err := a.options.Book.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, NewKey(key, secret.Value{}))
 }
 
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request, _ *line) error {
@@ -75,8 +147,72 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request, _ *line) error {
 	return write(w, http.StatusOK, answer)
 }
 
-func (a *API) revokeKey(w http.ResponseWriter, r *http.Request, _ *line) error {
-	if err := a.options.Book.Revoke(r.Context(), r.PathValue("id")); err != nil {
+// maybe is a field of a change: absent, null or a value.
+type maybe[T any] struct {
+	given bool
+	value *T
+}
+
+// UnmarshalJSON implements json.Unmarshaler; it isn't called for an absent field.
+func (m *maybe[T]) UnmarshalJSON(text []byte) error {
+	m.given = true
+	return json.Unmarshal(text, &m.value)
+}
+
+func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *line) error {
+	var body struct {
+		Name      *string          `json:"name"`
+		ExpiresAt maybe[time.Time] `json:"expires_at"`
+		RateLimit maybe[RateLimit] `json:"rate_limit"`
+	}
+	if err := read(w, r, &body); err != nil {
+		return err
+	}
+	update := apikey.Update{Name: body.Name}
+	if body.ExpiresAt.given {
+		update.ExpiresAt = &body.ExpiresAt.value
+	}
+	if body.RateLimit.given {
+		bound, err := body.RateLimit.value.limit()
+		if err != nil {
+			return err
+		}
+		update.Limit = &bound
+	}
+	key, err := a.options.Book.Update(r.Context(), actor(r, l), r.PathValue("id"), update)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, NewKey(key, secret.Value{}))
+}
+
+// defaultOverlap is how long a rotated key stays good when nothing is said.
+const defaultOverlap = 24 * time.Hour
+
+func (a *API) rotateKey(w http.ResponseWriter, r *http.Request, l *line) error {
+	var body struct {
+		Overlap   *int64     `json:"overlap_seconds"`
+		ExpiresAt *time.Time `json:"expires_at"`
+	}
+	if err := read(w, r, &body); err != nil {
+		return err
+	}
+	rotation := apikey.Rotation{Overlap: defaultOverlap, ExpiresAt: body.ExpiresAt}
+	if body.Overlap != nil {
+		if *body.Overlap < 0 || *body.Overlap > maxSeconds {
+			return apierr.Invalid("overlap_seconds", "is out of range")
+		}
+		rotation.Overlap = time.Duration(*body.Overlap) * time.Second
+	}
+	key, text, err := a.options.Book.Rotate(r.Context(), actor(r, l), r.PathValue("id"), rotation)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusCreated, NewKey(key, text))
+}
+
+func (a *API) revokeKey(w http.ResponseWriter, r *http.Request, l *line) error {
+	if err := a.options.Book.Revoke(r.Context(), actor(r, l), r.PathValue("id")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

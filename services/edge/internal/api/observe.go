@@ -95,7 +95,7 @@ func guarded(h handler, w http.ResponseWriter, r *http.Request, l *line) (err er
 func (a *API) log(ctx context.Context, name string, status int, elapsed time.Duration, l line, err error) {
 	attrs := []slog.Attr{
 		slog.String("route", name), slog.Int("status", status),
-		slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),
+		slog.Int64("duration_us", elapsed.Microseconds()),
 	}
 	for _, known := range []slog.Attr{
 		slog.String("organization", l.organization), slog.String("key", l.key), slog.String("caller", l.caller),

@@ -14,27 +14,48 @@ type total struct {
 	Organization string `json:"organization_id"`
 	Key          string `json:"key_id"`
 	Metric       string `json:"metric"`
-	Count        int64  `json:"count"`
+	// Start of the period, when the usage was asked for by one.
+	Start *time.Time `json:"start,omitempty"`
+	Count int64      `json:"count"`
 }
 
-// usage sums up the minutes that begin in [from, to) by organization, key and metric.
+func newTotal(t meter.Total) total {
+	line := total{Organization: t.Organization, Key: t.Key, Metric: t.Metric, Count: t.Count}
+	if !t.Start.IsZero() {
+		line.Start = &t.Start
+	}
+	return line
+}
+
+func (t total) total() meter.Total {
+	sum := meter.Total{Organization: t.Organization, Key: t.Key, Metric: t.Metric, Count: t.Count}
+	if t.Start != nil {
+		sum.Start = *t.Start
+	}
+	return sum
+}
+
+// usage sums up what was counted in [from, to) by organization, key and metric,
+// and by period if one is given.
 func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *line) error {
-	q, after, err := readPage[total](r, "organization_id", "metric", "from", "to")
+	q, after, err := readPage[total](r, "organization_id", "key_id", "metric", "period", "from", "to")
 	if err != nil {
 		return err
 	}
-	from, err := moment(q, "from", time.Unix(0, 0))
-	if err != nil {
+	query := meter.Query{
+		Organization: q.Get("organization_id"), Key: q.Get("key_id"), Metric: q.Get("metric"), Period: meter.Period(q.Get("period")),
+		After: after.value.total(), Limit: after.limit + 1,
+	}
+	if query.From, err = moment(q, "from"); err != nil {
 		return err
 	}
-	to, err := moment(q, "to", time.Now().Add(time.Hour)) // all there is, whoever's clock is ahead
-	if err != nil {
+	if query.To, err = moment(q, "to"); err != nil {
 		return err
 	}
-	totals, err := a.options.Ledger.Sum(r.Context(), meter.Query{
-		Organization: q.Get("organization_id"), Metric: q.Get("metric"), From: from, To: to,
-		After: meter.Total(after.value), Limit: after.limit + 1,
-	})
+	if query, err = a.options.Retention.Complete(query, time.Now()); err != nil {
+		return err
+	}
+	totals, err := a.options.Ledger.Sum(r.Context(), query)
 	if err != nil {
 		return err
 	}
@@ -44,23 +65,23 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *line) error {
 	}{Usage: []total{}}
 	for i, t := range totals {
 		if i == after.limit {
-			answer.NextCursor = cursor(total(totals[i-1]))
+			answer.NextCursor = cursor(newTotal(totals[i-1]))
 			break
 		}
-		answer.Usage = append(answer.Usage, total(t))
+		answer.Usage = append(answer.Usage, newTotal(t))
 	}
 	return write(w, http.StatusOK, answer)
 }
 
-// moment reads an RFC 3339 time from the query.
-func moment(q url.Values, name string, fallback time.Time) (time.Time, error) {
+// moment reads an RFC 3339 time from the query, zero when it isn't there.
+func moment(q url.Values, name string) (time.Time, error) {
 	text := q.Get(name)
 	if text == "" {
-		return fallback, nil
+		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return t, apierr.Invalid(name, "must be an RFC 3339 time")
 	}
-	return t, nil
+	return t.UTC(), nil
 }

@@ -4,9 +4,11 @@
 package apikey
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -50,7 +52,31 @@ type Key struct {
 	// ExpiresAt, RevokedAt and LastUsedAt are nil for never. LastUsedAt is exact
 	// to a minute or so.
 	ExpiresAt, RevokedAt, LastUsedAt *time.Time
+	// Limit is the key's own, OrganizationLimit its organization's; the zero Limit
+	// leaves it to the edge's settings.
+	Limit, OrganizationLimit limit.Limit
+	// Origin is the first key of the chain of rotations that this one is in, empty
+	// for the first itself; ReplacedBy the next one, if there is one.
+	Origin, ReplacedBy string
+	// Buckets are what a request with the key is taken from. A Verifier fills them in.
+	Buckets Buckets
 }
+
+// Buckets are the rate limits of a key and of its organization.
+type Buckets struct{ Key, Organization limit.Bucket }
+
+// buckets of a key where the edge's settings bound what has no limit of its own.
+// A key shares the bucket with those it replaces, or a rotation would double it.
+func (k *Key) buckets(defaults Limits) Buckets {
+	origin := cmp.Or(k.Origin, k.ID)
+	return Buckets{
+		Key:          limit.Bucket{Name: "key " + origin, Limit: cmp.Or(k.Limit, defaults.Key)},
+		Organization: limit.Bucket{Name: "organization " + k.Organization, Limit: cmp.Or(k.OrganizationLimit, defaults.Organization)},
+	}
+}
+
+// Limits are those of keys and organizations that have none of their own.
+type Limits struct{ Key, Organization limit.Limit }
 
 // Live tells whether the key is good at a moment.
 func (k *Key) Live(now time.Time) bool {

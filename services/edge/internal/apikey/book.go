@@ -10,22 +10,45 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/secret"
 )
 
 // Store keeps keys by digest. Each write takes the next number of the change
-// feed in its own transaction.
+// feed in its own transaction, and leaves an audit entry in it.
 type Store interface {
 	// Insert adds a key.
-	Insert(ctx context.Context, key Key, digest Digest) error
+	Insert(ctx context.Context, key Key, digest Digest, entry Entry) error
+	// Get gives a key, nil without an error when there is none.
+	Get(ctx context.Context, id string) (*Key, error)
 	// List gives the keys of an organization, or of all when it is empty, in the
 	// order of their ids, those after the given id, up to limit.
 	List(ctx context.Context, organization, after string, limit int) ([]Key, error)
-	// Revoke ends a key now and gives its digest, also when it had ended before.
+	// Change has a key changed by a decision while nobody else can, and gives its
+	// digest. An error of the decision comes back as it is, and nothing changes;
 	// found is false when there is no such key.
-	Revoke(ctx context.Context, id string, now time.Time) (digest Digest, found bool, err error)
+	Change(ctx context.Context, id string, decide Decision) (key Key, digest Digest, found bool, err error)
+	// OrganizationLimit gives an organization's limit, zero if it has none.
+	OrganizationLimit(ctx context.Context, organization string) (limit.Limit, error)
+	// SetOrganizationLimit sets it, or with the zero Limit takes it away. It counts
+	// as a change of all keys of the organization.
+	SetOrganizationLimit(ctx context.Context, organization string, l limit.Limit, entry Entry) error
+	// Audit lists entries, newest first.
+	Audit(ctx context.Context, q AuditQuery) ([]Entry, error)
+}
+
+// Decision changes a key as it finds it.
+type Decision func(key *Key) (Change, error)
+
+// Change is what goes with a changed key.
+type Change struct {
+	// Entry is for the audit; nil when nothing really changed.
+	Entry *Entry
+	// Successor is the key that takes the changed one's place, if any.
+	Successor *Key
+	Digest    Digest // of the successor
 }
 
 // Announcer tells all replicas at once that a key has changed. It may fail: the
@@ -34,7 +57,7 @@ type Announcer interface {
 	Announce(ctx context.Context, digest Digest) error
 }
 
-// Book creates, lists and revokes keys. The operator API and the command line
+// Book creates, lists and changes keys. The operator API and the command line
 // share it.
 type Book struct {
 	pepper   *Pepper
@@ -57,6 +80,7 @@ type Request struct {
 	Name         string // optional
 	Environment  string // "live" when empty
 	ExpiresAt    *time.Time
+	Limit        limit.Limit // optional
 }
 
 const maxName = 200
@@ -75,34 +99,72 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 		return r, apierr.Invalid("product", "must be one of "+strings.Join(products, ", "))
 	case len(r.Permissions) == 0 || slices.ContainsFunc(r.Permissions, unknown):
 		return r, apierr.Invalid("permissions", "must be read, write or both")
-	case len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsRune(r.Name, 0):
-		return r, apierr.Invalid("name", "must have at most 200 bytes of UTF-8, and no zero byte")
 	case !validEnvironment(r.Environment):
 		return r, apierr.Invalid("environment", "must have 1 to 16 lower-case letters and digits")
-	case r.ExpiresAt != nil && !now.Before(*r.ExpiresAt):
-		return r, apierr.Invalid("expires_at", "must lie in the future")
 	}
-	return r, nil
+	return r, checkMutable(r.Name, r.ExpiresAt, r.Limit, now)
 }
 
+// checkMutable checks what may also be changed later.
+func checkMutable(name string, expiresAt *time.Time, l limit.Limit, now time.Time) error {
+	switch {
+	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return apierr.Invalid("name", "must have at most 200 bytes of UTF-8, and no zero byte")
+	case expiresAt != nil && !now.Before(*expiresAt):
+		return apierr.Invalid("expires_at", "must lie in the future")
+	}
+	return checkLimit(l)
+}
+
+func checkLimit(l limit.Limit) error {
+	if err := l.Check(); err != nil {
+		return apierr.Invalid("rate_limit", err.Error())
+	}
+	return nil
+}
+
+// present is the moment as Postgres keeps it.
+func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+func newID() string { return "key_" + strings.ToLower(rand.Text()) }
+
 // Create makes a key and gives its text, which is in no place but the answer.
-func (b *Book) Create(ctx context.Context, r Request) (Key, secret.Value, error) {
-	now := time.Now().UTC().Truncate(time.Microsecond) // what Postgres keeps
+func (b *Book) Create(ctx context.Context, by Actor, r Request) (Key, secret.Value, error) {
+	now := present()
 	r, err := r.check(b.products, now)
 	if err != nil {
 		return Key{}, secret.Value{}, err
 	}
 	text := mint(r.Environment)
 	key := Key{
-		ID: "key_" + strings.ToLower(rand.Text()), Organization: r.Organization, Product: r.Product,
-		Permissions: r.Permissions, Name: r.Name, Environment: r.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt,
+		ID: newID(), Organization: r.Organization, Product: r.Product, Permissions: r.Permissions,
+		Name: r.Name, Environment: r.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: r.Limit,
 	}
-	digest := b.pepper.Digest(text)
-	if err := b.store.Insert(ctx, key, digest); err != nil {
+	entry := key.entry(ActionCreate, by, now, map[string]any{"product": key.Product, "permissions": key.Permissions, "expires_at": key.ExpiresAt})
+	if err := b.store.Insert(ctx, key, b.pepper.Digest(text), *entry); err != nil {
 		return Key{}, secret.Value{}, fmt.Errorf("create key: %w", err)
 	}
 	b.log.InfoContext(ctx, "key created", "key", key.ID, "organization", key.Organization, "product", key.Product)
 	return key, secret.New(text), nil
+}
+
+func (k *Key) entry(action string, by Actor, now time.Time, details map[string]any) *Entry {
+	return &Entry{At: now, Actor: by, Action: action, Organization: k.Organization, Key: k.ID, Details: details}
+}
+
+// Get gives a key.
+func (b *Book) Get(ctx context.Context, id string) (Key, error) {
+	if !caller.Printable(id) { // Postgres would refuse the text
+		return Key{}, apierr.NotFound("key")
+	}
+	key, err := b.store.Get(ctx, id)
+	switch {
+	case err != nil:
+		return Key{}, fmt.Errorf("get key: %w", err)
+	case key == nil:
+		return Key{}, apierr.NotFound("key")
+	}
+	return *key, nil
 }
 
 // List gives a page of keys, see Store.
@@ -114,25 +176,11 @@ func (b *Book) List(ctx context.Context, organization, after string, limit int) 
 	return keys, nil
 }
 
-// Revoke ends a key for good, on every replica within a second. Doing it again
-// changes nothing.
-func (b *Book) Revoke(ctx context.Context, id string) error {
-	if !caller.Printable(id) { // Postgres would refuse the text
-		return apierr.NotFound("key")
+// Audit gives a page of the audit, see Store.
+func (b *Book) Audit(ctx context.Context, q AuditQuery) ([]Entry, error) {
+	entries, err := b.store.Audit(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("list audit: %w", err)
 	}
-	digest, found, err := b.store.Revoke(ctx, id, time.Now().UTC())
-	switch {
-	case err != nil:
-		return fmt.Errorf("revoke key: %w", err)
-	case !found:
-		return apierr.NotFound("key")
-	}
-	b.log.InfoContext(ctx, "key revoked", "key", id)
-	if b.announce == nil {
-		return nil
-	}
-	if err := b.announce.Announce(ctx, digest); err != nil {
-		b.log.WarnContext(ctx, "revocation not announced, the change feed will tell", "key", id, "error", err.Error())
-	}
-	return nil
+	return entries, nil
 }

@@ -30,6 +30,7 @@ func TestRequestCheck(t *testing.T) {
 		"long name":          {func(r *Request) { r.Name = strings.Repeat("n", 201) }, "name"},
 		"environment":        {func(r *Request) { r.Environment = "li_ve" }, "environment"},
 		"expired":            {func(r *Request) { r.ExpiresAt = &now }, "expires_at"},
+		"limit":              {func(r *Request) { r.Limit.Requests = 5 }, "rate_limit"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,17 +51,19 @@ func TestRequestCheck(t *testing.T) {
 }
 
 // brokenStore fails with what it was given, as a driver that quotes its arguments would.
-type brokenStore struct{ given *Digest }
+type brokenStore struct {
+	Store
 
-func (s brokenStore) Insert(_ context.Context, key Key, digest Digest) error {
+	given *Digest
+}
+
+func (s brokenStore) Insert(_ context.Context, key Key, digest Digest, _ Entry) error {
 	*s.given = digest
 	return fmt.Errorf("duplicate: %+v %x", key, digest)
 }
 
-func (brokenStore) List(context.Context, string, string, int) ([]Key, error) { return nil, nil }
-
-func (brokenStore) Revoke(context.Context, string, time.Time) (Digest, bool, error) {
-	return Digest{1}, true, nil
+func (brokenStore) Change(context.Context, string, Decision) (Key, Digest, bool, error) {
+	return Key{ID: "key_1"}, Digest{1}, true, nil
 }
 
 type brokenBus struct{}
@@ -74,9 +77,9 @@ func TestBookLeaksNothing(t *testing.T) {
 	log := slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	pepper := pepperOf(t, hidden)
 	var given Digest
-	book := NewBook(pepper, brokenStore{&given}, brokenBus{}, []string{"ai"}, log)
+	book := NewBook(pepper, brokenStore{given: &given}, brokenBus{}, []string{"ai"}, log)
 
-	_, text, err := book.Create(t.Context(), Request{Organization: "o", Product: "ai", Permissions: []Permission{Read}})
+	_, text, err := book.Create(t.Context(), Actor{Name: "op"}, Request{Organization: "o", Product: "ai", Permissions: []Permission{Read}})
 	if err == nil || !text.IsZero() {
 		t.Fatal("the store failed, but a key came out")
 	}
@@ -85,18 +88,18 @@ func TestBookLeaksNothing(t *testing.T) {
 	testkit.NoLeak(t, string(given[:]), fmt.Sprint(shown), logs.String())
 
 	good := NewBook(pepper, openStore{}, nil, []string{"ai"}, log)
-	key, text, err := good.Create(t.Context(), Request{Organization: "o", Product: "ai", Permissions: []Permission{Read}})
+	key, text, err := good.Create(t.Context(), Actor{Name: "op"}, Request{Organization: "o", Product: "ai", Permissions: []Permission{Read}})
 	if err != nil || !WellFormed(text.Reveal()) {
 		t.Fatal(err)
 	}
 	testkit.NoLeak(t, text.Reveal(), fmt.Sprintf("%+v %v", key, text), logs.String())
 	// A lookup that fails must not name the key either.
-	v := NewVerifier(pepper, &fakeStore{err: errors.New("away")}, 100, stale)
+	v := NewVerifier(pepper, &fakeStore{err: errors.New("away")}, 100, stale, Limits{})
 	_, err = v.Verify(t.Context(), "Bearer "+text.Reveal())
 	testkit.NoLeak(t, text.Reveal(), err.Error())
 
 	// A revocation that can't be announced still stands.
-	if err := book.Revoke(t.Context(), "key_1"); err != nil {
+	if err := book.Revoke(t.Context(), Actor{Name: "op"}, "key_1"); err != nil {
 		t.Errorf("Revoke = %v", err)
 	}
 	if !strings.Contains(logs.String(), "not announced") {
@@ -106,4 +109,4 @@ func TestBookLeaksNothing(t *testing.T) {
 
 type openStore struct{ brokenStore }
 
-func (openStore) Insert(context.Context, Key, Digest) error { return nil }
+func (openStore) Insert(context.Context, Key, Digest, Entry) error { return nil }

@@ -37,6 +37,7 @@ const (
 type cache struct {
 	loader   Loader
 	staleFor time.Duration
+	limits   Limits
 	limit    int // entries of a kind in one shard
 	places   chan struct{}
 	shards   [shards]shard
@@ -68,8 +69,8 @@ type flight struct {
 	outdated bool
 }
 
-func newCache(loader Loader, size int, staleFor time.Duration) *cache {
-	c := &cache{loader: loader, staleFor: staleFor, limit: max(1, size/shards), places: make(chan struct{}, loads)}
+func newCache(loader Loader, size int, staleFor time.Duration, limits Limits) *cache {
+	c := &cache{loader: loader, staleFor: staleFor, limits: limits, limit: max(1, size/shards), places: make(chan struct{}, loads)}
 	for i := range c.shards {
 		c.shards[i] = shard{
 			known: make(map[Digest]*entry), unknown: make(map[Digest]time.Time), flights: make(map[Digest]*flight), left: make(map[string]int64),
@@ -184,9 +185,10 @@ func (c *cache) lookup(ctx context.Context, digest Digest) (*Key, error) {
 	if err != nil {
 		return nil, apierr.Unavailable("API keys can't be checked right now", fmt.Errorf("look up key: %w", err))
 	}
-	if key != nil && !key.Live(time.Now()) {
+	if key == nil || !key.Live(time.Now()) {
 		return nil, nil // a dead key is as good as none.
 	}
+	key.Buckets = key.buckets(c.limits)
 	return key, nil
 }
 

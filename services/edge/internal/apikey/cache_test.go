@@ -92,7 +92,7 @@ func world(t *testing.T) (v *Verifier, s *fakeStore, header string, digest Diges
 	text := mint("test")
 	digest = pepper.Digest(text)
 	s = &fakeStore{rows: map[Digest]*Key{digest: {ID: "key_1", Organization: "org-1", Product: "ai", Permissions: []Permission{Read}}}}
-	return NewVerifier(pepper, s, 6400, stale), s, "Bearer " + text, digest
+	return NewVerifier(pepper, s, 6400, stale, Limits{}), s, "Bearer " + text, digest
 }
 
 func verify(t *testing.T, v *Verifier, header string) string {
@@ -250,7 +250,7 @@ func TestMissesAreBounded(t *testing.T) {
 }
 
 func TestFloodOfUnknownKeysLeavesTheKnown(t *testing.T) {
-	c := newCache(&fakeStore{rows: map[Digest]*Key{{}: {ID: "key_1"}}}, 640, stale)
+	c := newCache(&fakeStore{rows: map[Digest]*Key{{}: {ID: "key_1"}}}, 640, stale, Limits{})
 	if _, err := c.get(t.Context(), Digest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestWatcher(t *testing.T) {
 func BenchmarkVerify(b *testing.B) {
 	pepper := pepperOf(b, strings.Repeat("p", 32))
 	text := mint("test")
-	v := NewVerifier(pepper, &fakeStore{rows: map[Digest]*Key{pepper.Digest(text): {ID: "key_1"}}}, 6400, stale)
+	v := NewVerifier(pepper, &fakeStore{rows: map[Digest]*Key{pepper.Digest(text): {ID: "key_1"}}}, 6400, stale, Limits{})
 	for name, header := range map[string]string{"cached": "Bearer " + text, "malformed": "Bearer " + text[:len(text)-1] + "~"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -346,7 +346,7 @@ func BenchmarkVerify(b *testing.B) {
 func TestRefreshPushesNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{rows: map[Digest]*Key{{2: 1}: {ID: "key_1"}, {2: 2}: {ID: "key_2"}}} // of one shard
-		c := newCache(store, 2*shards, time.Minute)
+		c := newCache(store, 2*shards, time.Minute, Limits{})
 		for range 20 {
 			for digest := range store.rows {
 				if key, err := c.get(t.Context(), digest); key == nil || err != nil {

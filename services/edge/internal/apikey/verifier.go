@@ -14,9 +14,10 @@ type Verifier struct {
 }
 
 // NewVerifier remembers up to size known keys and as many unknown ones. While
-// the loader fails, a known key stays good for staleFor beyond its minute.
-func NewVerifier(pepper *Pepper, loader Loader, size int, staleFor time.Duration) *Verifier {
-	return &Verifier{pepper: pepper, cache: newCache(loader, size, staleFor)}
+// the loader fails, a known key stays good for staleFor beyond its minute. Limits
+// bound whoever has none of their own.
+func NewVerifier(pepper *Pepper, loader Loader, size int, staleFor time.Duration, limits Limits) *Verifier {
+	return &Verifier{pepper: pepper, cache: newCache(loader, size, staleFor, limits)}
 }
 
 // Verify finds the live key of an Authorization header (RFC 6750, section 2.1).

@@ -15,9 +15,11 @@ import (
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
+	edgeredis "switchyard.dev/services/edge/internal/redis"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/caller"
@@ -37,6 +39,7 @@ type parts struct {
 
 	pool     *pgxpool.Pool
 	bus      *bus // nil without Redis
+	limiter  *limit.Limiter
 	verifier *apikey.Verifier
 	book     *apikey.Book
 	meter    *meter.Meter
@@ -89,12 +92,22 @@ func (p *parts) openStores(ctx context.Context) error {
 	if err := pgdb.CheckSchema(ctx, pool, migrations.FS, service); err != nil {
 		return err
 	}
+	return p.openRedis(ctx)
+}
+
+// openRedis wires what replicas share and may lose: announcements and rate limits.
+func (p *parts) openRedis(ctx context.Context) error {
 	client, err := redis(ctx, p.cfg)
-	if err != nil || client == nil {
+	if err != nil {
 		return err
 	}
-	p.bus = newBus(client)
-	p.runner.OnClose("redis", func(context.Context) error { return client.Close() })
+	var fleet limit.Fleet
+	if client != nil {
+		p.bus, fleet = newBus(client), edgeredis.NewLimits(client)
+		p.runner.OnClose("redis", func(context.Context) error { return client.Close() })
+	}
+	p.limiter = limit.New(fleet)
+	p.runner.Go("rate limits", func(ctx context.Context) error { return p.limiter.Run(ctx, p.telemetry.Log) })
 	return nil
 }
 
@@ -110,7 +123,8 @@ func (p *parts) startKeys(ctx context.Context) error {
 		return err
 	}
 	store := postgres.NewKeys(p.pool)
-	p.verifier = apikey.NewVerifier(pepper, store, p.cfg.KeyCacheSize, p.cfg.KeyStale)
+	p.verifier = apikey.NewVerifier(pepper, store, p.cfg.KeyCacheSize, p.cfg.KeyStale,
+		apikey.Limits{Key: p.cfg.KeyLimit, Organization: p.cfg.OrgLimit})
 	watcher, err := apikey.NewWatcher(ctx, p.verifier, store, p.telemetry.Log)
 	if err != nil {
 		return err
@@ -154,9 +168,11 @@ func (p *parts) startMeter(context.Context) error {
 		return err
 	}
 	p.runner.OnClose("spool", func(context.Context) error { return counts.Close() })
-	p.meter = meter.New(postgres.NewUsage(p.pool), counts, p.telemetry.Log)
+	usage := postgres.NewUsage(p.pool)
+	p.meter = meter.New(usage, counts, p.telemetry.Log)
 	p.runner.Go("meter", p.meter.Write)
 	p.runner.Go("meter replay", p.meter.Replay)
+	p.runner.Go("usage upkeep", meter.NewUpkeep(usage, p.cfg.retention(), p.telemetry.Log).Run)
 	p.runner.Check("meter", func(context.Context) error { return p.meter.Admit() })
 	return nil
 }
@@ -181,8 +197,8 @@ func (p *parts) startServer(ctx context.Context) error {
 	handler, err := api.New(api.Options{
 		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
 		Table: p.table, Upstreams: p.cfg.upstreams(),
-		Verifier: p.verifier, Counter: p.meter, Relay: proxy.New(transport, token, p.cfg.MaxBody),
-		Book: p.book, Ledger: postgres.NewUsage(p.pool), Tokens: tokens,
+		Verifier: p.verifier, Limiter: p.limiter, Counter: p.meter, Relay: proxy.New(transport, token, p.cfg.bounds()),
+		Book: p.book, Ledger: postgres.NewUsage(p.pool), Retention: p.cfg.retention(), Tokens: tokens,
 		Open: map[string]http.Handler{
 			"GET /health": rpc.Live(), "GET /health/live": rpc.Live(), "GET /health/ready": rpc.Ready(p.runner),
 			"GET /metrics": p.telemetry.MetricsHandler(),

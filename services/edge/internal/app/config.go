@@ -10,6 +10,9 @@ import (
 	"net/url"
 	"time"
 
+	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
@@ -34,7 +37,15 @@ type Config struct {
 	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it its routes are not served"`
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"base URL of notify; without it its routes are not served"`
+	KeyLimit        limit.Limit   `env:"KEY_LIMIT" doc:"rate limit of keys that have none of their own: requests/window or requests/window/burst, such as 600/1m; empty is none"`
+	OrgLimit        limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"the same for all keys of an organization together"`
 	MaxBody         int64         `env:"MAX_BODY" envDefault:"8388608" doc:"largest request body in bytes"`
+	BodyMemory      int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies held at once, beyond which calls get 503"`
+	BodyTimeout     time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to send a body"`
+	WriteTimeout    time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to accept a piece of an answer; streams may last"`
+	UsageMinutes    time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
+	UsageHours      time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"how long usage is kept by the hour, then by the day"`
+	UsageDays       time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"how long usage is kept at all"`
 	SpoolDir        string        `env:"SPOOL_DIR" doc:"folder in which counts wait while Postgres is away; it must outlive a restart. Default: the system's temporary folder"`
 	SpoolLimit      int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts from which on calls are refused with 503"`
 	LogLevel        slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
@@ -59,12 +70,27 @@ func (c *Config) Validate() error {
 	}
 	for name, value := range map[string]int64{
 		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize),
+		"EDGE_BODY_TIMEOUT": int64(c.BodyTimeout), "EDGE_WRITE_TIMEOUT": int64(c.WriteTimeout),
 	} {
 		if value < 1 {
 			errs = append(errs, fmt.Errorf("%s: must be above zero", name))
 		}
 	}
+	if c.BodyMemory < c.MaxBody {
+		errs = append(errs, errors.New("EDGE_BODY_MEMORY: must be EDGE_MAX_BODY or more"))
+	}
+	if err := c.retention().Check(); err != nil {
+		errs = append(errs, fmt.Errorf("EDGE_USAGE_MINUTES, EDGE_USAGE_HOURS, EDGE_USAGE_DAYS: %w", err))
+	}
 	return errors.Join(errs...)
+}
+
+func (c *Config) retention() meter.Retention {
+	return meter.Retention{Minutes: c.UsageMinutes, Hours: c.UsageHours, Days: c.UsageDays}
+}
+
+func (c *Config) bounds() proxy.Bounds {
+	return proxy.Bounds{Body: c.MaxBody, Memory: c.BodyMemory, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout}
 }
 
 // servable checks what only serve needs.

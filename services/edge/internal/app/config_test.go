@@ -33,6 +33,11 @@ func TestSettings(t *testing.T) {
 		"auth off, open":    {append(base, "EDGE_AUTH_DISABLED=true"), "EDGE_AUTH_DISABLED"},
 		"auth off, local":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_LISTEN=127.0.0.1:8080"), ""},
 		"no body at all":    {append(base, "EDGE_MAX_BODY=0"), "EDGE_MAX_BODY"},
+		"limits":            {append(base, "EDGE_KEY_LIMIT=600/1m/50", "EDGE_ORGANIZATION_LIMIT=6000/1m"), ""},
+		"half a limit":      {append(base, "EDGE_KEY_LIMIT=600"), "EDGE_KEY_LIMIT"},
+		"no room for one":   {append(base, "EDGE_BODY_MEMORY=1000"), "EDGE_BODY_MEMORY"},
+		"no time for one":   {append(base, "EDGE_BODY_TIMEOUT=0s"), "EDGE_BODY_TIMEOUT"},
+		"hours before days": {append(base, "EDGE_USAGE_DAYS=24h"), "EDGE_USAGE_DAYS"},
 		"unknown setting":   {append(base, "EDGE_LISTN=:1"), "EDGE_LISTEN"},
 		"secret as a value": {append(base, "EDGE_SERVICE_TOKEN=abcdefgh"), "EDGE_SERVICE_TOKEN"},
 	} {

@@ -9,21 +9,30 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/user"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/secret"
 )
 
 var errKeysUsage = errors.New(`use
-  edge keys create --org O --product P --permission read,write [--env live] [--name N] [--expires-in 720h] [--json]
+  edge keys create --org O --product P --permission read,write [--env live] [--name N] [--expires-in 720h] [--limit 600/1m] [--json]
   edge keys list [--org O] [--json]
+  edge keys rotate ID [--overlap 24h] [--expires-in 720h] [--json]
+  edge keys expire ID --in 24h | --never
+  edge keys limit ID 600/1m | none
   edge keys revoke ID`)
+
+// keyCommand is one of the commands below `edge keys`.
+type keyCommand func(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error
 
 // Keys is the command `edge keys`: the operator API's operations without a
 // running edge.
@@ -31,8 +40,8 @@ func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errKeysUsage
 	}
-	command, ok := map[string]func(context.Context, *apikey.Book, []string, io.Writer) error{
-		"create": createKey, "list": listKeys, "revoke": revokeKey,
+	command, ok := map[string]keyCommand{
+		"create": createKey, "list": listKeys, "rotate": rotateKey, "expire": expireKey, "limit": limitKey, "revoke": revokeKey,
 	}[args[0]]
 	if !ok {
 		return errKeysUsage
@@ -42,7 +51,15 @@ func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 		return err
 	}
 	defer done()
-	return command(ctx, book, args[1:], out)
+	return command(ctx, book, apikey.Actor{Name: "cli:" + operator()}, args[1:], out)
+}
+
+// operator is who runs the command, for the audit.
+func operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "unknown"
 }
 
 // openBook connects to what the book needs; done frees it.
@@ -77,7 +94,7 @@ func openBook(ctx context.Context, cfg Config) (book *apikey.Book, done func(), 
 	return apikey.NewBook(pepper, postgres.NewKeys(pool), announce, table.Products(), log), done, nil
 }
 
-func createKey(ctx context.Context, book *apikey.Book, args []string, out io.Writer) error {
+func createKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
 	var r apikey.Request
 	flags := flagSet("create")
 	flags.StringVar(&r.Organization, "org", "", "organization")
@@ -86,6 +103,7 @@ func createKey(ctx context.Context, book *apikey.Book, args []string, out io.Wri
 	flags.StringVar(&r.Environment, "env", "", "environment in the key's prefix")
 	flags.StringVar(&r.Name, "name", "", "name for people")
 	lifetime := flags.Duration("expires-in", 0, "lifetime; 0 is without end")
+	flags.TextVar(&r.Limit, "limit", limit.Limit{}, "rate limit; none is the edge's own")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := parse(flags, args, 0); err != nil {
 		return err
@@ -93,24 +111,35 @@ func createKey(ctx context.Context, book *apikey.Book, args []string, out io.Wri
 	for p := range strings.SplitSeq(*permissions, ",") {
 		r.Permissions = append(r.Permissions, apikey.Permission(strings.TrimSpace(p)))
 	}
-	if *lifetime != 0 {
-		r.ExpiresAt = new(time.Now().UTC().Add(*lifetime))
-	}
-	key, text, err := book.Create(ctx, r)
+	r.ExpiresAt = end(*lifetime)
+	key, text, err := book.Create(ctx, by, r)
 	if err != nil {
 		return err
 	}
-	if *asJSON {
+	return showOnce(out, key, text, *asJSON)
+}
+
+// end is when a lifetime that begins now ends, nil for one without end.
+func end(lifetime time.Duration) *time.Time {
+	if lifetime == 0 {
+		return nil
+	}
+	return new(time.Now().UTC().Truncate(time.Microsecond).Add(lifetime))
+}
+
+// showOnce prints a key that was just made.
+func showOnce(out io.Writer, key apikey.Key, text secret.Value, asJSON bool) error {
+	if asJSON {
 		return json.NewEncoder(out).Encode(api.NewKey(key, text))
 	}
-	_, err = fmt.Fprintf(out, "%s\n%s\nThis is the only time the key is shown.\n", key.ID, text.Reveal())
+	_, err := fmt.Fprintf(out, "%s\n%s\nThis is the only time the key is shown.\n", key.ID, text.Reveal())
 	return err
 }
 
 // listPage is how many keys are read at a time.
 const listPage = 200
 
-func listKeys(ctx context.Context, book *apikey.Book, args []string, out io.Writer) error {
+func listKeys(ctx context.Context, book *apikey.Book, _ apikey.Actor, args []string, out io.Writer) error {
 	flags := flagSet("list")
 	organization := flags.String("org", "", "organization; all when empty")
 	asJSON := flags.Bool("json", false, "print one JSON object per line")
@@ -154,12 +183,68 @@ func printKey(out, table io.Writer, key apikey.Key, asJSON bool) error {
 	return err
 }
 
-func revokeKey(ctx context.Context, book *apikey.Book, args []string, out io.Writer) error {
+func rotateKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+	flags := flagSet("rotate")
+	overlap := flags.Duration("overlap", 24*time.Hour, "how long the old key stays good; 0 ends it now")
+	lifetime := flags.Duration("expires-in", 0, "lifetime of the new key; 0 is that of the old one")
+	asJSON := flags.Bool("json", false, "print JSON")
+	if err := parse(flags, args, 1); err != nil {
+		return err
+	}
+	key, text, err := book.Rotate(ctx, by, flags.Arg(0), apikey.Rotation{Overlap: *overlap, ExpiresAt: end(*lifetime)})
+	if err != nil {
+		return err
+	}
+	return showOnce(out, key, text, *asJSON)
+}
+
+func expireKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+	flags := flagSet("expire")
+	in := flags.Duration("in", 0, "the key ends so long from now")
+	never := flags.Bool("never", false, "the key never ends")
+	if err := parse(flags, args, 1); err != nil {
+		return err
+	}
+	if (*in == 0) != *never {
+		return errKeysUsage
+	}
+	key, err := book.Update(ctx, by, flags.Arg(0), apikey.Update{ExpiresAt: new(end(*in))})
+	if err != nil {
+		return err
+	}
+	when := "never"
+	if key.ExpiresAt != nil {
+		when = key.ExpiresAt.Format(time.RFC3339)
+	}
+	_, err = fmt.Fprintln(out, key.ID, "expires", when)
+	return err
+}
+
+func limitKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+	flags := flagSet("limit")
+	if err := parse(flags, args, 2); err != nil {
+		return err
+	}
+	var l limit.Limit
+	if flags.Arg(1) != "none" {
+		if err := l.UnmarshalText([]byte(flags.Arg(1))); err != nil {
+			return fmt.Errorf("%s: %w", flags.Arg(1), err)
+		}
+	}
+	key, err := book.Update(ctx, by, flags.Arg(0), apikey.Update{Limit: &l})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "limited", key.ID, flags.Arg(1))
+	return err
+}
+
+func revokeKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
 	flags := flagSet("revoke")
 	if err := parse(flags, args, 1); err != nil {
 		return err
 	}
-	if err := book.Revoke(ctx, flags.Arg(0)); err != nil {
+	if err := book.Revoke(ctx, by, flags.Arg(0)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, "revoked", flags.Arg(0))
@@ -172,8 +257,13 @@ func flagSet(name string) *flag.FlagSet {
 	return flags
 }
 
-// parse wants exactly n arguments behind the flags.
+// parse wants exactly n arguments, before or behind the flags.
 func parse(flags *flag.FlagSet, args []string, n int) error {
+	first := 0
+	for first < len(args) && first < n && !strings.HasPrefix(args[first], "-") {
+		first++
+	}
+	args = append(slices.Clone(args[first:]), args[:first]...)
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("%s: %w\n%w", flags.Name(), err, errKeysUsage)
 	}

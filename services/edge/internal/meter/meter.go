@@ -8,7 +8,8 @@
 // While the database is away batches go to disk (platform/spool), and from
 // there to the database in the same order.
 //
-// The api package calls Admit and Count, the app package runs the two loops.
+// Old counts are merged into hours and days (Upkeep). The api package calls Admit
+// and Count and reads the Ledger, the app package runs the loops.
 package meter
 
 import (
@@ -53,25 +54,6 @@ type Store interface {
 	// Apply adds a batch, and does nothing if it or a later one of the same
 	// writer was added before.
 	Apply(ctx context.Context, batch Batch) error
-}
-
-// Query selects what Ledger sums up: minutes in [From, To), the pages after a total.
-type Query struct {
-	Organization, Metric string // empty for all
-	From, To             time.Time
-	After                Total
-	Limit                int
-}
-
-// Total is a sum over minutes.
-type Total struct {
-	Organization, Key, Metric string
-	Count                     int64
-}
-
-// Ledger reads the counters, in the order of organization, key and metric.
-type Ledger interface {
-	Sum(ctx context.Context, q Query) ([]Total, error)
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/pgdb"
 )
@@ -35,17 +36,26 @@ func (k *Keys) inFeed(ctx context.Context, fn func(q *dbsql.Queries, position in
 }
 
 // Insert implements apikey.Store.
-func (k *Keys) Insert(ctx context.Context, key apikey.Key, digest apikey.Digest) error {
+func (k *Keys) Insert(ctx context.Context, key apikey.Key, digest apikey.Digest, entry apikey.Entry) error {
+	return k.inFeed(ctx, func(q *dbsql.Queries, position int64) error {
+		if err := insert(ctx, q, key, digest, position); err != nil {
+			return err
+		}
+		return audit(ctx, q, entry)
+	})
+}
+
+func insert(ctx context.Context, q *dbsql.Queries, key apikey.Key, digest apikey.Digest, position int64) error {
 	permissions := make([]string, len(key.Permissions))
 	for i, p := range key.Permissions {
 		permissions[i] = string(p)
 	}
-	return k.inFeed(ctx, func(q *dbsql.Queries, position int64) error {
-		return q.InsertKey(ctx, dbsql.InsertKeyParams{
-			ID: key.ID, Digest: digest[:], OrganizationID: key.Organization, Product: key.Product,
-			Permissions: permissions, Name: key.Name, Environment: key.Environment,
-			CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt, Position: position,
-		})
+	requests, window, burst := limitColumns(key.Limit)
+	return q.InsertKey(ctx, dbsql.InsertKeyParams{
+		ID: key.ID, Digest: digest[:], OrganizationID: key.Organization, Product: key.Product,
+		Permissions: permissions, Name: key.Name, Environment: key.Environment,
+		CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt,
+		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst, Origin: null(key.Origin), Position: position,
 	})
 }
 
@@ -64,26 +74,22 @@ func (k *Keys) List(ctx context.Context, organization, after string, limit int) 
 	return keys, nil
 }
 
-// Revoke implements apikey.Store.
-func (k *Keys) Revoke(ctx context.Context, id string, now time.Time) (digest apikey.Digest, found bool, err error) {
-	err = k.inFeed(ctx, func(q *dbsql.Queries, position int64) error {
-		raw, err := q.RevokeKey(ctx, dbsql.RevokeKeyParams{ID: id, Now: &now, Position: position})
-		if err == nil {
-			copy(digest[:], raw)
-		}
-		return err
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return digest, false, nil
-	}
-	return digest, err == nil, err
+// Get implements apikey.Store.
+func (k *Keys) Get(ctx context.Context, id string) (*apikey.Key, error) {
+	row, err := dbsql.New(k.pool).KeyByID(ctx, id)
+	return found(dbsql.KeyByDigestRow(row), err)
 }
 
 // KeyByDigest implements apikey.Loader.
 func (k *Keys) KeyByDigest(ctx context.Context, digest apikey.Digest) (*apikey.Key, error) {
 	row, err := dbsql.New(k.pool).KeyByDigest(ctx, digest[:])
+	return found(row, err)
+}
+
+// found is the key of a row; nil without an error when there was none.
+func found(row dbsql.KeyByDigestRow, err error) (*apikey.Key, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil // apikey.Loader says so.
+		return nil, nil // apikey's interfaces say so.
 	}
 	if err != nil {
 		return nil, err
@@ -91,48 +97,94 @@ func (k *Keys) KeyByDigest(ctx context.Context, digest apikey.Digest) (*apikey.K
 	return new(key(row)), nil
 }
 
-// Position implements apikey.Feed.
-func (k *Keys) Position(ctx context.Context) (int64, error) { return dbsql.New(k.pool).Position(ctx) }
-
-// ChangedSince implements apikey.Feed.
-func (k *Keys) ChangedSince(ctx context.Context, position int64, limit int) ([]apikey.Digest, int64, error) {
-	rows, err := dbsql.New(k.pool).ChangedSince(ctx, dbsql.ChangedSinceParams{Position: position, Page: int32(limit)})
-	if err != nil {
-		return nil, position, err
+// Change implements apikey.Store.
+func (k *Keys) Change(ctx context.Context, id string, decide apikey.Decision) (changed apikey.Key, digest apikey.Digest, found bool, err error) {
+	err = k.inFeed(ctx, func(q *dbsql.Queries, position int64) error {
+		row, err := q.LockKey(ctx, id)
+		if err != nil {
+			return err
+		}
+		changed = key(dbsql.KeyByDigestRow(row))
+		copy(digest[:], row.Digest)
+		change, err := decide(&changed)
+		if err != nil {
+			return err
+		}
+		if change.Successor != nil {
+			if position, err = succeed(ctx, q, change, position); err != nil {
+				return err
+			}
+		}
+		if err := update(ctx, q, changed, position); err != nil {
+			return err
+		}
+		if change.Entry == nil {
+			return nil
+		}
+		return audit(ctx, q, *change.Entry)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return apikey.Key{}, digest, false, nil
 	}
-	digests := make([]apikey.Digest, len(rows))
-	for i, row := range rows {
-		copy(digests[i][:], row.Digest)
-		position = row.Position
-	}
-	return digests, position, nil
+	return changed, digest, err == nil, err
 }
 
-// Touch implements apikey.Feed.
-func (k *Keys) Touch(ctx context.Context, uses map[string]time.Time) error {
-	var params dbsql.TouchKeysParams
-	for id, used := range uses {
-		params.Ids = append(params.Ids, id)
-		params.Used = append(params.Used, used)
+// succeed adds the successor under a position and gives the one behind it.
+func succeed(ctx context.Context, q *dbsql.Queries, change apikey.Change, position int64) (next int64, err error) {
+	if err := insert(ctx, q, *change.Successor, change.Digest, position); err != nil {
+		return position, fmt.Errorf("insert successor: %w", err)
 	}
-	return dbsql.New(k.pool).TouchKeys(ctx, params)
+	return q.NextPosition(ctx)
 }
 
-func key(row dbsql.KeyByDigestRow) apikey.Key {
-	permissions := make([]apikey.Permission, len(row.Permissions))
-	for i, p := range row.Permissions {
-		permissions[i] = apikey.Permission(p)
-	}
-	return apikey.Key{
-		ID: row.ID, Organization: row.OrganizationID, Product: row.Product, Permissions: permissions,
-		Name: row.Name, Environment: row.Environment, CreatedAt: row.CreatedAt.UTC(),
-		ExpiresAt: utc(row.ExpiresAt), RevokedAt: utc(row.RevokedAt), LastUsedAt: utc(row.LastUsedAt),
-	}
+func update(ctx context.Context, q *dbsql.Queries, key apikey.Key, position int64) error {
+	requests, window, burst := limitColumns(key.Limit)
+	return q.UpdateKey(ctx, dbsql.UpdateKeyParams{
+		ID: key.ID, Name: key.Name, ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, ReplacedBy: null(key.ReplacedBy),
+		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst, Position: position,
+	})
 }
 
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
+// OrganizationLimit implements apikey.Store.
+func (k *Keys) OrganizationLimit(ctx context.Context, organization string) (limit.Limit, error) {
+	row, err := dbsql.New(k.pool).OrganizationLimit(ctx, organization)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return limit.Limit{}, nil
 	}
-	return new(t.UTC())
+	return limitOf(&row.Requests, &row.WindowSeconds, &row.Burst), err
+}
+
+// SetOrganizationLimit implements apikey.Store.
+func (k *Keys) SetOrganizationLimit(ctx context.Context, organization string, l limit.Limit, entry apikey.Entry) error {
+	return k.inFeed(ctx, func(q *dbsql.Queries, _ int64) error {
+		var err error
+		if l == (limit.Limit{}) {
+			err = q.RemoveOrganizationLimit(ctx, organization)
+		} else {
+			err = q.SetOrganizationLimit(ctx, dbsql.SetOrganizationLimitParams{
+				OrganizationID: organization, Requests: int32(l.Requests), WindowSeconds: int32(l.Window / time.Second),
+				Burst: int32(l.Burst), UpdatedAt: entry.At,
+			})
+		}
+		if err != nil {
+			return err
+		}
+		if err := renumber(ctx, q, organization); err != nil {
+			return err
+		}
+		return audit(ctx, q, entry)
+	})
+}
+
+// renumber makes all keys of an organization count as changed.
+func renumber(ctx context.Context, q *dbsql.Queries, organization string) error {
+	positions, err := q.RenumberOrganization(ctx, organization)
+	if err != nil || len(positions) == 0 {
+		return err
+	}
+	last := positions[0]
+	for _, p := range positions {
+		last = max(last, p)
+	}
+	return q.MovePosition(ctx, last)
 }

@@ -15,6 +15,13 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
+func entry(key apikey.Key, action string) apikey.Entry {
+	return apikey.Entry{
+		At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Actor: apikey.Actor{Name: "op", Request: "req_1"}, Action: action,
+		Organization: key.Organization, Key: key.ID, Details: map[string]any{"a": "b"},
+	}
+}
+
 func TestKeys(t *testing.T) {
 	keys := postgres.NewKeys(testkit.Postgres(t, migrations.FS))
 	ctx := t.Context()
@@ -24,7 +31,7 @@ func TestKeys(t *testing.T) {
 		Name: "n", Environment: "test", CreatedAt: created, ExpiresAt: new(created.Add(time.Hour)),
 	}
 	digest := apikey.Digest{1, 2, 3}
-	if err := keys.Insert(ctx, key, digest); err != nil {
+	if err := keys.Insert(ctx, key, digest, entry(key, "key.create")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := keys.KeyByDigest(ctx, digest)
@@ -37,14 +44,15 @@ func TestKeys(t *testing.T) {
 	if got, err := keys.KeyByDigest(ctx, apikey.Digest{9}); got != nil || err != nil {
 		t.Errorf("unknown digest: %v, %v", got, err)
 	}
-	if _, found, err := keys.Revoke(ctx, "key_2", created); found || err != nil {
+	revoke := func(key *apikey.Key) (apikey.Change, error) {
+		key.RevokedAt = new(created.Add(time.Minute))
+		return apikey.Change{Entry: new(entry(*key, "key.revoke"))}, nil
+	}
+	if _, _, found, err := keys.Change(ctx, "key_2", revoke); found || err != nil {
 		t.Errorf("revoked a key that isn't there: %v, %v", found, err)
 	}
-	for i := range 2 { // the first time stands
-		d, found, err := keys.Revoke(ctx, "key_1", created.Add(time.Duration(i+1)*time.Minute))
-		if d != digest || !found || err != nil {
-			t.Errorf("Revoke = %x, %v, %v", d, found, err)
-		}
+	if _, d, found, err := keys.Change(ctx, "key_1", revoke); d != digest || !found || err != nil {
+		t.Errorf("Change = %x, %v, %v", d, found, err)
 	}
 	if err := keys.Touch(ctx, map[string]time.Time{"key_1": created.Add(time.Minute), "key_9": created}); err != nil {
 		t.Fatal(err)
@@ -81,7 +89,7 @@ func TestFeedMissesNothing(t *testing.T) {
 				err := keys.Insert(t.Context(), apikey.Key{
 					ID: fmt.Sprintf("key_%d_%d", i, j), Organization: "o", Product: "ai",
 					Permissions: []apikey.Permission{apikey.Read}, Environment: "test", CreatedAt: time.Now(),
-				}, apikey.Digest{byte(i + 1), byte(j)})
+				}, apikey.Digest{byte(i + 1), byte(j)}, entry(apikey.Key{Organization: "o"}, "key.create"))
 				if err != nil {
 					t.Error(err)
 				}
@@ -118,7 +126,7 @@ func TestTouchesDoNotDeadlock(t *testing.T) {
 			ID: fmt.Sprintf("key_%03d", i), Organization: "org-1", Product: "ai", Environment: "test",
 			Permissions: []apikey.Permission{apikey.Read}, CreatedAt: created,
 		}
-		if err := keys.Insert(t.Context(), key, apikey.Digest{byte(i), byte(i >> 8)}); err != nil {
+		if err := keys.Insert(t.Context(), key, apikey.Digest{byte(i), byte(i >> 8)}, entry(key, "key.create")); err != nil {
 			t.Fatal(err)
 		}
 		uses[key.ID] = created

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -30,8 +31,11 @@ func (u *Usage) Apply(ctx context.Context, batch meter.Batch) error {
 
 // Sum implements meter.Ledger.
 func (u *Usage) Sum(ctx context.Context, q meter.Query) ([]meter.Total, error) {
+	if q.Period != meter.Whole {
+		return u.sumByPeriod(ctx, q)
+	}
 	rows, err := dbsql.New(u.pool).SumUsage(ctx, dbsql.SumUsageParams{
-		OrganizationID: q.Organization, Metric: q.Metric, Since: q.From, Before: q.To,
+		OrganizationID: q.Organization, KeyID: q.Key, Metric: q.Metric, Since: q.From, Before: q.To,
 		AfterOrganization: q.After.Organization, AfterKey: q.After.Key, AfterMetric: q.After.Metric,
 		Page: int32(q.Limit),
 	})
@@ -43,4 +47,45 @@ func (u *Usage) Sum(ctx context.Context, q meter.Query) ([]meter.Total, error) {
 		totals[i] = meter.Total{Organization: row.OrganizationID, Key: row.KeyID, Metric: row.Metric, Count: row.Count}
 	}
 	return totals, nil
+}
+
+func (u *Usage) sumByPeriod(ctx context.Context, q meter.Query) ([]meter.Total, error) {
+	rows, err := dbsql.New(u.pool).SumUsageByPeriod(ctx, dbsql.SumUsageByPeriodParams{
+		Period: string(q.Period), OrganizationID: q.Organization, KeyID: q.Key, Metric: q.Metric, Since: q.From, Before: q.To,
+		AfterOrganization: q.After.Organization, AfterKey: q.After.Key, AfterMetric: q.After.Metric, AfterStart: q.After.Start,
+		Page: int32(q.Limit),
+	})
+	if err != nil {
+		return nil, err
+	}
+	totals := make([]meter.Total, len(rows))
+	for i, row := range rows {
+		totals[i] = meter.Total{
+			Organization: row.OrganizationID, Key: row.KeyID, Metric: row.Metric, Start: row.StartsAt.UTC(), Count: row.Count,
+		}
+	}
+	return totals, nil
+}
+
+// Merge implements meter.Archive.
+func (u *Usage) Merge(ctx context.Context, into meter.Period, before time.Time, limit int) (int, error) {
+	q := dbsql.New(u.pool)
+	if into == meter.Day {
+		row, err := q.MergeIntoDays(ctx, dbsql.MergeIntoDaysParams{Before: before, Page: int32(limit)})
+		return int(row.Rows), err
+	}
+	row, err := q.MergeIntoHours(ctx, dbsql.MergeIntoHoursParams{Before: before, Page: int32(limit)})
+	return int(row.Rows), err
+}
+
+// Drop implements meter.Archive.
+func (u *Usage) Drop(ctx context.Context, before time.Time, limit int) (int, error) {
+	n, err := dbsql.New(u.pool).DropUsage(ctx, dbsql.DropUsageParams{Before: before, Page: int32(limit)})
+	return int(n), err
+}
+
+// DropWriters implements meter.Archive.
+func (u *Usage) DropWriters(ctx context.Context, before time.Time, limit int) (int, error) {
+	n, err := dbsql.New(u.pool).DropWriters(ctx, dbsql.DropWritersParams{Before: before, Page: int32(limit)})
+	return int(n), err
 }

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
@@ -31,10 +32,6 @@ const (
 )
 
 const (
-	// bodyTime bounds how long a customer may take to send a body, writeTime to
-	// take a piece of the answer.
-	bodyTime  = 30 * time.Second
-	writeTime = 30 * time.Second
 	// idle bounds the silence between two pieces of an answer. The services have
 	// shorter clocks of their own.
 	idle       = 5 * time.Minute
@@ -58,19 +55,29 @@ type Call struct {
 	Succeeded func() (settled func() error)
 }
 
+// Bounds are what customers may take up.
+type Bounds struct {
+	// Body is the size of a request body in bytes, Memory that of all larger
+	// bodies held at once.
+	Body, Memory int64
+	// BodyTime is how long a customer may take to send a body, WriteTime to accept
+	// a piece of the answer.
+	BodyTime, WriteTime time.Duration
+}
+
 // Relay carries calls over one set of connections. Safe for concurrent use.
 type Relay struct {
 	transport http.RoundTripper
 	token     secret.Value
-	maxBody   int64
+	bounds    Bounds
+	held      atomic.Int64 // bytes of larger bodies
 	buffers   sync.Pool
 }
 
-// New returns a relay that presents the edge's service token and takes request
-// bodies of up to maxBody bytes.
-func New(transport http.RoundTripper, token secret.Value, maxBody int64) *Relay {
+// New returns a relay that presents the edge's service token.
+func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay {
 	return &Relay{
-		transport: transport, token: token, maxBody: maxBody,
+		transport: transport, token: token, bounds: bounds,
 		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
 	}
 }
@@ -107,7 +114,8 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	clock := time.AfterFunc(call.Timeout, func() { cancel(errNoHead) })
 	defer clock.Stop()
 
-	answer, err := x.send(ctx, r, body, call)
+	answer, err := x.send(ctx, r, body.bytes, call)
+	body.release() // the service has it
 	if err != nil {
 		return failure(ctx, r, err)
 	}
@@ -124,29 +132,6 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 		return fmt.Errorf("%w: %w", ErrCut, err)
 	}
 	return nil
-}
-
-// readBody takes in the whole body, bounded in size and time.
-func (x *Relay) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	tooLarge := apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
-		fmt.Sprintf("body: larger than %d bytes", x.maxBody))
-	if r.ContentLength > x.maxBody {
-		return nil, tooLarge
-	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not there in tests with a recorder
-	var body bytes.Buffer
-	if r.ContentLength > 0 { // a claim; memory follows what really comes
-		body.Grow(int(min(r.ContentLength, bufferSize)) + bytes.MinRead)
-	}
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, x.maxBody)); err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, tooLarge
-		}
-		return nil, apierr.Invalid("body", "could not be read in whole").Wrap(err)
-	}
-	_ = control.SetReadDeadline(time.Time{})
-	return body.Bytes(), nil
 }
 
 // send makes the call. Its body can't be sent again: the transport would repeat
@@ -198,7 +183,7 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
-	out := piecewise{w: w, control: http.NewResponseController(w), flush: left < 0}
+	out := piecewise{w: w, control: http.NewResponseController(w), time: x.bounds.WriteTime, flush: left < 0}
 	if err := out.flushHead(); err != nil {
 		return err
 	}

@@ -40,14 +40,29 @@ func serve(t *testing.T, service http.Handler, change ...func(*proxy.Call)) *edg
 	return relayTo(t, upstream.URL, change...)
 }
 
+var bounds = proxy.Bounds{Body: 1 << 20, Memory: 8 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second}
+
+// serveWithin is serve with bounds of its own.
+func serveWithin(t *testing.T, within proxy.Bounds, service http.Handler) *edge {
+	t.Helper()
+	upstream := httptest.NewServer(service)
+	t.Cleanup(upstream.Close)
+	return relayWithin(t, within, upstream.URL)
+}
+
 func relayTo(tb testing.TB, upstream string, change ...func(*proxy.Call)) *edge {
+	tb.Helper()
+	return relayWithin(tb, bounds, upstream, change...)
+}
+
+func relayWithin(tb testing.TB, within proxy.Bounds, upstream string, change ...func(*proxy.Call)) *edge {
 	tb.Helper()
 	target, err := url.Parse(upstream + "/v1/llm/chat")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	transport := proxy.Transport()
-	relay := proxy.New(transport, secret.New(token), 1<<20)
+	relay := proxy.New(transport, secret.New(token), within)
 	e := &edge{settle: func() error { return nil }, errs: make(chan error, 64)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := proxy.Call{

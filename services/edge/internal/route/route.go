@@ -5,6 +5,7 @@ package route
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,6 +31,10 @@ type Route struct {
 	Permission apikey.Permission `yaml:"permission" json:"permission"`
 	// Metric counts the route's successful calls; empty counts none.
 	Metric string `yaml:"metric" json:"metric"`
+	// Summary and Example are for the OpenAPI document; the example is a body that
+	// works as it is.
+	Summary string `yaml:"summary" json:"-"`
+	Example string `yaml:"example" json:"-"`
 	// Upstream names the service behind the route, Target the path there, below
 	// which the rest of a path goes as one segment, Timeout how long its answer may
 	// take to begin.
@@ -115,6 +120,8 @@ func (r Route) check() error {
 		return errors.New("metric is required, but for what only reads and what counts tokens")
 	case !strings.HasPrefix(plain, root) || strings.HasPrefix(plain, meta) || strings.ContainsAny(plain, "{} "):
 		return fmt.Errorf("path must be below %s, not below %s, and plain but for a last {name...}", root, meta)
+	case r.Summary == "" || (r.Method == http.MethodPost) != json.Valid([]byte(r.Example)):
+		return errors.New("summary is required, and with POST an example in JSON")
 	case !strings.HasPrefix(r.Target, "/v1/"):
 		return errors.New("target must be below /v1/")
 	case r.Permission != apikey.Read && r.Permission != apikey.Write:

@@ -195,7 +195,7 @@ func TestDialects(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, metric: m, upstream: u, target: /v1/a, timeout: 1s}\n"
+	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
 	if _, err := parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +211,9 @@ func TestParseRefuses(t *testing.T) {
 		"the edge's own":       {"/product/v1/a", "/product/v1/_meta/a"},
 		"a pattern":            {"/product/v1/a", "/product/v1/a_{id}"},
 		"permission":           {"permission: read", "permission: admin"},
+		"no summary":           {"summary: s", "summary: ''"},
+		"no example":           {"example: '{}'", "example: ''"},
+		"half an example":      {"example: '{}'", "example: '{'"},
 		"target":               {"target: /v1/a", "target: http://elsewhere/v1/a"},
 		"timeout":              {"timeout: 1s", "timeout: 0s"},
 		"twice":                {"routes:\n", "routes:\n" + strings.SplitAfter(good, "\n")[2]},

@@ -45,21 +45,27 @@ func (q *Queries) ChangedSince(ctx context.Context, arg ChangedSinceParams) ([]C
 }
 
 const insertKey = `-- name: InsertKey :exec
-INSERT INTO api_keys (id, digest, organization_id, product, permissions, name, environment, created_at, expires_at, position)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO api_keys (id, digest, organization_id, product, permissions, name, environment, created_at, expires_at,
+    limit_requests, limit_window_seconds, limit_burst, origin, position)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+    $10, $11, $12, $13, $14)
 `
 
 type InsertKeyParams struct {
-	ID             string
-	Digest         []byte
-	OrganizationID string
-	Product        string
-	Permissions    []string
-	Name           string
-	Environment    string
-	CreatedAt      time.Time
-	ExpiresAt      *time.Time
-	Position       int64
+	ID                 string
+	Digest             []byte
+	OrganizationID     string
+	Product            string
+	Permissions        []string
+	Name               string
+	Environment        string
+	CreatedAt          time.Time
+	ExpiresAt          *time.Time
+	LimitRequests      *int32
+	LimitWindowSeconds *int32
+	LimitBurst         *int32
+	Origin             *string
+	Position           int64
 }
 
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
@@ -73,27 +79,42 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
 		arg.Environment,
 		arg.CreatedAt,
 		arg.ExpiresAt,
+		arg.LimitRequests,
+		arg.LimitWindowSeconds,
+		arg.LimitBurst,
+		arg.Origin,
 		arg.Position,
 	)
 	return err
 }
 
 const keyByDigest = `-- name: KeyByDigest :one
-SELECT id, organization_id, product, permissions, name, environment, created_at, expires_at, revoked_at, last_used_at
-FROM api_keys WHERE digest = $1
+SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+WHERE k.digest = $1
 `
 
 type KeyByDigestRow struct {
-	ID             string
-	OrganizationID string
-	Product        string
-	Permissions    []string
-	Name           string
-	Environment    string
-	CreatedAt      time.Time
-	ExpiresAt      *time.Time
-	RevokedAt      *time.Time
-	LastUsedAt     *time.Time
+	ID                 string
+	Digest             []byte
+	OrganizationID     string
+	Product            string
+	Permissions        []string
+	Name               string
+	Environment        string
+	CreatedAt          time.Time
+	ExpiresAt          *time.Time
+	RevokedAt          *time.Time
+	LastUsedAt         *time.Time
+	LimitRequests      *int32
+	LimitWindowSeconds *int32
+	LimitBurst         *int32
+	Origin             *string
+	ReplacedBy         *string
+	Requests           *int32
+	WindowSeconds      *int32
+	Burst              *int32
 }
 
 func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRow, error) {
@@ -101,6 +122,7 @@ func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRo
 	var i KeyByDigestRow
 	err := row.Scan(
 		&i.ID,
+		&i.Digest,
 		&i.OrganizationID,
 		&i.Product,
 		&i.Permissions,
@@ -110,15 +132,80 @@ func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRo
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
+		&i.LimitRequests,
+		&i.LimitWindowSeconds,
+		&i.LimitBurst,
+		&i.Origin,
+		&i.ReplacedBy,
+		&i.Requests,
+		&i.WindowSeconds,
+		&i.Burst,
+	)
+	return i, err
+}
+
+const keyByID = `-- name: KeyByID :one
+SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+WHERE k.id = $1
+`
+
+type KeyByIDRow struct {
+	ID                 string
+	Digest             []byte
+	OrganizationID     string
+	Product            string
+	Permissions        []string
+	Name               string
+	Environment        string
+	CreatedAt          time.Time
+	ExpiresAt          *time.Time
+	RevokedAt          *time.Time
+	LastUsedAt         *time.Time
+	LimitRequests      *int32
+	LimitWindowSeconds *int32
+	LimitBurst         *int32
+	Origin             *string
+	ReplacedBy         *string
+	Requests           *int32
+	WindowSeconds      *int32
+	Burst              *int32
+}
+
+func (q *Queries) KeyByID(ctx context.Context, id string) (KeyByIDRow, error) {
+	row := q.db.QueryRow(ctx, keyByID, id)
+	var i KeyByIDRow
+	err := row.Scan(
+		&i.ID,
+		&i.Digest,
+		&i.OrganizationID,
+		&i.Product,
+		&i.Permissions,
+		&i.Name,
+		&i.Environment,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.LastUsedAt,
+		&i.LimitRequests,
+		&i.LimitWindowSeconds,
+		&i.LimitBurst,
+		&i.Origin,
+		&i.ReplacedBy,
+		&i.Requests,
+		&i.WindowSeconds,
+		&i.Burst,
 	)
 	return i, err
 }
 
 const listKeys = `-- name: ListKeys :many
-SELECT id, organization_id, product, permissions, name, environment, created_at, expires_at, revoked_at, last_used_at
-FROM api_keys
-WHERE ($1::text = '' OR organization_id = $1) AND id > $2
-ORDER BY id
+SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+WHERE ($1::text = '' OR k.organization_id = $1) AND k.id > $2
+ORDER BY k.id
 LIMIT $3
 `
 
@@ -129,16 +216,25 @@ type ListKeysParams struct {
 }
 
 type ListKeysRow struct {
-	ID             string
-	OrganizationID string
-	Product        string
-	Permissions    []string
-	Name           string
-	Environment    string
-	CreatedAt      time.Time
-	ExpiresAt      *time.Time
-	RevokedAt      *time.Time
-	LastUsedAt     *time.Time
+	ID                 string
+	Digest             []byte
+	OrganizationID     string
+	Product            string
+	Permissions        []string
+	Name               string
+	Environment        string
+	CreatedAt          time.Time
+	ExpiresAt          *time.Time
+	RevokedAt          *time.Time
+	LastUsedAt         *time.Time
+	LimitRequests      *int32
+	LimitWindowSeconds *int32
+	LimitBurst         *int32
+	Origin             *string
+	ReplacedBy         *string
+	Requests           *int32
+	WindowSeconds      *int32
+	Burst              *int32
 }
 
 func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
@@ -152,6 +248,7 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 		var i ListKeysRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.Digest,
 			&i.OrganizationID,
 			&i.Product,
 			&i.Permissions,
@@ -161,6 +258,14 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 			&i.ExpiresAt,
 			&i.RevokedAt,
 			&i.LastUsedAt,
+			&i.LimitRequests,
+			&i.LimitWindowSeconds,
+			&i.LimitBurst,
+			&i.Origin,
+			&i.ReplacedBy,
+			&i.Requests,
+			&i.WindowSeconds,
+			&i.Burst,
 		); err != nil {
 			return nil, err
 		}
@@ -170,6 +275,72 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockKey = `-- name: LockKey :one
+SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+WHERE k.id = $1
+FOR UPDATE OF k
+`
+
+type LockKeyRow struct {
+	ID                 string
+	Digest             []byte
+	OrganizationID     string
+	Product            string
+	Permissions        []string
+	Name               string
+	Environment        string
+	CreatedAt          time.Time
+	ExpiresAt          *time.Time
+	RevokedAt          *time.Time
+	LastUsedAt         *time.Time
+	LimitRequests      *int32
+	LimitWindowSeconds *int32
+	LimitBurst         *int32
+	Origin             *string
+	ReplacedBy         *string
+	Requests           *int32
+	WindowSeconds      *int32
+	Burst              *int32
+}
+
+func (q *Queries) LockKey(ctx context.Context, id string) (LockKeyRow, error) {
+	row := q.db.QueryRow(ctx, lockKey, id)
+	var i LockKeyRow
+	err := row.Scan(
+		&i.ID,
+		&i.Digest,
+		&i.OrganizationID,
+		&i.Product,
+		&i.Permissions,
+		&i.Name,
+		&i.Environment,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.LastUsedAt,
+		&i.LimitRequests,
+		&i.LimitWindowSeconds,
+		&i.LimitBurst,
+		&i.Origin,
+		&i.ReplacedBy,
+		&i.Requests,
+		&i.WindowSeconds,
+		&i.Burst,
+	)
+	return i, err
+}
+
+const movePosition = `-- name: MovePosition :exec
+UPDATE key_feed SET position = $1::bigint
+`
+
+func (q *Queries) MovePosition(ctx context.Context, last int64) error {
+	_, err := q.db.Exec(ctx, movePosition, last)
+	return err
 }
 
 const nextPosition = `-- name: NextPosition :one
@@ -183,6 +354,23 @@ func (q *Queries) NextPosition(ctx context.Context) (int64, error) {
 	return position, err
 }
 
+const organizationLimit = `-- name: OrganizationLimit :one
+SELECT requests, window_seconds, burst FROM organization_limits WHERE organization_id = $1
+`
+
+type OrganizationLimitRow struct {
+	Requests      int32
+	WindowSeconds int32
+	Burst         int32
+}
+
+func (q *Queries) OrganizationLimit(ctx context.Context, organizationID string) (OrganizationLimitRow, error) {
+	row := q.db.QueryRow(ctx, organizationLimit, organizationID)
+	var i OrganizationLimitRow
+	err := row.Scan(&i.Requests, &i.WindowSeconds, &i.Burst)
+	return i, err
+}
+
 const position = `-- name: Position :one
 SELECT position FROM key_feed
 `
@@ -194,25 +382,69 @@ func (q *Queries) Position(ctx context.Context) (int64, error) {
 	return position, err
 }
 
-const revokeKey = `-- name: RevokeKey :one
-UPDATE api_keys SET revoked_at = coalesce(revoked_at, $1), position = $2
-WHERE id = $3
-RETURNING digest
+const removeOrganizationLimit = `-- name: RemoveOrganizationLimit :exec
+DELETE FROM organization_limits WHERE organization_id = $1
 `
 
-type RevokeKeyParams struct {
-	Now      *time.Time
-	Position int64
-	ID       string
+func (q *Queries) RemoveOrganizationLimit(ctx context.Context, organizationID string) error {
+	_, err := q.db.Exec(ctx, removeOrganizationLimit, organizationID)
+	return err
 }
 
-// The first revocation stands; the row counts as changed every time, so that
-// repeating the command heals a replica that somehow missed it.
-func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) ([]byte, error) {
-	row := q.db.QueryRow(ctx, revokeKey, arg.Now, arg.Position, arg.ID)
-	var digest []byte
-	err := row.Scan(&digest)
-	return digest, err
+const renumberOrganization = `-- name: RenumberOrganization :many
+UPDATE api_keys AS k SET position = f.position + n.place
+FROM key_feed AS f, (
+    SELECT a.id, row_number() OVER (ORDER BY a.id) AS place FROM api_keys AS a WHERE a.organization_id = $1
+) AS n
+WHERE k.id = n.id
+RETURNING k.position
+`
+
+// All keys of an organization take numbers of their own behind the feed's.
+func (q *Queries) RenumberOrganization(ctx context.Context, organizationID string) ([]int64, error) {
+	rows, err := q.db.Query(ctx, renumberOrganization, organizationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var position int64
+		if err := rows.Scan(&position); err != nil {
+			return nil, err
+		}
+		items = append(items, position)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const setOrganizationLimit = `-- name: SetOrganizationLimit :exec
+INSERT INTO organization_limits (organization_id, requests, window_seconds, burst, updated_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (organization_id) DO UPDATE
+SET requests = excluded.requests, window_seconds = excluded.window_seconds, burst = excluded.burst, updated_at = excluded.updated_at
+`
+
+type SetOrganizationLimitParams struct {
+	OrganizationID string
+	Requests       int32
+	WindowSeconds  int32
+	Burst          int32
+	UpdatedAt      time.Time
+}
+
+func (q *Queries) SetOrganizationLimit(ctx context.Context, arg SetOrganizationLimitParams) error {
+	_, err := q.db.Exec(ctx, setOrganizationLimit,
+		arg.OrganizationID,
+		arg.Requests,
+		arg.WindowSeconds,
+		arg.Burst,
+		arg.UpdatedAt,
+	)
+	return err
 }
 
 const touchKeys = `-- name: TouchKeys :exec
@@ -232,5 +464,40 @@ type TouchKeysParams struct {
 // All replicas lock the rows in the order of their ids, whatever the plan.
 func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
 	_, err := q.db.Exec(ctx, touchKeys, arg.Ids, arg.Used)
+	return err
+}
+
+const updateKey = `-- name: UpdateKey :exec
+UPDATE api_keys
+SET name = $1, expires_at = $2, revoked_at = $3, replaced_by = $4,
+    limit_requests = $5, limit_window_seconds = $6,
+    limit_burst = $7, position = $8
+WHERE id = $9
+`
+
+type UpdateKeyParams struct {
+	Name               string
+	ExpiresAt          *time.Time
+	RevokedAt          *time.Time
+	ReplacedBy         *string
+	LimitRequests      *int32
+	LimitWindowSeconds *int32
+	LimitBurst         *int32
+	Position           int64
+	ID                 string
+}
+
+func (q *Queries) UpdateKey(ctx context.Context, arg UpdateKeyParams) error {
+	_, err := q.db.Exec(ctx, updateKey,
+		arg.Name,
+		arg.ExpiresAt,
+		arg.RevokedAt,
+		arg.ReplacedBy,
+		arg.LimitRequests,
+		arg.LimitWindowSeconds,
+		arg.LimitBurst,
+		arg.Position,
+		arg.ID,
+	)
 	return err
 }

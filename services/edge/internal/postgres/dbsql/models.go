@@ -3,3 +3,18 @@
 //   sqlc v1.30.0
 
 package dbsql
+
+import (
+	"time"
+)
+
+type AuditEntry struct {
+	ID             int64
+	OccurredAt     time.Time
+	Actor          string
+	Action         string
+	OrganizationID string
+	KeyID          string
+	RequestID      string
+	Details        []byte
+}

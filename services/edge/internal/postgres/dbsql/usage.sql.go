@@ -52,20 +52,135 @@ func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) error {
 	return err
 }
 
+const dropUsage = `-- name: DropUsage :execrows
+DELETE FROM usage_counters AS c
+WHERE (c.organization_id, c.key_id, c.metric, c.minute) IN (
+    SELECT o.organization_id, o.key_id, o.metric, o.minute FROM usage_counters AS o WHERE o.minute < $1
+    LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+`
+
+type DropUsageParams struct {
+	Before time.Time
+	Page   int32
+}
+
+func (q *Queries) DropUsage(ctx context.Context, arg DropUsageParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropUsage, arg.Before, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const dropWriters = `-- name: DropWriters :execrows
+DELETE FROM usage_writers AS w
+WHERE w.writer IN (SELECT o.writer FROM usage_writers AS o WHERE o.updated_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type DropWritersParams struct {
+	Before time.Time
+	Page   int32
+}
+
+func (q *Queries) DropWriters(ctx context.Context, arg DropWritersParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropWriters, arg.Before, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const mergeIntoDays = `-- name: MergeIntoDays :one
+WITH old AS (
+    SELECT u.organization_id, u.key_id, u.metric, u.minute FROM usage_counters AS u
+    WHERE u.minute < $1 AND u.minute AT TIME ZONE 'UTC' <> date_trunc('day', u.minute AT TIME ZONE 'UTC')
+    ORDER BY u.minute LIMIT $2 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM usage_counters AS c USING old
+    WHERE c.organization_id = old.organization_id AND c.key_id = old.key_id AND c.metric = old.metric AND c.minute = old.minute
+    RETURNING c.organization_id, c.key_id, c.metric, c.minute, c.count
+), merged AS (
+    INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
+    SELECT g.organization_id, g.key_id, g.metric, date_trunc('day', g.minute, 'UTC'), sum(g.count)
+    FROM gone AS g GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone)::bigint AS rows, (SELECT count(*) FROM merged)::bigint AS kept
+`
+
+type MergeIntoDaysParams struct {
+	Before time.Time
+	Page   int32
+}
+
+type MergeIntoDaysRow struct {
+	Rows int64
+	Kept int64
+}
+
+func (q *Queries) MergeIntoDays(ctx context.Context, arg MergeIntoDaysParams) (MergeIntoDaysRow, error) {
+	row := q.db.QueryRow(ctx, mergeIntoDays, arg.Before, arg.Page)
+	var i MergeIntoDaysRow
+	err := row.Scan(&i.Rows, &i.Kept)
+	return i, err
+}
+
+const mergeIntoHours = `-- name: MergeIntoHours :one
+WITH old AS (
+    SELECT u.organization_id, u.key_id, u.metric, u.minute FROM usage_counters AS u
+    WHERE u.minute < $1 AND u.minute AT TIME ZONE 'UTC' <> date_trunc('hour', u.minute AT TIME ZONE 'UTC')
+    ORDER BY u.minute LIMIT $2 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM usage_counters AS c USING old
+    WHERE c.organization_id = old.organization_id AND c.key_id = old.key_id AND c.metric = old.metric AND c.minute = old.minute
+    RETURNING c.organization_id, c.key_id, c.metric, c.minute, c.count
+), merged AS (
+    INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
+    SELECT g.organization_id, g.key_id, g.metric, date_trunc('hour', g.minute, 'UTC'), sum(g.count)
+    FROM gone AS g GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone)::bigint AS rows, (SELECT count(*) FROM merged)::bigint AS kept
+`
+
+type MergeIntoHoursParams struct {
+	Before time.Time
+	Page   int32
+}
+
+type MergeIntoHoursRow struct {
+	Rows int64
+	Kept int64
+}
+
+// What is merged goes and comes back in one statement: every sum over whole
+// hours stays the same. Replicas at the same time take other rows.
+func (q *Queries) MergeIntoHours(ctx context.Context, arg MergeIntoHoursParams) (MergeIntoHoursRow, error) {
+	row := q.db.QueryRow(ctx, mergeIntoHours, arg.Before, arg.Page)
+	var i MergeIntoHoursRow
+	err := row.Scan(&i.Rows, &i.Kept)
+	return i, err
+}
+
 const sumUsage = `-- name: SumUsage :many
 SELECT organization_id, key_id, metric, sum(count)::bigint AS count
 FROM usage_counters
 WHERE ($1::text = '' OR organization_id = $1)
-  AND ($2::text = '' OR metric = $2)
-  AND minute >= $3 AND minute < $4
-  AND (organization_id, key_id, metric) > ($5::text, $6::text, $7::text)
+  AND ($2::text = '' OR key_id = $2)
+  AND ($3::text = '' OR metric = $3)
+  AND minute >= $4 AND minute < $5
+  AND (organization_id, key_id, metric) > ($6::text, $7::text, $8::text)
 GROUP BY organization_id, key_id, metric
 ORDER BY organization_id, key_id, metric
-LIMIT $8
+LIMIT $9
 `
 
 type SumUsageParams struct {
 	OrganizationID    string
+	KeyID             string
 	Metric            string
 	Since             time.Time
 	Before            time.Time
@@ -85,6 +200,7 @@ type SumUsageRow struct {
 func (q *Queries) SumUsage(ctx context.Context, arg SumUsageParams) ([]SumUsageRow, error) {
 	rows, err := q.db.Query(ctx, sumUsage,
 		arg.OrganizationID,
+		arg.KeyID,
 		arg.Metric,
 		arg.Since,
 		arg.Before,
@@ -104,6 +220,80 @@ func (q *Queries) SumUsage(ctx context.Context, arg SumUsageParams) ([]SumUsageR
 			&i.OrganizationID,
 			&i.KeyID,
 			&i.Metric,
+			&i.Count,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sumUsageByPeriod = `-- name: SumUsageByPeriod :many
+SELECT organization_id, key_id, metric, date_trunc($1::text, minute, 'UTC')::timestamptz AS starts_at, sum(count)::bigint AS count
+FROM usage_counters
+WHERE ($2::text = '' OR organization_id = $2)
+  AND ($3::text = '' OR key_id = $3)
+  AND ($4::text = '' OR metric = $4)
+  AND minute >= $5 AND minute < $6
+  AND (organization_id, key_id, metric, date_trunc($1::text, minute, 'UTC'))
+    > ($7::text, $8::text, $9::text, $10::timestamptz)
+GROUP BY organization_id, key_id, metric, starts_at
+ORDER BY organization_id, key_id, metric, starts_at
+LIMIT $11
+`
+
+type SumUsageByPeriodParams struct {
+	Period            string
+	OrganizationID    string
+	KeyID             string
+	Metric            string
+	Since             time.Time
+	Before            time.Time
+	AfterOrganization string
+	AfterKey          string
+	AfterMetric       string
+	AfterStart        time.Time
+	Page              int32
+}
+
+type SumUsageByPeriodRow struct {
+	OrganizationID string
+	KeyID          string
+	Metric         string
+	StartsAt       time.Time
+	Count          int64
+}
+
+func (q *Queries) SumUsageByPeriod(ctx context.Context, arg SumUsageByPeriodParams) ([]SumUsageByPeriodRow, error) {
+	rows, err := q.db.Query(ctx, sumUsageByPeriod,
+		arg.Period,
+		arg.OrganizationID,
+		arg.KeyID,
+		arg.Metric,
+		arg.Since,
+		arg.Before,
+		arg.AfterOrganization,
+		arg.AfterKey,
+		arg.AfterMetric,
+		arg.AfterStart,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SumUsageByPeriodRow
+	for rows.Next() {
+		var i SumUsageByPeriodRow
+		if err := rows.Scan(
+			&i.OrganizationID,
+			&i.KeyID,
+			&i.Metric,
+			&i.StartsAt,
 			&i.Count,
 		); err != nil {
 			return nil, err

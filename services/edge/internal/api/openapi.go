@@ -1,0 +1,146 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"switchyard.dev/gen"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/apidoc"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// contracts are the documents of the services behind the edge, by upstream.
+var contracts = map[string]string{"gateway": "gateway", "webhook-egress": "webhooks", "notify": "notify"}
+
+const description = "What customers may call with a product API key. Operations without a key of their own: the catalog. " +
+	"Every answer has X-Request-Id; where a rate limit holds, RateLimit and RateLimit-Policy say what is left."
+
+// newDocument is the OpenAPI document of the routes that are served: the
+// contract's own operations, at the customers' paths.
+func newDocument(table route.Table) ([]byte, error) {
+	d := apidoc.New("Switchyard product API", table.Version, description)
+	d.SecuritySchemes["key"] = apidoc.Object{"type": "http", "scheme": "bearer", "description": "A product API key: swy_<environment>_…"}
+	failures := map[string]any{
+		"": d.AddSchema("Error", ownError()), apierr.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
+		apierr.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
+	}
+	sources := make(map[string]*apidoc.Source)
+	for upstream, face := range contracts {
+		text, err := fs.ReadFile(gen.OpenAPI, "openapi/"+face+".swagger.json")
+		if err != nil {
+			return nil, fmt.Errorf("contract of %s: %w", face, err)
+		}
+		if sources[upstream], err = apidoc.Read(face, text); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range table.Routes {
+		dialect := table.Dialect(r.Path)
+		operation := newOperation(d, sources[r.Upstream], r, dialect)
+		if err := complete(operation, r, failures[dialect]); err != nil {
+			return nil, fmt.Errorf("route %s: %w", r.Path, err)
+		}
+		d.Add(r.Method, strings.Replace(r.Path, "...}", "}", 1), operation)
+	}
+	d.Add(http.MethodGet, catalogPath, catalogOperation())
+	return d.JSON()
+}
+
+// newOperation is the contract's where the route is one of its operations in our
+// own words, and otherwise a frame: the words are another API's.
+func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect string) apidoc.Object {
+	if s != nil && dialect == "" {
+		if operation, ok := d.Import(s, r.Method, r.Target); ok {
+			return operation
+		}
+	}
+	operation := apidoc.Object{"responses": apidoc.Object{"200": apidoc.Object{
+		"description": "As the API of that name answers; with `stream: true` as server-sent events.",
+		"content":     apidoc.Object{"application/json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}},
+	}}}
+	if r.Method == http.MethodPost {
+		operation["requestBody"] = apidoc.Object{"required": true, "content": apidoc.Object{"application/json": apidoc.Object{
+			"schema": apidoc.Object{"type": "object"},
+		}}}
+	}
+	if _, name, ok := r.Rest(); ok {
+		operation["parameters"] = []any{apidoc.Object{
+			"name": name, "in": "path", "required": true, "description": "May hold slashes.", "schema": apidoc.Object{"type": "string"},
+		}}
+	}
+	return operation
+}
+
+// refusals are what the edge itself may answer.
+var refusals = map[string]string{
+	"400": "A field is unknown, missing or out of range; the reason names it.",
+	"401": "No valid API key.",
+	"403": "The key's product or permission does not include this, or the body names another organization.",
+	"413": "The body is too large.",
+	"429": "The key or its organization has made too many requests; Retry-After says when to come again.",
+	"502": "The service behind the edge broke off.",
+	"503": "The service behind the edge, or what it needs, is away; Retry-After says when to come again.",
+	"504": "The service behind the edge did not answer in time.",
+}
+
+// headers that a customer may send with any call.
+var headers = map[string]string{
+	"X-Request-Id":    "Names the request in logs and traces; the answer has it too.",
+	"Idempotency-Key": "A repeat of a call with the same key has no further effect, where the operation says so.",
+	"X-Owner-Id":      "Narrows the call to an owner within the organization.",
+	"X-User-Id":       "The user that the call is for.",
+	"X-Run-Id":        "The run or session that the call belongs to.",
+}
+
+// complete adds to an operation what the edge does and asks for.
+func complete(operation apidoc.Object, r route.Route, failure any) error {
+	operation["operationId"] = operationID(r)
+	operation["summary"] = strings.TrimSuffix(r.Summary, ".")
+	operation["security"] = []any{apidoc.Object{"key": []any{}}}
+	operation["tags"] = []any{r.Upstream}
+	operation["x-switchyard"] = apidoc.Object{"products": r.Products, "permission": r.Permission, "metric": r.Metric}
+	responses, _ := operation["responses"].(apidoc.Object)
+	for status, meaning := range refusals {
+		responses[status] = apidoc.Object{"description": meaning, "content": apidoc.Object{"application/json": apidoc.Object{"schema": failure}}}
+	}
+	parameters, _ := operation["parameters"].([]any)
+	for _, name := range sortedKeys(headers) {
+		parameters = append(parameters, apidoc.Object{"name": name, "in": "header", "description": headers[name], "schema": apidoc.Object{"type": "string"}})
+	}
+	operation["parameters"] = parameters
+	if r.Example == "" {
+		return nil
+	}
+	var example any
+	if err := json.Unmarshal([]byte(r.Example), &example); err != nil {
+		return fmt.Errorf("example: %w", err)
+	}
+	body, _ := operation["requestBody"].(apidoc.Object)
+	content, _ := body["content"].(apidoc.Object)
+	media, _ := content["application/json"].(apidoc.Object)
+	if media == nil {
+		return fmt.Errorf("the contract has no body at %s %s", r.Method, r.Target)
+	}
+	media["example"] = example
+	operation["x-example"] = "curl $EDGE_URL" + r.Path + " -H \"Authorization: Bearer $KEY\" -d '" + r.Example + "'"
+	return nil
+}
+
+func operationID(r route.Route) string {
+	words := strings.FieldsFunc(strings.TrimPrefix(r.Path, "/product/v1/"), func(c rune) bool { return strings.ContainsRune("/{}._", c) })
+	return strings.ToLower(r.Method) + "_" + strings.Join(words, "_")
+}
+
+func catalogOperation() apidoc.Object {
+	return apidoc.Object{
+		"operationId": "get_catalog", "summary": "The routes that are served, with products, permission and billing metric", "tags": []any{"edge"},
+		"responses": apidoc.Object{
+			"200": apidoc.Object{"description": "The catalog.", "content": apidoc.Object{"application/json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}}},
+			"304": apidoc.Object{"description": "It is as If-None-Match has it."},
+		},
+	}
+}

@@ -1,0 +1,84 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/edge/internal/route"
+)
+
+// document is what a test looks at of an OpenAPI document.
+type document struct {
+	OpenAPI    string `json:"openapi"`
+	Paths      map[string]map[string]operation
+	Components struct{ Schemas map[string]any }
+}
+
+type operation struct {
+	OperationID string `json:"operationId"`
+	Summary     string
+	Security    []map[string]any
+	RequestBody struct {
+		Content map[string]struct{ Example any }
+	} `json:"requestBody"`
+	Responses map[string]any
+	Extra     struct{ Products []string } `json:"x-switchyard"`
+}
+
+// The document has exactly the routes of the catalog and the catalog itself, and
+// everything that it refers to.
+func TestOpenAPI(t *testing.T) {
+	x := newWorld(t)
+	w := x.do(t, "GET", "/openapi.json", "", "")
+	text := w.Body.String()
+	var got document
+	if err := json.Unmarshal([]byte(text), &got); err != nil || w.Code != 200 || got.OpenAPI != "3.1.0" {
+		t.Fatalf("%d %q: %v", w.Code, got.OpenAPI, err)
+	}
+	table, err := route.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make(map[string]bool)
+	for _, r := range table.Routes {
+		o, ok := got.Paths[strings.Replace(r.Path, "...", "", 1)][strings.ToLower(r.Method)]
+		if !ok || o.Summary == "" || len(o.Security) != 1 || len(o.Extra.Products) != len(r.Products) || ids[o.OperationID] {
+			t.Errorf("%s %s: %+v", r.Method, r.Path, o)
+		}
+		ids[o.OperationID] = true
+		for _, status := range []string{"200", "401", "403", "429", "503"} {
+			if o.Responses[status] == nil {
+				t.Errorf("%s: no %s", r.Path, status)
+			}
+		}
+		if r.Method == http.MethodPost && o.RequestBody.Content["application/json"].Example == nil {
+			t.Errorf("%s: no example", r.Path)
+		}
+	}
+	if len(got.Paths) != len(table.Routes)+1 || len(got.Paths["/product/v1/_meta/catalog"]["get"].Security) != 0 {
+		t.Errorf("%d paths, want the catalog's %d and the catalog", len(got.Paths), len(table.Routes))
+	}
+	const to = `"#/components/schemas/`
+	for rest := text; strings.Contains(rest, to); {
+		_, after, _ := strings.Cut(rest, to)
+		name, more, _ := strings.Cut(after, `"`)
+		if schema, ok := got.Components.Schemas[name].(map[string]any); !ok || len(schema) == 0 {
+			t.Errorf("no schema %s", name)
+		}
+		rest = more
+	}
+	for _, internal := range []string{"/v1/llm/chat", "/admin/", "blast-radius", "X-Organization-Id\""} {
+		if strings.Contains(text, internal) {
+			t.Errorf("customers are told of %s", internal)
+		}
+	}
+	if page := x.do(t, "GET", "/docs", "", ""); page.Code != 200 || !strings.Contains(page.Body.String(), "/product/v1/ai/chat") ||
+		!strings.HasPrefix(page.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("page: %d %v", page.Code, page.Header())
+	}
+	if w := x.do(t, "POST", "/docs", "", ""); w.Code != 405 {
+		t.Errorf("POST /docs: %d", w.Code)
+	}
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"maps"
+	"slices"
+
+	"switchyard.dev/services/platform/apidoc"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// object is the schema of an object with these properties.
+func object(description string, properties apidoc.Object) apidoc.Object {
+	return apidoc.Object{"type": "object", "description": description, "properties": properties}
+}
+
+func text(meaning string) apidoc.Object {
+	return apidoc.Object{"type": "string", "description": meaning}
+}
+
+// detail are the properties that every error has, whatever its dialect.
+func detail() apidoc.Object {
+	return apidoc.Object{
+		"error_class": apidoc.Object{"type": "string", "description": "For programs to branch on.", "enum": []any{
+			"transient", "rate_limit", "server_error", "auth", "policy", "context_overflow", "content_policy",
+		}},
+		"retryable":   apidoc.Object{"type": "boolean", "description": "Whether the same request may succeed later."},
+		"retry_after": apidoc.Object{"type": "integer", "description": "Seconds to wait, when that is known."},
+		"request_id":  text("Names the request in logs and traces."),
+	}
+}
+
+// ownError is the schema of apierr.Document. Notifications answer with `error`
+// alone, which is the text then.
+func ownError() apidoc.Object {
+	properties := detail()
+	properties["error"], properties["reason"] = text("Code, such as rate_limited. In errors of the notification service: the text."), text("For people.")
+	return object("What went wrong.", properties)
+}
+
+func openAIError() apidoc.Object {
+	properties := detail()
+	properties["message"], properties["type"] = text("For people."), text("Such as rate_limit_error.")
+	properties["code"], properties["param"] = text("Code, such as rate_limit_exceeded."), apidoc.Object{"type": []any{"string", "null"}, "description": "Field at fault."}
+	return object("What went wrong, in the words of the OpenAI API.", apidoc.Object{"error": object("The error.", properties)})
+}
+
+func anthropicError() apidoc.Object {
+	properties := detail()
+	properties["message"], properties["type"], properties["code"] = text("For people."), text("Such as rate_limit_error."), text("Code, such as rate_limited.")
+	return object("What went wrong, in the words of the Anthropic API.", apidoc.Object{
+		"type": text("Always error."), "error": object("The error.", properties), "request_id": text("Names the request in logs and traces."),
+	})
+}

@@ -1,0 +1,94 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+const (
+	// upkeepEvery is the pace of upkeep, upkeepTime bounds one round, page one
+	// statement.
+	upkeepEvery = 10 * time.Minute
+	upkeepTime  = 5 * time.Minute
+	page        = 5000
+	// margin is how much longer than promised counts are kept as they are, so that
+	// replicas whose clocks differ agree on what is there.
+	margin = time.Hour
+)
+
+// Archive merges and drops old counters. Several replicas may work at once.
+type Archive interface {
+	// Merge merges up to limit counters of minutes before a moment into the first
+	// minute of their hour or day, and tells how many there were.
+	Merge(ctx context.Context, into Period, before time.Time, limit int) (merged int, err error)
+	// Drop removes up to limit counters before a moment.
+	Drop(ctx context.Context, before time.Time, limit int) (dropped int, err error)
+	// DropWriters forgets up to limit writers that wrote nothing since a moment.
+	DropWriters(ctx context.Context, before time.Time, limit int) (dropped int, err error)
+}
+
+// Upkeep keeps the counters few: sums over whole hours and days stay the same.
+type Upkeep struct {
+	archive   Archive
+	retention Retention
+	log       *slog.Logger
+}
+
+// NewUpkeep returns an Upkeep whose Run the caller has to start.
+func NewUpkeep(archive Archive, retention Retention, log *slog.Logger) *Upkeep {
+	return &Upkeep{archive: archive, retention: retention, log: log}
+}
+
+// Run does the upkeep at once and then from time to time, until ctx ends. A
+// round that fails is made up for by the next.
+func (u *Upkeep) Run(ctx context.Context) error {
+	ticker := time.NewTicker(upkeepEvery)
+	defer ticker.Stop()
+	for {
+		if err := u.round(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			u.log.ErrorContext(ctx, "upkeep of usage failed", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// round merges what is old and drops what is older. A writer outlives all counts
+// that it could still send, so that none is counted twice.
+func (u *Upkeep) round(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, upkeepTime)
+	defer cancel()
+	hours := now.Add(-u.retention.Minutes - margin).Truncate(time.Hour)
+	days := now.Add(-u.retention.Hours - margin).Truncate(day)
+	last := now.Add(-u.retention.Days - margin).Truncate(day)
+	return errors.Join(
+		u.step(ctx, "merge into hours", func() (int, error) { return u.archive.Merge(ctx, Hour, hours, page) }),
+		u.step(ctx, "merge into days", func() (int, error) { return u.archive.Merge(ctx, Day, days, page) }),
+		u.step(ctx, "drop counters", func() (int, error) { return u.archive.Drop(ctx, last, page) }),
+		u.step(ctx, "drop writers", func() (int, error) { return u.archive.DropWriters(ctx, last, page) }),
+	)
+}
+
+// step repeats one while it finds full pages.
+func (u *Upkeep) step(ctx context.Context, name string, do func() (int, error)) error {
+	total := 0
+	for {
+		n, err := do()
+		total += n
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
+		case n == page:
+			continue
+		case total > 0:
+			u.log.InfoContext(ctx, "usage tidied", "step", name, "rows", total)
+		}
+		return nil
+	}
+}

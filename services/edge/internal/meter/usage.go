@@ -1,0 +1,127 @@
+package meter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Period is the length of time that one total covers, in UTC.
+type Period string
+
+// The periods; with Whole a total covers all that was asked for.
+const (
+	Whole  Period = ""
+	Minute Period = "minute"
+	Hour   Period = "hour"
+	Day    Period = "day"
+)
+
+const day = 24 * time.Hour
+
+// length is the period's; for Whole none.
+func (p Period) length() time.Duration {
+	switch p {
+	case Minute:
+		return time.Minute
+	case Hour:
+		return time.Hour
+	case Day:
+		return day
+	case Whole:
+	}
+	return 0
+}
+
+// Query selects what Ledger sums up: counts in [From, To), the pages after a
+// total. Empty fields select all.
+type Query struct {
+	Organization, Key, Metric string
+	From, To                  time.Time
+	Period                    Period
+	After                     Total
+	Limit                     int
+}
+
+// Total is a sum over the period that begins at Start, which is zero for Whole.
+type Total struct {
+	Organization, Key, Metric string
+	Start                     time.Time
+	Count                     int64
+}
+
+// Ledger reads the counters, in the order of organization, key, metric and start.
+type Ledger interface {
+	Sum(ctx context.Context, q Query) ([]Total, error)
+}
+
+// Retention is how long counts are kept by the minute, by the hour and by the
+// day, each from the present on.
+type Retention struct{ Minutes, Hours, Days time.Duration }
+
+// Check tells what is wrong with a retention.
+func (r Retention) Check() error {
+	if r.Minutes < day || r.Hours < r.Minutes+day || r.Days < r.Hours+day {
+		return fmt.Errorf("want at least %s, and each a day more than the one before", day)
+	}
+	return nil
+}
+
+// Complete fills in what a query leaves open (its period's oldest moment, and
+// all there is until now) and refuses one that cuts through what is kept whole:
+// minutes that were merged into an hour, hours that were merged into a day.
+func (r Retention) Complete(q Query, now time.Time) (Query, error) {
+	if q.Period.length() == 0 && q.Period != Whole {
+		return q, apierr.Invalid("period", "must be minute, hour or day")
+	}
+	oldest := time.Unix(0, 0).UTC()
+	if kept := r.kept(q.Period); kept > 0 {
+		oldest = now.Add(-kept).Truncate(q.Period.length()).Add(q.Period.length())
+	}
+	for name, moment := range map[string]time.Time{"from": q.From, "to": q.To} {
+		if moment.IsZero() {
+			continue
+		}
+		if whole := max(q.Period.length(), r.grain(moment, now)); whole > 0 && !moment.Truncate(whole).Equal(moment) {
+			return q, apierr.Invalid(name, "must be on the "+wholes[whole]+" (UTC): counts are asked for, or at that age kept, by it")
+		}
+	}
+	switch {
+	case q.From.IsZero():
+		q.From = oldest
+	case q.From.Before(oldest):
+		return q, apierr.Invalid("from", fmt.Sprintf("counts by the %s are kept from %s on", q.Period, oldest.UTC().Format(time.RFC3339)))
+	}
+	if q.To.IsZero() {
+		q.To = now.Add(time.Hour) // all there is, whoever's clock is ahead
+	}
+	return q, nil
+}
+
+// wholes are the names of lengths.
+var wholes = map[time.Duration]string{time.Minute: "minute", time.Hour: "hour", day: "day"}
+
+// kept is how long a period's totals are exact; zero for as long as there are any.
+func (r Retention) kept(p Period) time.Duration {
+	switch p {
+	case Minute:
+		return r.Minutes
+	case Hour:
+		return r.Hours
+	case Day, Whole:
+	}
+	return 0
+}
+
+// grain is what counts of a moment may have been merged into; zero for nothing.
+func (r Retention) grain(moment, now time.Time) time.Duration {
+	switch age := now.Sub(moment); {
+	case age > r.Hours:
+		return day
+	case age > r.Minutes:
+		return time.Hour
+	}
+	return 0
+}
