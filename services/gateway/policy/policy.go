@@ -9,7 +9,17 @@ import _ "embed"
 //go:embed policy.yaml
 var Policy []byte
 
+// Catalog is the shipped catalog of models.
+//
+//go:embed catalog.yaml
+var Catalog []byte
+
 // Prices is the shipped price table.
 //
 //go:embed prices.yaml
 var Prices []byte
+
+// Golden is the shipped golden set.
+//
+//go:embed golden.yaml
+var Golden []byte

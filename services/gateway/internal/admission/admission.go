@@ -83,6 +83,9 @@ func New(o Options) *Desk {
 // Sessions counts the requests in flight here of each run.
 func (d *Desk) Sessions() map[budget.Session]int { return d.live.sessions() }
 
+// EndCall ends the request that holds a reservation.
+func (d *Desk) EndCall(id uuid.UUID, cause error) { d.live.endCall(id, cause) }
+
 // InFlight counts those of one run.
 func (d *Desk) InFlight(organization, id string) int64 { return d.live.of(organization, id) }
 
@@ -253,7 +256,7 @@ type grant struct {
 	cancel            func(cause error)
 	terms             inference.Terms
 
-	reserved uuid.UUID
+	reserved uuid.UUID // Under the lock of live: others look for it.
 	left     bool
 }
 
@@ -267,7 +270,7 @@ func (g *grant) Terms() inference.Terms { return g.terms }
 func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
 	err := g.desk.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
 	if err == nil {
-		g.reserved = execution
+		g.desk.live.hold(g, execution)
 	}
 	return err
 }

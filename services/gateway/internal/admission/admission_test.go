@@ -195,6 +195,32 @@ func TestToldGoesBeforeLookedUp(t *testing.T) {
 	}
 }
 
+// A call whose reservation is lost ends, and no other.
+func TestEndCall(t *testing.T) {
+	d, _ := open(t)
+	lost, kept := uuid.New(), uuid.New()
+	grants := map[uuid.UUID]inference.Grant{}
+	for _, id := range []uuid.UUID{lost, kept} {
+		g, err := d.Admit(t.Context(), request("acme", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Leave(true)
+		if err := g.Reserve(t.Context(), id, 1); err != nil {
+			t.Fatal(err)
+		}
+		grants[id] = g
+	}
+	d.EndCall(lost, budget.ErrLapsed)
+	d.EndCall(uuid.New(), budget.ErrLapsed) // Over already.
+	if err := context.Cause(grants[lost].Context()); !errors.Is(err, budget.ErrLapsed) {
+		t.Errorf("lost: %v", err)
+	}
+	if err := grants[kept].Context().Err(); err != nil {
+		t.Errorf("kept: %v", err)
+	}
+}
+
 // Those in flight of whoever is ended end, and nobody else's.
 func TestEndsWhatIsInFlight(t *testing.T) {
 	d, s := open(t)

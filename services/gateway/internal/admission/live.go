@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"switchyard.dev/services/gateway/internal/budget"
 )
 
@@ -56,6 +58,31 @@ func (l *live) leave(g *grant) {
 	of := s.of[g.organization]
 	if delete(of, g); len(of) == 0 {
 		delete(s.of, g.organization)
+	}
+}
+
+// hold notes the reservation that a request has.
+func (l *live) hold(g *grant, reserved uuid.UUID) {
+	s := l.shard(g.organization)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.reserved = reserved
+}
+
+// endCall ends the request that holds a reservation. It looks at all of them,
+// since it is rare.
+func (l *live) endCall(reserved uuid.UUID, cause error) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for _, of := range s.of {
+			for g := range of {
+				if g.reserved == reserved {
+					g.cancel(cause)
+				}
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/exposure"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/trust"
 	"switchyard.dev/services/platform/rpc"
@@ -43,6 +44,9 @@ type Nouns struct {
 	Usage    ledger.Feed
 	Answers  Purger
 	Byok     Custodian
+	// Traces are what was recorded of requests.
+	Traces Archive
+	Prober Prober
 
 	Approvals approval.Store
 	Trust     trust.Store
@@ -56,11 +60,18 @@ type Nouns struct {
 	Runs          Runs
 	// Desk knows what is in flight here.
 	Desk Desk
+
+	Catalog    Catalog
+	Steering   Steering
+	Status     Status
+	Reconciler Reconciler
+	// Prices gives the table in force.
+	Prices func() *price.Table
 }
 
 // Register puts the contract's services on both faces of server.
 func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
-	inferences := &inferenceServer{engine: nouns.Engine, decode: server.Decode}
+	inferences := &inferenceServer{engine: nouns.Engine, decode: server.Decode, encode: server.Encode}
 	register(server, inferences, nouns)
 	inferences.mountCompatible(server) // First: the contract's own paths go before its patterns.
 	if err := transcode(ctx, server); err != nil {
@@ -75,19 +86,21 @@ func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
 
 // register names every service of the contract. A method that is still to come
 // answers 501; unimplemented_test.go lists them.
-func register(r grpc.ServiceRegistrar, inferences gatewayv1.InferenceServiceServer, nouns Nouns) {
+func register(r grpc.ServiceRegistrar, inferences *inferenceServer, nouns Nouns) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
 	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: nouns.Approvals})
 	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: nouns.Byok})
-	gatewayv1.RegisterModelServiceServer(r, gatewayv1.UnimplementedModelServiceServer{})
+	gatewayv1.RegisterModelServiceServer(r, &modelServer{catalog: nouns.Catalog})
 	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers, organizations: nouns.Organizations})
-	gatewayv1.RegisterPricingServiceServer(r, gatewayv1.UnimplementedPricingServiceServer{})
-	gatewayv1.RegisterProbeServiceServer(r, gatewayv1.UnimplementedProbeServiceServer{})
-	gatewayv1.RegisterProviderServiceServer(r, gatewayv1.UnimplementedProviderServiceServer{})
-	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies})
+	gatewayv1.RegisterPricingServiceServer(r, &pricingServer{
+		prices: nouns.Prices, canonical: nouns.Canonical, policies: nouns.Policies, reconciler: nouns.Reconciler,
+	})
+	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: nouns.Prober, canonical: nouns.Canonical})
+	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: nouns.Status})
+	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies, steering: nouns.Steering, catalog: nouns.Catalog})
 	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: nouns.Runs, desk: nouns.Desk})
 	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: nouns.Exposure, audit: nouns.Audit, canonical: nouns.Canonical})
-	gatewayv1.RegisterTraceServiceServer(r, gatewayv1.UnimplementedTraceServiceServer{})
+	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: nouns.Traces, inferences: inferences})
 	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: nouns.Trust})
 	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: nouns.Usage})
 }

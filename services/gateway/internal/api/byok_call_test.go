@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
@@ -29,7 +28,7 @@ const askFirst = `{"model":"first/ok","messages":[{"role":"user","content":"hell
 
 func (b *bench) bring(tb testing.TB, organization, provider, key string) {
 	tb.Helper()
-	a := b.send(tb, http.MethodPost, configPath, `{"provider":"`+provider+`","sealed":`+b.sealed(tb, organization, provider, key)+`}`, "X-Organization-Id", organization)
+	a := b.say(tb, http.MethodPost, configPath, `{"provider":"`+provider+`","sealed":`+b.sealed(tb, organization, provider, key)+`}`, "X-Organization-Id", organization)
 	if a.status != 200 && a.status != 201 {
 		tb.Fatalf("%d %s", a.status, a.body)
 	}
@@ -70,11 +69,11 @@ func TestChatWithOwnKey(t *testing.T) {
 	// A credential that the vendor refuses says nothing about the fleet's.
 	b.bring(t, "acme", "first", otherKey)
 	b.follows(t, "the rotation", func() bool { b.chat(t, required); return b.vendor.lastKey() == "Bearer "+otherKey })
-	b.send(t, http.MethodDelete, configPath+"/first", "").gives(t, 204)
+	b.say(t, http.MethodDelete, configPath+"/first", "").gives(t, 204)
 	b.follows(t, "the end of the credential", func() bool { return b.chat(t, required).status == 503 })
 	b.bring(t, "acme", "first", ownKey)
 	b.follows(t, "the new credential", func() bool { return b.chat(t, required).status == 200 })
-	b.send(t, http.MethodPost, "/v1/byok/purge", `{}`).gives(t, 200)
+	b.say(t, http.MethodPost, "/v1/byok/purge", `{}`).gives(t, 200)
 	b.follows(t, "the purge", func() bool { return b.chat(t, required).status == 503 })
 }
 
@@ -82,7 +81,7 @@ func TestChatWithOwnKey(t *testing.T) {
 func TestChatWithUnreadableKey(t *testing.T) {
 	b := setup(t)
 	b.keep(t, "acme", "k", ownKey)
-	b.send(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:k"}`).gives(t, 201)
+	b.say(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:k"}`).gives(t, 201)
 	if err := os.Remove(filepath.Join(b.secrets, "acme", "k")); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func TestChatWithUnreadableKey(t *testing.T) {
 	if a := b.chat(t, askFirst+`,"byok":{"mode":"prefer"}}`); a.status != 200 {
 		t.Errorf("prefer: %d %s", a.status, a.body)
 	}
-	b.send(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:k"}`).refused(t, 400, "secret_unresolved", "no such secret")
+	b.say(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:k"}`).refused(t, 400, "secret_unresolved", "no such secret")
 }
 
 // A canary goes through every custody, with a failure after each; then it is
@@ -105,28 +104,37 @@ func TestByokNeverLeaks(t *testing.T) {
 	t.Setenv("BYOKTEST_acme__K", envKey)
 	var answers []string
 	say := func(a answer) { answers = append(answers, a.body, fmt.Sprint(a.header)) }
-	for _, custody := range []string{
-		`"secret_ref":"file:k"`, `"secret_ref":"env:BYOKTEST_acme__K"`, `"sealed":` + b.sealed(t, "acme", "first", sealedKey),
-		`"secret_ref":"file:bad"`, `"sealed":` + b.sealed(t, "bolt", "first", sealedKey),
+	for _, custody := range []struct{ body, key string }{
+		{`"secret_ref":"file:k"`, fileKey},
+		{`"secret_ref":"env:BYOKTEST_acme__K"`, envKey},
+		{`"sealed":` + b.sealed(t, "acme", "first", sealedKey), sealedKey},
+		{`"secret_ref":"file:bad"`, sealedKey}, // Refused, so that the one before stays.
+		{`"sealed":` + b.sealed(t, "bolt", "first", sealedKey), sealedKey},
 	} {
-		say(b.send(t, http.MethodPost, configPath, `{"provider":"first",`+custody+`}`))
-		time.Sleep(400 * time.Millisecond) // Longer than a replica needs to follow.
-		for _, model := range []string{"ok", "down", "cut", "late-error"} {
+		say(b.say(t, http.MethodPost, configPath, `{"provider":"first",`+custody.body+`}`))
+		b.follows(t, "the credential", func() bool {
+			say(b.chat(t, askFirst+`,"byok":{}}`))
+			return b.vendor.lastKey() == "Bearer "+custody.key
+		})
+		for _, model := range []string{"ok", "down", "cut", "late-error", "panic"} {
 			for _, stream := range []bool{false, true} {
 				say(b.chat(t, fmt.Sprintf(`{"model":"first/%s","stream":%v,"allow_substitution":false,"messages":[{"role":"user","content":"x"}],"byok":{}}`, model, stream)))
 			}
 		}
 		for _, path := range []string{configPath, configPath + "/first", configPath + "/first/lifecycle"} {
-			say(b.send(t, http.MethodGet, path, ""))
+			say(b.say(t, http.MethodGet, path, ""))
 		}
+	}
+	if !strings.Contains(b.log.String(), "the adapter's bug with ") {
+		t.Error("no adapter has panicked: the test looks for nothing")
 	}
 	for _, key := range []string{fileKey, envKey, sealedKey} {
 		if !strings.Contains(strings.Join(b.vendor.keys, " "), key) {
 			t.Errorf("the vendor never saw %s: the test looks for nothing", key[:15])
 		}
 	}
-	say(b.send(t, http.MethodGet, "/v1/byok/stale", "", "Authorization", "Bearer ops", "X-Organization-Id", ""))
-	say(b.send(t, http.MethodPost, "/v1/byok/purge", `{}`))
+	say(b.say(t, http.MethodGet, "/v1/byok/stale", "", "Authorization", "Bearer ops", "X-Organization-Id", ""))
+	say(b.say(t, http.MethodPost, "/v1/byok/purge", `{}`))
 	metrics := metricdata.ResourceMetrics{}
 	if err := b.metrics.Collect(t.Context(), &metrics); err != nil {
 		t.Fatal(err)

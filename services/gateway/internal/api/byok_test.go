@@ -3,8 +3,8 @@ package api_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,36 +21,10 @@ import (
 	"switchyard.dev/services/gateway/internal/audit"
 	"switchyard.dev/services/gateway/internal/sealing"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
 )
 
 const configPath = "/v1/byok/config"
-
-// send makes a request as the edge, for acme unless headers say otherwise.
-func (b *bench) send(tb testing.TB, method, path, body string, headers ...string) answer {
-	tb.Helper()
-	r, err := http.NewRequestWithContext(tb.Context(), method, b.http.URL+path, strings.NewReader(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for name, value := range map[string]string{"Authorization": "Bearer svc", "X-Organization-Id": "acme", "X-Request-Id": "req-test"} {
-		r.Header.Set(name, value)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
-			r.Header.Del(headers[i])
-		}
-	}
-	resp, err := b.http.Client().Do(r)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return answer{resp.StatusCode, string(text), resp.Header}
-}
 
 // gives reads a JSON object.
 func (a answer) gives(tb testing.TB, want int) map[string]any {
@@ -73,7 +47,7 @@ func (b *bench) sealed(tb testing.TB, organization, provider, key string) string
 		AEAD      uint16 `json:"aead_id"`
 		Info      string `json:"info_template"`
 	}
-	a := b.send(tb, http.MethodGet, "/v1/byok/sealing-key", "")
+	a := b.say(tb, http.MethodGet, "/v1/byok/sealing-key", "")
 	if err := json.Unmarshal([]byte(a.body), &public); err != nil || public.Info != "switchyard/byok/v1:{organization_id}:{provider}" {
 		tb.Fatalf("%s: %v", a.body, err)
 	}
@@ -88,12 +62,12 @@ func (b *bench) sealed(tb testing.TB, organization, provider, key string) string
 // follows waits until the replica has what was set.
 func (b *bench) follows(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(time.Second); !holds(); {
-		if time.Now().After(deadline) {
-			tb.Fatalf("%s: not within a second", what)
+	testkit.Wait(tb, time.Second, what, func() error {
+		if !holds() {
+			return errors.New("not followed")
 		}
-		<-time.After(time.Millisecond)
-	}
+		return nil
+	})
 }
 
 const (
@@ -103,7 +77,7 @@ const (
 
 func TestByokLifecycle(t *testing.T) {
 	b := setup(t)
-	put := b.send(t, http.MethodPost, configPath, `{"provider":"PRIME","rotation_interval_days":30,"sealed":`+b.sealed(t, "acme", "first", ownKey)+`}`, "X-User-Id", "ada").gives(t, 201)
+	put := b.say(t, http.MethodPost, configPath, `{"provider":"PRIME","rotation_interval_days":30,"sealed":`+b.sealed(t, "acme", "first", ownKey)+`}`, "X-User-Id", "ada").gives(t, 201)
 	for name, want := range map[string]any{
 		"organization_id": "acme", "provider": "first", "status": "active", "custody": "sealed", "masked_hint": "****0001",
 		"fingerprint": fingerprint(secret.New(ownKey)), "version": 1.0, "owner_principal": "ada", "last_used_at": nil, "rotated_at": nil,
@@ -113,50 +87,50 @@ func TestByokLifecycle(t *testing.T) {
 			t.Errorf("%s = %v, want %v", name, got, want)
 		}
 	}
-	if got := b.send(t, http.MethodGet, configPath+"/first", "").gives(t, 200); got["fingerprint"] != put["fingerprint"] {
+	if got := b.say(t, http.MethodGet, configPath+"/first", "").gives(t, 200); got["fingerprint"] != put["fingerprint"] {
 		t.Errorf("read %v", got)
 	}
 	b.keep(t, "acme", "first.key", otherKey)
-	b.send(t, http.MethodPost, configPath, `{"provider":"second","secret_ref":"file:first.key","owner_principal":"bob"}`).gives(t, 201)
-	list := b.send(t, http.MethodGet, configPath+"?limit=1", "").gives(t, 200)
+	b.say(t, http.MethodPost, configPath, `{"provider":"second","secret_ref":"file:first.key","owner_principal":"bob"}`).gives(t, 201)
+	list := b.say(t, http.MethodGet, configPath+"?limit=1", "").gives(t, 200)
 	cursor, _ := list["next_cursor"].(string)
-	more := b.send(t, http.MethodGet, configPath+"?limit=1&cursor="+url.QueryEscape(cursor), "").gives(t, 200)
+	more := b.say(t, http.MethodGet, configPath+"?limit=1&cursor="+url.QueryEscape(cursor), "").gives(t, 200)
 	if len(list["configs"].([]any)) != 1 || cursor == "" || len(more["configs"].([]any)) != 1 || more["next_cursor"] != "" || strings.Contains(fmt.Sprint(list, more), "own-key") {
 		t.Errorf("pages %v, %v", list, more)
 	}
-	rotated := b.send(t, http.MethodPost, configPath+"/prime/rotate", `{"secret_ref":"file:first.key"}`).gives(t, 200)
+	rotated := b.say(t, http.MethodPost, configPath+"/prime/rotate", `{"secret_ref":"file:first.key"}`).gives(t, 200)
 	if rotated["version"] != 2.0 || rotated["rotated_at"] == nil || rotated["custody"] != "secret_ref" || rotated["owner_principal"] != "ada" || rotated["rotation_interval_days"] != 30.0 || rotated["fingerprint"] == put["fingerprint"] {
 		t.Errorf("rotated %v", rotated)
 	}
-	moved := b.send(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"carol"}`).gives(t, 200)
+	moved := b.say(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"carol"}`).gives(t, 200)
 	if moved["owner_principal"] != "carol" || moved["previous_owner_principal"] != "ada" || moved["transferred_at"] == nil || moved["rotation_due_at"] == nil {
 		t.Errorf("moved %v", moved)
 	}
-	b.send(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"carol"}`).refused(t, 409, "conflict", "owner_principal")
-	life := b.send(t, http.MethodGet, configPath+"/first/lifecycle", "").gives(t, 200)
+	b.say(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"carol"}`).refused(t, 409, "conflict", "owner_principal")
+	life := b.say(t, http.MethodGet, configPath+"/first/lifecycle", "").gives(t, 200)
 	if reasons, ok := life["stale_reasons"].([]any); life["stale"] != false || !ok || len(reasons) != 0 || life["version"] != 2.0 {
 		t.Errorf("lifecycle %v", life)
 	}
-	b.send(t, http.MethodDelete, configPath+"/first", "").gives(t, 204)
+	b.say(t, http.MethodDelete, configPath+"/first", "").gives(t, 204)
 	for _, path := range []string{"/first", "/first/lifecycle"} {
-		b.send(t, http.MethodGet, configPath+path, "").refused(t, 404, "not_found", "active configuration")
+		b.say(t, http.MethodGet, configPath+path, "").refused(t, 404, "not_found", "active configuration")
 	}
-	b.send(t, http.MethodDelete, configPath+"/first", "").refused(t, 404, "not_found", "")
-	b.send(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:first.key"}`).refused(t, 404, "not_found", "")
-	b.send(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"dora"}`).refused(t, 404, "not_found", "")
-	again := b.send(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 200)
+	b.say(t, http.MethodDelete, configPath+"/first", "").refused(t, 404, "not_found", "")
+	b.say(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:first.key"}`).refused(t, 404, "not_found", "")
+	b.say(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"dora"}`).refused(t, 404, "not_found", "")
+	again := b.say(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 200)
 	if again["status"] != "active" || again["version"] != 3.0 || again["owner_principal"] != "carol" && again["owner_principal"] != "edge" {
 		t.Errorf("active again %v", again)
 	}
-	b.send(t, http.MethodDelete, configPath+"/second", "").gives(t, 204)
+	b.say(t, http.MethodDelete, configPath+"/second", "").gives(t, 204)
 	for _, want := range []float64{2, 0} {
-		purged := b.send(t, http.MethodPost, "/v1/byok/purge", `{"organization_id":"acme"}`).gives(t, 200)
+		purged := b.say(t, http.MethodPost, "/v1/byok/purge", `{"organization_id":"acme"}`).gives(t, 200)
 		if purged["erased"] != want || purged["configs_remaining"] != 0.0 || purged["organization_id"] != "acme" {
 			t.Errorf("purged %v, want %v", purged, want)
 		}
 	}
-	b.send(t, http.MethodGet, configPath+"/first", "").refused(t, 404, "not_found", "")
-	b.send(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 201)
+	b.say(t, http.MethodGet, configPath+"/first", "").refused(t, 404, "not_found", "")
+	b.say(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 201)
 	b.byokAudit(t, "byok.put", "byok.put", "byok.rotate", "byok.transfer", "byok.deactivate", "byok.put", "byok.deactivate", "byok.purge", "byok.purge", "byok.put")
 }
 
@@ -197,7 +171,7 @@ func TestByokRefusals(t *testing.T) {
 		"no provider":                     {"", `{"secret_ref":"file:first.key"}`, bad, "provider"},
 		"an unknown provider":             {"", `{"provider":"nobody","secret_ref":"file:first.key"}`, "provider_unknown", "provider"},
 		"an absent secret":                {"", `{"provider":"first","secret_ref":"file:absent"}`, "secret_unresolved", "no such secret"},
-		"another's secret":                {"", `{"provider":"first","secret_ref":"file:../bolt/first.key"}`, "secret_unresolved", "refused"},
+		"another's secret":                {"", `{"provider":"first","secret_ref":"file:../bolt/first.key"}`, "secret_unresolved", "secret_ref: want file:"},
 		"a scheme that is off":            {"", `{"provider":"first","secret_ref":"awssecretsmanager://byok/acme/first"}`, "secret_unresolved", "switched off"},
 		"no reference":                    {"", `{"provider":"first","secret_ref":"plain"}`, bad, "secret_ref"},
 		"a secret that is no key":         {"", `{"provider":"first","secret_ref":"file:words"}`, bad, "credential"},
@@ -220,7 +194,7 @@ func TestByokRefusals(t *testing.T) {
 		"nobody as the new owner":         {"/first/transfer", `{}`, bad, "owner_principal"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := b.send(t, http.MethodPost, configPath+test.path, test.body)
+			a := b.say(t, http.MethodPost, configPath+test.path, test.body)
 			a.refused(t, 400, test.reason, test.text)
 			if strings.Contains(a.body, raw) || strings.Contains(a.body, random) {
 				t.Errorf("the answer repeats the key: %s", a.body)
@@ -230,28 +204,28 @@ func TestByokRefusals(t *testing.T) {
 	if log := b.log.String(); strings.Contains(log, raw) || strings.Contains(log, random) {
 		t.Error("a raw key is in the log")
 	}
-	if got := b.send(t, http.MethodGet, configPath, "").gives(t, 200); len(got["configs"].([]any)) != 0 {
+	if got := b.say(t, http.MethodGet, configPath, "").gives(t, 200); len(got["configs"].([]any)) != 0 {
 		t.Errorf("a refusal left %v", got)
 	}
-	b.send(t, http.MethodGet, configPath+"?cursor=abc", "").refused(t, 400, bad, "cursor")
-	b.send(t, http.MethodGet, configPath+"?limit=201", "").refused(t, 400, bad, "limit")
+	b.say(t, http.MethodGet, configPath+"?cursor=abc", "").refused(t, 400, bad, "cursor")
+	b.say(t, http.MethodGet, configPath+"?limit=201", "").refused(t, 400, bad, "limit")
 }
 
 func TestByokRoles(t *testing.T) {
 	b := setup(t)
 	b.keep(t, "acme", "first.key", ownKey)
-	b.send(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 201)
+	b.say(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 201)
 	for _, path := range []string{configPath + "/first", configPath + "/first/lifecycle"} {
-		b.send(t, http.MethodGet, path, "", "X-Organization-Id", "bolt").refused(t, 404, "not_found", "")
-		b.send(t, http.MethodGet, path+"?organization_id=bolt", "").refused(t, 403, "organization_mismatch", "")
+		b.say(t, http.MethodGet, path, "", "X-Organization-Id", "bolt").refused(t, 404, "not_found", "")
+		b.say(t, http.MethodGet, path+"?organization_id=bolt", "").refused(t, 403, "organization_mismatch", "")
 	}
-	b.send(t, http.MethodDelete, configPath+"/first", "", "X-Organization-Id", "bolt").refused(t, 404, "not_found", "")
-	b.send(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:first.key"}`, "X-Organization-Id", "bolt").refused(t, 404, "not_found", "")
-	if purged := b.send(t, http.MethodPost, "/v1/byok/purge", `{}`, "X-Organization-Id", "bolt").gives(t, 200); purged["erased"] != 0.0 {
+	b.say(t, http.MethodDelete, configPath+"/first", "", "X-Organization-Id", "bolt").refused(t, 404, "not_found", "")
+	b.say(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:first.key"}`, "X-Organization-Id", "bolt").refused(t, 404, "not_found", "")
+	if purged := b.say(t, http.MethodPost, "/v1/byok/purge", `{}`, "X-Organization-Id", "bolt").gives(t, 200); purged["erased"] != 0.0 {
 		t.Errorf("a stranger's purge: %v", purged)
 	}
-	b.send(t, http.MethodPost, "/v1/byok/purge", `{"organization_id":"bolt"}`).refused(t, 403, "organization_mismatch", "")
-	b.send(t, http.MethodPost, "/v1/byok/purge", `{}`, "X-Organization-Id", "").refused(t, 400, "invalid_request", "organization_id")
+	b.say(t, http.MethodPost, "/v1/byok/purge", `{"organization_id":"bolt"}`).refused(t, 403, "organization_mismatch", "")
+	b.say(t, http.MethodPost, "/v1/byok/purge", `{}`, "X-Organization-Id", "").refused(t, 400, "invalid_request", "organization_id")
 	for _, op := range []struct{ method, path string }{
 		{"GET", configPath},
 		{"POST", configPath},
@@ -263,11 +237,11 @@ func TestByokRoles(t *testing.T) {
 		{"POST", configPath + "/first/transfer"},
 		{"POST", "/v1/byok/purge"},
 	} {
-		b.send(t, op.method, op.path, `{}`, "Authorization", "Bearer sup").refused(t, 403, "forbidden", "role")
-		b.send(t, op.method, op.path, `{}`, "Authorization", "").refused(t, 401, "unauthenticated", "")
+		b.say(t, op.method, op.path, `{}`, "Authorization", "Bearer sup").refused(t, 403, "forbidden", "role")
+		b.say(t, op.method, op.path, `{}`, "Authorization", "").refused(t, 401, "unauthenticated", "")
 	}
-	b.send(t, http.MethodGet, "/v1/byok/stale", "").refused(t, 403, "forbidden", "operator")
-	b.send(t, http.MethodGet, configPath+"/first", "").gives(t, 200)
+	b.say(t, http.MethodGet, "/v1/byok/stale", "").refused(t, 403, "forbidden", "operator")
+	b.say(t, http.MethodGet, configPath+"/first", "").gives(t, 200)
 }
 
 func TestByokStale(t *testing.T) {
@@ -275,11 +249,11 @@ func TestByokStale(t *testing.T) {
 	for _, organization := range []string{"acme", "bolt", "carol"} {
 		b.keep(t, organization, "first.key", ownKey)
 		for _, provider := range []string{"first", "second"} {
-			b.send(t, http.MethodPost, configPath, `{"provider":"`+provider+`","secret_ref":"file:first.key"}`, "X-Organization-Id", organization).gives(t, 201)
+			b.say(t, http.MethodPost, configPath, `{"provider":"`+provider+`","secret_ref":"file:first.key"}`, "X-Organization-Id", organization).gives(t, 201)
 		}
 	}
 	operator := []string{"Authorization", "Bearer ops", "X-Organization-Id", ""}
-	if got := b.send(t, http.MethodGet, "/v1/byok/stale", "", operator...).gives(t, 200); len(got["configs"].([]any)) != 0 {
+	if got := b.say(t, http.MethodGet, "/v1/byok/stale", "", operator...).gives(t, 200); len(got["configs"].([]any)) != 0 {
 		t.Errorf("fresh ones are stale: %v", got)
 	}
 	if _, err := b.pool.Exec(t.Context(), `UPDATE byok_config SET created_at = created_at - interval '91 days' WHERE organization_id <> 'bolt' OR provider = 'first'`); err != nil {
@@ -288,7 +262,7 @@ func TestByokStale(t *testing.T) {
 	var seen []string
 	cursor := ""
 	for {
-		page := b.send(t, http.MethodGet, "/v1/byok/stale?limit=2&cursor="+url.QueryEscape(cursor), "", operator...).gives(t, 200)
+		page := b.say(t, http.MethodGet, "/v1/byok/stale?limit=2&cursor="+url.QueryEscape(cursor), "", operator...).gives(t, 200)
 		for _, item := range page["configs"].([]any) {
 			config := item.(map[string]any)
 			seen = append(seen, fmt.Sprint(config["organization_id"], "/", config["provider"], config["stale_reasons"]))
@@ -302,7 +276,7 @@ func TestByokStale(t *testing.T) {
 		t.Errorf("stale %v, want %v", seen, want)
 	}
 	for query, want := range map[string]int{"organization_id=bolt": 1, "provider=PRIME": 3, "organization_id=nobody": 0} {
-		if got := b.send(t, http.MethodGet, "/v1/byok/stale?"+query, "", operator...).gives(t, 200); len(got["configs"].([]any)) != want {
+		if got := b.say(t, http.MethodGet, "/v1/byok/stale?"+query, "", operator...).gives(t, 200); len(got["configs"].([]any)) != want {
 			t.Errorf("%s: %v, want %d", query, got, want)
 		}
 	}
@@ -345,17 +319,17 @@ func TestByokGRPC(t *testing.T) {
 func TestByokConcurrently(t *testing.T) {
 	b := setup(t)
 	b.keep(t, "acme", "first.key", ownKey)
-	b.send(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 201)
+	b.say(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 201)
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
-			if a := b.send(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:first.key"}`); a.status != 200 {
+			if a := b.say(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:first.key"}`); a.status != 200 {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		})
 	}
 	group.Wait()
-	if got := b.send(t, http.MethodGet, configPath+"/first", "").gives(t, 200); got["version"] != 17.0 {
+	if got := b.say(t, http.MethodGet, configPath+"/first", "").gives(t, 200); got["version"] != 17.0 {
 		t.Errorf("version %v after 16 rotations", got["version"])
 	}
 	var erased, created float64
@@ -363,7 +337,7 @@ func TestByokConcurrently(t *testing.T) {
 	for i := range 20 {
 		group.Go(func() {
 			if i%2 == 0 {
-				a := b.send(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`)
+				a := b.say(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`)
 				mu.Lock()
 				defer mu.Unlock()
 				if a.status == 201 {
@@ -371,14 +345,14 @@ func TestByokConcurrently(t *testing.T) {
 				}
 				return
 			}
-			a := b.send(t, http.MethodPost, "/v1/byok/purge", `{}`).gives(t, 200)
+			a := b.say(t, http.MethodPost, "/v1/byok/purge", `{}`).gives(t, 200)
 			mu.Lock()
 			defer mu.Unlock()
 			erased += a["erased"].(float64)
 		})
 	}
 	group.Wait()
-	last := b.send(t, http.MethodPost, "/v1/byok/purge", `{}`).gives(t, 200)
+	last := b.say(t, http.MethodPost, "/v1/byok/purge", `{}`).gives(t, 200)
 	if erased += last["erased"].(float64); erased != created+1 || last["configs_remaining"] != 0.0 {
 		t.Errorf("%v erased of %v created and the one before", erased, created)
 	}

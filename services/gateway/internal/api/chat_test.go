@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -134,13 +135,12 @@ func TestCallerLeavesStream(t *testing.T) {
 
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
-	for range 200 {
-		if holds() {
-			return
+	testkit.Wait(t, 10*time.Second, "it comes true", func() error {
+		if !holds() {
+			return errors.New("it doesn't")
 		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	t.Error("it never came true")
+		return nil
+	})
 }
 
 func TestLocaleReachesTheVendor(t *testing.T) {

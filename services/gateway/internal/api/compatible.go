@@ -84,10 +84,12 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		if err != nil {
 			return err
 		}
-		request, err := toNativeRequest(r.Context(), d, chat, r.Header)
+		request, err := toNativeRequest(r.Context(), d, chat, r.Header, nil)
 		if err != nil {
 			return err
 		}
+		request.Words = wordsOfHTTP(r, d.Name())
+		request.Words.Body = body
 		call := nativeCall{d, chat, request}
 		if chat.Stream {
 			return s.streamDialect(r.Context(), w, call, wantsEarly(r))
@@ -246,6 +248,9 @@ func wordsOf(r *http.Request) dialect.Dialect {
 
 // peek gives a body, and leaves it to be read again.
 func peek(r *http.Request) ([]byte, error) {
+	if body := rpc.Body(r); body != nil {
+		return body, nil
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)

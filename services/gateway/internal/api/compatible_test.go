@@ -3,40 +3,12 @@ package api_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"switchyard.dev/services/platform/testkit"
 )
-
-// say calls a compatible face; headers are name, value, … as in open.
-func (b *bench) say(tb testing.TB, method, path, body string, headers ...string) answer {
-	tb.Helper()
-	r, err := http.NewRequestWithContext(tb.Context(), method, b.http.URL+path, strings.NewReader(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer svc")
-	r.Header.Set("X-Organization-Id", "acme")
-	r.Header.Set("X-Request-Id", "req-test")
-	for i := 0; i < len(headers); i += 2 {
-		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
-			r.Header.Del(headers[i])
-		}
-	}
-	resp, err := b.http.Client().Do(r)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return answer{resp.StatusCode, string(text), resp.Header}
-}
 
 const (
 	completions  = "/v1/chat/completions"

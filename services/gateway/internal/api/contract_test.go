@@ -11,7 +11,9 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/reconcile"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -116,7 +118,8 @@ func TestContractHasTheSpecifiedPaths(t *testing.T) {
 
 func TestReasonsAreOfTheContract(t *testing.T) {
 	for _, reason := range []apierr.Reason{
-		routing.ReasonModelNotFound, routing.ReasonProviderUnknown,
+		routing.ReasonModelNotFound, routing.ReasonProviderUnknown, routing.ReasonModelRetired, routing.ReasonPolicyInvalid,
+		steering.ReasonVersionConflict, reconcile.ReasonKeyReused,
 		inference.ReasonAllProvidersFailed, inference.ReasonProviderFailed, inference.ReasonProviderAuth,
 		inference.ReasonMissingKeys, inference.ReasonContextOverflow, inference.ReasonContentPolicy,
 		inference.ReasonStreamInterrupted, inference.ReasonLedgerFull,

@@ -24,7 +24,7 @@ const maxInputs = 2048
 
 // Embed answers over gRPC.
 func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*gatewayv1.EmbeddingsResponse, error) {
-	embedded, requestID, err := s.embed(ctx, m)
+	embedded, requestID, err := s.embed(ctx, m, s.wordsOfMessage(m, formEmbeddings))
 	if err != nil {
 		return nil, err
 	}
@@ -40,17 +40,17 @@ func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequ
 }
 
 // serveEmbeddings answers on the JSON face.
-func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request) error {
+func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request, words inference.Words) error {
 	m := new(gatewayv1.EmbeddingsRequest)
 	if err := s.decode(r, m); err != nil {
 		return err
 	}
-	embedded, requestID, err := s.embed(r.Context(), m)
+	embedded, requestID, err := s.embed(r.Context(), m, words)
 	if err != nil {
 		return err
 	}
 	eachHeader(embedded.Route, w.Header().Set)
-	text, err := encodeEmbeddings(embedded, requestID, appendVector)
+	text, err := embeddingsJSON(embedded, requestID)
 	if err != nil {
 		return err
 	}
@@ -58,11 +58,12 @@ func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request
 	return nil
 }
 
-func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*inference.Embedded, string, error) {
+func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest, words inference.Words) (*inference.Embedded, string, error) {
 	request, err := toEmbedding(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
+	request.Words = words
 	embedded, err := s.engine.Embed(ctx, request)
 	if err != nil {
 		return nil, "", fmt.Errorf("embeddings: %w", err)

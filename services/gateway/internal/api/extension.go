@@ -132,11 +132,17 @@ func (e *extension) message(model string, labels map[string]string) *gatewayv1.L
 	return m
 }
 
-// toNativeRequest turns a chat in a dialect's words into a request.
-func toNativeRequest(ctx context.Context, d dialect.Dialect, chat *dialect.Chat, header http.Header) (*inference.Request, error) {
+// toNativeRequest turns a chat in a dialect's words into a request. change is made
+// to what it says to this gateway; nil is none.
+func toNativeRequest(
+	ctx context.Context, d dialect.Dialect, chat *dialect.Chat, header http.Header, change func(*extension),
+) (*inference.Request, error) {
 	e, err := readExtension(chat.Extension, header)
 	if err != nil {
 		return nil, err
+	}
+	if change != nil {
+		change(e)
 	}
 	m := e.message(chat.Model, chat.Metadata)
 	if err := rpc.Validate(m); err != nil {

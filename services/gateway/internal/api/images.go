@@ -31,7 +31,7 @@ type image struct {
 
 // GenerateImages answers over gRPC.
 func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.ImagesRequest) (*gatewayv1.ImagesResponse, error) {
-	drawn, requestID, err := s.draw(ctx, m)
+	drawn, requestID, err := s.draw(ctx, m, s.wordsOfMessage(m, formImages))
 	if err != nil {
 		return nil, err
 	}
@@ -53,16 +53,17 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 	if err := s.decode(r, m); err != nil {
 		return err
 	}
-	drawn, requestID, err := s.draw(r.Context(), m)
+	drawn, requestID, err := s.draw(r.Context(), m, wordsOfHTTP(r, formImages))
 	if err != nil {
 		return err
 	}
 	eachHeader(drawn.Route, w.Header().Set)
-	answer := imagesAnswer{Usage: toUsage(drawn.Report), Model: drawn.Report.Model, RequestID: requestID}
-	for _, made := range drawn.Images {
-		answer.Data = append(answer.Data, toImage(made))
+	text, err := imagesJSON(drawn, requestID)
+	if err != nil {
+		return err
 	}
-	return writeJSON(w, answer)
+	writeText(w, text)
+	return nil
 }
 
 // toImage shows the bytes of an image where there are any, else its URL.
@@ -73,11 +74,12 @@ func toImage(made provider.Image) image {
 	return image{Base64: made.Base64, MimeType: made.MediaType, RevisedPrompt: made.RevisedPrompt}
 }
 
-func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Drawn, string, error) {
+func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, words inference.Words) (*inference.Drawn, string, error) {
 	request, err := toDrawing(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
+	request.Words = words
 	drawn, err := s.engine.MakeImages(ctx, request)
 	if err != nil {
 		return nil, "", fmt.Errorf("images: %w", err)

@@ -26,6 +26,9 @@ const (
 	headerAttempts = "X-Switchyard-Attempts"
 	headerProvider = "X-Switchyard-Provider"
 	headerModel    = "X-Switchyard-Model"
+	// headerWarning says that the model asked for is deprecated, until when it is
+	// served and what comes after it.
+	headerWarning = "X-Switchyard-Warning"
 )
 
 // inferenceServer serves completions on both faces.
@@ -33,8 +36,10 @@ type inferenceServer struct {
 	gatewayv1.UnimplementedInferenceServiceServer
 
 	engine Engine
-	// decode reads a JSON body into a message of the contract and applies its rules.
+	// decode reads a JSON body into a message of the contract and applies its rules;
+	// encode writes one.
 	decode func(r *http.Request, m proto.Message) error
+	encode func(m proto.Message) ([]byte, error)
 }
 
 // Chat answers over gRPC.
@@ -46,6 +51,7 @@ func (s *inferenceServer) Chat(ctx context.Context, m *gatewayv1.LlmRequest) (*g
 	if err != nil {
 		return nil, err
 	}
+	request.Words = s.wordsOfMessage(m, formChat)
 	completion, err := s.engine.Chat(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
@@ -62,6 +68,7 @@ func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStr
 	if err != nil {
 		return err
 	}
+	request.Words = s.wordsOfMessage(m, formChat)
 	stream, err := s.engine.StreamChat(ctx, request)
 	if err != nil {
 		return fmt.Errorf("chat: %w", err)
@@ -95,6 +102,7 @@ func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
+	request.Words = wordsOfHTTP(r, formChat)
 	if m.GetStream() {
 		return s.serveStream(ctx, w, request, wantsEarly(r))
 	}
@@ -159,7 +167,7 @@ func annotate(ctx context.Context, route inference.Route, report inference.Repor
 		slog.String("provider", report.Provider), slog.String("model", report.Model), slog.Int("attempts", route.Attempts),
 		slog.Int64("prompt_tokens", report.Prompt), slog.Int64("completion_tokens", report.Completion),
 		slog.Int64("cost_pico_usd", int64(report.Cost)), slog.Bool("substituted", report.Substituted),
-		slog.Float64("overhead_ms", milliseconds(route)))
+		slog.Int64("overhead_us", route.Overhead.Microseconds()))
 }
 
 func milliseconds(route inference.Route) float64 {
@@ -171,18 +179,34 @@ func eachHeader(route inference.Route, set func(name, value string)) {
 	set(headerAttempts, strconv.Itoa(route.Attempts))
 	set(headerProvider, route.Provider)
 	set(headerModel, route.Model)
+	if route.Warning != "" {
+		set(headerWarning, route.Warning)
+	}
 }
 
 // writeJSON writes a whole answer. A caller who left doesn't read the error.
 func writeJSON(w http.ResponseWriter, v any) error {
+	text, err := plainJSON(v)
+	if err != nil {
+		return err
+	}
+	writeText(w, text)
+	return nil
+}
+
+// usualAnswer is room for most answers, in bytes.
+const usualAnswer = 2 << 10
+
+// plainJSON is the JSON of an answer, without the escapes that HTML would need.
+func plainJSON(v any) (json.RawMessage, error) {
 	var body bytes.Buffer
+	body.Grow(usualAnswer)
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		return fmt.Errorf("encode answer: %w", err)
+		return nil, fmt.Errorf("encode answer: %w", err)
 	}
-	writeText(w, bytes.TrimSuffix(body.Bytes(), []byte("\n")))
-	return nil
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
 // writeText writes JSON text as a whole answer.
@@ -191,5 +215,6 @@ func writeText(w http.ResponseWriter, text []byte) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text) //nolint:gosec // JSON by its type: no browser reads it as a page.
+	_, _ = w.Write(text)                      //nolint:gosec // JSON by its type: no browser reads it as a page.
+	_ = http.NewResponseController(w).Flush() // Metrics and the log line are none of the caller's time.
 }

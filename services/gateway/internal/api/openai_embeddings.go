@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
@@ -22,10 +24,13 @@ func (s *inferenceServer) embeddingsOf(w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
+	words := wordsOfHTTP(r, formEmbeddings)
+	words.Body = body
 	if r.Header.Get(headerDialect) == apierr.DialectOpenAI || isOpenAIEmbeddings(body) {
-		return s.serveOpenAIEmbeddings(w, r, body)
+		words.Form = formOpenAIEmbeddings
+		return s.serveOpenAIEmbeddings(w, r, words)
 	}
-	return s.serveEmbeddings(w, r)
+	return s.serveEmbeddings(w, r, words)
 }
 
 // openAIEmbeddings is the request in OpenAI's words.
@@ -59,31 +64,44 @@ func readOpenAIEmbeddings(body []byte) (*openAIEmbeddings, error) {
 	return e, nil
 }
 
-// serveOpenAIEmbeddings answers in OpenAI's words.
-func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.Request, body []byte) error {
-	ctx := r.Context()
-	wanted, err := readOpenAIEmbeddings(body)
+// toOpenAIEmbedding turns it into a request; see toNativeRequest.
+func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header http.Header, change func(*extension)) (*inference.Request, error) {
+	e, err := readExtension(wanted.extension, header)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e, err := readExtension(wanted.extension, r.Header)
-	if err != nil {
-		return err
+	if change != nil {
+		change(e)
 	}
 	m := e.message(wanted.model, nil)
 	if err := rpc.Validate(m); err != nil {
-		return err
+		return nil, err
 	}
 	request, err := newRequest(ctx, routing.OperationEmbeddings, m, m.AllowSubstitution)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	input, err := toInput(wanted.input)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.BypassCache = m.GetCache() == bypass
 	request.Embedding = provider.Embedding{Input: input, Dimensions: wanted.dimensions}
+	return request, nil
+}
+
+// serveOpenAIEmbeddings answers in OpenAI's words.
+func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.Request, words inference.Words) error {
+	ctx := r.Context()
+	wanted, err := readOpenAIEmbeddings(words.Body)
+	if err != nil {
+		return err
+	}
+	request, err := toOpenAIEmbedding(ctx, wanted, r.Header, nil)
+	if err != nil {
+		return err
+	}
+	request.Words = words
 	embedded, err := s.engine.Embed(ctx, request)
 	if err != nil {
 		return fmt.Errorf("embeddings: %w", err)

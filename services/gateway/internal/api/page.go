@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,4 +69,30 @@ func pageSize(limit int32) int {
 		return defaultPage
 	}
 	return int(limit)
+}
+
+// paged is what the requests of lists have.
+type paged interface {
+	GetLimit() int32
+	GetCursor() string
+}
+
+// pageOf cuts a page out of a list that is in the order of its items' names, of
+// which each has width.
+func pageOf[T any](k keyset, m paged, width int, all []T, names func(T) []string) (page []T, cursor string, err error) {
+	if m.GetCursor() != "" {
+		last, err := k.read(m.GetCursor(), width)
+		if err != nil {
+			return nil, "", err
+		}
+		from := slices.IndexFunc(all, func(item T) bool { return slices.Compare(names(item), last) > 0 })
+		if from < 0 {
+			return nil, "", nil
+		}
+		all = all[from:]
+	}
+	if limit := pageSize(m.GetLimit()); len(all) > limit {
+		return all[:limit], k.cursor(names(all[limit-1])...), nil
+	}
+	return all, "", nil
 }

@@ -22,6 +22,8 @@ import (
 type policies struct {
 	calls atomic.Int32
 	fails error
+	// policy is the one in force.
+	policy *routing.Policy
 }
 
 func (p *policies) Reload(context.Context) (routing.Reloaded, error) {

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // fields reads an answer as an object.
@@ -77,17 +79,12 @@ func (b *bench) audited(tb testing.TB, subject string) string {
 // until asks until there is no objection left.
 func until(tb testing.TB, objection func() string) {
 	tb.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for {
-		text := objection()
-		if text == "" {
-			return
+	testkit.Wait(tb, 5*time.Second, "what was set is followed", func() error {
+		if text := objection(); text != "" {
+			return errors.New(text)
 		}
-		if time.Now().After(deadline) {
-			tb.Fatal(text)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 func TestMintAndUse(t *testing.T) {

@@ -38,6 +38,8 @@ import (
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/provider/cohere"
+	"switchyard.dev/services/gateway/internal/provider/gemini"
 	"switchyard.dev/services/gateway/internal/provider/openai"
 	"switchyard.dev/services/gateway/internal/provider/sandbox"
 	"switchyard.dev/services/gateway/internal/provider/wire"
@@ -78,6 +80,7 @@ providers:
 // bench is the gateway on a database of its own, over a fake vendor, with both
 // faces listening.
 type bench struct {
+	policy  string
 	pool    *pgxpool.Pool
 	control *postgres.Control
 	// organizations, runs and desk follow what is set, as in production.
@@ -90,6 +93,8 @@ type bench struct {
 	conn   *grpc.ClientConn
 	log    *lockedBuffer
 	custody
+	traced
+	operations
 	// policies answer reloads as a test says.
 	policies policies
 	// purger notes purges.
@@ -98,9 +103,16 @@ type bench struct {
 
 func setup(tb testing.TB) *bench {
 	tb.Helper()
-	b := &bench{pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb), log: &lockedBuffer{}}
+	return setupWith(tb, policyText)
+}
+
+// setupWith is a bench of another policy, in which %[1]s is the vendor's URL.
+func setupWith(tb testing.TB, policy string) *bench {
+	tb.Helper()
+	b := &bench{policy: policy, pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb), log: &lockedBuffer{}}
 	log := slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.openControl(tb, log)
+	b.openTraces(tb, log)
 	server, err := rpc.New(rpc.Options{
 		Log: log, Tracer: b.tracer, Meter: b.meter, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.RefuseRawKeyMessage,
 		Tokens: tokens(tb), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
@@ -109,11 +121,13 @@ func setup(tb testing.TB) *bench {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	engine := b.engine(tb, log)
 	if err := api.Register(tb.Context(), server, api.Nouns{
-		Engine: b.engine(tb, log), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.custodian,
+		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.custodian, Traces: b.archive,
 		Organizations: b.organizations, Runs: b.runs, Desk: b.desk,
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
+		Catalog: b.book, Steering: b.wheel, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
 		Canonical: func(name string) (string, bool) { return strings.ToLower(name), true },
 	}); err != nil {
 		tb.Fatal(err)
@@ -133,7 +147,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err := os.WriteFile(filepath.Join(dir, "first.key"), []byte(canary+"\n"), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	policy, err := routing.Parse(routing.Source{Text: fmt.Appendf(nil, policyText, b.vendor.URL), KeysDir: dir}, routing.Source{})
+	policy, err := routing.Parse(routing.Source{Text: fmt.Appendf(nil, b.policy, b.vendor.URL), KeysDir: dir}, routing.Source{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -144,9 +158,15 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		files[p.Name] = p.KeyFile
 		switch p.Dialect {
 		case "openai":
-			providers[p.Name], err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+			var made *openai.Provider
+			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+			providers[p.Name] = brittle{made}
 		case "anthropic":
 			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+		case "gemini":
+			providers[p.Name], err = gemini.New(gemini.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+		case "cohere":
+			providers[p.Name], err = cohere.New(cohere.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
 		default:
 			providers[p.Name] = sandbox.New(sandbox.Config{Name: p.Name})
 		}
@@ -162,10 +182,12 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.vault, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices}), Providers: providers, Prices: prices}
+	b.knows(tb, policy, prices)
+	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.vault, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lives: b.book, Override: b.wheel.Override}), Providers: providers, Prices: prices}
 	engine, err := inference.New(inference.Options{
-		Fleet:     func() *inference.Fleet { return fleet },
-		Admission: b.desk, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
+		Fleet:  func() *inference.Fleet { return fleet },
+		Trials: b.wheel, Health: b.monitor,
+		Admission: b.desk, Witness: b.witness, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})
 	if err != nil {
@@ -259,13 +281,7 @@ func (b *bench) chat(tb testing.TB, body string, headers ...string) answer {
 // post is chat for any path.
 func (b *bench) post(tb testing.TB, path, body string, headers ...string) answer {
 	tb.Helper()
-	resp := b.openAt(tb.Context(), tb, path, body, headers...)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return answer{resp.StatusCode, string(text), resp.Header}
+	return b.say(tb, http.MethodPost, path, body, headers...)
 }
 
 const chatPath = "/v1/llm/chat"
@@ -277,13 +293,31 @@ func (b *bench) open(ctx context.Context, tb testing.TB, body string, headers ..
 
 func (b *bench) openAt(ctx context.Context, tb testing.TB, path, body string, headers ...string) *http.Response {
 	tb.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.http.URL+path, strings.NewReader(body))
+	return b.do(ctx, tb, http.MethodPost, path, body, headers...)
+}
+
+// say is post for any method.
+func (b *bench) say(tb testing.TB, method, path, body string, headers ...string) answer {
+	tb.Helper()
+	resp := b.do(tb.Context(), tb, method, path, body, headers...)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer svc")
-	r.Header.Set("X-Organization-Id", "acme")
-	r.Header.Set("X-Request-Id", "req-test")
+	return answer{resp.StatusCode, string(text), resp.Header}
+}
+
+// do asks as chat does; an empty header is left out.
+func (b *bench) do(ctx context.Context, tb testing.TB, method, path, body string, headers ...string) *http.Response {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, b.http.URL+path, strings.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for name, value := range map[string]string{"Authorization": "Bearer svc", "X-Organization-Id": "acme", "X-Request-Id": "req-test"} {
+		r.Header.Set(name, value)
+	}
 	for i := 0; i < len(headers); i += 2 {
 		if r.Header.Set(headers[i], headers[i+1]); headers[i+1] == "" {
 			r.Header.Del(headers[i])

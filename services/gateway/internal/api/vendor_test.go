@@ -1,13 +1,36 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/openai"
 )
+
+// brittle is a provider whose adapter has a bug: it panics at the model "panic", with
+// the key in what it panics with, as a dumped request would have it.
+type brittle struct{ *openai.Provider }
+
+func (b brittle) Chat(ctx context.Context, c provider.Credential, m *provider.Chat) (*provider.Answer, error) {
+	if m.Model == "panic" {
+		panic("the adapter's bug with " + c.Key.Reveal())
+	}
+	return b.Provider.Chat(ctx, c, m)
+}
+
+func (b brittle) StreamChat(ctx context.Context, c provider.Credential, m *provider.Chat) (provider.Stream, error) {
+	if m.Model == "panic" {
+		panic("the adapter's bug with " + c.Key.Reveal())
+	}
+	return b.Provider.StreamChat(ctx, c, m)
+}
 
 // vendor is a fake of both dialects; the model says how it behaves.
 type vendor struct {
@@ -17,6 +40,8 @@ type vendor struct {
 	requests []string
 	keys     []string      // what each request was authenticated with
 	left     chan struct{} // a caller of "endless" left
+	// fails is what it says to every request instead; nil for nothing.
+	fails http.HandlerFunc
 }
 
 func newVendor(tb testing.TB) *vendor {
@@ -37,7 +62,12 @@ func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	v.requests = append(v.requests, string(body))
 	v.keys = append(v.keys, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
+	fails := v.fails
 	v.mu.Unlock()
+	if fails != nil {
+		fails(w, r)
+		return
+	}
 	if media(w, r, body) {
 		return
 	}
@@ -106,4 +136,21 @@ func (v *vendor) last() string {
 		return ""
 	}
 	return v.requests[len(v.requests)-1]
+}
+
+// fail has it answer every request from now on so.
+func (v *vendor) fail(status int, header http.Header, body string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fails = func(w http.ResponseWriter, _ *http.Request) {
+		maps.Copy(w.Header(), header)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func (v *vendor) count() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.requests)
 }

@@ -10,10 +10,11 @@ import (
 )
 
 // openAdmission makes the desk that lets requests in, with the keeper of what is
-// set aside for them. The keeper tells of the desk's sessions, the desk reserves
-// with the keeper.
+// set aside for them: the desk reserves with the keeper, which tells of the desk's
+// sessions.
 func (p *parts) openAdmission(ctx context.Context) error {
-	keeper := budget.NewKeeper(postgres.NewReservations(p.pool), p.telemetry.Log, func() map[budget.Session]int { return p.desk.Sessions() })
+	keeper := budget.NewKeeper(postgres.NewReservations(p.pool), p.telemetry.Log)
+	p.replica = keeper.Replica()
 	p.organizations = postgres.NewOrganizations(p.control)
 	p.runs = postgres.NewRuns(p.control, keeper.Replica())
 	p.desk = admission.New(admission.Options{Organizations: p.organizations, Runs: p.runs, Budget: keeper, Log: p.telemetry.Log})
@@ -22,7 +23,7 @@ func (p *parts) openAdmission(ctx context.Context) error {
 	if err := keeper.Start(ctx); err != nil {
 		return err
 	}
-	p.runner.Go("budget", keeper.Run)
+	p.runner.Go("budget", func(ctx context.Context) error { return keeper.Run(ctx, p.desk) })
 	p.runner.OnClose("budget", keeper.Close)
 	return nil
 }

@@ -5,16 +5,21 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/gen"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/admission"
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/byok"
 	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/catalog"
+	"switchyard.dev/services/gateway/internal/console"
 	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/exposure"
 	"switchyard.dev/services/gateway/internal/health"
@@ -22,7 +27,13 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/probe"
+	"switchyard.dev/services/gateway/internal/reconcile"
+	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/trace"
 	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
@@ -60,7 +71,18 @@ type parts struct {
 	health  *health.Monitor
 	ledger  *ledger.Writer
 	answers *cache.Cache
+	witness *trace.Recorder
+	archive *trace.Archive
+	prober  *probe.Prober
 	engine  *inference.Engine
+
+	// replica is this one's name, wheel and book what operators set of the routing
+	// and of models.
+	replica    uuid.UUID
+	wheel      *steering.Wheel
+	book       *catalog.Book
+	reconciler reconcile.Desk
+	status     *status.Desk
 }
 
 // Serve runs the service until ctx ends, then drains it.
@@ -76,13 +98,18 @@ func Serve(ctx context.Context, cfg Config) error {
 		lifecycle.Step{Name: "control", Do: p.openControl},
 		lifecycle.Step{Name: "admission", Do: p.openAdmission},
 		lifecycle.Step{Name: "credentials", Do: p.openByok},
+		lifecycle.Step{Name: "steering", Do: p.openSteering},
 		lifecycle.Step{Name: "fleet", Do: p.openFleet},
 		lifecycle.Step{Name: "health", Do: p.watchHealth},
 		lifecycle.Step{Name: "ledger", Do: p.startLedger},
 		lifecycle.Step{Name: "cache", Do: p.openCache},
+		lifecycle.Step{Name: "traces", Do: p.openTraces},
 		lifecycle.Step{Name: "engine", Do: p.buildEngine},
+		lifecycle.Step{Name: "probes", Do: p.openProbes},
 		lifecycle.Step{Name: "settings", Do: p.followControl},
 		lifecycle.Step{Name: "exposure", Do: p.addUpUse},
+		lifecycle.Step{Name: "reconciliations", Do: p.keepReconciliations},
+		lifecycle.Step{Name: "status", Do: p.watchStatus},
 		lifecycle.Step{Name: "servers", Do: p.startServers},
 	)
 	if err != nil {
@@ -128,7 +155,7 @@ func (p *parts) buildEngine(context.Context) error {
 	}
 	p.engine, err = inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.desk,
-		Approvals: postgres.NewApprovals(p.control),
+		Approvals: postgres.NewApprovals(p.control), Trials: p.wheel, Witness: p.witness,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},
@@ -150,18 +177,32 @@ func (p *parts) startServers(ctx context.Context) error {
 		return err
 	}
 	if err := api.Register(ctx, server, api.Nouns{
-		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(p.pool), Answers: p.answers,
+		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(p.pool), Answers: erasure{p.answers, p.archive},
 		Organizations: p.organizations, Runs: p.runs, Desk: p.desk,
-		Byok:      p.custodian,
+		Byok: p.custodian, Traces: p.archive, Prober: p.prober,
 		Approvals: postgres.NewApprovals(p.control), Trust: postgres.NewTrust(p.control),
 		Exposure: postgres.NewExposure(p.pool), Audit: p.control, Canonical: p.fleets.canonical,
+		Catalog: p.book, Steering: p.wheel, Status: p.status, Reconciler: p.reconciler, Prices: p.fleets.prices,
 	}); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", rpc.Live())
 	server.HandleOpen("GET /health/live", rpc.Live())
-	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
+	server.HandleOpen("GET /health/ready", api.Ready(p.checks))
 	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	pages, err := console.Handlers()
+	if err != nil {
+		return err
+	}
+	document, err := apidoc.Face(gen.OpenAPI, "gateway", "Switchyard gateway", "What first-party services and operators may call. "+
+		"Beside it POST /v1/chat/completions, POST /v1/messages and GET /v1/models answer the SDKs of OpenAI and Anthropic.")
+	if err != nil {
+		return err
+	}
+	maps.Copy(pages, document)
+	for path, handler := range pages {
+		server.HandleOpen("GET "+path, handler)
+	}
 	return server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen)
 }
 

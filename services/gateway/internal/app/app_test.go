@@ -2,7 +2,7 @@ package app
 
 import (
 	"bufio"
-	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"net"
@@ -35,7 +35,7 @@ func settings(t *testing.T, databaseURL string) Config {
 		HTTPListen: free(t), GRPCListen: free(t), DatabaseURLFile: secret.File(path), AuthDisabled: true,
 		AnswerTimeout: time.Minute, FirstTokenTimeout: time.Minute, IdleTimeout: time.Minute,
 		TotalTimeout: time.Minute, ConnectTimeout: time.Second, DrainGrace: 20 * time.Second,
-		SpoolDir: t.TempDir(), SpoolLimit: 1 << 20, LedgerMode: "committed",
+		SpoolDir: t.TempDir(), SpoolLimit: 1 << 20, LedgerMode: "committed", ProbeOrganization: "probes", ProbeBudgetCents: 100,
 	}
 }
 
@@ -82,32 +82,30 @@ func TestServeDrains(t *testing.T) {
 	if err := os.WriteFile(cfg.ExtraProvidersFile, []byte(extra), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, cfg) }()
-	base := "http://" + cfg.HTTPListen
-	for get(t, base+"/health/ready") != 200 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	base, stop := serve(t, cfg)
 	resp := chat(t, base, `{"model":"slow/m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
 	defer resp.Body.Close()
 	lines := bufio.NewReader(resp.Body)
 	if line, err := lines.ReadString('\n'); err != nil || line != "data: {\"content\":\"one\"}\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	stop()
-	for get(t, base+"/health/ready") == 200 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	testkit.Wait(t, patience, "not ready any more", func() error {
+		if get(t, base+"/health/ready") == http.StatusOK {
+			return errors.New("still ready")
+		}
+		return nil
+	})
 	close(vendor.goOn)
 	rest, err := io.ReadAll(lines)
 	if err != nil || !strings.Contains(string(rest), `{"content":"two"}`) || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
 		t.Errorf("the stream was cut: %q, %v", rest, err)
 	}
-	if err := <-ended; err != nil {
-		t.Errorf("serve: %v", err)
-	}
+	<-stopped
 	pool, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
@@ -31,6 +32,7 @@ type Config struct {
 
 	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); the shipped policy/policy.yaml when empty"`
 	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); the shipped policy/prices.yaml when empty"`
+	CatalogFile        string      `env:"CATALOG_FILE" doc:"model catalog (YAML); the shipped policy/catalog.yaml when empty"`
 	ExtraProvidersFile string      `env:"EXTRA_PROVIDERS_FILE" doc:"providers added to the policy's (YAML or JSON)"`
 	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"where relative key_file paths lie; beside the file that names them when empty"`
 	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"key that fingerprints of provider keys are hashed with"`
@@ -42,15 +44,23 @@ type Config struct {
 
 	CacheKeyFile secret.File `env:"CACHE_KEY_FILE" doc:"file with the secret, of 32 bytes or more, that cached answers are sealed with; all replicas the same. Without it, or without Redis, none is kept"`
 
+	TraceKeysFile secret.File `env:"TRACE_KEYS_FILE" doc:"file with the secrets, of 32 bytes or more, that captured requests and answers are sealed with, one a line: the first seals, all open; all replicas the same. Without it no content is captured"`
+
 	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"what an answer waits for: committed (its ledger row is in Postgres) or async (it is in the spool)"`
 	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must outlive a restart, and replicas may share it. Default: the system's temporary folder"`
 	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows from which on completions are refused with 503"`
+
+	GoldenSetFile     string  `env:"GOLDEN_SET_FILE" doc:"golden set (YAML) of GET /v1/canary; the shipped policy/golden.yaml when empty"`
+	ProbeOrganization string  `env:"PROBE_ORGANIZATION" envDefault:"switchyard-probes" doc:"organization that pays for probes"`
+	ProbeBudgetCents  float64 `env:"PROBE_BUDGET_CENTS" envDefault:"100" doc:"what probes may cost a day, in cents; for where the organization that pays has no ceiling of its own"`
 
 	AnswerTimeout     time.Duration `env:"ANSWER_TIMEOUT" envDefault:"2m" doc:"wait of one attempt for a whole answer; the last candidate has twice as long"`
 	FirstTokenTimeout time.Duration `env:"FIRST_TOKEN_TIMEOUT" envDefault:"30s" doc:"wait of one attempt for a stream's first content; the last candidate has twice as long"`
 	IdleTimeout       time.Duration `env:"IDLE_TIMEOUT" envDefault:"60s" doc:"wait between two events of a stream"`
 	TotalTimeout      time.Duration `env:"TOTAL_TIMEOUT" envDefault:"10m" doc:"time of a request with all its attempts"`
 	ConnectTimeout    time.Duration `env:"CONNECT_TIMEOUT" envDefault:"5s" doc:"time to connect to a provider"`
+
+	ReconciliationRetention time.Duration `env:"RECONCILIATION_RETENTION" envDefault:"26280h" doc:"how long comparisons with vendors' invoices are kept"`
 
 	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls under way to one provider at a time; a quarter as many more wait shortly"`
 
@@ -99,6 +109,15 @@ func (c Config) Validate() error {
 		if clock.time <= 0 {
 			errs = append(errs, fmt.Errorf("%s_%s: must be positive", prefix, clock.name))
 		}
+	}
+	if c.ReconciliationRetention <= 0 {
+		errs = append(errs, fmt.Errorf("%s_RECONCILIATION_RETENTION: must be positive", prefix))
+	}
+	if !(c.ProbeBudgetCents > 0 && c.ProbeBudgetCents < 1e9) {
+		errs = append(errs, errors.New(prefix+"_PROBE_BUDGET_CENTS: must be positive"))
+	}
+	if c.ProbeOrganization == "" || !caller.Printable(c.ProbeOrganization) {
+		errs = append(errs, errors.New(prefix+"_PROBE_ORGANIZATION: must be printable ASCII without spaces"))
 	}
 	if c.ProviderConcurrency <= 0 {
 		errs = append(errs, errors.New(prefix+"_PROVIDER_CONCURRENCY: must be positive"))

@@ -26,6 +26,7 @@ import (
 type files struct {
 	policy, extra routing.Source
 	prices        []byte
+	catalog       []byte
 }
 
 // readFiles reads the operator's policy and prices, or the shipped ones, and the
@@ -48,11 +49,14 @@ func readFiles(cfg Config) (files, error) {
 			return f, fmt.Errorf("prices: %w", err)
 		}
 	}
+	if f.catalog, err = readCatalog(cfg.CatalogFile); err != nil {
+		return f, fmt.Errorf("catalog: %w", err)
+	}
 	return f, nil
 }
 
 // hash tells versions of the files apart.
-func (f files) hash() string { return routing.Hash(f.policy.Text, f.extra.Text, f.prices) }
+func (f files) hash() string { return routing.Hash(f.policy.Text, f.extra.Text, f.prices, f.catalog) }
 
 // readSource reads a configuration file, or nothing where none is named. Key
 // files with relative paths lie in keysDir, or else beside it.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/catalog"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -86,7 +87,7 @@ providers:
 		"providers: [{name: x, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1, out: 2}]}]": "no such field",
 	} {
 		cfg.ExtraProvidersFile = write("bad.yaml", text)
-		f := &fleets{cfg: cfg, client: http.DefaultClient, log: slog.New(slog.DiscardHandler)}
+		f := &fleets{cfg: cfg, client: http.DefaultClient, log: slog.New(slog.DiscardHandler), book: catalog.NewBook(nil)}
 		if _, err := f.read(time.Now()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/gateway/internal/catalog"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
@@ -34,6 +36,9 @@ type fleets struct {
 	client *http.Client
 	warmth *routing.Warmth
 	own    keyring.Own
+	// book has the lives of models, override what operators set over the policy.
+	book     *catalog.Book
+	override func() routing.Override
 	// monitor is set before the first request.
 	monitor *health.Monitor
 	reloads metric.Int64Counter
@@ -46,6 +51,9 @@ type fleets struct {
 type generation struct {
 	fleet   *inference.Fleet
 	policy  *routing.Policy
+	prices  *price.Table
+	catalog *catalog.Catalog
+	files   files
 	version routing.Version
 	// warnings: what is allowed but probably not meant.
 	warnings []string
@@ -57,6 +65,7 @@ func (p *parts) openFleet(ctx context.Context) error {
 	meter := p.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
 		cfg: p.cfg, log: p.telemetry.Log, client: wire.NewClient(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
+		book: p.book, override: p.wheel.Override,
 	}
 	if p.vault != nil {
 		f.own = p.vault
@@ -66,6 +75,7 @@ func (p *parts) openFleet(ctx context.Context) error {
 		return err
 	}
 	f.present.Store(first)
+	f.book.Put(first.catalog)
 	for _, vendor := range first.policy.Providers {
 		_, err := first.fleet.Keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name)
 		f.log.InfoContext(ctx, "provider", slog.String("name", vendor.Name), slog.String("dialect", vendor.Dialect),
@@ -101,6 +111,9 @@ func (f *fleets) fleet() *inference.Fleet { return f.present.Load().fleet }
 // canonical gives a provider's name by an alias of it.
 func (f *fleets) canonical(name string) (string, bool) { return f.policy().Canonical(name) }
 
+// prices are those in force.
+func (f *fleets) prices() *price.Table { return f.present.Load().prices }
+
 // policy is the one in force.
 func (f *fleets) policy() *routing.Policy { return f.present.Load().policy }
 
@@ -125,6 +138,7 @@ func (f *fleets) Reload(ctx context.Context) (routing.Reloaded, error) {
 		result.Warnings = append(result.Warnings, "resilience holds from the next start on")
 	}
 	f.present.Store(now)
+	f.book.Put(now.catalog)
 	kind := "unchanged"
 	if result.Changed {
 		kind = "changed"
@@ -139,11 +153,14 @@ func outcome(name string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("outcome", name))
 }
 
-// changes are those of the policy; what is left of a difference is in the prices.
+// changes are those of the policy, and what other files are others.
 func changes(before, now *generation) []string {
 	all := routing.Changes(before.policy, now.policy)
-	if before.policy.Version() == now.policy.Version() && before.version.Hash != now.version.Hash {
+	if !bytes.Equal(before.files.prices, now.files.prices) {
 		all = append(all, "prices changed")
+	}
+	if !bytes.Equal(before.files.catalog, now.files.catalog) {
+		all = append(all, "catalog changed")
 	}
 	return all
 }
@@ -177,6 +194,10 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
+	models, err := catalog.Parse(files.catalog)
+	if err != nil {
+		return nil, err
+	}
 	providers, err := newProviders(f.client, policy)
 	if err != nil {
 		return nil, err
@@ -185,11 +206,12 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Warmth: f.warmth})
+	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Lives: f.book, Override: f.override, Warmth: f.warmth})
 	g := &generation{
-		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL, ServesUnpriced: policy.ServesUnpriced(), NeedsApproval: policy.NeedsApproval()}, policy: policy,
+		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL, ServesUnpriced: policy.ServesUnpriced(), NeedsApproval: policy.NeedsApproval(), Version: files.hash()}, policy: policy,
 		version:  routing.Version{Hash: files.hash(), LoadedAt: now},
 		warnings: warnings(policy, prices, keys, now),
+		prices:   prices, catalog: catalog.New(policy, prices, models), files: files,
 	}
 	for _, vendor := range policy.Providers {
 		g.version.Providers = append(g.version.Providers, vendor.Name)

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
+	"switchyard.dev/services/gateway/internal/catalog"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/gateway/internal/routing"
@@ -45,7 +47,7 @@ func (f folder) write(t *testing.T, name, text string) string {
 
 func newFleets(t *testing.T, cfg Config, log io.Writer) *fleets {
 	t.Helper()
-	f := &fleets{cfg: cfg, client: wire.NewClient(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), warmth: routing.NewWarmth()}
+	f := &fleets{cfg: cfg, client: wire.NewClient(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), warmth: routing.NewWarmth(), book: catalog.NewBook(nil)}
 	first, err := f.read(time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -86,9 +88,13 @@ func TestReload(t *testing.T) {
 		t.Error("the new provider is not there, or in a fleet from before")
 	}
 	dir.write(t, "more.key", "sk-more")
-	if key, err := f.fleet().Keys.Resolve(t.Context(), keyring.Scope{}, "more"); err != nil || key.Key.Reveal() != "sk-more" {
-		t.Errorf("the key of the new provider: %v", err)
-	}
+	testkit.Wait(t, patience, "the key of the new provider", func() error { // The file is looked at ten times a second.
+		key, err := f.fleet().Keys.Resolve(t.Context(), keyring.Scope{}, "more")
+		if err == nil && key.Key.Reveal() != "sk-more" {
+			err = errors.New("another key")
+		}
+		return err
+	})
 	dir.write(t, "prices.yaml", "providers: [{provider: free, models: [{model: z, effective_from: 2026-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]")
 	if done, err = f.Reload(t.Context()); err != nil || !done.Changed || strings.Join(done.Changes, "") != "prices changed" || len(done.Warnings) != 2 {
 		t.Errorf("%+v, %v, want the prices to have changed", done, err)
@@ -214,44 +220,63 @@ func TestReloadBySignal(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); ; {
-		if status, _, err := post(t.Context(), base+"/v1/llm/chat", request); err == nil && status == http.StatusOK {
-			return
+	testkit.Wait(t, patience, "the model is known", func() error {
+		status, text, err := post(t.Context(), base+"/v1/llm/chat", request)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d: %s", status, text)
 		}
-		if time.Since(begin) > patience {
-			t.Fatal("the model is still unknown")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err
+	})
 }
 
 // patience bounds the waits of these tests.
 const patience = 20 * time.Second
 
-// serve runs the service until stop, and waits for it to be ready.
+// serve runs the service until stop, and waits for it to be ready. Whoever else is
+// at work on this machine may take its ports before it listens: then it takes others.
 func serve(t *testing.T, cfg Config) (base string, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, cfg) }()
-	base = "http://" + cfg.HTTPListen
-	for begin := time.Now(); get(t, base+"/health/ready") != http.StatusOK; {
-		select {
-		case err := <-ended:
-			t.Fatalf("serve: %v", err)
-		case <-time.After(10 * time.Millisecond):
-			if time.Since(begin) > patience {
-				_, text, err := post(ctx, base+"/health/ready", "")
-				t.Fatalf("not ready: %s, %v", text, err)
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(ctx, cfg) }()
+		base = "http://" + cfg.HTTPListen
+		err := ready(t, base, ended)
+		if err == nil {
+			return base, func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Errorf("serve: %v", err)
+				}
 			}
 		}
-	}
-	return base, func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
+		if cancel(); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatalf("serve: %v", err)
 		}
+		cfg.HTTPListen, cfg.GRPCListen = free(t), free(t)
 	}
+	t.Fatal("serve: no ports")
+	return "", nil
+}
+
+// ready waits until a service is, and gives the error of one that has ended.
+func ready(t *testing.T, base string, ended <-chan error) (err error) {
+	t.Helper()
+	testkit.Wait(t, patience, "ready", func() error {
+		select {
+		case err = <-ended:
+			if err == nil {
+				err = errors.New("it has ended")
+			}
+			return nil
+		default:
+		}
+		if status := get(t, base+"/health/ready"); status != http.StatusOK {
+			return fmt.Errorf("status %d", status)
+		}
+		return nil
+	})
+	return err
 }
 
 func post(ctx context.Context, url, body string) (int, string, error) {

@@ -33,6 +33,10 @@ var (
 	// ErrUnpriced refuses models of which nobody knows what they cost.
 	ErrUnpriced = denied("model_not_allowed",
 		"model: has no price, and the run or the organization has a ceiling")
+	// ErrLapsed ends a call whose reservation was given to others: its replica could
+	// not be heard, and came back too late.
+	ErrLapsed = denied(ReasonExceeded,
+		"the gateway was cut off from its store, and what was set aside for this call has gone to others")
 	// errAway refuses what can't be counted: a ceiling is not overrun because a
 	// store is away.
 	errAway = apierr.Unavailable("the budget can't be asked at the moment; nothing was sent to a provider", nil)
@@ -50,14 +54,19 @@ type Call struct {
 type Session struct{ Organization, Run string }
 
 // Store keeps reservations, by the replica that holds them. A reservation counts
-// until its ledger row is there, it is released, or its replica is forgotten.
+// until its ledger row is there, it is released, or its replica is forgotten. Then
+// it lapses: a ledger row that comes all the same is marked where it overruns a limit.
 type Store interface {
 	// Reserve sets a call's worst case aside; an *apierr.Error refuses it.
 	Reserve(ctx context.Context, replica uuid.UUID, c Call) error
 	// Release gives back the reservations of calls without a ledger row.
 	Release(ctx context.Context, replica uuid.UUID, calls []uuid.UUID) error
 	// Beat says that a replica lives, and its sessions in flight where they changed.
-	Beat(ctx context.Context, replica uuid.UUID, sessions map[Session]int, changed bool) error
+	// It tells whether the replica was unknown: new, or forgotten.
+	Beat(ctx context.Context, replica uuid.UUID, sessions map[Session]int, changed bool) (unknown bool, err error)
+	// Reclaim sets aside again what lapsed of a replica, and gives the calls that the
+	// limits don't cover any more.
+	Reclaim(ctx context.Context, replica uuid.UUID) (lost []uuid.UUID, err error)
 	// EndRuns writes down which runs have come to their time or have used up a limit.
 	EndRuns(ctx context.Context) error
 	// Forget takes off replicas that were silent for so long, but for itself.
@@ -69,7 +78,7 @@ type Store interface {
 const (
 	// beatEvery is how often a replica says that it lives.
 	beatEvery = time.Second
-	// silence is after how long a replica is taken for dead: its reservations return.
+	// silence is after how long a replica is taken for dead: its reservations lapse.
 	silence = 10 * time.Second
 	// storeTime bounds one exchange with the store.
 	storeTime = 2 * time.Second
@@ -80,25 +89,35 @@ type Keeper struct {
 	store   Store
 	replica uuid.UUID
 	log     *slog.Logger
-	// sessions gives those in flight here.
-	sessions func() map[Session]int
+	// forgotten: others have taken this replica off, and it has not reclaimed yet.
+	forgotten bool
 
 	mu sync.Mutex
 	// owed are reservations to give back: the store could not be asked.
 	owed []uuid.UUID
 }
 
-// NewKeeper returns the keeper of a replica. sessions gives its sessions in
-// flight, at most a few thousand.
-func NewKeeper(store Store, log *slog.Logger, sessions func() map[Session]int) *Keeper {
-	return &Keeper{store: store, replica: uuid.New(), log: log, sessions: sessions}
+// Calls are those in flight here.
+type Calls interface {
+	// Sessions counts them by run, of at most a few thousand runs.
+	Sessions() map[Session]int
+	// EndCall ends one that holds a reservation; it may be over.
+	EndCall(id uuid.UUID, cause error)
+}
+
+// NewKeeper returns the keeper of a replica.
+func NewKeeper(store Store, log *slog.Logger) *Keeper {
+	return &Keeper{store: store, replica: uuid.New(), log: log}
 }
 
 // Replica is the name that the store knows this one by.
 func (k *Keeper) Replica() uuid.UUID { return k.replica }
 
 // Start makes this replica known, before the first call.
-func (k *Keeper) Start(ctx context.Context) error { return k.store.Beat(ctx, k.replica, nil, false) }
+func (k *Keeper) Start(ctx context.Context) error {
+	_, err := k.store.Beat(ctx, k.replica, nil, false)
+	return err
+}
 
 // Reserve sets a call's worst case aside; an *apierr.Error refuses the call.
 func (k *Keeper) Reserve(ctx context.Context, c Call) error {
@@ -127,9 +146,9 @@ func (k *Keeper) Release(ctx context.Context, call uuid.UUID) {
 	}
 }
 
-// Run keeps this replica's reservations alive and takes off those of dead ones,
-// until ctx ends. It is a part of the service's lifecycle.
-func (k *Keeper) Run(ctx context.Context) error {
+// Run keeps the reservations of this replica's calls alive and takes off those of
+// dead replicas, until ctx ends. It is a part of the service's lifecycle.
+func (k *Keeper) Run(ctx context.Context, calls Calls) error {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
 	var said map[Session]int
@@ -140,8 +159,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		now := k.sessions()
-		err := k.beat(ctx, now, !maps.Equal(said, now), !since.IsZero() && time.Since(since) >= silence)
+		now := calls.Sessions()
+		err := k.beat(ctx, calls, now, !maps.Equal(said, now))
+		if err == nil && !since.IsZero() && time.Since(since) >= silence {
+			err = k.sweep(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -157,18 +179,42 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// beat does what is due. Dead replicas are taken off only by one that has seen
-// the store for as long as they may be silent: after an outage everybody lives.
-func (k *Keeper) beat(ctx context.Context, sessions map[Session]int, changed, sweep bool) error {
+// beat does what is due each time.
+func (k *Keeper) beat(ctx context.Context, calls Calls, sessions map[Session]int, changed bool) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := k.store.Beat(ctx, k.replica, sessions, changed); err != nil {
+	unknown, err := k.store.Beat(ctx, k.replica, sessions, changed)
+	k.forgotten = k.forgotten || unknown
+	if err == nil && k.forgotten {
+		err = k.reclaim(ctx, calls)
+	}
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(k.repay(ctx), k.store.EndRuns(ctx)); err != nil || !sweep {
-		return err
-	}
+	return errors.Join(k.repay(ctx), k.store.EndRuns(ctx))
+}
+
+// sweep takes dead replicas off. Only one that has seen the store for as long as
+// they may be silent does so: after an outage everybody lives.
+func (k *Keeper) sweep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
 	return k.store.Forget(ctx, k.replica, silence)
+}
+
+// reclaim sets aside again what lapsed while this replica could not be heard, and
+// ends the calls whose place others have taken.
+func (k *Keeper) reclaim(ctx context.Context, calls Calls) error {
+	lost, err := k.store.Reclaim(ctx, k.replica)
+	if err != nil {
+		return err
+	}
+	k.forgotten = false
+	for _, call := range lost {
+		calls.EndCall(call, ErrLapsed)
+	}
+	k.log.WarnContext(ctx, "this replica was taken for dead; calls whose budget went to others are ended", "calls", len(lost))
+	return nil
 }
 
 // repay gives back what is owed.

@@ -27,6 +27,11 @@ type store struct {
 	released []uuid.UUID
 	forgets  int
 	left     bool
+	// forgotten by others, who took the places of lost. It stutters where the first
+	// try to reclaim fails.
+	forgotten, stutters bool
+	lost                []uuid.UUID
+	reclaims            int
 }
 
 func (s *store) answer(note func()) error {
@@ -52,13 +57,27 @@ func (s *store) Release(_ context.Context, _ uuid.UUID, calls []uuid.UUID) error
 	return s.answer(func() { s.released = append(s.released, calls...) })
 }
 
-func (s *store) Beat(_ context.Context, _ uuid.UUID, sessions map[Session]int, changed bool) error {
-	return s.answer(func() {
+func (s *store) Beat(_ context.Context, _ uuid.UUID, sessions map[Session]int, changed bool) (unknown bool, err error) {
+	err = s.answer(func() {
 		s.beats++
 		if changed {
 			s.told = append(s.told, sessions)
 		}
+		unknown, s.forgotten = s.forgotten, false
 	})
+	return unknown, err
+}
+
+func (s *store) Reclaim(context.Context, uuid.UUID) (lost []uuid.UUID, err error) {
+	var failed error
+	err = s.answer(func() {
+		s.reclaims++
+		lost = s.lost
+		if s.reclaims == 1 && s.stutters {
+			failed = errors.New("away")
+		}
+	})
+	return lost, errors.Join(err, failed)
 }
 
 func (s *store) EndRuns(context.Context) error { return s.answer(func() {}) }
@@ -69,14 +88,31 @@ func (s *store) Forget(context.Context, uuid.UUID, time.Duration) error {
 
 func (s *store) Leave(context.Context, uuid.UUID) error { return s.answer(func() { s.left = true }) }
 
-func none() map[Session]int { return nil }
+// calls in flight here; ended are those that the keeper ended.
+type calls struct {
+	mu    sync.Mutex
+	now   map[Session]int
+	ended map[uuid.UUID]error
+}
+
+func (c *calls) Sessions() map[Session]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *calls) EndCall(id uuid.UUID, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended[id] = cause
+}
 
 // A ceiling is not overrun because the store is away: the call is refused, and
 // what may have come through is given back once the store is there.
 func TestReserveWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{away: errors.New("away")}
-		k := NewKeeper(s, slog.New(slog.DiscardHandler), none)
+		k := NewKeeper(s, slog.New(slog.DiscardHandler))
 		call := Call{ID: uuid.New()}
 		err := k.Reserve(t.Context(), call)
 		if e := apierr.From(err); e.Kind != apierr.KindUnavailable || !e.ErrorClass().Retryable() {
@@ -84,7 +120,7 @@ func TestReserveWhileAway(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = k.Run(ctx) })
+		group.Go(func() { _ = k.Run(ctx, &calls{}) })
 		time.Sleep(3 * beatEvery)
 		s.set(nil)
 		time.Sleep(2 * beatEvery)
@@ -98,7 +134,7 @@ func TestReserveWhileAway(t *testing.T) {
 
 func TestARefusalIsNoFailure(t *testing.T) {
 	s := &store{refuses: ErrExceeded}
-	k := NewKeeper(s, slog.New(slog.DiscardHandler), none)
+	k := NewKeeper(s, slog.New(slog.DiscardHandler))
 	if err := k.Reserve(t.Context(), Call{ID: uuid.New()}); !errors.Is(err, ErrExceeded) || len(s.released) != 0 {
 		t.Errorf("%v, released %v", err, s.released)
 	}
@@ -109,10 +145,10 @@ func TestARefusalIsNoFailure(t *testing.T) {
 func TestNobodyIsForgottenRightAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		k := NewKeeper(s, slog.New(slog.DiscardHandler), none)
+		k := NewKeeper(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = k.Run(ctx) })
+		group.Go(func() { _ = k.Run(ctx, &calls{}) })
 		forgets := func() int {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -147,20 +183,15 @@ func TestNobodyIsForgottenRightAfterAnOutage(t *testing.T) {
 func TestSessionsAreToldOnChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		var mu sync.Mutex
-		now := map[Session]int{}
-		k := NewKeeper(s, slog.New(slog.DiscardHandler), func() map[Session]int {
-			mu.Lock()
-			defer mu.Unlock()
-			return now
-		})
+		inFlight := &calls{now: map[Session]int{}}
+		k := NewKeeper(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = k.Run(ctx) })
+		group.Go(func() { _ = k.Run(ctx, inFlight) })
 		time.Sleep(3*beatEvery + beatEvery/2)
-		mu.Lock()
-		now = map[Session]int{{"acme", "r"}: 2}
-		mu.Unlock()
+		inFlight.mu.Lock()
+		inFlight.now = map[Session]int{{"acme", "r"}: 2}
+		inFlight.mu.Unlock()
 		time.Sleep(3 * beatEvery)
 		cancel()
 		group.Wait()
@@ -169,6 +200,29 @@ func TestSessionsAreToldOnChange(t *testing.T) {
 		}
 		if err := k.Close(t.Context()); err != nil || !s.left {
 			t.Errorf("left %v, %v", s.left, err)
+		}
+	})
+}
+
+// A replica that was taken for dead takes back what it held, as soon as it can be
+// heard, and ends the calls whose place others have.
+func TestForgottenReplicaReclaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := uuid.New()
+		s := &store{forgotten: true, stutters: true, lost: []uuid.UUID{lost}}
+		inFlight := &calls{ended: map[uuid.UUID]error{}}
+		k := NewKeeper(s, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = k.Run(ctx, inFlight) })
+		time.Sleep(5*beatEvery + beatEvery/2)
+		cancel()
+		group.Wait()
+		if s.reclaims != 2 {
+			t.Errorf("%d tries to reclaim, want one more after the one that failed", s.reclaims)
+		}
+		if len(inFlight.ended) != 1 || !errors.Is(inFlight.ended[lost], ErrLapsed) {
+			t.Errorf("ended %v", inFlight.ended)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/sealing"
@@ -94,7 +95,7 @@ func explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, secretref.ErrRefused), errors.Is(err, secretref.ErrAbsent):
-		return unresolved(err.Error())
+		return unresolved(strings.TrimPrefix(err.Error(), secretref.ErrRefused.Error()+": "))
 	case errors.Is(err, sealing.ErrUnknownKey):
 		return sealed("no sealing key has this key_id; GET /v1/byok/sealing-key gives the present one")
 	case errors.Is(err, sealing.ErrInvalid):

@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // Topic is a group of settings with one version.
@@ -97,27 +99,10 @@ func (w *Watcher) Wake() {
 
 // Run looks for changes until ctx ends. It is a part of the service's lifecycle.
 func (w *Watcher) Run(ctx context.Context) error {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		case <-w.wake:
-		}
-		err := w.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !failing:
-			w.log.WarnContext(ctx, "settings can't be followed; the last known ones hold", "error", err.Error())
-		case err == nil && failing:
-			w.log.InfoContext(ctx, "settings are followed again")
-		}
-		failing = err != nil
-	}
+	return lifecycle.Repeat{
+		Every: pollEvery, Wake: w.wake, Do: w.look, Log: w.log,
+		Failing: "settings can't be followed; the last known ones hold", Working: "settings are followed again",
+	}.Run(ctx)
 }
 
 // look loads each topic that moved on. One that fails doesn't hold up the others.

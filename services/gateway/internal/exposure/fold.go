@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
@@ -25,26 +27,10 @@ func NewFolder(store Store, log *slog.Logger) *Folder { return &Folder{store, lo
 
 // Run folds until ctx ends. It is a part of the service's lifecycle.
 func (f *Folder) Run(ctx context.Context) error {
-	ticker := time.NewTicker(foldEvery)
-	defer ticker.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		err := f.catchUp(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !failing:
-			f.log.WarnContext(ctx, "the use of credentials can't be added up; answers about it take longer", "error", err.Error())
-		case err == nil && failing:
-			f.log.InfoContext(ctx, "the use of credentials is added up again")
-		}
-		failing = err != nil
-	}
+	return lifecycle.Repeat{
+		Every: foldEvery, Do: f.catchUp, Log: f.log,
+		Failing: "the use of credentials can't be added up; answers about it take longer", Working: "the use of credentials is added up again",
+	}.Run(ctx)
 }
 
 // catchUp folds until nothing is left.

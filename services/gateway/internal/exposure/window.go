@@ -2,9 +2,12 @@ package exposure
 
 import "time"
 
-// Spans of the buckets that sums are kept of, counted from 1970: an hour, a day
-// and 30 days.
-var spans = []time.Duration{time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}
+// Spans of the buckets that sums are kept of, counted from 1970: an hour, a day,
+// 5 days and 30 days. Each is a part of the next.
+var spans = []time.Duration{time.Hour, 24 * time.Hour, 5 * 24 * time.Hour, 30 * 24 * time.Hour}
+
+// longest of the spans.
+var longest = spans[len(spans)-1]
 
 // Piece is a range of whole buckets of a span, or of single rows when Span is 0.
 type Piece struct {
@@ -14,8 +17,8 @@ type Piece struct {
 
 // Begin and End bound what a ledger may hold: they are on the border of every span.
 var (
-	Begin = floor(time.Unix(0, 0), spans[2])
-	End   = floor(time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC), spans[2])
+	Begin = floor(time.Unix(0, 0), longest)
+	End   = floor(time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC), longest)
 )
 
 // Window cuts a window into pieces that don't overlap and leave no gap: as much

@@ -16,15 +16,17 @@ type bulkhead struct {
 	queue    time.Duration
 	inFlight *atomic.Int64
 	waiting  *atomic.Int64
+	rejected *atomic.Uint32
 }
 
 func newBulkhead(limit int, queue time.Duration) bulkhead {
-	return bulkhead{failsafe.New[any](uint(limit)), limit, queue, new(atomic.Int64), new(atomic.Int64)}
+	return bulkhead{failsafe.New[any](uint(limit)), limit, queue, new(atomic.Int64), new(atomic.Int64), new(atomic.Uint32)}
 }
 
 // acquire takes a permit, or waits its short time with a few others.
 func (b *bulkhead) acquire(ctx context.Context) bool {
 	if !b.permits.TryAcquirePermit() && !b.wait(ctx) {
+		b.rejected.Add(1)
 		return false
 	}
 	b.inFlight.Add(1)

@@ -32,6 +32,8 @@ type circuit struct {
 	era atomic.Uint32
 
 	credentials credentials
+	// openElsewhere is how many other replicas report it as open.
+	openElsewhere atomic.Int32
 
 	mu      sync.Mutex
 	state   State
@@ -161,4 +163,14 @@ func (c *circuit) record(ctx context.Context, p pass, v Verdict) {
 		}
 	case Answered, Void:
 	}
+}
+
+// openReplicas counts those that report the circuit as open. The caller holds
+// the lock.
+func (c *circuit) openReplicas() int {
+	n := int(c.openElsewhere.Load())
+	if c.state.Own && c.state.Phase != Closed {
+		n++
+	}
+	return n
 }

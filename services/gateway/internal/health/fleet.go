@@ -175,6 +175,7 @@ func (m *Monitor) apply(ctx context.Context, view View) {
 		c.mu.Lock()
 		e := c.state.view(by[c.name], view.Replicas, now)
 		c.mu.Unlock()
+		c.openElsewhere.Store(countOpen(by[c.name]))
 		c.step(ctx, e)
 	}
 }
@@ -212,4 +213,13 @@ func (m *Monitor) lease(ctx context.Context, c Circuit) bool {
 	defer cancel()
 	ok, err := m.Board.Lease(ctx, c, m.Policy.ProbeTime)
 	return ok || err != nil
+}
+
+func countOpen(reports []Report) (n int32) {
+	for _, r := range reports {
+		if r.Open {
+			n++
+		}
+	}
+	return n
 }

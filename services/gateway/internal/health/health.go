@@ -82,6 +82,7 @@ type target struct {
 	vendor             *vendor
 	circuit            *circuit
 	answers, beginning *sketch
+	traffic            traffic
 }
 
 // New returns a monitor that thinks well of everybody.

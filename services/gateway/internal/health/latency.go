@@ -42,7 +42,10 @@ func (s *sketch) add(d time.Duration, now time.Time) {
 }
 
 // median is 0 when there is nothing to tell.
-func (s *sketch) median(now time.Time) time.Duration {
+func (s *sketch) median(now time.Time) time.Duration { return s.quantile(now, 0.5) }
+
+// quantile is the time that a share of the measurements is below.
+func (s *sketch) quantile(now time.Time, share float32) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fade(now)
@@ -55,7 +58,7 @@ func (s *sketch) median(now time.Time) time.Duration {
 	}
 	var seen float32
 	for i, n := range s.counts {
-		if seen += n; seen >= sum/2 {
+		if seen += n; seen >= sum*share {
 			return middle(i)
 		}
 	}

@@ -86,6 +86,8 @@ const (
 // Verdict is an outcome with its cause.
 type Verdict struct {
 	Outcome Outcome
+	// Class of the failure.
+	Class apierr.Class
 	// Cause for people, without the vendor's own words.
 	Cause string
 	// RetryAfter that the vendor asked for.
@@ -193,8 +195,11 @@ func (p *Permit) Begin(ctx context.Context) {
 // End takes what came of the call, and gives the permit back.
 func (p *Permit) End(ctx context.Context, v Verdict) {
 	p.target.vendor.bulkhead.release()
+	now := p.monitor.now()
+	if !p.call.Byok {
+		p.target.traffic.count(v, now.Sub(p.monitor.base), now)
+	}
 	if v.Outcome == Good {
-		now := p.monitor.now()
 		p.target.answers.add(now.Sub(p.begun), now)
 		if p.began {
 			return // It has been counted.
@@ -239,7 +244,7 @@ const statusUnauthorized = 401
 
 // Judge tells what a failure says about the vendor.
 func Judge(e *provider.Error) Verdict {
-	v := Verdict{Outcome: Answered, Cause: string(e.Class), RetryAfter: e.RetryAfter}
+	v := Verdict{Outcome: Answered, Class: e.Class, Cause: string(e.Class), RetryAfter: e.RetryAfter}
 	if e.Status != 0 {
 		v.Cause += fmt.Sprintf(" (status %d)", e.Status)
 	}

@@ -20,6 +20,10 @@ type Status struct {
 	// InFlight are the calls under way at the vendor, all families together, of
 	// Limit at the most.
 	InFlight, Limit int
+	// Failures in the window that count towards opening, while it is closed.
+	Failures int
+	// OpenReplicas report it as open, this one too.
+	OpenReplicas int
 }
 
 // Snapshot is the present health of all that was ever called, by provider and
@@ -34,6 +38,7 @@ func (m *Monitor) Snapshot() []Status {
 		all = append(all, Status{
 			Circuit: c.name, State: c.state, Changes: slices.Clone(c.changes),
 			InFlight: int(v.bulkhead.inFlight.Load()), Limit: v.bulkhead.limit,
+			Failures: int(c.window.Metrics().Failures()), OpenReplicas: c.openReplicas(),
 		})
 		c.mu.Unlock()
 	}

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/run"
+	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -79,10 +80,24 @@ func (x *execution) enter(ctx context.Context) (context.Context, error) {
 }
 
 // leave ends the request, once it is recorded or has failed.
-func (x *execution) leave() {
+func (x *execution) leave(ctx context.Context) {
+	x.noteTrial()
 	if x.grant != nil {
 		x.grant.Leave(x.recorded)
 	}
+	x.account.close(ctx, x)
+}
+
+// noteTrial counts the request for the canary that is set. One that nobody was
+// called for, or that failed for its own fault, is in neither arm.
+func (x *execution) noteTrial() {
+	if x.plan.Trial == 0 || x.Trials == nil || x.attempts == 0 || x.request.Probe || x.served.provider == nil && !x.unserved {
+		return
+	}
+	x.Trials.Note(steering.Trial{
+		Revision: x.plan.Trial, Canary: x.plan.Canary, Failed: x.unserved,
+		FailedOver: !x.unserved && x.served.Target != x.candidates[0].Target, Took: time.Since(x.started),
+	})
 }
 
 // reserve keeps the candidates that the request's terms allow, and sets aside the
@@ -137,7 +152,7 @@ func (x *execution) worst(priced bool) (price.Pico, error) {
 		if assumed && known {
 			x.maxOutput = usage.Output
 		}
-		return known || !priced || x.fleet.ServesUnpriced
+		return known || !priced || x.fleet.ServesUnpriced || x.request.Probe
 	}, budget.ErrUnpriced)
 	return worst, err
 }

@@ -51,8 +51,12 @@ func (x *execution) try(ctx context.Context, call attempt) error {
 	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) {
 		return r.err
 	}
-	x.metrics.request(ctx, r.failures[len(r.failures)-1].provider, outcomeFailed)
-	return refusal(r.failures, x.request.Route.Substitution)
+	last := r.failures[len(r.failures)-1]
+	x.unserved = last.Failover()
+	x.metrics.request(last.provider, outcomeFailed)
+	err := refusal(r.failures, x.request.Route.Substitution)
+	x.account.failed(err)
+	return err
 }
 
 // tryWhole is try for whole answers, which the clock of answers bounds.
@@ -136,27 +140,30 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	}
 	r.permit, r.answered = permit, false
 	r.attempts++
-	r.metrics.attempt(ctx, c.Provider, r.attempts)
+	r.metrics.attempt(c.Provider, r.attempts)
 	start := time.Now()
 	err := r.guarded(r.beginCall(ctx, c), c, grace)
 	r.upstream += time.Since(start)
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
 		r.served = c
+		r.account.called(c, start, TryOK, nil)
 		if !r.streams {
 			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
 		}
 		return over
 	case ok: // The request's own, found while it was prepared.
+		r.account.called(c, start, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
 		r.failCall(ctx, string(fault.Reason))
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(ctx, c, fault)
 	case ctx.Err() != nil:
+		r.account.called(c, start, TryCancelled, nil)
 		r.failCall(ctx, string(ledger.OutcomeCancelled))
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(ctx, c, ended(ctx))
 	}
-	return r.fail(ctx, c, err)
+	return r.fail(ctx, c, start, err)
 }
 
 func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (err error) {
@@ -165,8 +172,9 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 }
 
 // fail notes an attempt that failed at the vendor.
-func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
+func (r *round) fail(ctx context.Context, c candidate, start time.Time, err error) verdict {
 	f := newFailure(c, err)
+	r.account.called(c, start, TryFailed, &f)
 	r.failCall(ctx, string(f.Class))
 	f.repeatable = !r.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok {
@@ -190,7 +198,8 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 	if refused.Soft {
 		r.spared = append(r.spared, c)
 	}
-	r.metrics.skipped(ctx, c.Provider, refused.Cause)
+	r.metrics.skipped(c.Provider, refused.Cause)
+	r.account.skipped(c, refused)
 	r.failures = append(r.failures, failure{
 		Error:    &provider.Error{Class: refused.Class(), Text: refused.Text(), RetryAfter: refused.RetryAfter},
 		provider: c.Provider, model: c.Model, skipped: refused.Cause,
@@ -200,7 +209,8 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 
 func (r *round) end(ctx context.Context, c candidate, err error) verdict {
 	r.err = err
-	r.metrics.request(ctx, c.Provider, outcomeFailed)
+	r.account.failed(err)
+	r.metrics.request(c.Provider, outcomeFailed)
 	return over
 }
 
@@ -241,10 +251,10 @@ func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
 		return false
 	}
 	if !r.Health.Retry(c.Target) {
-		r.metrics.retry(ctx, c.Provider, false)
+		r.metrics.retry(c.Provider, false)
 		return false
 	}
-	r.metrics.retry(ctx, c.Provider, true)
+	r.metrics.retry(c.Provider, true)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -273,7 +283,7 @@ func repeatable(err error) bool {
 
 // failed counts and logs one attempt that failed.
 func (x *execution) failed(ctx context.Context, f failure) {
-	x.metrics.attemptFailed(ctx, f.provider, f.Class)
+	x.metrics.attemptFailed(f.provider, f.Class)
 	x.Log.WarnContext(ctx, "attempt failed",
 		slog.String("provider", f.provider), slog.String("model", f.model),
 		slog.Int("attempt", x.attempts), slog.String("error", f.Error.Error()))

@@ -28,7 +28,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer x.leave()
+	defer x.leave(ctx)
 	x.anchor()
 	var vectors *provider.Vectors
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
@@ -40,6 +40,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	}
 	embedded := &Embedded{Vectors: vectors.Vectors, Report: x.settle(ctx, ledger.OutcomeCompleted, tally{usage: vectors.Usage})}
 	embedded.Route = x.route()
+	x.account.answered(Answer{Vectors: vectors.Vectors})
 	return embedded, nil
 }
 

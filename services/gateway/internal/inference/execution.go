@@ -57,7 +57,12 @@ type execution struct {
 	recorded  bool
 	maxOutput int64
 
+	// account is what a witness is told; nil where there is none.
+	account *Account
+
 	attempts int
+	// unserved tells that no provider served the request, for the last one's fault.
+	unserved bool
 	// upstream is the time spent waiting for providers.
 	upstream time.Duration
 	served   candidate
@@ -85,6 +90,7 @@ func (c candidate) chatter() (provider.Chatter, error) {
 // from then on: others may end it. The execution must be left.
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
 	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
+	x.account = e.open(ctx, x)
 	ctx, err := x.enter(ctx)
 	if err == nil {
 		err = x.prepare(ctx)
@@ -93,7 +99,8 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 		if cause := terminated(ctx); cause != nil { // It was ended from outside meanwhile.
 			err = cause
 		}
-		x.leave()
+		x.account.failed(err)
+		x.leave(ctx)
 		return nil, nil, err
 	}
 	return ctx, x, nil
@@ -112,6 +119,7 @@ func (x *execution) prepare(ctx context.Context) error {
 	if x.plan, err = x.fleet.Planner.Plan(x.request.Route); err != nil {
 		return err
 	}
+	x.account.planned(&x.plan)
 	if err := x.resolve(ctx); err != nil {
 		return err
 	}
@@ -199,7 +207,7 @@ func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, erro
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream,
+		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning,
 	}
 }
 
@@ -209,7 +217,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer x.leave()
+	defer x.leave(ctx)
 	if answer := x.recall(ctx, false); answer != nil {
 		return x.replay(ctx, answer)
 	}
@@ -236,6 +244,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	tally.add(answer.ToolCalls)
 	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true
+		x.account.failed(err)
 		x.settle(ctx, ledger.OutcomeAborted, tally) // The vendor has been paid.
 		return nil, err
 	}
@@ -245,6 +254,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native,
 	}
 	completion.Route = x.route()
+	x.account.answered(Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
 	x.remember(ctx, &kept{
 		Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
 		Usage: completion.Report.Usage, State: x.state, Native: completion.Native,

@@ -31,7 +31,7 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*Drawn, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer x.leave()
+	defer x.leave(ctx)
 	var images *provider.Images
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
 		images, err = x.draw(ctx, c)
@@ -48,6 +48,7 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*Drawn, error) {
 	}
 	drawn := &Drawn{Images: images.Images, Report: x.settle(ctx, ledger.OutcomeCompleted, size)}
 	drawn.Route = x.route()
+	x.account.answered(Answer{Images: images.Images})
 	return drawn, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/steering"
 )
 
 // Planner orders the candidates of a request.
@@ -62,6 +63,8 @@ type Fleet struct {
 	// ServesUnpriced lets calls under a ceiling use models without a price, which
 	// cost it nothing.
 	ServesUnpriced bool
+	// Version of the files that it was made of.
+	Version string
 }
 
 func (f *Fleet) cacheTTL(organization string) time.Duration {
@@ -70,6 +73,9 @@ func (f *Fleet) cacheTTL(organization string) time.Duration {
 	}
 	return f.CacheTTL(organization)
 }
+
+// Trials counts what came of requests while a canary is set.
+type Trials interface{ Note(t steering.Trial) }
 
 // Clocks bound the waits of a call. The time to connect is the transport's.
 type Clocks struct {
@@ -83,7 +89,8 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// Options of an Engine. All but Health, Answers, Admission and Approvals are required.
+// Options of an Engine. All but Health, Answers, Admission, Approvals and Witness
+// are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
@@ -98,10 +105,14 @@ type Options struct {
 	Admission Admission
 	// Approvals are people's decisions on tool calls; nil where there are none.
 	Approvals Approvals
-	Clocks    Clocks
-	Log       *slog.Logger
-	Meter     metric.Meter
-	Tracer    trace.Tracer
+	// Witness is told what became of requests; nil tells nobody.
+	Witness Witness
+	// Trials counts what comes of requests while a canary is set; nil counts none.
+	Trials Trials
+	Clocks Clocks
+	Log    *slog.Logger
+	Meter  metric.Meter
+	Tracer trace.Tracer
 }
 
 // Engine serves completions. Safe for concurrent use.
@@ -146,6 +157,11 @@ type Request struct {
 	// Metadata are the caller's labels; ApprovalRef the approval of its tools.
 	Metadata    map[string]string
 	ApprovalRef string
+	// Words are the request as it came, ReplayOf the request that it repeats; both
+	// only for the record. Probe marks an operator's question in the ledger.
+	Words    Words
+	ReplayOf string
+	Probe    bool
 
 	// What is asked for, by Route.Operation: the conversation of a chat or a
 	// question about an image, texts to embed, or images to make. The model is set
@@ -177,6 +193,8 @@ type Route struct {
 	Attempts        int
 	// Overhead is the time spent here and not waiting for providers.
 	Overhead time.Duration
+	// Warning is what the caller should know of the model it asked for; empty for none.
+	Warning string
 }
 
 // Completion is a whole answer.

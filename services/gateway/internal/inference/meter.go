@@ -56,7 +56,8 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 	if x.recorded = err == nil; !x.recorded {
 		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
 	}
-	x.metrics.served(ctx, report, usage, outcome)
+	x.account.settled(x, report, cost.Version, outcome)
+	x.metrics.served(report, usage, outcome)
 	if !x.hit {
 		x.endCall(ctx, usage, outcome)
 	}
@@ -115,13 +116,21 @@ func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) 
 	r := x.request
 	return ledger.Entry{
 		ID: x.id, RequestID: r.ID,
-		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: string(r.Route.Operation),
+		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: r.ledgerOperation(),
 		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
 		Provider: report.Provider, Model: report.Model,
 		Credential: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint,
 		Substituted: report.Substituted, CacheHit: report.CacheHit, Attempts: x.attempts,
 		Cost: report.Cost, Outcome: outcome, StartedAt: x.started, EndedAt: now,
 	}
+}
+
+// ledgerOperation is the request's kind in the ledger.
+func (r *Request) ledgerOperation() string {
+	if r.Probe {
+		return ledger.OperationProbe
+	}
+	return string(r.Route.Operation)
 }
 
 // imageTokens is what an image in a prompt counts where the vendor reported no

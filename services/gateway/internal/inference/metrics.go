@@ -23,10 +23,10 @@ const outcomeFailed ledger.Outcome = "failed"
 // metrics are the pipeline's instruments. None has the organization as a label:
 // their number has no bound. Models have one, maxModels.
 type metrics struct {
-	requests, failures, attempts, skips, retries, tokens metric.Int64Counter
-	cost                                                 metric.Float64Counter
-	duration, firstChunk, perChunk                       metric.Float64Histogram
-	tokenUsage                                           metric.Int64Histogram
+	requests, failures, attempts, skips, retries, tokens, cost *counter
+
+	duration, firstChunk, perChunk metric.Float64Histogram
+	tokenUsage                     metric.Int64Histogram
 
 	mu     sync.RWMutex
 	labels map[label]metric.MeasurementOption
@@ -44,9 +44,9 @@ type label struct {
 func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := metrics{labels: make(map[label]metric.MeasurementOption), models: make(map[routing.Target]bool)}
 	var errs []error
-	count := func(into *metric.Int64Counter, name, what string) {
+	count := func(into **counter, name, what string) {
 		var err error
-		*into, err = meter.Int64Counter(name, metric.WithDescription(what))
+		*into, err = newCounter(meter, name, what)
 		errs = append(errs, err)
 	}
 	count(&m.requests, "switchyard.gateway.requests", "Completions by the provider that ended them and by outcome.")
@@ -67,7 +67,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.tokenUsage, err = meter.Int64Histogram(metricTokens, metric.WithUnit("{token}"),
 		metric.WithDescription("Tokens of one call, as billed."), metric.WithExplicitBucketBoundaries(tokenBuckets...))
 	errs = append(errs, err)
-	m.cost, err = meter.Float64Counter("switchyard.gateway.cost", metric.WithUnit("USD"), metric.WithDescription("Cost metered, by provider."))
+	m.cost, err = newCostCounter(meter, "switchyard.gateway.cost", "Cost metered, by provider.")
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("instruments: %w", err)
 	}
@@ -104,6 +104,14 @@ func (m *metrics) with(l label) metric.MeasurementOption {
 	if option != nil {
 		return option
 	}
+	option = l.option()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.labels[l] = option
+	return option
+}
+
+func (l label) option() metric.MeasurementOption {
 	var set []attribute.KeyValue
 	if l.operation != "" {
 		set = append(set, attrProvider.String(l.provider), attrRequestModel.String(l.model), attrOperation.String(l.operation))
@@ -113,44 +121,40 @@ func (m *metrics) with(l label) metric.MeasurementOption {
 	if l.key != "" {
 		set = append(set, l.key.String(l.value))
 	}
-	option = metric.WithAttributeSet(attribute.NewSet(set...))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.labels[l] = option
-	return option
+	return metric.WithAttributeSet(attribute.NewSet(set...))
 }
 
-func (m *metrics) by(name string, key attribute.Key, value string) metric.MeasurementOption {
-	return m.with(label{provider: name, key: key, value: value})
+func by(name string, key attribute.Key, value string) label {
+	return label{provider: name, key: key, value: value}
 }
 
-func (m *metrics) request(ctx context.Context, name string, outcome ledger.Outcome) {
-	m.requests.Add(ctx, 1, m.by(name, "outcome", string(outcome)))
+func (m *metrics) request(name string, outcome ledger.Outcome) {
+	m.requests.add(by(name, "outcome", string(outcome)), 1)
 }
 
-func (m *metrics) attemptFailed(ctx context.Context, name string, class apierr.Class) {
-	m.failures.Add(ctx, 1, m.by(name, "error_class", string(class)))
+func (m *metrics) attemptFailed(name string, class apierr.Class) {
+	m.failures.add(by(name, "error_class", string(class)), 1)
 }
 
 // attempt counts a call, the request's nth.
-func (m *metrics) attempt(ctx context.Context, name string, n int) {
+func (m *metrics) attempt(name string, n int) {
 	kind := "first"
 	if n > 1 {
 		kind = "failover"
 	}
-	m.attempts.Add(ctx, 1, m.by(name, "kind", kind))
+	m.attempts.add(by(name, "kind", kind), 1)
 }
 
-func (m *metrics) skipped(ctx context.Context, name string, cause health.Cause) {
-	m.skips.Add(ctx, 1, m.by(name, "cause", string(cause)))
+func (m *metrics) skipped(name string, cause health.Cause) {
+	m.skips.add(by(name, "cause", string(cause)), 1)
 }
 
-func (m *metrics) retry(ctx context.Context, name string, granted bool) {
+func (m *metrics) retry(name string, granted bool) {
 	outcome := "granted"
 	if !granted {
 		outcome = "refused"
 	}
-	m.retries.Add(ctx, 1, m.by(name, "budget", outcome))
+	m.retries.add(by(name, "budget", outcome), 1)
 }
 
 // called records one call to a provider that has ended.
@@ -180,9 +184,9 @@ func (m *metrics) used(ctx context.Context, l label, u provider.Usage) {
 	}
 }
 
-func (m *metrics) served(ctx context.Context, r Report, u provider.Usage, outcome ledger.Outcome) {
-	m.request(ctx, r.Provider, outcome)
-	m.cost.Add(ctx, r.Cost.Cents()/100, m.by(r.Provider, "", ""))
+func (m *metrics) served(r Report, u provider.Usage, outcome ledger.Outcome) {
+	m.request(r.Provider, outcome)
+	m.cost.add(by(r.Provider, "", ""), int64(r.Cost))
 	for _, bucket := range [...]struct {
 		name   string
 		tokens int64
@@ -199,7 +203,7 @@ func (m *metrics) served(ctx context.Context, r Report, u provider.Usage, outcom
 		{"audio_output", u.AudioOutput},
 	} {
 		if bucket.tokens > 0 {
-			m.tokens.Add(ctx, bucket.tokens, m.by(r.Provider, "bucket", bucket.name))
+			m.tokens.add(by(r.Provider, "bucket", bucket.name), bucket.tokens)
 		}
 	}
 }

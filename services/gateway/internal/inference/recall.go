@@ -24,8 +24,10 @@ type kept struct {
 	Text         string                `json:"text,omitzero"`
 	ToolCalls    []provider.ToolCall   `json:"tool_calls,omitzero"`
 	FinishReason provider.FinishReason `json:"finish_reason"`
-	Usage        provider.Usage        `json:"usage"`
-	State        ledger.State          `json:"usage_state"`
+	// RequestID is of the request that it was made for.
+	RequestID string         `json:"request_id,omitzero"`
+	Usage     provider.Usage `json:"usage"`
+	State     ledger.State   `json:"usage_state"`
 	// Native is a vendor's whole answer, Frames its stream: what a face of that
 	// dialect was told. A request in no dialect has neither, and is answered from
 	// the fields above whole or as a stream.
@@ -71,6 +73,7 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 		return nil
 	}
 	x.served, x.hit = first, true
+	x.account.cached(answer.RequestID)
 	return &answer
 }
 
@@ -108,6 +111,7 @@ func (x *execution) remember(ctx context.Context, answer *kept) {
 	if x.place == (cache.Place{}) || x.hit || x.served.Target != x.candidates[0].Target || answer.FinishReason == provider.FinishContentFilter {
 		return
 	}
+	answer.RequestID = x.request.ID
 	text, err := json.Marshal(answer)
 	if err != nil {
 		x.Log.WarnContext(ctx, "an answer can't be kept", slog.String("error", err.Error()))
@@ -119,9 +123,11 @@ func (x *execution) remember(ctx context.Context, answer *kept) {
 // replay answers from the cache, with a ledger row of its own that costs nothing.
 func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, error) {
 	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+		x.account.failed(err)
 		x.settle(ctx, ledger.OutcomeAborted, answer.tally())
 		return nil, err
 	}
+	x.account.answered(Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
 	return &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
 		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(),
@@ -170,22 +176,22 @@ func (r *recording) add(e provider.Event) {
 	}
 	_, _ = r.text.WriteString(e.Text)
 	for _, delta := range e.ToolCalls {
-		r.call(delta)
+		r.calls = joinCall(r.calls, delta)
 	}
 }
 
-// call adds a delta to its call.
-func (r *recording) call(delta provider.ToolCall) {
-	for i := range r.calls {
-		if r.calls[i].Index == delta.Index {
-			r.calls[i].Arguments += delta.Arguments
+// joinCall adds a delta to its call.
+func joinCall(calls []provider.ToolCall, delta provider.ToolCall) []provider.ToolCall {
+	for i := range calls {
+		if calls[i].Index == delta.Index {
+			calls[i].Arguments += delta.Arguments
 			if delta.Extra != nil {
-				r.calls[i].Extra = delta.Extra
+				calls[i].Extra = delta.Extra
 			}
-			return
+			return calls
 		}
 	}
-	r.calls = append(r.calls, delta)
+	return append(calls, delta)
 }
 
 // keep gives a stream's answer to the cache once it has ended well.

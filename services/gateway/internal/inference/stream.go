@@ -59,6 +59,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.account.streams()
 	if answer := x.recall(ctx, true); answer != nil {
 		return x.replayStream(ctx, answer), nil
 	}
@@ -71,7 +72,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	s.release = release
 	if err := x.try(bounded, s.open); err != nil {
 		release()
-		x.leave()
+		x.leave(ctx)
 		return nil, err
 	}
 	s.route = x.route()
@@ -100,6 +101,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	}
 	s.x.permit.Begin(ctx)
 	s.began = time.Now()
+	s.x.account.began(s.began)
 	s.x.metrics.first(ctx, s.x.now.label, s.began.Sub(start))
 	s.upstream, s.cancel, s.pulse = upstream, cancel, clock
 	return nil
@@ -204,10 +206,12 @@ func (s *Stream) Next() (provider.Event, error) {
 		if len(s.passed) > 0 {
 			event := s.passed[0]
 			s.passed = s.passed[1:]
+			s.x.account.heard(event)
 			return event, nil
 		}
 		if s.withheld != nil && s.err == nil {
 			s.tally.whole = s.ended
+			s.x.account.failed(s.withheld)
 			s.settle(ledger.OutcomeAborted)
 			s.err = s.withheld
 		}
@@ -218,6 +222,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		switch {
 		case s.err != nil:
 		case more && s.gate == nil:
+			s.x.account.heard(event)
 			return event, nil
 		case more:
 			s.passed, s.withheld = s.gate.pass(s.ctx, event)
@@ -246,6 +251,7 @@ func (s *Stream) read() (provider.Event, bool) {
 			s.pulse.beat()
 			s.note(event)
 			if s.outgrown() {
+				s.x.account.failed(budget.ErrOutgrown)
 				s.settle(ledger.OutcomeAborted)
 				s.err = budget.ErrOutgrown
 				break
@@ -285,8 +291,9 @@ func advance(upstream provider.Stream) (event provider.Event, err error) {
 func (s *Stream) fail(err error) {
 	f := newFailure(s.x.served, err)
 	if s.ctx.Err() != nil {
-		s.settle(left(s.ctx))
 		s.err = ended(s.ctx)
+		s.x.account.failed(s.err)
+		s.settle(left(s.ctx))
 		return
 	}
 	s.x.failed(s.ctx, f)
@@ -295,14 +302,15 @@ func (s *Stream) fail(err error) {
 	} else {
 		s.x.permit.Fail(s.ctx, f.Error, false)
 	}
-	s.settle(ledger.OutcomeInterrupted)
 	s.err = interrupted(f)
+	s.x.account.failed(s.err)
+	s.settle(ledger.OutcomeInterrupted)
 }
 
 // settle records the completion, once, after the upstream call has ended.
 func (s *Stream) settle(outcome ledger.Outcome) {
 	s.settled = true
-	defer s.x.leave()
+	defer s.x.leave(s.ctx)
 	if s.x.hit { // Nothing is under way.
 		s.report = s.x.settle(s.ctx, outcome, s.tally)
 		return
@@ -337,6 +345,10 @@ func (s *Stream) Report() Report { return s.report }
 // bills what came.
 func (s *Stream) Close() {
 	if !s.settled {
+		if s.ctx.Err() != nil {
+			s.x.account.failed(ended(s.ctx))
+		}
+		s.x.account.failed(context.Canceled)
 		s.settle(left(s.ctx))
 	}
 }

@@ -8,14 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
 
+// write replaces a key file, and waits until it is looked at again.
 func write(t *testing.T, path, text string) {
 	t.Helper()
+	defer time.Sleep(lookEvery)
 	next := path + ".next" // As a secret manager does: a whole file takes the place of the old one.
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -25,7 +29,9 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func TestResolve(t *testing.T) {
+func TestResolve(t *testing.T) { synctest.Test(t, resolve) }
+
+func resolve(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "alpha.key")
 	k := newKeyring(testkit.Logger(t), map[string]string{"alpha": path, "local": ""})
@@ -55,6 +61,7 @@ func TestResolve(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(lookEvery)
 	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("removed file: %v, want ErrNoKey", err)
 	}

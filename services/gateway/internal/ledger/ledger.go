@@ -48,6 +48,10 @@ const (
 	OutcomeInterrupted Outcome = "interrupted"
 )
 
+// OperationProbe marks what operators asked for to see how a model does, whatever
+// the kind of its calls was.
+const OperationProbe = "probe"
+
 // Entry is one billed completion. Its JSON is how it waits on disk.
 type Entry struct {
 	// ID is the execution's own, so that a repeated request id bills twice and a

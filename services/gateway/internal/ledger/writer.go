@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -31,7 +29,7 @@ const (
 	// maxQueue entries wait in memory; further ones on disk alone.
 	maxQueue = 4096
 	// linger lets a batch grow in ModeAsync, where nobody waits for it.
-	linger = 20 * time.Millisecond
+	linger = 50 * time.Millisecond
 	// commitTime is how long answers wait for a transaction; then their rows wait
 	// on disk.
 	commitTime = 2 * time.Second
@@ -116,15 +114,17 @@ func (w *Writer) Commit(ctx context.Context, entry Entry) error {
 	return err
 }
 
+// records are room for entries' JSON.
+var records = sync.Pool{New: func() any { return new([]byte) }}
+
 // put writes an entry to the spool and, unless the writer lags, to the queue.
 func (w *Writer) put(p waiting) (queued bool, err error) {
-	record, err := json.Marshal(p.entry)
-	if err != nil {
-		return false, fmt.Errorf("encode ledger entry: %w", err)
-	}
+	record := records.Get().(*[]byte) //nolint:errcheck // The pool holds nothing else.
+	defer records.Put(record)
+	*record = p.entry.appendRecord((*record)[:0])
 	w.order.Lock()
 	defer w.order.Unlock()
-	if p.end, err = w.spool.Append(record); err != nil {
+	if p.end, err = w.spool.Append(*record); err != nil {
 		return false, err
 	}
 	if !w.lagging {
@@ -194,7 +194,7 @@ func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
 		case <-time.After(linger):
 		}
 	}
-	batch := []waiting{first}
+	batch := append(make([]waiting, 0, min(len(w.queue)+1, maxBatch)), first)
 	for len(batch) < maxBatch {
 		select {
 		case next := <-w.queue:

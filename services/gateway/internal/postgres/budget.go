@@ -61,25 +61,30 @@ func (r *Reservations) Release(ctx context.Context, replica uuid.UUID, calls []u
 }
 
 // Beat says that a replica lives. One that was forgotten is there again.
-func (r *Reservations) Beat(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int, changed bool) error {
+func (r *Reservations) Beat(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int, changed bool) (unknown bool, err error) {
 	q := dbsql.New(r.pool)
 	seen, err := q.SeeReplica(ctx, replica)
-	if err == nil && seen == 0 {
+	if unknown = err == nil && seen == 0; unknown {
 		err, changed = q.AddReplica(ctx, replica), true
 	}
 	if err != nil {
-		return fmt.Errorf("beat: %w", err)
+		return unknown, fmt.Errorf("beat: %w", err)
 	}
 	if !changed {
-		return nil
+		return false, nil
 	}
+	return unknown, r.tell(ctx, replica, sessions)
+}
+
+// tell replaces what a replica said of its sessions in flight.
+func (r *Reservations) tell(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int) error {
 	said := dbsql.AddSessionsParams{Replica: replica}
 	for s, calls := range sessions {
 		said.OrganizationIds = append(said.OrganizationIds, s.Organization)
 		said.RunIds = append(said.RunIds, s.Run)
 		said.Calls = append(said.Calls, int32(calls))
 	}
-	err = pgdb.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+	err := pgdb.InTx(ctx, r.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		if err := q.ClearSessions(ctx, replica); err != nil {
 			return err
@@ -90,6 +95,14 @@ func (r *Reservations) Beat(ctx context.Context, replica uuid.UUID, sessions map
 		return fmt.Errorf("sessions in flight: %w", err)
 	}
 	return nil
+}
+
+// Reclaim sets aside again what lapsed of a replica.
+func (r *Reservations) Reclaim(ctx context.Context, replica uuid.UUID) (lost []uuid.UUID, err error) {
+	if lost, err = dbsql.New(r.pool).Reclaim(ctx, replica); err != nil {
+		return nil, fmt.Errorf("reclaim: %w", err)
+	}
+	return lost, nil
 }
 
 // EndRuns writes down the ends of runs that nobody asked for, with their audit.
@@ -106,8 +119,12 @@ func (r *Reservations) EndRuns(ctx context.Context) error {
 
 // Forget takes off the replicas that were silent for so long.
 func (r *Reservations) Forget(ctx context.Context, replica uuid.UUID, silent time.Duration) error {
-	if _, err := dbsql.New(r.pool).ForgetReplicas(ctx, dbsql.ForgetReplicasParams{Seconds: silent.Seconds(), Self: replica}); err != nil {
+	q := dbsql.New(r.pool)
+	if _, err := q.ForgetReplicas(ctx, dbsql.ForgetReplicasParams{Seconds: silent.Seconds(), Self: replica}); err != nil {
 		return fmt.Errorf("forget replicas: %w", err)
+	}
+	if err := q.DropLapses(ctx); err != nil {
+		return fmt.Errorf("forget lapsed reservations: %w", err)
 	}
 	return nil
 }

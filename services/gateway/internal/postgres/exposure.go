@@ -50,18 +50,18 @@ const (
 
 // Radius implements exposure.Store.
 func (e *Exposure) Radius(ctx context.Context, q exposure.Query) (exposure.Radius, error) {
-	window := windowOf(q)
+	names, ofRuns := windowOf(q)
 	var radius exposure.Radius
 	err := pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		if err := q.PlanForValues(ctx); err != nil {
 			return err
 		}
-		sums, err := q.ExposedServices(ctx, window)
+		sums, err := q.ExposedNames(ctx, names)
 		if err != nil {
 			return err
 		}
-		runs, err := q.ExposedRuns(ctx, dbsql.ExposedRunsParams(window))
+		runs, err := q.ExposedRuns(ctx, ofRuns)
 		if err != nil {
 			return err
 		}
@@ -75,29 +75,34 @@ func (e *Exposure) Radius(ctx context.Context, q exposure.Query) (exposure.Radiu
 	return radius, nil
 }
 
-func windowOf(q exposure.Query) dbsql.ExposedServicesParams {
-	window := dbsql.ExposedServicesParams{
+// windowOf puts a query to the two statements that answer it.
+func windowOf(q exposure.Query) (names dbsql.ExposedNamesParams, runs dbsql.ExposedRunsParams) {
+	names = dbsql.ExposedNamesParams{
 		Provider: q.Provider, Fingerprint: q.Fingerprint, Since: exposure.Begin, Until: exposure.End,
 		Count: int32(q.Limit),
 	}
 	if !q.Since.IsZero() {
-		window.Since = q.Since
+		names.Since = q.Since
 	}
 	if !q.Until.IsZero() {
-		window.Until = q.Until
+		names.Until = q.Until
 	}
 	for _, piece := range exposure.Window(q.Since, q.Until) {
 		if piece.Span == 0 {
-			window.EdgeFrom, window.EdgeUntil = append(window.EdgeFrom, piece.Since), append(window.EdgeUntil, piece.Until)
+			names.EdgeFrom, names.EdgeUntil = append(names.EdgeFrom, piece.Since), append(names.EdgeUntil, piece.Until)
 			continue
 		}
-		window.Spans = append(window.Spans, int32(piece.Span/time.Second))
-		window.SpanFrom, window.SpanUntil = append(window.SpanFrom, piece.Since), append(window.SpanUntil, piece.Until)
+		names.Spans = append(names.Spans, int32(piece.Span/time.Second))
+		names.SpanFrom, names.SpanUntil = append(names.SpanFrom, piece.Since), append(names.SpanUntil, piece.Until)
 	}
-	return window
+	return names, dbsql.ExposedRunsParams{
+		Provider: q.Provider, Fingerprint: q.Fingerprint, Since: names.Since, Until: names.Until,
+		Spans: names.Spans, SpanFrom: names.SpanFrom, SpanUntil: names.SpanUntil,
+		EdgeFrom: names.EdgeFrom, EdgeUntil: names.EdgeUntil, Count: names.Count,
+	}
 }
 
-func addSums(radius *exposure.Radius, sums []dbsql.ExposedServicesRow) {
+func addSums(radius *exposure.Radius, sums []dbsql.ExposedNamesRow) {
 	for _, r := range sums {
 		use := exposure.Use{Calls: r.Calls, First: r.FirstUsedAt, Last: r.LastUsedAt}
 		switch r.Kind {

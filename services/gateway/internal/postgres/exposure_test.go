@@ -82,12 +82,13 @@ func at[K comparable, V any](of map[K]*V, key K, fresh V) *V {
 	return of[key]
 }
 
-// use is a call of anybody within 70 days.
+// use is a call of anybody within 70 days; of a run that lasts all the time, or
+// some hours.
 func use(random *rand.Rand) ledger.Entry {
 	e := entry()
 	e.ID = uuid.New()
-	e.Provider, e.Fingerprint = fmt.Sprint("p", random.IntN(2)), fmt.Sprint("f", random.IntN(2))
-	e.Organization, e.Service, e.Run = fmt.Sprint("o", random.IntN(4)), []string{"", "edge", "cron"}[random.IntN(3)], []string{"", "r1", "r2"}[random.IntN(3)]
+	e.Provider, e.Fingerprint = fmt.Sprint("p", random.IntN(2)), []string{"", "f0", "f1"}[random.IntN(3)] // Without a key: none.
+	e.Organization, e.Service = fmt.Sprint("o", random.IntN(4)), []string{"", "edge", "cron"}[random.IntN(3)]
 	e.Credential, e.CacheHit = []string{"fleet", "byok"}[random.IntN(2)], random.IntN(8) == 0
 	e.Cost = price.Pico(random.Int64N(1e12))
 	e.StartedAt = time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.Int64N(70*24*3600)) * time.Second)
@@ -95,6 +96,7 @@ func use(random *rand.Rand) ledger.Entry {
 		e.StartedAt = e.StartedAt.Truncate(time.Hour) // On a border.
 	}
 	e.EndedAt = e.StartedAt.Add(time.Second)
+	e.Run = []string{"", "long", "r" + e.StartedAt.Truncate(5*time.Hour).Format("0102-15")}[random.IntN(3)]
 	return e
 }
 
@@ -212,7 +214,7 @@ func TestOneReplicaFolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), "SELECT FROM credential_use_mark FOR UPDATE"); err != nil {
+		if _, err := tx.Exec(t.Context(), "SELECT FROM exposure_mark FOR UPDATE"); err != nil {
 			return err
 		}
 		// It doesn't wait for the other, either.

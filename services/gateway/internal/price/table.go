@@ -203,3 +203,44 @@ func (t *Table) Rows() []Row {
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Version, b.Version) })
 	return rows
 }
+
+// At is the row that prices a model at a moment; false where none does.
+func (t *Table) At(providerName, model string, at time.Time) (Row, bool) {
+	for _, row := range t.rows[key{providerName, model}] {
+		if row.holds(at) {
+			return row, true
+		}
+	}
+	return Row{}, false
+}
+
+// Due is the first moment at which the row is to be reviewed again; zero for the
+// operator's own prices.
+func (r *Row) Due() time.Time {
+	switch {
+	case r.ReviewEvery == 0:
+		return time.Time{}
+	case r.Reviewed.IsZero():
+		return r.EffectiveFrom.Add(r.ReviewEvery)
+	}
+	return r.Reviewed.Add(r.ReviewEvery)
+}
+
+// Drift lists the rows in force at a moment that are past their review, longest
+// overdue first, and how many are in force at all.
+func (t *Table) Drift(now time.Time) (overdue []Row, total int) {
+	for of := range t.rows {
+		row, ok := t.At(of.provider, of.model, now)
+		if !ok {
+			continue
+		}
+		total++
+		if due := row.Due(); !due.IsZero() && now.After(due) {
+			overdue = append(overdue, row)
+		}
+	}
+	slices.SortFunc(overdue, func(a, b Row) int {
+		return cmp.Or(a.Due().Compare(b.Due()), cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
+	})
+	return overdue, total
+}

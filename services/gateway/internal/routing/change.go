@@ -73,6 +73,9 @@ func Changes(before, now *Policy) []string {
 	if !reflect.DeepEqual(before.cache, now.cache) {
 		note("cache changed")
 	}
+	if !reflect.DeepEqual(before.traces, now.traces) {
+		note("traces changed")
+	}
 	if before.budget != now.budget {
 		note("budget changed")
 	}

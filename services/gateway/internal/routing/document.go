@@ -33,6 +33,7 @@ type document struct {
 	Resilience         Resilience             `yaml:"resilience"`
 	Cache              Cache                  `yaml:"cache"`
 	Budget             Budget                 `yaml:"budget"`
+	Traces             Traces                 `yaml:"traces"`
 	// ToolsNeedingApproval are tools by name; "*" stands for any characters.
 	ToolsNeedingApproval []string `yaml:"tools_needing_approval"`
 	// Byok is the mode of requests that name none.

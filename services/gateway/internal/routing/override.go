@@ -27,6 +27,8 @@ type Canary struct {
 	Percentage float64
 	// ByRun chooses run by run; a request without one goes by its organization.
 	ByRun bool
+	// Revision names this canary among those that there have been.
+	Revision int
 }
 
 // covers tells whether a request is in the canary's share. The choice is the
@@ -87,6 +89,7 @@ func (b *planner) pinned(pin Target) (Plan, error) {
 			b.requested = o.candidate.Provider
 		}
 	}
+	b.warn = b.warning(asked, open)
 	return b.plan()
 }
 

@@ -33,6 +33,7 @@ func (p *Policy) Plan(r Request, s State) (Plan, error) {
 		b.requested = b.askedProvider(asked)
 	}
 	if !open && !r.Substitution {
+		b.warn = b.warning(asked, open)
 		return b.plan()
 	}
 	if !open {
@@ -40,6 +41,7 @@ func (p *Policy) Plan(r Request, s State) (Plan, error) {
 	}
 	b.section(p.ladders[b.operation], !open)
 	b.canary(asked, open)
+	b.warn = b.warning(asked, open)
 	return b.plan()
 }
 
@@ -58,6 +60,7 @@ type planner struct {
 	excluded  []Exclusion
 	isCanary  bool
 	isPinned  bool
+	warn      string
 }
 
 // planners are used again: making one costs more than a plan.
@@ -109,17 +112,16 @@ func (b *planner) asked() (offers []*offer, open bool, err error) {
 	switch isDefault := r.Model == "" || r.Model == DefaultModel; {
 	case isDefault && r.Provider != "":
 		if o := p.byName[r.Provider].defaults[b.operation]; o != nil {
-			return b.only(o), false, nil
+			return b.served(b.only(o))
 		}
 		return nil, false, apierr.Invalid("model", "is required with the provider "+r.Provider)
 	case isDefault:
 		return b.open()
 	}
 	if offers = b.named(); len(offers) > 0 {
-		return offers, false, nil
+		return b.served(offers)
 	}
-	return nil, false, apierr.New(apierr.KindNotFound, ReasonModelNotFound, fmt.Sprintf(
-		"model: no configured provider has %q; the configured ones are in GET /v1/models/catalog", r.Model))
+	return nil, false, b.unlisted()
 }
 
 // open is the policy's choice: its default model; where a goal was asked for,
@@ -207,6 +209,10 @@ func (b *planner) admits(o *offer) bool {
 		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: lack, Limit: limit})
 		return false
 	}
+	if b.isRetired(o.candidate.Target) {
+		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackRetired})
+		return false
+	}
 	return true
 }
 
@@ -216,8 +222,11 @@ func (b *planner) plan() (Plan, error) {
 		return Plan{}, b.refusal()
 	}
 	plan := Plan{
-		Requested: b.requested, Excluded: b.excluded, Pinned: b.isPinned, Canary: b.isCanary,
+		Requested: b.requested, Excluded: b.excluded, Pinned: b.isPinned, Canary: b.isCanary, Warning: b.warn,
 		Candidates: make([]Candidate, len(b.picked)),
+	}
+	if c := b.state.Override.Canary; c != nil && !b.isPinned {
+		plan.Trial = c.Revision
 	}
 	for i := range b.picked {
 		plan.Candidates[i] = b.picked[i].candidate

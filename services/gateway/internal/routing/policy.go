@@ -16,6 +16,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/redact"
 )
 
 // DefaultModel is the alias that stands for the policy's default model.
@@ -107,6 +108,10 @@ type Policy struct {
 	resilience Resilience
 	cache      Cache
 	budget     Budget
+	// traces with what holds for each of their rules, the policy's own first.
+	traces   Traces
+	tracings []Tracing
+	redactor *redact.Redactor
 	// approvalTools are patterns of tools whose calls need an approval.
 	approvalTools []string
 	byok          keyring.Mode
@@ -152,7 +157,7 @@ func build(doc document) (*Policy, error) {
 	if p.goal < 0 {
 		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
 	}
-	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval), p.setByok(doc.Byok), p.setAliases()); err != nil {
+	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases()); err != nil {
 		return nil, err
 	}
 	for i := range p.Providers {

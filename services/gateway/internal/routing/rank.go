@@ -93,6 +93,9 @@ func (b *planner) prefer(o *scored) {
 	o.spread = mix(b.request.Affinity ^ o.hash)
 }
 
+// unpriced is behind every cost.
+const unpriced = math.MaxInt64
+
 // assumedOutput is the length of an answer, in tokens, that nothing bounds.
 const assumedOutput = 500
 
@@ -100,7 +103,7 @@ const assumedOutput = 500
 // estimated, and all the output it may have. What has no price comes last.
 func (b *planner) cost(o *offer) int64 {
 	if b.state.Prices == nil {
-		return math.MaxInt64
+		return unpriced
 	}
 	needs := &b.request.Needs
 	u := provider.Usage{Input: int64(max(needs.Context, 1))}
@@ -114,7 +117,7 @@ func (b *planner) cost(o *offer) int64 {
 	}
 	cost := b.state.Prices.Cost(o.candidate.Provider, o.candidate.Model, b.state.Now, u)
 	if !cost.Known {
-		return math.MaxInt64
+		return unpriced
 	}
 	return int64(cost.Amount)
 }

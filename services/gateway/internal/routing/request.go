@@ -105,6 +105,10 @@ type Plan struct {
 	Excluded []Exclusion
 	// Pinned and Canary tell that an operator's override made the first choice.
 	Pinned, Canary bool
+	// Trial is the canary that was in force, by its revision; 0 is none.
+	Trial int
+	// Warning is what the caller should know of a deprecated model; empty for none.
+	Warning string
 }
 
 // State is what a plan depends on besides the policy and the request. The zero
@@ -114,7 +118,9 @@ type State struct {
 	// Prices order candidates by cost; nil leaves that to the policy's ranks.
 	Prices Prices
 	// Live is what was seen of the candidates lately; nil is nothing.
-	Live     Live
+	Live Live
+	// Lives knows which models are deprecated or retired; nil is none.
+	Lives    Lives
 	Override Override
 	// Last served requests of the same affinity, at LastAt; zero is nobody.
 	Last   Target

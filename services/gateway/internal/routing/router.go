@@ -1,6 +1,9 @@
 package routing
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Router plans requests by one policy, in the state of the moment. Safe for
 // concurrent use.
@@ -13,6 +16,8 @@ type Options struct {
 	Prices Prices
 	// Live is what is known of the candidates.
 	Live Live
+	// Lives knows how long models are served.
+	Lives Lives
 	// Override gives the operators' present one; it is called once a plan.
 	Override func() Override
 	// Warmth is kept over reloads of the policy.
@@ -31,7 +36,7 @@ func NewRouter(o Options) *Router {
 
 // Plan orders the candidates of a request.
 func (r *Router) Plan(request Request) (Plan, error) {
-	state := State{Now: r.o.Now(), Prices: r.o.Prices, Live: r.o.Live}
+	state := State{Now: r.o.Now(), Prices: r.o.Prices, Live: r.o.Live, Lives: r.o.Lives}
 	if r.o.Override != nil {
 		state.Override = r.o.Override()
 	}
@@ -46,5 +51,15 @@ func (r *Router) Plan(request Request) (Plan, error) {
 	return plan, err
 }
 
-// Listing names the models of the router's policy.
-func (r *Router) Listing() []Target { return r.o.Policy.Listing() }
+// Listing names the models of the router's policy that are not retired.
+func (r *Router) Listing() []Target {
+	listing := r.o.Policy.Listing()
+	if r.o.Lives == nil {
+		return listing
+	}
+	now := r.o.Now()
+	return slices.DeleteFunc(listing, func(t Target) bool {
+		l := r.o.Lives.Life(t)
+		return l != nil && l.IsRetired(now)
+	})
+}

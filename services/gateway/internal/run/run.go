@@ -189,7 +189,7 @@ func (r Run) SessionStatus(now time.Time, u Usage) string {
 
 // ErrMinted refuses to mint a run twice, ErrMintAborted one that was asked to stop.
 var (
-	ErrMinted      = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "run_id: the run has an authority")
+	ErrMinted      = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "run_id: this run has been minted already")
 	ErrMintAborted = apierr.New(apierr.KindConflict, ReasonAborted, "run_id: the session was asked to stop")
 	// ErrNotFound is of a run that nobody minted.
 	ErrNotFound = apierr.NotFound("run_id: run")

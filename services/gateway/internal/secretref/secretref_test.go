@@ -153,13 +153,19 @@ func TestScopesAreApart(t *testing.T) {
 	})
 }
 
-// aws is a Secrets Manager that holds a secret, and counts calls.
-func aws(t *testing.T, secrets map[string]string) *httptest.Server {
+// withoutAccount keeps AWS's client from what this machine may know of one.
+func withoutAccount(t *testing.T) {
 	t.Helper()
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for _, file := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
 		t.Setenv(file, filepath.Join(t.TempDir(), "none"))
 	}
+}
+
+// aws is a Secrets Manager that holds secrets.
+func aws(t *testing.T, secrets map[string]string) *httptest.Server {
+	t.Helper()
+	withoutAccount(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct{ SecretId string } //nolint:revive // The wire's name.
 		_ = json.NewDecoder(r.Body).Decode(&asked)

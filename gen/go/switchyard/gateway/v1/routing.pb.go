@@ -979,7 +979,10 @@ type CanaryStatus struct {
 	// Why; null without a canary or a reason.
 	Reason *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Grows by one with each change.
-	Version       int32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	Version int32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	// The two arms since the canary was set as it is, over all replicas, some
+	// seconds late; empty without a canary.
+	Arms          []*CanaryArm `protobuf:"bytes,10,rep,name=arms,proto3" json:"arms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1077,6 +1080,105 @@ func (x *CanaryStatus) GetVersion() int32 {
 	return 0
 }
 
+func (x *CanaryStatus) GetArms() []*CanaryArm {
+	if x != nil {
+		return x.Arms
+	}
+	return nil
+}
+
+// CanaryArm is what came of the requests of one arm. Requests that were refused
+// before any provider was called are in neither.
+type CanaryArm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `canary`, or `stable`: all that the canary did not take.
+	Arm string `protobuf:"bytes,1,opt,name=arm,proto3" json:"arm,omitempty"`
+	// Requests that ended.
+	Requests int32 `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Of these, those that nobody served for a provider's fault.
+	Failed int32 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Of these, those that another candidate than the first served.
+	FailedOver int32 `protobuf:"varint,4,opt,name=failed_over,json=failedOver,proto3" json:"failed_over,omitempty"`
+	// Share of the requests that the first candidate did not serve, 0..1.
+	ErrorRate float64 `protobuf:"fixed64,5,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
+	// Mean time to the end of the answers that were served, in milliseconds.
+	MeanLatencyMs float64 `protobuf:"fixed64,6,opt,name=mean_latency_ms,json=meanLatencyMs,proto3" json:"mean_latency_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CanaryArm) Reset() {
+	*x = CanaryArm{}
+	mi := &file_switchyard_gateway_v1_routing_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CanaryArm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CanaryArm) ProtoMessage() {}
+
+func (x *CanaryArm) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_routing_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CanaryArm.ProtoReflect.Descriptor instead.
+func (*CanaryArm) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_routing_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CanaryArm) GetArm() string {
+	if x != nil {
+		return x.Arm
+	}
+	return ""
+}
+
+func (x *CanaryArm) GetRequests() int32 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *CanaryArm) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *CanaryArm) GetFailedOver() int32 {
+	if x != nil {
+		return x.FailedOver
+	}
+	return 0
+}
+
+func (x *CanaryArm) GetErrorRate() float64 {
+	if x != nil {
+		return x.ErrorRate
+	}
+	return 0
+}
+
+func (x *CanaryArm) GetMeanLatencyMs() float64 {
+	if x != nil {
+		return x.MeanLatencyMs
+	}
+	return 0
+}
+
 var File_switchyard_gateway_v1_routing_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_routing_proto_rawDesc = "" +
@@ -1148,7 +1250,7 @@ const file_switchyard_gateway_v1_routing_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x127\n" +
 	"\x10expected_version\x18\x02 \x01(\x05B\a\xfaB\x04\x1a\x02(\x00H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
 	"\x11_expected_version\"\x18\n" +
-	"\x16GetCanaryStatusRequest\"\xa6\x03\n" +
+	"\x16GetCanaryStatusRequest\"\xdc\x03\n" +
 	"\fCanaryStatus\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\x128\n" +
 	"\bprovider\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\bprovider\x122\n" +
@@ -1160,7 +1262,18 @@ const file_switchyard_gateway_v1_routing_proto_rawDesc = "" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x123\n" +
 	"\x06set_by\x18\a \x01(\v2\x1c.google.protobuf.StringValueR\x05setBy\x124\n" +
 	"\x06reason\x18\b \x01(\v2\x1c.google.protobuf.StringValueR\x06reason\x12\x18\n" +
-	"\aversion\x18\t \x01(\x05R\aversion2\xa6\b\n" +
+	"\aversion\x18\t \x01(\x05R\aversion\x124\n" +
+	"\x04arms\x18\n" +
+	" \x03(\v2 .switchyard.gateway.v1.CanaryArmR\x04arms\"\xb9\x01\n" +
+	"\tCanaryArm\x12\x10\n" +
+	"\x03arm\x18\x01 \x01(\tR\x03arm\x12\x1a\n" +
+	"\brequests\x18\x02 \x01(\x05R\brequests\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x05R\x06failed\x12\x1f\n" +
+	"\vfailed_over\x18\x04 \x01(\x05R\n" +
+	"failedOver\x12\x1d\n" +
+	"\n" +
+	"error_rate\x18\x05 \x01(\x01R\terrorRate\x12&\n" +
+	"\x0fmean_latency_ms\x18\x06 \x01(\x01R\rmeanLatencyMs2\xa6\b\n" +
 	"\x0eRoutingService\x12\x8f\x01\n" +
 	"\fReloadPolicy\x12*.switchyard.gateway.v1.ReloadPolicyRequest\x1a+.switchyard.gateway.v1.ReloadPolicyResponse\"&\xa8\xbb\x18\x03\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/admin/reload-policy\x12\x8e\x01\n" +
 	"\x10GetRoutingConfig\x12..switchyard.gateway.v1.GetRoutingConfigRequest\x1a$.switchyard.gateway.v1.RoutingConfig\"$\xa8\xbb\x18\x03\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/admin/routing-config\x12n\n" +
@@ -1185,7 +1298,7 @@ func file_switchyard_gateway_v1_routing_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_routing_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_switchyard_gateway_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_switchyard_gateway_v1_routing_proto_goTypes = []any{
 	(*ReloadPolicyRequest)(nil),     // 0: switchyard.gateway.v1.ReloadPolicyRequest
 	(*ReloadPolicyResponse)(nil),    // 1: switchyard.gateway.v1.ReloadPolicyResponse
@@ -1202,51 +1315,53 @@ var file_switchyard_gateway_v1_routing_proto_goTypes = []any{
 	(*StopCanaryRequest)(nil),       // 12: switchyard.gateway.v1.StopCanaryRequest
 	(*GetCanaryStatusRequest)(nil),  // 13: switchyard.gateway.v1.GetCanaryStatusRequest
 	(*CanaryStatus)(nil),            // 14: switchyard.gateway.v1.CanaryStatus
-	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
-	(*SelectionRank)(nil),           // 16: switchyard.gateway.v1.SelectionRank
-	(*wrapperspb.StringValue)(nil),  // 17: google.protobuf.StringValue
+	(*CanaryArm)(nil),               // 15: switchyard.gateway.v1.CanaryArm
+	(*timestamppb.Timestamp)(nil),   // 16: google.protobuf.Timestamp
+	(*SelectionRank)(nil),           // 17: switchyard.gateway.v1.SelectionRank
+	(*wrapperspb.StringValue)(nil),  // 18: google.protobuf.StringValue
 }
 var file_switchyard_gateway_v1_routing_proto_depIdxs = []int32{
-	15, // 0: switchyard.gateway.v1.ReloadPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
-	15, // 1: switchyard.gateway.v1.RoutingConfig.policy_loaded_at:type_name -> google.protobuf.Timestamp
+	16, // 0: switchyard.gateway.v1.ReloadPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
+	16, // 1: switchyard.gateway.v1.RoutingConfig.policy_loaded_at:type_name -> google.protobuf.Timestamp
 	14, // 2: switchyard.gateway.v1.RoutingConfig.canary:type_name -> switchyard.gateway.v1.CanaryStatus
 	10, // 3: switchyard.gateway.v1.RoutingConfig.pin:type_name -> switchyard.gateway.v1.PinStatus
-	16, // 4: switchyard.gateway.v1.RoutingConfig.provider_ranks:type_name -> switchyard.gateway.v1.SelectionRank
+	17, // 4: switchyard.gateway.v1.RoutingConfig.provider_ranks:type_name -> switchyard.gateway.v1.SelectionRank
 	4,  // 5: switchyard.gateway.v1.RoutingConfig.fallback_ladder:type_name -> switchyard.gateway.v1.FallbackLadder
 	6,  // 6: switchyard.gateway.v1.RoutingConfig.data_classifications:type_name -> switchyard.gateway.v1.ClassificationRule
 	5,  // 7: switchyard.gateway.v1.FallbackLadder.steps:type_name -> switchyard.gateway.v1.RouteTarget
-	17, // 8: switchyard.gateway.v1.PinStatus.provider:type_name -> google.protobuf.StringValue
-	17, // 9: switchyard.gateway.v1.PinStatus.model:type_name -> google.protobuf.StringValue
-	15, // 10: switchyard.gateway.v1.PinStatus.since:type_name -> google.protobuf.Timestamp
-	17, // 11: switchyard.gateway.v1.PinStatus.set_by:type_name -> google.protobuf.StringValue
-	17, // 12: switchyard.gateway.v1.PinStatus.reason:type_name -> google.protobuf.StringValue
-	17, // 13: switchyard.gateway.v1.CanaryStatus.provider:type_name -> google.protobuf.StringValue
-	17, // 14: switchyard.gateway.v1.CanaryStatus.model:type_name -> google.protobuf.StringValue
-	17, // 15: switchyard.gateway.v1.CanaryStatus.sticky_by:type_name -> google.protobuf.StringValue
-	15, // 16: switchyard.gateway.v1.CanaryStatus.since:type_name -> google.protobuf.Timestamp
-	17, // 17: switchyard.gateway.v1.CanaryStatus.set_by:type_name -> google.protobuf.StringValue
-	17, // 18: switchyard.gateway.v1.CanaryStatus.reason:type_name -> google.protobuf.StringValue
-	0,  // 19: switchyard.gateway.v1.RoutingService.ReloadPolicy:input_type -> switchyard.gateway.v1.ReloadPolicyRequest
-	2,  // 20: switchyard.gateway.v1.RoutingService.GetRoutingConfig:input_type -> switchyard.gateway.v1.GetRoutingConfigRequest
-	7,  // 21: switchyard.gateway.v1.RoutingService.SetPin:input_type -> switchyard.gateway.v1.SetPinRequest
-	8,  // 22: switchyard.gateway.v1.RoutingService.ClearPin:input_type -> switchyard.gateway.v1.ClearPinRequest
-	9,  // 23: switchyard.gateway.v1.RoutingService.GetPinStatus:input_type -> switchyard.gateway.v1.GetPinStatusRequest
-	11, // 24: switchyard.gateway.v1.RoutingService.SetCanary:input_type -> switchyard.gateway.v1.SetCanaryRequest
-	12, // 25: switchyard.gateway.v1.RoutingService.StopCanary:input_type -> switchyard.gateway.v1.StopCanaryRequest
-	13, // 26: switchyard.gateway.v1.RoutingService.GetCanaryStatus:input_type -> switchyard.gateway.v1.GetCanaryStatusRequest
-	1,  // 27: switchyard.gateway.v1.RoutingService.ReloadPolicy:output_type -> switchyard.gateway.v1.ReloadPolicyResponse
-	3,  // 28: switchyard.gateway.v1.RoutingService.GetRoutingConfig:output_type -> switchyard.gateway.v1.RoutingConfig
-	10, // 29: switchyard.gateway.v1.RoutingService.SetPin:output_type -> switchyard.gateway.v1.PinStatus
-	10, // 30: switchyard.gateway.v1.RoutingService.ClearPin:output_type -> switchyard.gateway.v1.PinStatus
-	10, // 31: switchyard.gateway.v1.RoutingService.GetPinStatus:output_type -> switchyard.gateway.v1.PinStatus
-	14, // 32: switchyard.gateway.v1.RoutingService.SetCanary:output_type -> switchyard.gateway.v1.CanaryStatus
-	14, // 33: switchyard.gateway.v1.RoutingService.StopCanary:output_type -> switchyard.gateway.v1.CanaryStatus
-	14, // 34: switchyard.gateway.v1.RoutingService.GetCanaryStatus:output_type -> switchyard.gateway.v1.CanaryStatus
-	27, // [27:35] is the sub-list for method output_type
-	19, // [19:27] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // 8: switchyard.gateway.v1.PinStatus.provider:type_name -> google.protobuf.StringValue
+	18, // 9: switchyard.gateway.v1.PinStatus.model:type_name -> google.protobuf.StringValue
+	16, // 10: switchyard.gateway.v1.PinStatus.since:type_name -> google.protobuf.Timestamp
+	18, // 11: switchyard.gateway.v1.PinStatus.set_by:type_name -> google.protobuf.StringValue
+	18, // 12: switchyard.gateway.v1.PinStatus.reason:type_name -> google.protobuf.StringValue
+	18, // 13: switchyard.gateway.v1.CanaryStatus.provider:type_name -> google.protobuf.StringValue
+	18, // 14: switchyard.gateway.v1.CanaryStatus.model:type_name -> google.protobuf.StringValue
+	18, // 15: switchyard.gateway.v1.CanaryStatus.sticky_by:type_name -> google.protobuf.StringValue
+	16, // 16: switchyard.gateway.v1.CanaryStatus.since:type_name -> google.protobuf.Timestamp
+	18, // 17: switchyard.gateway.v1.CanaryStatus.set_by:type_name -> google.protobuf.StringValue
+	18, // 18: switchyard.gateway.v1.CanaryStatus.reason:type_name -> google.protobuf.StringValue
+	15, // 19: switchyard.gateway.v1.CanaryStatus.arms:type_name -> switchyard.gateway.v1.CanaryArm
+	0,  // 20: switchyard.gateway.v1.RoutingService.ReloadPolicy:input_type -> switchyard.gateway.v1.ReloadPolicyRequest
+	2,  // 21: switchyard.gateway.v1.RoutingService.GetRoutingConfig:input_type -> switchyard.gateway.v1.GetRoutingConfigRequest
+	7,  // 22: switchyard.gateway.v1.RoutingService.SetPin:input_type -> switchyard.gateway.v1.SetPinRequest
+	8,  // 23: switchyard.gateway.v1.RoutingService.ClearPin:input_type -> switchyard.gateway.v1.ClearPinRequest
+	9,  // 24: switchyard.gateway.v1.RoutingService.GetPinStatus:input_type -> switchyard.gateway.v1.GetPinStatusRequest
+	11, // 25: switchyard.gateway.v1.RoutingService.SetCanary:input_type -> switchyard.gateway.v1.SetCanaryRequest
+	12, // 26: switchyard.gateway.v1.RoutingService.StopCanary:input_type -> switchyard.gateway.v1.StopCanaryRequest
+	13, // 27: switchyard.gateway.v1.RoutingService.GetCanaryStatus:input_type -> switchyard.gateway.v1.GetCanaryStatusRequest
+	1,  // 28: switchyard.gateway.v1.RoutingService.ReloadPolicy:output_type -> switchyard.gateway.v1.ReloadPolicyResponse
+	3,  // 29: switchyard.gateway.v1.RoutingService.GetRoutingConfig:output_type -> switchyard.gateway.v1.RoutingConfig
+	10, // 30: switchyard.gateway.v1.RoutingService.SetPin:output_type -> switchyard.gateway.v1.PinStatus
+	10, // 31: switchyard.gateway.v1.RoutingService.ClearPin:output_type -> switchyard.gateway.v1.PinStatus
+	10, // 32: switchyard.gateway.v1.RoutingService.GetPinStatus:output_type -> switchyard.gateway.v1.PinStatus
+	14, // 33: switchyard.gateway.v1.RoutingService.SetCanary:output_type -> switchyard.gateway.v1.CanaryStatus
+	14, // 34: switchyard.gateway.v1.RoutingService.StopCanary:output_type -> switchyard.gateway.v1.CanaryStatus
+	14, // 35: switchyard.gateway.v1.RoutingService.GetCanaryStatus:output_type -> switchyard.gateway.v1.CanaryStatus
+	28, // [28:36] is the sub-list for method output_type
+	20, // [20:28] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_routing_proto_init() }
@@ -1265,7 +1380,7 @@ func file_switchyard_gateway_v1_routing_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_routing_proto_rawDesc), len(file_switchyard_gateway_v1_routing_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2283,6 +2283,40 @@ func (m *CanaryStatus) validate(all bool) error {
 
 	// no validation rules for Version
 
+	for idx, item := range m.GetArms() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, CanaryStatusValidationError{
+						field:  fmt.Sprintf("Arms[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, CanaryStatusValidationError{
+						field:  fmt.Sprintf("Arms[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return CanaryStatusValidationError{
+					field:  fmt.Sprintf("Arms[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return CanaryStatusMultiError(errors)
 	}
@@ -2359,3 +2393,114 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = CanaryStatusValidationError{}
+
+// Validate checks the field values on CanaryArm with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *CanaryArm) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on CanaryArm with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in CanaryArmMultiError, or nil
+// if none found.
+func (m *CanaryArm) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *CanaryArm) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Arm
+
+	// no validation rules for Requests
+
+	// no validation rules for Failed
+
+	// no validation rules for FailedOver
+
+	// no validation rules for ErrorRate
+
+	// no validation rules for MeanLatencyMs
+
+	if len(errors) > 0 {
+		return CanaryArmMultiError(errors)
+	}
+
+	return nil
+}
+
+// CanaryArmMultiError is an error wrapping multiple validation errors returned
+// by CanaryArm.ValidateAll() if the designated constraints aren't met.
+type CanaryArmMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m CanaryArmMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m CanaryArmMultiError) AllErrors() []error { return m }
+
+// CanaryArmValidationError is the validation error returned by
+// CanaryArm.Validate if the designated constraints aren't met.
+type CanaryArmValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e CanaryArmValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e CanaryArmValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e CanaryArmValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e CanaryArmValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e CanaryArmValidationError) ErrorName() string { return "CanaryArmValidationError" }
+
+// Error satisfies the builtin error interface
+func (e CanaryArmValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sCanaryArm.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = CanaryArmValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = CanaryArmValidationError{}

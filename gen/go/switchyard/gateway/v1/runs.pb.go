@@ -42,7 +42,8 @@ type MintRunRequest struct {
 	MaxCalls *int32 `protobuf:"varint,5,opt,name=max_calls,json=maxCalls,proto3,oneof" json:"max_calls,omitempty"`
 	// Models that it may use. Empty: any.
 	Models []string `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
-	// When it ends; in the future.
+	// When it ends; in the future, and within 30 days: an authority that nobody minds
+	// must come to an end.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// In how many seconds it ends, at most 30 days.
 	TtlSeconds *int32 `protobuf:"varint,8,opt,name=ttl_seconds,json=ttlSeconds,proto3,oneof" json:"ttl_seconds,omitempty"`

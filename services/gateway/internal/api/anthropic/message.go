@@ -139,7 +139,7 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 	}
 	common, known := fields[kind]
 	if !known {
-		r.only(path + ".type") // thinking, document, search_result, server tools, …
+		r.chat.Restrict(path + ".type") // thinking, document, search_result, server tools, …
 		return p, nil
 	}
 	if err := dialect.Decode(path, raw, &p); err != nil {
@@ -147,7 +147,7 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 	}
 	object.Ignore(common...)
 	for _, field := range object.Rest() { // cache_control, citations, caller, …
-		r.only(path + "." + field)
+		r.chat.Restrict(path + "." + field)
 	}
 	return p, nil
 }
@@ -163,7 +163,7 @@ func (r *reader) image(path string, p part) (provider.Part, error) {
 	case p.Source.Type == "base64":
 		return provider.Part{}, apierr.Invalid(path+".source.media_type", "must be that of an image")
 	}
-	r.only(path + ".source.type") // file
+	r.chat.Restrict(path + ".source.type") // file
 	return provider.Part{}, nil
 }
 
@@ -187,7 +187,7 @@ func (r *reader) result(path string, p part) (provider.Message, error) {
 	for _, turn := range turns {
 		for _, piece := range turn.Content {
 			if piece.ImageURL != "" {
-				r.only(path + ".content")
+				r.chat.Restrict(path + ".content")
 			}
 			out.Content = append(out.Content, piece)
 		}

@@ -57,28 +57,17 @@ func (Dialect) Chat(body []byte, header http.Header) (*dialect.Chat, error) {
 	if r.chat.Chat.MaxTokens == 0 {
 		return nil, apierr.Invalid("max_tokens", "is required")
 	}
-	r.chat.Extension = r.Raw(dialect.Extension)
-	r.chat.Unknown = r.Rest()
-	if r.chat.Extension != nil {
-		if body, err = sjson.DeleteBytes(bytes.Clone(body), dialect.Extension); err != nil {
-			return nil, apierr.Invalid(dialect.Extension, "can't be read")
-		}
+	if err := r.chat.Finish(r.Object, "anthropic", body); err != nil {
+		return nil, err
 	}
-	native := &provider.Native{Dialect: "anthropic", Body: body, Headers: make(map[string]string)}
+	native := r.chat.Chat.Native
+	native.Headers = make(map[string]string)
 	for _, name := range headers {
 		if values := header.Values(name); len(values) > 0 {
 			native.Headers[name] = strings.Join(values, ",")
 		}
 	}
-	r.chat.Chat.Native = native
 	return r.chat, nil
-}
-
-// only notes that no other dialect can carry the request.
-func (r *reader) only(field string) {
-	if r.chat.Only == "" {
-		r.chat.Only = field
-	}
 }
 
 func (r *reader) settings() error {
@@ -132,7 +121,7 @@ func (r *reader) special() {
 	slices.Sort(names)
 	for _, name := range names {
 		if raw := r.Raw(name); raw != nil && !slices.Contains(silent[name], compact(raw)) {
-			r.only(name)
+			r.chat.Restrict(name)
 			r.chat.Surcharged = r.chat.Surcharged || slices.Contains(surcharged, name)
 		}
 	}
@@ -173,7 +162,7 @@ func (r *reader) tools() error {
 		case err != nil:
 			return err
 		case t.Type != "" && t.Type != "custom":
-			r.only(path + ".type")
+			r.chat.Restrict(path + ".type")
 			r.chat.Surcharged = r.chat.Surcharged || surcharges(t.Type)
 			continue
 		case t.Name == "":
@@ -181,7 +170,7 @@ func (r *reader) tools() error {
 		}
 		object.Ignore("type", "name", "description", "input_schema", "strict", "eager_input_streaming")
 		for _, field := range object.Rest() { // cache_control, defer_loading, allowed_callers, input_examples, …
-			r.only(path + "." + field)
+			r.chat.Restrict(path + "." + field)
 		}
 		r.chat.Chat.Tools = append(r.chat.Chat.Tools, provider.Tool{
 			Name: t.Name, Description: t.Description, Parameters: t.InputSchema, Strict: t.Strict,
@@ -228,7 +217,7 @@ func (r *reader) output() error {
 			return err
 		}
 		for _, field := range object.Rest() { // effort, …
-			r.only("output_config." + field)
+			r.chat.Restrict("output_config." + field)
 		}
 	}
 	return r.outputFormat("output_format", r.Raw("output_format"))
@@ -246,7 +235,7 @@ func (r *reader) outputFormat(path string, raw json.RawMessage) error {
 		return err
 	}
 	if format.Type != "json_schema" || len(format.Schema) == 0 {
-		r.only(path)
+		r.chat.Restrict(path)
 		return nil
 	}
 	var err error

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/dialect/dialecttest"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -158,28 +159,7 @@ func TestLocalize(t *testing.T) {
 }
 
 func FuzzChat(f *testing.F) {
-	for _, seed := range []string{`{` + hi + `}`, `{"max_tokens":1,"system":[{"type":"text"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{}]}]}],"tools":[{"name":"f"}],"switchyard":{}}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		before := string(body)
-		chat, err := Dialect{}.Chat(body, nil)
-		if string(body) != before {
-			t.Error("the body was changed")
-		}
-		if err != nil {
-			if e := apierr.From(err); e.Kind != apierr.KindInvalid {
-				t.Errorf("%v", err)
-			}
-			return
-		}
-		if !json.Valid(chat.Chat.Native.Body) || len(chat.Chat.Messages) == 0 {
-			t.Errorf("%q became %q", before, chat.Chat.Native.Body)
-		}
-		if local, err := chat.Localize(chat.Chat.Native.Body, "i"); err != nil || !json.Valid(local) {
-			t.Errorf("localized %q, %v", local, err)
-		}
-	})
+	dialecttest.FuzzChat(f, Dialect{}, `{`+hi+`}`, `{"max_tokens":1,"system":[{"type":"text"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":[{}]}]}],"tools":[{"name":"f"}],"switchyard":{}}`)
 }
 
 var _ dialect.Dialect = Dialect{}

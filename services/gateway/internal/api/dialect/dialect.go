@@ -5,7 +5,10 @@
 package dialect
 
 import (
+	"bytes"
 	"net/http"
+
+	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -77,6 +80,28 @@ type Stream interface {
 	Fail(err *apierr.Error, requestID string) []byte
 	// Ping is an event that says nothing.
 	Ping() []byte
+}
+
+// Restrict notes that no other dialect can carry the request, because of a field.
+func (c *Chat) Restrict(field string) {
+	if c.Only == "" {
+		c.Only = field
+	}
+}
+
+// Finish takes what is left of a request once its dialect has read the rest. The
+// body is for a provider of the same dialect, without the extension.
+func (c *Chat) Finish(o *Object, dialect string, body []byte) error {
+	c.Extension = o.Raw(Extension)
+	c.Unknown = o.Rest()
+	if c.Extension != nil {
+		var err error
+		if body, err = sjson.DeleteBytes(bytes.Clone(body), Extension); err != nil {
+			return apierr.Invalid(Extension, "can't be read")
+		}
+	}
+	c.Chat.Native = &provider.Native{Dialect: dialect, Body: body}
+	return nil
 }
 
 // Needs are what the request asks of a candidate.

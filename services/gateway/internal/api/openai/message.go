@@ -54,19 +54,19 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 			return out, apierr.Invalid(path+".tool_call_id", "is required in a tool message")
 		}
 	case "function":
-		r.only(path + ".role")
+		r.chat.Restrict(path + ".role")
 	default:
 		return out, apierr.Invalid(path+".role", "must be developer, system, user, assistant, tool or function")
 	}
 	if given(m.Audio) {
-		r.only(path + ".audio")
+		r.chat.Restrict(path + ".audio")
 	}
 	if given(m.FunctionCall) {
-		r.only(path + ".function_call")
+		r.chat.Restrict(path + ".function_call")
 	}
 	for i, call := range m.ToolCalls {
 		if call.Type != "" && call.Type != typeFunction {
-			r.only(dialect.At(path+".tool_calls", i) + ".type")
+			r.chat.Restrict(dialect.At(path+".tool_calls", i) + ".type")
 			continue
 		}
 		out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
@@ -129,7 +129,7 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 		case "":
 			return nil, apierr.Invalid(at+".type", "is required")
 		default:
-			r.only(at + ".type")
+			r.chat.Restrict(at + ".type")
 		}
 	}
 	return parts, nil

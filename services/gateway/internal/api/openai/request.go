@@ -34,22 +34,7 @@ func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 		}
 	}
 	r.special()
-	r.chat.Extension = r.Raw(dialect.Extension)
-	r.chat.Unknown = r.Rest()
-	if r.chat.Extension != nil {
-		if body, err = sjson.DeleteBytes(bytes.Clone(body), dialect.Extension); err != nil {
-			return nil, apierr.Invalid(dialect.Extension, "can't be read")
-		}
-	}
-	r.chat.Chat.Native = &provider.Native{Dialect: "openai", Body: body}
-	return r.chat, nil
-}
-
-// only notes that no other dialect can carry the request.
-func (r *reader) only(field string) {
-	if r.chat.Only == "" {
-		r.chat.Only = field
-	}
+	return r.chat, r.chat.Finish(r.Object, "openai", body)
 }
 
 func (r *reader) settings() error {
@@ -121,7 +106,7 @@ func (r *reader) special() {
 	for _, name := range slices.Sorted(keys(silent)) {
 		raw := r.Raw(name)
 		if raw != nil && !slices.Contains(silent[name], compact(raw)) {
-			r.only(name)
+			r.chat.Restrict(name)
 			r.chat.Surcharged = r.chat.Surcharged || slices.Contains(surcharged, name)
 		}
 	}
@@ -170,7 +155,7 @@ func (r *reader) tools() error {
 		}
 		switch {
 		case t.Type != typeFunction:
-			r.only(path + ".type")
+			r.chat.Restrict(path + ".type")
 			continue
 		case t.Function.Name == "":
 			return apierr.Invalid(path+".function.name", "is required")
@@ -215,7 +200,7 @@ func (r *reader) toolChoice(raw json.RawMessage) error {
 		return err
 	}
 	if choice.Type != typeFunction {
-		r.only(path + ".type")
+		r.chat.Restrict(path + ".type")
 		return nil
 	}
 	r.chat.Chat.ToolChoice = &provider.ToolChoice{Mode: "tool", Name: choice.Function.Name}
@@ -238,7 +223,7 @@ func (r *reader) format() error {
 	case "json_object", "json_schema":
 		r.chat.Chat.ResponseFormat = raw
 	default:
-		r.only("response_format.type")
+		r.chat.Restrict("response_format.type")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/dialect/dialecttest"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -143,28 +144,7 @@ func TestLocalize(t *testing.T) {
 }
 
 func FuzzChat(f *testing.F) {
-	for _, seed := range []string{`{` + hi + `}`, `{"messages":[{"role":"user","content":[{"type":"text"}]}],"tools":[{}],"stop":["a"],"switchyard":{}}`, `{"messages":null}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		before := string(body)
-		chat, err := Dialect{}.Chat(body, nil)
-		if string(body) != before {
-			t.Error("the body was changed")
-		}
-		if err != nil {
-			if e := apierr.From(err); e.Kind != apierr.KindInvalid {
-				t.Errorf("%v", err)
-			}
-			return
-		}
-		if !json.Valid(chat.Chat.Native.Body) || len(chat.Chat.Messages) == 0 {
-			t.Errorf("%q became %q", before, chat.Chat.Native.Body)
-		}
-		if local, err := chat.Localize(chat.Chat.Native.Body, "i"); err != nil || !json.Valid(local) {
-			t.Errorf("localized %q, %v", local, err)
-		}
-	})
+	dialecttest.FuzzChat(f, Dialect{}, `{`+hi+`}`, `{"messages":[{"role":"user","content":[{"type":"text"}]}],"tools":[{}],"stop":["a"],"switchyard":{}}`, `{"messages":null}`)
 }
 
 var _ dialect.Dialect = Dialect{}

@@ -51,6 +51,16 @@ func (q *Queries) ClearSessions(ctx context.Context, replica uuid.UUID) error {
 	return err
 }
 
+const dropLapses = `-- name: DropLapses :exec
+DELETE FROM budget_lapse WHERE lapsed_at < now() - interval '30 days'
+`
+
+// Those of calls that left no ledger row.
+func (q *Queries) DropLapses(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, dropLapses)
+	return err
+}
+
 const forgetReplicas = `-- name: ForgetReplicas :execrows
 DELETE FROM replica WHERE seen_at < now() - make_interval(secs => $1::double precision) AND id <> $2
 `
@@ -68,8 +78,35 @@ func (q *Queries) ForgetReplicas(ctx context.Context, arg ForgetReplicasParams) 
 	return result.RowsAffected(), nil
 }
 
+const reclaim = `-- name: Reclaim :many
+SELECT lost::uuid AS lost FROM budget_reclaim($1) AS lost
+`
+
+func (q *Queries) Reclaim(ctx context.Context, replica uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, reclaim, replica)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var lost uuid.UUID
+		if err := rows.Scan(&lost); err != nil {
+			return nil, err
+		}
+		items = append(items, lost)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const releaseReservations = `-- name: ReleaseReservations :exec
-DELETE FROM budget_reservation WHERE id = ANY($1::uuid[]) AND replica_id = $2
+WITH lapsed AS (
+    DELETE FROM budget_lapse AS l WHERE l.id = ANY($1::uuid[]) AND l.replica_id = $2
+)
+DELETE FROM budget_reservation AS b WHERE b.id = ANY($1::uuid[]) AND b.replica_id = $2
 `
 
 type ReleaseReservationsParams struct {

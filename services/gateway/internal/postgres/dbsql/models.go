@@ -43,6 +43,15 @@ type AuditEntry struct {
 	Details        []byte
 }
 
+type BudgetLapse struct {
+	ID             uuid.UUID
+	ReplicaID      uuid.UUID
+	OrganizationID string
+	RunID          string
+	AmountPicoUsd  int64
+	LapsedAt       time.Time
+}
+
 type BudgetReservation struct {
 	ID             uuid.UUID
 	ReplicaID      uuid.UUID
@@ -81,6 +90,15 @@ type CacheEpoch struct {
 	PurgedAt       time.Time
 }
 
+type CanaryArm struct {
+	Revision   int32
+	Arm        string
+	Requests   int64
+	Failed     int64
+	FailedOver int64
+	LatencyUs  int64
+}
+
 type ControlTopic struct {
 	Topic     string
 	Version   int64
@@ -115,6 +133,58 @@ type CredentialUseRun struct {
 	OrganizationID        string
 	RunID                 string
 	Calls                 int64
+	FirstUsedAt           time.Time
+	LastUsedAt            time.Time
+}
+
+type ExposureMark struct {
+	One  bool
+	Txid interface{}
+	Seq  int64
+}
+
+type ExposureRun struct {
+	Provider              string
+	CredentialFingerprint string
+	OrganizationID        string
+	RunID                 string
+	Calls                 int64
+	FirstUsedAt           time.Time
+	LastUsedAt            time.Time
+	Lasting               int16
+}
+
+type ExposureRunCount struct {
+	Provider              string
+	CredentialFingerprint string
+	Span                  int32
+	Bucket                time.Time
+	Runs                  int64
+}
+
+type ExposureRunUse struct {
+	Provider              string
+	CredentialFingerprint string
+	OrganizationID        string
+	RunID                 string
+	Span                  int32
+	Bucket                time.Time
+	Calls                 int64
+	FirstUsedAt           time.Time
+	LastUsedAt            time.Time
+}
+
+type ExposureUse struct {
+	Provider              string
+	CredentialFingerprint string
+	Span                  int32
+	Bucket                time.Time
+	Kind                  int16
+	Name                  string
+	Fleet                 bool
+	Byok                  bool
+	Calls                 int64
+	CostPicoUsd           pgtype.Numeric
 	FirstUsedAt           time.Time
 	LastUsedAt            time.Time
 }
@@ -159,6 +229,18 @@ type LedgerEntry struct {
 	AudioOutputTokens     int64
 }
 
+type ModelDeprecation struct {
+	Provider     string
+	Model        string
+	Successor    string
+	Reason       string
+	Cutoff       pgtype.Date
+	DeprecatedAt time.Time
+	DeprecatedBy string
+	UpdatedAt    time.Time
+	Version      int64
+}
+
 type Organization struct {
 	OrganizationID     string
 	Suspended          bool
@@ -171,9 +253,51 @@ type Organization struct {
 	Version            int64
 }
 
+type ProbeLease struct {
+	One     bool
+	Holder  uuid.UUID
+	Kind    string
+	TakenAt time.Time
+	Until   time.Time
+}
+
+type Reconciliation struct {
+	ID               uuid.UUID
+	Seq              pgtype.Int8
+	IdempotencyKey   string
+	ContentHash      []byte
+	PeriodStart      time.Time
+	PeriodEnd        time.Time
+	Status           string
+	TolerancePicoUsd pgtype.Numeric
+	AmountPicoUsd    pgtype.Numeric
+	MeteredPicoUsd   pgtype.Numeric
+	InvoiceRef       string
+	CreatedAt        time.Time
+	CreatedBy        string
+}
+
+type ReconciliationLine struct {
+	ReconciliationID uuid.UUID
+	Position         int32
+	Provider         string
+	Model            string
+	AmountPicoUsd    pgtype.Numeric
+	MeteredPicoUsd   pgtype.Numeric
+	EstimatedPicoUsd pgtype.Numeric
+	Calls            int64
+	Status           string
+}
+
 type Replica struct {
 	ID     uuid.UUID
 	SeenAt time.Time
+}
+
+type ReplicaReport struct {
+	ReplicaID uuid.UUID
+	Report    []byte
+	SeenAt    time.Time
 }
 
 type ReplicaSession struct {
@@ -181,6 +305,20 @@ type ReplicaSession struct {
 	OrganizationID string
 	RunID          string
 	Calls          int32
+}
+
+type RoutingOverride struct {
+	Kind       string
+	Active     bool
+	Provider   string
+	Model      string
+	Percentage float64
+	StickyBy   string
+	SetAt      pgtype.Timestamptz
+	SetBy      string
+	Reason     string
+	Revision   int32
+	Version    int64
 }
 
 type Run struct {
@@ -221,6 +359,64 @@ type SpendRun struct {
 	CostPicoUsd    pgtype.Numeric
 	FirstAt        time.Time
 	LastAt         time.Time
+}
+
+type Trace struct {
+	ID                    uuid.UUID
+	RequestID             string
+	OrganizationID        string
+	RunID                 string
+	KeyID                 string
+	Service               string
+	Operation             string
+	Stream                bool
+	Status                string
+	ParentRequestID       string
+	ParentKind            string
+	W3cTraceID            string
+	RequestedModel        string
+	RequestedProvider     string
+	RequestedGoal         string
+	Provider              string
+	Model                 string
+	Credential            string
+	CredentialFingerprint string
+	Route                 string
+	PolicyVersion         string
+	PriceVersion          string
+	DataClassification    string
+	ApprovalRef           string
+	CacheHit              bool
+	Substituted           bool
+	Billed                bool
+	PromptTokens          int64
+	CompletionTokens      int64
+	CostPicoUsd           int64
+	Estimated             bool
+	Error                 string
+	ErrorClass            string
+	HttpStatus            int16
+	Attempts              []byte
+	MessageCount          int32
+	ToolCount             int32
+	RequestBytes          int32
+	ResponseBytes         int32
+	RequestDigest         []byte
+	ResponseDigest        []byte
+	StartedAt             time.Time
+	FirstTokenMs          float64
+	DurationMs            float64
+	ExpiresAt             time.Time
+}
+
+type TraceContent struct {
+	ID         uuid.UUID
+	KeyID      string
+	Sealed     []byte
+	Truncated  bool
+	Replayable bool
+	CapturedAt time.Time
+	ExpiresAt  time.Time
 }
 
 type TrustRecord struct {

@@ -2,7 +2,17 @@
 SELECT budget_reserve(@call, @replica, @organization_id, @run_id, @amount)::text AS refusal;
 
 -- name: ReleaseReservations :exec
-DELETE FROM budget_reservation WHERE id = ANY(@ids::uuid[]) AND replica_id = @replica;
+WITH lapsed AS (
+    DELETE FROM budget_lapse AS l WHERE l.id = ANY(@ids::uuid[]) AND l.replica_id = @replica
+)
+DELETE FROM budget_reservation AS b WHERE b.id = ANY(@ids::uuid[]) AND b.replica_id = @replica;
+
+-- name: Reclaim :many
+SELECT lost::uuid AS lost FROM budget_reclaim(@replica) AS lost;
+
+-- name: DropLapses :exec
+-- Those of calls that left no ledger row.
+DELETE FROM budget_lapse WHERE lapsed_at < now() - interval '30 days';
 
 -- name: SeeReplica :execrows
 UPDATE replica SET seen_at = now() WHERE id = @id;

@@ -1,6 +1,6 @@
 -- name: LockUseMark :one
 -- One replica folds at a time; the others find no row.
-SELECT txid::text AS txid, seq FROM credential_use_mark FOR UPDATE SKIP LOCKED;
+SELECT txid::text AS txid, seq FROM exposure_mark FOR UPDATE SKIP LOCKED;
 
 -- name: FoldUse :one
 -- Adds the next rows of the feed up. Every transaction below the oldest one in
@@ -15,45 +15,92 @@ WITH fresh AS MATERIALIZED (
     ORDER BY ledger_entry.txid, ledger_entry.seq
     LIMIT @count::int
 ),
-spread AS (
+-- Of its credential, and of its provider.
+used AS MATERIALIZED (
     SELECT
-        provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd, started_at, s.span,
-        date_bin(make_interval(secs => s.span), started_at, '1970-01-01 00:00:00+00') AS bucket
-    FROM fresh CROSS JOIN (SELECT unnest(ARRAY[3600, 86400, 2592000]) AS span) AS s
-    WHERE NOT cache_hit
+        provider, CASE WHEN scope.whole THEN '' ELSE credential_fingerprint END AS credential_fingerprint,
+        organization_id, service, run_id, credential, cost_pico_usd, started_at
+    FROM fresh CROSS JOIN (SELECT unnest(ARRAY[true, false]) AS whole) AS scope
+    WHERE NOT cache_hit AND (scope.whole OR credential_fingerprint <> '')
 ),
-by_service AS (
-    INSERT INTO credential_use AS u (
-        provider, span, bucket, credential_fingerprint, organization_id, service, credential,
-        calls, cost_pico_usd, first_used_at, last_used_at
+spread AS MATERIALIZED (
+    SELECT used.*, s.span, date_bin(make_interval(secs => s.span), started_at, '1970-01-01 00:00:00+00') AS bucket
+    FROM used CROSS JOIN (SELECT unnest(ARRAY[3600, 86400, 432000, 2592000]) AS span) AS s
+),
+by_name AS (
+    INSERT INTO exposure_use AS u (
+        provider, credential_fingerprint, span, bucket, kind, name, fleet, byok, calls, cost_pico_usd, first_used_at, last_used_at
     )
     SELECT
-        provider, span, bucket, credential_fingerprint, organization_id, service, credential,
-        count(*), sum(cost_pico_usd), min(started_at), max(started_at)
-    FROM spread
-    GROUP BY provider, span, bucket, credential_fingerprint, organization_id, service, credential
-    ON CONFLICT (provider, span, bucket, credential_fingerprint, organization_id, service, credential) DO UPDATE SET
+        provider, credential_fingerprint, span, bucket, kind, CASE kind WHEN 1 THEN organization_id ELSE service END AS name,
+        bool_or(credential = 'fleet'), bool_or(credential = 'byok'),
+        count(*), sum(CASE kind WHEN 2 THEN cost_pico_usd END), min(started_at), max(started_at)
+    FROM spread CROSS JOIN (SELECT unnest(ARRAY[1, 2]) AS kind) AS k
+    GROUP BY provider, credential_fingerprint, span, bucket, kind, name
+    ON CONFLICT (provider, credential_fingerprint, span, bucket, kind, name) DO UPDATE SET
+        fleet = u.fleet OR excluded.fleet,
+        byok = u.byok OR excluded.byok,
         calls = u.calls + excluded.calls,
         cost_pico_usd = u.cost_pico_usd + excluded.cost_pico_usd,
         first_used_at = least(u.first_used_at, excluded.first_used_at),
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
 ),
+of_runs AS MATERIALIZED (
+    SELECT
+        provider, credential_fingerprint, organization_id, run_id,
+        count(*) AS calls, min(started_at) AS first_used_at, max(started_at) AS last_used_at
+    FROM used
+    WHERE run_id <> ''
+    GROUP BY provider, credential_fingerprint, organization_id, run_id
+),
+-- Runs that begin with these rows, or earlier than was known: those leave the
+-- bucket that they were counted in.
+begun AS MATERIALIZED (
+    SELECT o.provider, o.credential_fingerprint, o.first_used_at, r.first_used_at AS formerly
+    FROM of_runs AS o
+    LEFT JOIN exposure_run AS r ON r.provider = o.provider AND r.credential_fingerprint = o.credential_fingerprint
+        AND r.organization_id = o.organization_id AND r.run_id = o.run_id
+    WHERE r.run_id IS NULL OR o.first_used_at < r.first_used_at
+),
+by_begin AS (
+    INSERT INTO exposure_run_count AS u (provider, credential_fingerprint, span, bucket, runs)
+    SELECT
+        provider, credential_fingerprint, s.span,
+        date_bin(make_interval(secs => s.span), b.first_used_at, '1970-01-01 00:00:00+00') AS bucket, sum(b.runs)
+    FROM (
+        SELECT provider, credential_fingerprint, first_used_at, 1 AS runs FROM begun
+        UNION ALL
+        SELECT provider, credential_fingerprint, formerly, -1 FROM begun WHERE formerly IS NOT NULL
+    ) AS b
+    CROSS JOIN (SELECT unnest(ARRAY[3600, 86400, 432000, 2592000]) AS span) AS s
+    GROUP BY provider, credential_fingerprint, s.span, bucket
+    ON CONFLICT (provider, credential_fingerprint, span, bucket) DO UPDATE SET runs = u.runs + excluded.runs
+),
 by_run AS (
-    INSERT INTO credential_use_run AS u (
-        provider, span, bucket, credential_fingerprint, organization_id, run_id, calls, first_used_at, last_used_at
+    INSERT INTO exposure_run AS u (provider, credential_fingerprint, organization_id, run_id, calls, first_used_at, last_used_at)
+    SELECT provider, credential_fingerprint, organization_id, run_id, calls, first_used_at, last_used_at
+    FROM of_runs
+    ON CONFLICT (provider, credential_fingerprint, organization_id, run_id) DO UPDATE SET
+        calls = u.calls + excluded.calls,
+        first_used_at = least(u.first_used_at, excluded.first_used_at),
+        last_used_at = greatest(u.last_used_at, excluded.last_used_at)
+),
+by_run_bucket AS (
+    INSERT INTO exposure_run_use AS u (
+        provider, credential_fingerprint, organization_id, run_id, span, bucket, calls, first_used_at, last_used_at
     )
     SELECT
-        provider, span, bucket, credential_fingerprint, organization_id, run_id, count(*), min(started_at), max(started_at)
+        provider, credential_fingerprint, organization_id, run_id, span, bucket, count(*), min(started_at), max(started_at)
     FROM spread
     WHERE run_id <> ''
-    GROUP BY provider, span, bucket, credential_fingerprint, organization_id, run_id
-    ON CONFLICT (provider, span, bucket, credential_fingerprint, organization_id, run_id) DO UPDATE SET
+    GROUP BY provider, credential_fingerprint, organization_id, run_id, span, bucket
+    ON CONFLICT (provider, credential_fingerprint, organization_id, run_id, span, bucket) DO UPDATE SET
         calls = u.calls + excluded.calls,
         first_used_at = least(u.first_used_at, excluded.first_used_at),
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
 ),
 moved AS (
-    UPDATE credential_use_mark SET txid = fresh.txid, seq = fresh.seq
+    UPDATE exposure_mark SET txid = fresh.txid, seq = fresh.seq
     FROM fresh
     WHERE (fresh.txid, fresh.seq) = (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1)
 )
@@ -65,80 +112,104 @@ SELECT count(*) FROM fresh;
 -- the ledger, though it is its last second. The sums of a year fit the memory.
 SELECT
     set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
-    set_config('enable_seqscan', 'off', true), set_config('work_mem', '64MB', true);
+    set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
+    set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
 
--- name: ExposedServices :many
+-- name: ExposedNames :many
 -- The sums of a window by organization (kind 1), by service (2) and of all (3),
 -- the largest first in each kind: whole buckets, the ledger's rows at the edges,
 -- and those behind the mark.
 WITH used AS (
-    SELECT u.organization_id, u.service, u.credential, u.calls, u.cost_pico_usd, u.first_used_at, u.last_used_at
+    SELECT u.kind, u.name, u.fleet, u.byok, u.calls, u.cost_pico_usd, u.first_used_at, u.last_used_at
     FROM (
         SELECT unnest(@spans::int[]) AS span, unnest(@span_from::timestamptz[]) AS since, unnest(@span_until::timestamptz[]) AS until
     ) AS w
     CROSS JOIN LATERAL (
-        SELECT * FROM credential_use AS c
-        WHERE c.provider = @provider AND c.span = w.span AND c.bucket >= w.since AND c.bucket < w.until
-            AND (@fingerprint::text = '' OR c.credential_fingerprint = @fingerprint)
+        SELECT * FROM exposure_use AS c
+        WHERE c.provider = @provider AND c.credential_fingerprint = @fingerprint
+            AND c.span = w.span AND c.bucket >= w.since AND c.bucket < w.until
         OFFSET 0
     ) AS u
     UNION ALL
-    SELECT e.organization_id, e.service, e.credential, 1, e.cost_pico_usd, e.started_at, e.started_at
-    FROM (SELECT unnest(@edge_from::timestamptz[]) AS since, unnest(@edge_until::timestamptz[]) AS until) AS w
-    CROSS JOIN LATERAL (
-        SELECT * FROM ledger_entry AS l
-        WHERE l.provider = @provider AND l.started_at >= w.since AND l.started_at < w.until
-            AND (@fingerprint::text = '' OR l.credential_fingerprint = @fingerprint)
-            AND NOT l.cache_hit
-            AND (l.txid, l.seq) <= (SELECT m.txid, m.seq FROM credential_use_mark AS m)
-        OFFSET 0
-    ) AS e
-    UNION ALL
-    SELECT l.organization_id, l.service, l.credential, 1, l.cost_pico_usd, l.started_at, l.started_at
-    FROM (
-        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
-        SELECT * FROM ledger_entry AS e
-        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
-        ORDER BY e.txid, e.seq
-        OFFSET 0
-    ) AS l
-    WHERE l.provider = @provider AND l.started_at >= @since::timestamptz AND l.started_at < @until::timestamptz
-        AND (@fingerprint::text = '' OR l.credential_fingerprint = @fingerprint)
-        AND NOT l.cache_hit
-),
-summed AS (
     SELECT
-        CASE WHEN grouping(organization_id) = 0 THEN 1 WHEN grouping(service) = 0 THEN 2 ELSE 3 END AS kind,
-        coalesce(organization_id, service, '') AS name,
-        sum(calls) AS calls, sum(cost_pico_usd) AS cost_pico_usd, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at,
-        bool_or(credential = 'fleet') AS fleet, bool_or(credential = 'byok') AS byok
+        k.kind, CASE k.kind WHEN 1 THEN l.organization_id ELSE l.service END, l.credential = 'fleet', l.credential = 'byok', 1,
+        CASE k.kind WHEN 2 THEN l.cost_pico_usd END, l.started_at, l.started_at
+    FROM (
+        SELECT e.*
+        FROM (SELECT unnest(@edge_from::timestamptz[]) AS since, unnest(@edge_until::timestamptz[]) AS until) AS w
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entry AS l
+            WHERE l.provider = @provider AND l.started_at >= w.since AND l.started_at < w.until
+                AND (l.txid, l.seq) <= (SELECT m.txid, m.seq FROM exposure_mark AS m)
+            OFFSET 0
+        ) AS e
+        UNION ALL
+        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        SELECT tail.* FROM (
+            SELECT * FROM ledger_entry AS e
+            WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
+            ORDER BY e.txid, e.seq
+            OFFSET 0
+        ) AS tail
+        WHERE tail.provider = @provider AND tail.started_at >= @since::timestamptz AND tail.started_at < @until::timestamptz
+    ) AS l
+    CROSS JOIN (SELECT unnest(ARRAY[1, 2]) AS kind) AS k
+    WHERE NOT l.cache_hit AND (@fingerprint::text = '' OR l.credential_fingerprint = @fingerprint)
+),
+summed AS MATERIALIZED (
+    SELECT
+        kind, name, bool_or(fleet) AS fleet, bool_or(byok) AS byok,
+        sum(calls) AS calls, sum(cost_pico_usd) AS cost_pico_usd, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at
     FROM used
-    GROUP BY GROUPING SETS ((organization_id), (service), ())
+    GROUP BY kind, name
 ),
 ranked AS (
     SELECT *, row_number() OVER (PARTITION BY kind ORDER BY calls DESC, name) AS place, count(*) OVER (PARTITION BY kind) AS total
     FROM summed
-    WHERE calls > 0 AND (kind <> 2 OR name <> '') -- Not every caller says which service it is.
+    WHERE kind <> 2 OR name <> '' -- Not every caller says which service it is.
 )
 SELECT
-    kind::int AS kind, name::text AS name, calls::bigint AS calls, (cost_pico_usd / 10000000000)::float8 AS cost_cents,
+    kind::int AS kind, name::text AS name, calls::bigint AS calls, 0::float8 AS cost_cents,
     first_used_at::timestamptz AS first_used_at, last_used_at::timestamptz AS last_used_at,
     fleet::boolean AS fleet, byok::boolean AS byok, total::bigint AS total
 FROM ranked
 WHERE place <= @count::int
-ORDER BY kind, place;
+UNION ALL
+SELECT 3, '', sum(calls)::bigint, (sum(cost_pico_usd) / 10000000000)::float8, min(first_used_at), max(last_used_at), bool_or(fleet), bool_or(byok), 1
+FROM summed
+WHERE kind = 2
+HAVING count(*) > 0
+ORDER BY kind, calls DESC, name;
 
 -- name: ExposedRuns :many
--- The runs of a window, the largest first.
-WITH used AS (
-    SELECT u.organization_id, u.run_id, u.calls, u.first_used_at, u.last_used_at
+-- The runs of a window, the largest first. A run that lies within it counts by its
+-- own sum; one that a border of the window cuts, by its buckets and the ledger's
+-- rows at the edges; and each by its rows behind the mark.
+WITH cut AS MATERIALIZED (
+    SELECT DISTINCT r.organization_id, r.run_id, r.first_used_at, r.last_used_at
     FROM (
+        SELECT k.lasting, b.border, CASE k.lasting WHEN 4 THEN '-infinity' ELSE b.border - make_interval(secs => k.seconds) END AS oldest
+        FROM (SELECT unnest(ARRAY[0, 1, 2, 3, 4]) AS lasting, unnest(ARRAY[3600, 86400, 432000, 2592000, 0]) AS seconds) AS k
+        CROSS JOIN (SELECT unnest(ARRAY[@since::timestamptz, @until::timestamptz]) AS border) AS b
+    ) AS w
+    CROSS JOIN LATERAL (
+        SELECT * FROM exposure_run AS e
+        WHERE e.provider = @provider AND e.credential_fingerprint = @fingerprint AND e.lasting = w.lasting
+            AND e.first_used_at > w.oldest AND e.first_used_at < w.border AND e.last_used_at >= w.border
+        OFFSET 0
+    ) AS r
+),
+parts AS (
+    SELECT u.organization_id, u.run_id, u.calls, u.first_used_at, u.last_used_at
+    FROM cut
+    CROSS JOIN (
         SELECT unnest(@spans::int[]) AS span, unnest(@span_from::timestamptz[]) AS since, unnest(@span_until::timestamptz[]) AS until
     ) AS w
     CROSS JOIN LATERAL (
-        SELECT * FROM credential_use_run AS c
-        WHERE c.provider = @provider AND c.span = w.span AND c.bucket >= w.since AND c.bucket < w.until
-            AND (@fingerprint::text = '' OR c.credential_fingerprint = @fingerprint)
+        SELECT * FROM exposure_run_use AS c
+        WHERE c.provider = @provider AND c.credential_fingerprint = @fingerprint
+            AND c.organization_id = cut.organization_id AND c.run_id = cut.run_id
+            AND c.span = w.span AND c.bucket >= w.since AND c.bucket < w.until
         OFFSET 0
     ) AS u
     UNION ALL
@@ -148,16 +219,17 @@ WITH used AS (
         SELECT * FROM ledger_entry AS l
         WHERE l.provider = @provider AND l.started_at >= w.since AND l.started_at < w.until
             AND (@fingerprint::text = '' OR l.credential_fingerprint = @fingerprint)
-            AND NOT l.cache_hit AND l.run_id <> ''
-            AND (l.txid, l.seq) <= (SELECT m.txid, m.seq FROM credential_use_mark AS m)
+            AND NOT l.cache_hit
+            AND (l.txid, l.seq) <= (SELECT m.txid, m.seq FROM exposure_mark AS m)
         OFFSET 0
     ) AS e
+    WHERE (e.organization_id, e.run_id) IN (SELECT cut.organization_id, cut.run_id FROM cut)
     UNION ALL
     SELECT l.organization_id, l.run_id, 1, l.started_at, l.started_at
     FROM (
         -- Fenced off and in order, so that it goes by the feed: it is the end of it.
         SELECT * FROM ledger_entry AS e
-        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM credential_use_mark AS m)
+        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
         ORDER BY e.txid, e.seq
         OFFSET 0
     ) AS l
@@ -165,15 +237,61 @@ WITH used AS (
         AND (@fingerprint::text = '' OR l.credential_fingerprint = @fingerprint)
         AND NOT l.cache_hit AND l.run_id <> ''
 ),
-summed AS MATERIALIZED (
+added AS MATERIALIZED (
     SELECT organization_id, run_id, sum(calls) AS calls, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at
-    FROM used
+    FROM parts
     GROUP BY organization_id, run_id
+),
+-- Runs with parts, with their own sum where they lie within the window.
+composed AS MATERIALIZED (
+    SELECT
+        a.organization_id, a.run_id, a.calls + coalesce(r.calls, 0) AS calls, r.run_id IS NOT NULL AS within,
+        least(a.first_used_at, r.first_used_at) AS first_used_at, greatest(a.last_used_at, r.last_used_at) AS last_used_at
+    FROM added AS a
+    LEFT JOIN LATERAL (
+        SELECT * FROM exposure_run AS e
+        WHERE e.provider = @provider AND e.credential_fingerprint = @fingerprint
+            AND e.organization_id = a.organization_id AND e.run_id = a.run_id
+        OFFSET 0
+    ) AS r ON r.first_used_at >= @since::timestamptz AND r.last_used_at < @until::timestamptz
+),
+-- The largest of all that lie within it: no other of them is among the largest,
+-- but one that has parts.
+largest AS (
+    SELECT r.organization_id, r.run_id, r.calls, r.first_used_at, r.last_used_at
+    FROM exposure_run AS r
+    WHERE r.provider = @provider AND r.credential_fingerprint = @fingerprint
+        AND r.first_used_at >= @since::timestamptz AND r.last_used_at < @until::timestamptz
+    ORDER BY r.calls DESC, r.organization_id, r.run_id
+    LIMIT @count::int
+),
+-- Those that begin in the window, without those that go on beyond it, and with
+-- those that are in it by their parts.
+counted AS (
+    SELECT
+        (SELECT coalesce(sum(c.runs), 0)
+            FROM (
+                SELECT unnest(@spans::int[]) AS span, unnest(@span_from::timestamptz[]) AS since, unnest(@span_until::timestamptz[]) AS until
+            ) AS w
+            JOIN exposure_run_count AS c ON c.provider = @provider AND c.credential_fingerprint = @fingerprint
+                AND c.span = w.span AND c.bucket >= w.since AND c.bucket < w.until)
+        + (SELECT count(*)
+            FROM (SELECT unnest(@edge_from::timestamptz[]) AS since, unnest(@edge_until::timestamptz[]) AS until) AS w
+            JOIN exposure_run AS r ON r.provider = @provider AND r.credential_fingerprint = @fingerprint
+                AND r.lasting = ANY(ARRAY[0, 1, 2, 3, 4]) AND r.first_used_at >= w.since AND r.first_used_at < w.until)
+        - (SELECT count(*) FROM cut WHERE cut.first_used_at >= @since::timestamptz AND cut.last_used_at >= @until::timestamptz)
+        + (SELECT count(*) FROM composed WHERE NOT composed.within) AS total
+),
+found AS (
+    SELECT organization_id, run_id, calls, first_used_at, last_used_at FROM composed
+    UNION ALL
+    SELECT organization_id, run_id, calls, first_used_at, last_used_at FROM largest
+    WHERE (largest.organization_id, largest.run_id) NOT IN (SELECT composed.organization_id, composed.run_id FROM composed)
 )
 SELECT
     organization_id::text AS organization_id, run_id::text AS run_id, calls::bigint AS calls,
     first_used_at::timestamptz AS first_used_at, last_used_at::timestamptz AS last_used_at,
-    (SELECT count(*) FROM summed)::bigint AS total
-FROM summed
-ORDER BY summed.calls DESC, organization_id, run_id
+    counted.total::bigint AS total
+FROM found CROSS JOIN counted
+ORDER BY found.calls DESC, organization_id, run_id
 LIMIT @count::int;

@@ -49,8 +49,8 @@ func NewClient(connectTimeout time.Duration) *http.Client {
 			TLSHandshakeTimeout:    connectTimeout,
 			ForceAttemptHTTP2:      true,
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
-			MaxIdleConns:           1024,
-			MaxIdleConnsPerHost:    256,
+			MaxIdleConns:           2048,
+			MaxIdleConnsPerHost:    1024, // As many as one vendor may have calls under way.
 			IdleConnTimeout:        90 * time.Second,
 			MaxResponseHeaderBytes: 256 << 10,
 			DisableCompression:     true,

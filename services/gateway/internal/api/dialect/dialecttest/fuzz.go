@@ -1,0 +1,40 @@
+// Package dialecttest holds every dialect of the compatible faces to what all of
+// them promise. Their tests call it.
+package dialecttest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// FuzzChat reads any body: it is refused as the caller's fault, or gives a chat
+// whose body for a provider is JSON, with an instruction too. The caller's own
+// bytes are never changed.
+func FuzzChat(f *testing.F, d dialect.Dialect, seeds ...string) {
+	f.Helper()
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before := string(body)
+		chat, err := d.Chat(body, nil)
+		if string(body) != before {
+			t.Error("the body was changed")
+		}
+		if err != nil {
+			if e := apierr.From(err); e.Kind != apierr.KindInvalid {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if !json.Valid(chat.Chat.Native.Body) || len(chat.Chat.Messages) == 0 {
+			t.Errorf("%q became %q", before, chat.Chat.Native.Body)
+		}
+		if local, err := chat.Localize(chat.Chat.Native.Body, "i"); err != nil || !json.Valid(local) {
+			t.Errorf("localized %q, %v", local, err)
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"switchyard.dev/services/gateway/internal/status"
+)
+
+// unready says what a failing check means. The errors' own texts stay in the log.
+var unready = map[string]string{
+	"lifecycle": "the service is stopping; it finishes what it holds and takes nothing new",
+	"ledger":    "ledger rows can be kept nowhere: the spool is full (GATEWAY_SPOOL_LIMIT), or its disk and Postgres are both away; completions are refused",
+	"settings":  "what operators and organizations set could not be read from Postgres for more than 10 seconds; the last known settings hold",
+}
+
+// notReady is a check that fails, and why.
+type notReady struct {
+	Check  string `json:"check"`
+	Reason string `json:"reason"`
+}
+
+// Ready answers 200 when every check passes and 503 otherwise, with each check's
+// state, and what those that fail mean.
+func Ready(checks func(ctx context.Context) []status.Check) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := struct {
+			Status   string            `json:"status"`
+			Checks   map[string]string `json:"checks"`
+			NotReady []notReady        `json:"not_ready"`
+		}{"ok", make(map[string]string), []notReady{}}
+		code := http.StatusOK
+		for _, check := range checks(r.Context()) {
+			answer.Checks[check.Name] = "ok"
+			if check.Err == nil {
+				continue
+			}
+			reason, known := unready[check.Name]
+			if !known {
+				reason = "the check fails; the log says why"
+			}
+			answer.Checks[check.Name] = "failing"
+			answer.NotReady = append(answer.NotReady, notReady{check.Name, reason})
+			code, answer.Status = http.StatusServiceUnavailable, "unavailable"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(answer)
+	})
+}

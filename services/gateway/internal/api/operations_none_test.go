@@ -1,0 +1,49 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"switchyard.dev/services/gateway/internal/catalog"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/reconcile"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/steering"
+)
+
+// What TestUnimplementedMethods serves the operators' methods over.
+
+func noPrices() *price.Table { return &price.Table{} }
+
+func (noPolicies) Present() (*routing.Policy, routing.Version, []routing.Standing) {
+	return &routing.Policy{}, routing.Version{}, nil
+}
+
+type noSteering struct{ Steering }
+
+func (noSteering) State(context.Context) (steering.State, error) {
+	return steering.State{}, errors.New("none")
+}
+
+func (noSteering) Turn(context.Context, steering.Kind, steering.Change) (steering.Setting, error) {
+	return steering.Setting{}, errors.New("none")
+}
+
+type noCatalog struct{ Catalog }
+
+func (noCatalog) Registry() *catalog.Registry {
+	return catalog.NewRegistry(catalog.New(&routing.Policy{}, &price.Table{}, &catalog.File{}), nil)
+}
+
+type noStatus struct{ Status }
+
+func (noStatus) Providers() []status.Provider      { return nil }
+func (noStatus) Availability() status.Availability { return status.Availability{} }
+func (noStatus) Fleet() status.Fleet               { return status.Fleet{} }
+
+type noReconciler struct{ Reconciler }
+
+func (noReconciler) List(context.Context, int64, int) ([]reconcile.Result, error) {
+	return nil, errors.New("none")
+}

@@ -1,0 +1,94 @@
+package api_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/catalog"
+	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/reconcile"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/platform/lifecycle"
+)
+
+// catalogText is what the tests' catalog says of the tests' models.
+const catalogText = `
+providers:
+  - provider: first
+    display_name: The first
+    owner: Acme
+    source: https://acme.example/models
+    reviewed: 2026-11-01
+    models:
+      - {model: ancient, display_name: Ancient, cutoff: 2026-01-01, deprecated: 2025-06-01, successor: m, reason: old}
+`
+
+// operations are what operators set and see.
+type operations struct {
+	wheel   *steering.Wheel
+	book    *catalog.Book
+	monitor *health.Monitor
+	status  *status.Desk
+	prices  *price.Table
+	// checks are what readiness says.
+	checks func(context.Context) []status.Check
+}
+
+func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slog.Logger) {
+	tb.Helper()
+	b.wheel = steering.NewWheel(postgres.NewSteering(b.control), log)
+	b.book = catalog.NewBook(postgres.NewDeprecations(b.control))
+	b.monitor = health.New(health.Options{Log: log})
+	b.checks = func(context.Context) []status.Check { return []status.Check{{Name: "lifecycle"}} }
+	watcher.Watch(control.Routing, b.wheel.Load)
+	watcher.Watch(control.Models, b.book.Load)
+	b.status = status.NewDesk(status.NewMonitor(status.Options{
+		Replica: uuid.NewString(), Version: "test", Log: log, Slow: postgres.NewReports(b.pool),
+		Sources: status.Sources{
+			Checks: func(ctx context.Context) []status.Check { return b.checks(ctx) }, Draining: lifecycle.ErrDraining,
+			Vendors: func() []status.Sight { return status.Sights(b.monitor.Snapshot(), b.monitor.Figures()) },
+			Providers: func() (names []string) {
+				for _, p := range b.policies.policy.Providers {
+					names = append(names, p.Name)
+				}
+				return names
+			},
+			Pings: map[string]func(context.Context) error{status.Postgres: b.pool.Ping},
+		},
+	}), func() status.Facts {
+		return status.Facts{
+			Policy: b.policies.policy, Override: b.wheel.Override(), Snapshot: b.monitor.Snapshot(), Figures: b.monitor.Figures(),
+			State:     routing.State{Now: time.Now(), Prices: b.prices, Live: b.monitor, Lives: b.book},
+			Bulkheads: b.monitor.Bulkhead, HasKey: func(provider string) bool { return provider != "keyless" }, Now: time.Now(),
+		}
+	})
+}
+
+// knows takes a policy and its prices into force.
+func (b *bench) knows(tb testing.TB, policy *routing.Policy, prices *price.Table) {
+	tb.Helper()
+	file, err := catalog.Parse([]byte(catalogText))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b.policies.policy, b.prices = policy, prices
+	b.book.Put(catalog.New(policy, prices, file))
+}
+
+func (b *bench) reconciler() reconcile.Desk {
+	return reconcile.Desk{Store: postgres.NewReconciliations(b.control)}
+}
+
+// Present is the tests' policy.
+func (p *policies) Present() (*routing.Policy, routing.Version, []routing.Standing) {
+	return p.policy, routing.Version{Hash: "aaa"}, p.policy.Standings(routing.State{})
+}

@@ -1,0 +1,89 @@
+package api_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/redact"
+	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/platform/secret"
+)
+
+// traced is what records the bench's requests.
+type traced struct {
+	witness *trace.Recorder
+	archive *trace.Archive
+	// rule is what is kept; a test may change it.
+	rule atomic.Pointer[trace.Rule]
+}
+
+func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte(strings.Repeat("k", trace.MinSecret)+"\n"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	keys, err := trace.NewKeys(secret.File(file))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b.rule.Store(&trace.Rule{Lineage: true, Retention: time.Hour, SamplePercent: 100, MaxBytes: 64 << 10, ContentRetention: time.Hour})
+	store := postgres.NewTraces(b.pool)
+	b.witness, err = trace.NewRecorder(trace.Options{
+		Store: store, Keys: keys, Rule: func(string) trace.Rule { return *b.rule.Load() }, Answer: api.AnswerJSON, Log: log, Meter: b.meter,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	redactor := redact.New([]redact.Pattern{{Name: "project", Expression: regexp.MustCompile(`PRJ-\d+`)}})
+	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return redactor }, log)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	var group sync.WaitGroup
+	group.Go(func() { _ = b.witness.Run(ctx) })
+	tb.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+}
+
+// recorded waits until a request was recorded so often.
+func (b *bench) recorded(tb testing.TB, request string, times int) {
+	tb.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		var n int
+		if err := b.pool.QueryRow(tb.Context(), "SELECT count(*) FROM trace WHERE request_id = $1", request).Scan(&n); err != nil {
+			tb.Fatal(err)
+		}
+		if n == times {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("%s is recorded %d times, want %d: %s", request, n, times, b.log)
+		}
+		select {
+		case <-tb.Context().Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// only is the one item of a list.
+func only(tb testing.TB, list any) map[string]any {
+	tb.Helper()
+	items, ok := list.([]any)
+	if !ok || len(items) != 1 {
+		tb.Fatalf("%v, want one item", list)
+	}
+	return items[0].(map[string]any)
+}

@@ -1,0 +1,170 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"google.golang.org/protobuf/proto"
+
+	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/api/anthropic"
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+)
+
+// Forms of captured requests: the contract's messages, and other APIs' bodies.
+const (
+	formChat             = "chat"
+	formEmbeddings       = "embeddings"
+	formVision           = "vision"
+	formImages           = "images"
+	formOpenAI           = "openai"
+	formAnthropic        = "anthropic"
+	formOpenAIEmbeddings = "openai_embeddings"
+)
+
+// wordsHeaders are what headers may say of a request. None is a credential.
+var wordsHeaders = []string{
+	headerGoal, headerAskedProvider, headerByok, headerSubstitution, headerClassification, headerLocale, headerLanguageMode, headerCache,
+	headerApproval, "Anthropic-Version", "Anthropic-Beta",
+}
+
+// wordsOfHTTP are a request of the JSON face as it came.
+func wordsOfHTTP(r *http.Request, form string) inference.Words {
+	words := inference.Words{Form: form, Body: rpc.Body(r)}
+	for _, name := range wordsHeaders {
+		if values := r.Header[name]; len(values) > 0 {
+			if words.Header == nil {
+				words.Header = make(http.Header)
+			}
+			words.Header[name] = values
+		}
+	}
+	return words
+}
+
+// wordsOfMessage are a request that came as a message, written when somebody wants
+// to read it.
+func (s *inferenceServer) wordsOfMessage(m proto.Message, form string) inference.Words {
+	return inference.Words{Form: form, Encode: func() (json.RawMessage, error) { return s.encode(m) }}
+}
+
+// ofMessage are the fields of the contract's requests that say whose they are.
+type ofMessage interface {
+	proto.Message
+	asked
+}
+
+// read makes a request of words that were captured, for the caller of now, by the
+// rules of now. Whose run it was is left out.
+func (s *inferenceServer) read(ctx context.Context, words inference.Words, organization, run string) (*inference.Request, error) {
+	c := caller.From(ctx)
+	c.Organization, c.Run = organization, run
+	ctx = caller.With(ctx, c)
+	r, err := s.parse(ctx, words, run)
+	if err != nil {
+		return nil, err
+	}
+	r.Words = words
+	return r, nil
+}
+
+func (s *inferenceServer) parse(ctx context.Context, words inference.Words, run string) (*inference.Request, error) {
+	switch words.Form {
+	case formChat:
+		m := new(gatewayv1.LlmRequest)
+		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toRequest(ctx, m) })
+	case formEmbeddings:
+		m := new(gatewayv1.EmbeddingsRequest)
+		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toEmbedding(ctx, m) })
+	case formVision:
+		m := new(gatewayv1.VisionRequest)
+		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toVision(ctx, m) })
+	case formImages:
+		m := new(gatewayv1.ImagesRequest)
+		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toDrawing(ctx, m) })
+	case formOpenAI:
+		return parseDialect(ctx, openai.Dialect{}, words, run)
+	case formAnthropic:
+		return parseDialect(ctx, anthropic.Dialect{}, words, run)
+	case formOpenAIEmbeddings:
+		wanted, err := readOpenAIEmbeddings(words.Body)
+		if err != nil {
+			return nil, err
+		}
+		return toOpenAIEmbedding(ctx, wanted, words.Header, func(e *extension) { e.RunID = run })
+	}
+	return nil, apierr.Internal(fmt.Errorf("no form %q of a request", words.Form))
+}
+
+// captured decodes a message of the contract and puts the run of now into it.
+func captured(s *inferenceServer, words inference.Words, m ofMessage, field *string, run string, to func() (*inference.Request, error)) (*inference.Request, error) {
+	if err := s.decode(&http.Request{Body: io.NopCloser(bytes.NewReader(words.Body))}, m); err != nil {
+		return nil, err
+	}
+	*field = run
+	return to()
+}
+
+func parseDialect(ctx context.Context, d dialect.Dialect, words inference.Words, run string) (*inference.Request, error) {
+	chat, err := d.Chat(words.Body, words.Header)
+	if err != nil {
+		return nil, err
+	}
+	return toNativeRequest(ctx, d, chat, words.Header, func(e *extension) { e.RunID = run })
+}
+
+// AnswerJSON writes the answer of an account in the contract's words; nil where it
+// would be much longer than what is kept of it.
+func AnswerJSON(a *inference.Account) (json.RawMessage, error) {
+	var report inference.Report
+	if a.Report != nil {
+		report = *a.Report
+	}
+	switch answer := a.Answer; a.Request.Route.Operation {
+	case routing.OperationEmbeddings:
+		const digits = 3 // A number has about so many characters for each of its bytes.
+		if digits*a.AnswerBytes > max(a.Keep, minKept) {
+			return nil, nil
+		}
+		return embeddingsJSON(&inference.Embedded{Vectors: answer.Vectors, Report: report}, a.Request.ID)
+	case routing.OperationImages:
+		return imagesJSON(&inference.Drawn{Images: answer.Images, Report: report}, a.Request.ID)
+	default:
+		completion := &inference.Completion{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason, Report: report}
+		return completionJSON(completion, a.Request.Route.Operation, a.Request.ID)
+	}
+}
+
+// minKept is how long an answer may be in any case, to be hashed.
+const minKept = 64 << 10
+
+func embeddingsJSON(e *inference.Embedded, requestID string) (json.RawMessage, error) {
+	return encodeEmbeddings(e, requestID, appendVector)
+}
+
+func imagesJSON(drawn *inference.Drawn, requestID string) (json.RawMessage, error) {
+	answer := imagesAnswer{Usage: toUsage(drawn.Report), Model: drawn.Report.Model, RequestID: requestID}
+	for _, made := range drawn.Images {
+		answer.Data = append(answer.Data, toImage(made))
+	}
+	return plainJSON(answer)
+}
+
+func completionJSON(c *inference.Completion, operation routing.Operation, requestID string) (json.RawMessage, error) {
+	if operation == routing.OperationVision {
+		return plainJSON(visionAnswer{
+			Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason), Model: c.Report.Model, RequestID: requestID,
+		})
+	}
+	return plainJSON(toAnswer(c, requestID))
+}

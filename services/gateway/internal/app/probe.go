@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/probe"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/policy"
+)
+
+// openProbes makes what operators ask models with. The organization that pays has
+// its ceiling before anything is served.
+func (p *parts) openProbes(ctx context.Context) error {
+	p.prober = probe.New(probe.Options{
+		Engine: p.engine, Lease: postgres.NewProbeLease(p.pool), Budget: p.organizations,
+		Organization: p.cfg.ProbeOrganization, CeilingCents: p.cfg.ProbeBudgetCents,
+		Golden: p.cfg.golden,
+		Defaults: func() []routing.Default {
+			return p.fleets.policy().Defaults(routing.OperationChat, routing.OperationEmbeddings)
+		},
+		Log: p.telemetry.Log,
+	})
+	if _, err := p.cfg.golden(); err != nil {
+		return fmt.Errorf("%s_GOLDEN_SET_FILE: %w", prefix, err)
+	}
+	return p.prober.Cap(ctx)
+}
+
+// golden reads the golden set, as it is at present.
+func (c Config) golden() (*probe.Golden, error) {
+	text := policy.Golden
+	if c.GoldenSetFile != "" {
+		var err error
+		if text, err = os.ReadFile(c.GoldenSetFile); err != nil {
+			return nil, fmt.Errorf("golden set: %w", err)
+		}
+	}
+	return probe.ParseGolden(text)
+}

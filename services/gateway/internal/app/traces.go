@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/redact"
+	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// openTraces makes the pipeline's witness, which records behind the answers, and
+// the archive that shows what it recorded. What is kept of whom, the policy says.
+func (p *parts) openTraces(ctx context.Context) error {
+	var keys *trace.Keys
+	if p.cfg.TraceKeysFile != "" {
+		var err error
+		if keys, err = trace.NewKeys(p.cfg.TraceKeysFile); err != nil {
+			return fmt.Errorf("%s_TRACE_KEYS_FILE: %w", prefix, err)
+		}
+	} else {
+		p.telemetry.Log.InfoContext(ctx, "no content of requests is captured; that needs "+prefix+"_TRACE_KEYS_FILE")
+	}
+	store, log := postgres.NewTraces(p.pool), p.telemetry.Log
+	var err error
+	p.witness, err = trace.NewRecorder(trace.Options{
+		Store: store, Keys: keys, Rule: p.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: p.telemetry.MeterProvider.Meter(service),
+	})
+	if err != nil {
+		return err
+	}
+	p.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return p.fleets.policy().Redactor() }, log)
+	p.runner.Go("traces", p.witness.Run)
+	p.runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
+	p.runner.OnClose("traces", p.witness.Close)
+	return nil
+}
+
+// tracing is what is kept of an organization's requests.
+func (f *fleets) tracing(organization string) trace.Rule {
+	t := f.policy().Tracing(organization)
+	return trace.Rule{
+		Lineage: t.Lineage, Retention: t.Retention,
+		SamplePercent: t.SamplePercent, MaxBytes: t.MaxBytes, ContentRetention: t.ContentRetention,
+	}
+}
+
+// erasure erases what is kept of an organization's words, wherever that is.
+type erasure struct {
+	answers *cache.Cache
+	archive *trace.Archive
+}
+
+// Purge implements api.Purger. It counts cached answers; captured contents go too.
+func (e erasure) Purge(ctx context.Context, organization string) (cache.Purged, error) {
+	purged, err := e.answers.Purge(ctx, organization)
+	if err != nil {
+		return purged, err
+	}
+	if _, err := e.archive.Erase(ctx, organization); err != nil {
+		e := apierr.New(apierr.KindUnavailable, cache.ReasonPurgeIncomplete, "captured requests are not all erased yet; send the purge again")
+		return cache.Purged{}, e.Wrap(err)
+	}
+	return purged, nil
+}

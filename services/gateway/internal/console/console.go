@@ -1,0 +1,62 @@
+// Package console is the operators' page: what the gateway does right now, and
+// the routing in their hands. It is three files, embedded, without a build and
+// without anything from elsewhere; all that it shows and does goes through the
+// gateway's own JSON face, with the token that an operator types. internal/app
+// serves it.
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+)
+
+//go:embed page
+var files embed.FS
+
+// pages are the paths with their files and media types.
+var pages = map[string][2]string{
+	"/console":     {"page/console.html", "text/html; charset=utf-8"},
+	"/console.css": {"page/console.css", "text/css; charset=utf-8"},
+	"/console.js":  {"page/console.js", "text/javascript; charset=utf-8"},
+}
+
+// policy lets the page load itself and call this gateway, and nothing else
+// (Content Security Policy level 3).
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+// Handlers are the page's, by path.
+func Handlers() (map[string]http.Handler, error) {
+	handlers := make(map[string]http.Handler, len(pages))
+	for path, of := range pages {
+		text, err := fs.ReadFile(files, of[0])
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		handlers[path] = serve(of, text)
+	}
+	return handlers, nil
+}
+
+func serve(of [2]string, text []byte) http.Handler {
+	sum := sha256.Sum256(text)
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", of[1])
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Etag", tag)
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+	})
+}

@@ -1,0 +1,358 @@
+// The operators' page. All that it shows comes from the gateway's own JSON face and
+// goes into the page as text; the token lives in this closure and nowhere else.
+(() => {
+  "use strict";
+
+  const EVERY = 5000; // milliseconds between looks
+  let token = "";
+  let rights = "none"; // none, service or operator
+  let organization = "";
+  let opened = ""; // the request whose details are open
+  let busy = false;
+  const versions = { pin: 0, canary: 0 };
+
+  const $ = (id) => document.getElementById(id);
+
+  // el makes an element; text children are text, whatever they hold.
+  const el = (tag, props, ...children) => {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(props || {})) {
+      if (value === undefined || value === null || value === false) continue;
+      if (name === "on") for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
+      else node.setAttribute(name, value === true ? "" : value);
+    }
+    node.append(...children.filter((c) => c !== null && c !== undefined).map((c) => (c instanceof Node ? c : String(c))));
+    return node;
+  };
+
+  // call gives {ok, status, body}; a network that is away is a status of 0.
+  const call = async (path, { method = "GET", body, org } = {}) => {
+    const headers = { Accept: "application/json" };
+    if (token) headers.Authorization = "Bearer " + token;
+    if (org) headers["X-Organization-Id"] = org;
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    try {
+      const reply = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "omit" });
+      const text = await reply.text();
+      let value = null;
+      try { value = JSON.parse(text); } catch { /* Not JSON: the status says enough. */ }
+      return { ok: reply.ok, status: reply.status, body: value };
+    } catch {
+      return { ok: false, status: 0, body: null };
+    }
+  };
+
+  const why = (reply) => {
+    if (reply.status === 0) return "the gateway does not answer";
+    return (reply.body && (reply.body.reason || reply.body.error)) || "status " + reply.status;
+  };
+
+  const tones = {
+    healthy: "good", up: "good", operational: "good", ok: "good", closed: "good", available: "good",
+    degraded: "warn", half_open: "warn", gateway_degraded: "warn", vendor_degraded: "warn", cancelled: "warn", skipped: "warn", unconfigured: "",
+    down: "bad", open: "bad", failed: "bad", aborted: "bad", gateway_down: "bad", vendor_down: "bad", unavailable: "bad",
+  };
+  const chip = (text, tone, kind = "chip") => el("span", { class: kind, "data-tone": tone || null }, text);
+  const words = (code) => String(code || "").replaceAll("_", " ");
+
+  const ms = (n) => (!n ? "–" : n < 1000 ? Math.round(n) + " ms" : (n / 1000).toFixed(n < 10000 ? 2 : 1) + " s");
+  const percent = (n) => (n ? (100 * n).toFixed(n < 0.1 ? 1 : 0) + " %" : "0 %");
+  const money = (cents) => {
+    if (!cents) return "$0";
+    const dollars = cents / 100;
+    return "$" + (dollars >= 1 ? dollars.toFixed(2) : dollars >= 0.01 ? dollars.toFixed(4) : dollars.toPrecision(2));
+  };
+  const time = (text) => {
+    const at = new Date(text);
+    return at.toLocaleTimeString([], { hour12: false });
+  };
+  const ago = (text) => {
+    if (!text) return "";
+    const s = Math.max(0, (Date.now() - new Date(text)) / 1000);
+    if (s < 90) return Math.round(s) + " s";
+    if (s < 5400) return Math.round(s / 60) + " min";
+    if (s < 129600) return Math.round(s / 3600) + " h";
+    return Math.round(s / 86400) + " d";
+  };
+  const empty = (columns, text) => el("tr", null, el("td", { class: "empty", colspan: columns }, text));
+
+  // ----- what is shown -----
+
+  const showVerdict = (reply) => {
+    const node = $("verdict");
+    if (reply.ok) {
+      const f = reply.body;
+      node.dataset.tone = tones[f.status] || "";
+      node.replaceChildren(el("b", null, words(f.status)), f.since ? ` for ${ago(f.since)}. ` : ". ", f.summary || "");
+      return;
+    }
+    node.dataset.tone = reply.status === 0 ? "bad" : "";
+    node.replaceChildren(reply.status === 0 ? "The gateway does not answer." : "The gateway answers. Give a token to see more.");
+  };
+
+  const showReady = async () => {
+    const ready = await call("/health/ready");
+    const node = $("verdict");
+    if (ready.ok) {
+      node.dataset.tone = "good";
+      node.replaceChildren(el("b", null, "ready"), ". Give a token to see more.");
+    } else {
+      node.dataset.tone = "bad";
+      node.replaceChildren(ready.status === 0 ? "The gateway does not answer." : "Not ready: " + why(ready));
+    }
+  };
+
+  const selection = (p) => {
+    if (!p.selectable) return el("span", { class: "dim" }, words(p.not_selectable_reason) || "not selectable");
+    const order = ["chat", "vision", "embeddings", "images"];
+    const best = (p.ranks || []).filter((r) => r.goal === "quality").sort((a, b) => order.indexOf(a.operation) - order.indexOf(b.operation) || a.rank - b.rank)[0];
+    return best ? el("span", { title: best.reason }, `${best.operation} ${best.rank}`, el("span", { class: "sub" }, "by quality")) : "selectable";
+  };
+
+  const showProviders = (reply) => {
+    const body = $("providers");
+    if (!reply.ok) {
+      body.replaceChildren(empty(9, rights === "none" ? "Providers are shown to whoever has a token." : "Providers can’t be read: " + why(reply)));
+      return;
+    }
+    const weigh = { down: 0, degraded: 1, healthy: 2, unconfigured: 3 };
+    const rows = [...reply.body.providers].sort((a, b) => (weigh[a.status] ?? 2) - (weigh[b.status] ?? 2)).map((p) => {
+      const models = p.models || [];
+      const calls = models.reduce((n, m) => n + m.attempts, 0);
+      const errors = calls ? models.reduce((n, m) => n + m.error_rate * m.attempts, 0) / calls : 0;
+      const worst = (field) => models.reduce((n, m) => Math.max(n, m[field] || 0), 0);
+      const circuits = (p.breakers || []).filter((b) => b.state !== "closed");
+      const chips = circuits.map((b) => el("span", { class: "chip", "data-tone": tones[b.state], title: b.last_error_class ? "last failure: " + words(b.last_error_class) : null }, `${b.model_family || "all"} ${words(b.state)} ${ago(b.since)}`));
+      const bulk = p.bulkhead || {};
+      return el("tr", { "data-provider": p.provider },
+        el("td", null, el("b", null, p.provider), el("span", { class: "sub" }, p.dialect)),
+        el("td", null, chip(words(p.status), tones[p.status]), p.status_since ? el("span", { class: "sub" }, ago(p.status_since)) : null),
+        el("td", null, ...(chips.length ? chips : [el("span", { class: "dim" }, (p.breakers || []).length ? "closed" : "–")])),
+        el("td", { class: "n" }, `${bulk.in_flight || 0}`, el("span", { class: "sub" }, "of " + (bulk.capacity || 0))),
+        el("td", { class: calls ? "n" : "n dim" }, calls ? percent(errors) : "–", calls ? el("span", { class: "sub" }, "of " + calls) : null),
+        el("td", { class: "n" }, ms(worst("latency_p50_ms"))),
+        el("td", { class: "n" }, ms(worst("latency_p99_ms"))),
+        el("td", { class: "n" }, ms(worst("first_token_p50_ms"))),
+        el("td", null, selection(p)));
+    });
+    body.replaceChildren(...(rows.length ? rows : [empty(9, "The policy has no provider.")]));
+    offer(reply.body.providers.map((p) => p.provider));
+  };
+
+  // offer fills the lists of providers, and leaves what is chosen.
+  const offer = (names) => {
+    for (const list of document.querySelectorAll("select[name=provider]")) {
+      if (list.dataset.names === names.join()) continue;
+      list.dataset.names = names.join();
+      const chosen = list.value;
+      list.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+      if (names.includes(chosen)) list.value = chosen;
+    }
+  };
+
+  const target = (s) => s.provider + (s.model ? "/" + s.model : "");
+
+  const showRouting = (reply) => {
+    const may = rights === "operator";
+    $("routing-note").textContent = may ? "" : "Read only: routing is an operator’s.";
+    for (const field of document.querySelectorAll("#routing input, #routing select, #routing button")) field.disabled = !may;
+    if (!reply || !reply.ok) {
+      $("policy-detail").textContent = !may ? "Shown to operators." : "It can’t be read: " + why(reply);
+      return;
+    }
+    const { pin, canary } = reply.body;
+    versions.pin = pin.version;
+    versions.canary = canary.version;
+    $("pin-state").textContent = pin.pinned ? target(pin) : "none";
+    $("pin-state").dataset.tone = pin.pinned ? "warn" : "";
+    $("pin-detail").textContent = pin.pinned
+      ? `For ${ago(pin.since)}, by ${pin.set_by || "?"}${pin.reason ? ": " + pin.reason : ""}. There is no failover.`
+      : "Every request goes where the policy says.";
+    $("canary-state").textContent = canary.active ? `${target(canary)} ${canary.percentage} %` : "none";
+    $("canary-state").dataset.tone = canary.active ? "calm" : "";
+    $("canary-detail").textContent = canary.active
+      ? `For ${ago(canary.since)}, sticky by ${canary.sticky_by}, by ${canary.set_by || "?"}.`
+      : "No share of the traffic is on trial.";
+    $("policy-detail").textContent = `Version ${reply.body.policy_version}, read ${ago(reply.body.policy_loaded_at)} ago. Goal: ${reply.body.default_goal}.`;
+    const ladders = (reply.body.fallback_ladder || []).slice(0, 4);
+    $("ladder").replaceChildren(...ladders.map((l) => el("li", null, el("b", null, l.operation), el("span", null, (l.steps || []).map(target).join(" → ") || "no fallback"))));
+  };
+
+  const pretty = (value) => (value === null || value === undefined ? "not captured" : JSON.stringify(value, null, 2));
+
+  const details = (t) => el("tr", { class: "detail-row" }, el("td", { colspan: 7 },
+    el("div", { class: "attempts" }, ...(t.attempts || []).map((a) => chip(`${a.number}. ${a.provider}/${a.model} ${a.outcome}${a.error ? " " + a.error : ""} ${ms(a.duration_ms)}`, tones[a.outcome]))),
+    t.error ? el("p", { class: "note" }, `${t.error.error} (${t.error.error_class}), answered ${t.error.http_status}`) : null,
+    t.redactions && t.redactions.length ? el("p", { class: "note" }, "Taken out: " + t.redactions.map(words).join(", ") + (t.truncated ? ". Shortened." : ".")) : null,
+    el("div", { class: "texts" },
+      el("div", null, el("h4", null, "Request"), el("pre", null, pretty(t.request))),
+      el("div", null, el("h4", null, "Answer"), el("pre", null, pretty(t.response))))));
+
+  const showTraces = (reply) => {
+    const body = $("traces");
+    if (!organization || rights === "none") {
+      body.replaceChildren(empty(7, rights === "none" ? "Requests are shown to whoever has a token." : "Name an organization to see its requests, personal data redacted."));
+      return;
+    }
+    if (!reply.ok) {
+      body.replaceChildren(empty(7, "Requests can’t be read: " + why(reply)));
+      return;
+    }
+    const rows = [];
+    for (const t of reply.body.traces) {
+      const key = t.request_id + t.started_at;
+      const toggle = () => { opened = opened === key ? "" : key; showTraces(reply); };
+      const last = (t.attempts || []).at(-1);
+      const u = t.usage;
+      rows.push(el("tr", {
+        class: "open-able", tabindex: "0", "data-request": t.request_id, "aria-expanded": String(opened === key),
+        on: { click: toggle, keydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); toggle(); } } },
+      },
+        el("td", { class: "dim" }, time(t.started_at)),
+        el("td", null, el("span", { class: "mono" }, t.request_id.slice(0, 22)), el("span", { class: "sub" }, t.operation + (t.stream ? ", stream" : ""))),
+        el("td", null, chip(t.status, tones[t.status])),
+        el("td", null, u ? `${u.provider_used}/${u.model_used}` : last ? `${last.provider}/${last.model}` : "–", t.attempts.length > 1 ? el("span", { class: "sub" }, t.attempts.length + " tries") : null, u && u.cache_hit ? el("span", { class: "sub" }, "cached") : null),
+        el("td", { class: "n" }, u ? `${u.prompt_tokens} → ${u.completion_tokens}` : "–"),
+        el("td", { class: "n" }, u ? money(u.cost_cents) : "–"),
+        el("td", { class: "n" }, ms(t.duration_ms))));
+      if (opened === key) rows.push(details(t));
+    }
+    body.replaceChildren(...(rows.length ? rows : [empty(7, "Nothing was recorded of it lately.")]));
+  };
+
+  const showSpend = (reply) => {
+    const box = $("spend");
+    $("spend-who").textContent = organization;
+    if (!reply) {
+      box.replaceChildren(el("p", { class: "note" }, rights === "operator" ? "Name an organization." : "Shown to operators."));
+      return;
+    }
+    if (!reply.ok) {
+      box.replaceChildren(el("p", { class: "note" }, "It can’t be read: " + why(reply)));
+      return;
+    }
+    const s = reply.body;
+    const limited = s.budget_ceiling_cents > 0;
+    box.replaceChildren(
+      el("p", { class: "figure" }, money(s.spent_cents), el("small", null, limited ? ` of ${money(s.budget_ceiling_cents)} a ${s.period}` : ` this ${s.period}`)),
+      limited ? el("progress", { max: s.budget_ceiling_cents, value: Math.min(s.spent_cents + s.reserved_cents, s.budget_ceiling_cents) }) : el("span"),
+      el("dl", null,
+        el("dt", null, "Set aside for calls in flight"), el("dd", null, money(s.reserved_cents)),
+        el("dt", null, "Active sessions"), el("dd", null, `${s.active_sessions}, ${money(s.active_sessions_spent_cents)}`),
+        el("dt", null, "State"), el("dd", null, s.suspended ? "suspended" : "may call")));
+  };
+
+  const showLeaving = (reply) => {
+    const list = $("leaving");
+    if (!reply.ok) {
+      list.replaceChildren(el("li", { class: "dim" }, "It can’t be read: " + why(reply)));
+      return;
+    }
+    const left = (m) => (m.days_until_cutoff === null ? 1e6 : m.days_until_cutoff);
+    const gone = reply.body.models.filter((m) => left(m) < 0);
+    const coming = reply.body.models.filter((m) => left(m) >= 0).sort((a, b) => left(a) - left(b));
+    const rows = coming.map((m) => {
+      const days = m.days_until_cutoff;
+      const tone = days === null ? "" : days <= 14 ? "bad" : days <= 45 ? "warn" : "";
+      return el("li", null,
+        el("span", null, m.model_id, el("span", { class: "sub dim" }, " " + (m.provider || ""))),
+        chip(days === null ? words(m.status) : days + " d", tone),
+        el("span", { class: "to" }, (m.cutoff_date ? m.cutoff_date.slice(0, 10) + ". " : "") + (m.successor ? "Next: " + m.successor : "No successor is named.")));
+    });
+    if (!rows.length) rows.push(el("li", { class: "dim" }, "None in the next 90 days."));
+    if (gone.length) rows.push(el("li", { class: "dim", title: gone.map((m) => m.model_id).join(", ") }, `${gone.length} have left; requests for them are refused.`));
+    list.replaceChildren(...rows);
+  };
+
+  // ----- looking and acting -----
+
+  const showRole = (text, tone) => { $("role").textContent = text; $("role").dataset.tone = tone || ""; };
+
+  // look asks for all that the page shows.
+  const look = async () => {
+    if (busy) return;
+    busy = true;
+    try {
+      const org = organization;
+      const none = Promise.resolve(null);
+      const [leaving, fleet, providers, routing, traces, spend] = await Promise.all([
+        call("/v1/models/deprecation-notifications?limit=50"),
+        token ? call("/v1/fleet/status") : none,
+        token ? call("/v1/providers?limit=200") : none,
+        rights === "operator" ? call("/v1/admin/routing-config") : none,
+        token && org ? call("/v1/traces?limit=25", { org }) : none,
+        rights === "operator" && org ? call(`/v1/admin/orgs/${encodeURIComponent(org)}/spend`) : none,
+      ]);
+      const refused = { ok: false, status: 401, body: null };
+      if (fleet) showVerdict(fleet); else await showReady();
+      showProviders(providers || refused);
+      showRouting(routing);
+      showTraces(traces || refused);
+      showSpend(spend);
+      showLeaving(leaving);
+      $("clock").textContent = "As of " + new Date().toLocaleTimeString([], { hour12: false });
+      document.body.dataset.looked = String(Number(document.body.dataset.looked || 0) + 1);
+    } finally {
+      busy = false;
+    }
+  };
+
+  // take asks what a token may do, and keeps it if it may anything.
+  const take = async (text) => {
+    token = text;
+    rights = "none";
+    if (!token) return showRole("read only");
+    if ((await call("/v1/admin/pin-status")).ok) {
+      rights = "operator";
+      return showRole("operator", "good");
+    }
+    const read = await call("/v1/providers?limit=1");
+    if (read.ok) {
+      rights = "service";
+      return showRole("read only");
+    }
+    token = "";
+    showRole(read.status === 401 ? "not accepted" : read.status === 403 ? "may not read" : "no answer", "bad");
+  };
+
+  const say = (text, tone) => { $("outcome").textContent = text; $("outcome").dataset.tone = tone || ""; };
+
+  const acts = {
+    pin: (f) => ["/v1/admin/pin", { provider: f.provider.value, model: f.model.value.trim(), reason: f.reason.value.trim(), expected_version: versions.pin }, "Pinned."],
+    unpin: () => ["/v1/admin/unpin", { expected_version: versions.pin }, "The pin is cleared."],
+    canary: (f) => ["/v1/admin/canary", { provider: f.provider.value, model: f.model.value.trim(), percentage: Number(f.percentage.value), sticky_by: f.sticky_by.value, expected_version: versions.canary }, "The canary is set."],
+    "canary-stop": () => ["/v1/admin/canary-stop", { expected_version: versions.canary }, "The canary is stopped."],
+    "reload-policy": () => ["/v1/admin/reload-policy", {}, "The files were read again."],
+  };
+
+  const act = async (name, form) => {
+    if (rights !== "operator") return;
+    const [path, body, done] = acts[name](form && form.elements);
+    const reply = await call(path, { method: "POST", body });
+    if (reply.ok) say(done); else say(why(reply), "bad");
+    await look();
+  };
+
+  $("access").addEventListener("submit", async (e) => {
+    e.preventDefault();
+    const text = $("token").value.trim();
+    $("token").value = "";
+    await take(text);
+    await look();
+  });
+  $("who").addEventListener("submit", async (e) => {
+    e.preventDefault();
+    organization = $("org").value.trim();
+    opened = "";
+    await look();
+  });
+  for (const name of ["pin", "canary"]) {
+    $(name).addEventListener("submit", (e) => { e.preventDefault(); act(name, e.target); });
+  }
+  for (const button of document.querySelectorAll("button[type=button][data-act]")) {
+    button.addEventListener("click", () => act(button.dataset.act, button.form));
+  }
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+  setInterval(() => { if (!document.hidden) look(); }, EVERY);
+  look();
+})();

@@ -1,0 +1,81 @@
+package inference
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// counter adds up here what the SDK asks for when somebody looks: a request
+// counts half a dozen things, and telling the SDK each time costs ten times as
+// much. Safe for concurrent use.
+type counter struct {
+	mu sync.RWMutex
+	of map[label]*sum
+}
+
+// sum is what was counted under one set of labels.
+type sum struct {
+	atomic.Int64
+
+	labels metric.MeasurementOption
+}
+
+func newCounter(meter metric.Meter, name, what string) (*counter, error) {
+	c := &counter{of: make(map[label]*sum)}
+	_, err := meter.Int64ObservableCounter(name, metric.WithDescription(what),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			c.each(func(n int64, labels metric.MeasurementOption) { o.Observe(n, labels) })
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("counter %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// newCostCounter counts pico-USD, and tells USD: up to nine million a process.
+func newCostCounter(meter metric.Meter, name, what string) (*counter, error) {
+	c := &counter{of: make(map[label]*sum)}
+	_, err := meter.Float64ObservableCounter(name, metric.WithUnit("USD"), metric.WithDescription(what),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			c.each(func(n int64, labels metric.MeasurementOption) { o.Observe(float64(n)/1e12, labels) })
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("counter %s: %w", name, err)
+	}
+	return c, nil
+}
+
+func (c *counter) add(l label, n int64) {
+	c.mu.RLock()
+	s := c.of[l]
+	c.mu.RUnlock()
+	if s == nil {
+		s = c.find(l)
+	}
+	s.Add(n)
+}
+
+func (c *counter) find(l label) *sum {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.of[l]
+	if s == nil {
+		s = &sum{labels: l.option()}
+		c.of[l] = s
+	}
+	return s
+}
+
+func (c *counter) each(visit func(n int64, labels metric.MeasurementOption)) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, s := range c.of {
+		visit(s.Load(), s.labels)
+	}
+}

@@ -1,0 +1,86 @@
+-- name: AddTraces :copyfrom
+INSERT INTO trace (
+    id, request_id, organization_id, run_id, key_id, service, operation, stream, status, parent_request_id, parent_kind, w3c_trace_id,
+    requested_model, requested_provider, requested_goal, provider, model, credential, credential_fingerprint, route, policy_version,
+    price_version, data_classification, approval_ref, cache_hit, substituted, billed, prompt_tokens, completion_tokens, cost_pico_usd,
+    estimated, error, error_class, http_status, attempts, message_count, tool_count, request_bytes, response_bytes,
+    request_digest, response_digest, started_at, first_token_ms, duration_ms, expires_at
+) VALUES (
+    @id, @request_id, @organization_id, @run_id, @key_id, @service, @operation, @stream, @status, @parent_request_id, @parent_kind, @w3c_trace_id,
+    @requested_model, @requested_provider, @requested_goal, @provider, @model, @credential, @credential_fingerprint, @route, @policy_version,
+    @price_version, @data_classification, @approval_ref, @cache_hit, @substituted, @billed, @prompt_tokens, @completion_tokens, @cost_pico_usd,
+    @estimated, @error, @error_class, @http_status, @attempts, @message_count, @tool_count, @request_bytes, @response_bytes,
+    @request_digest, @response_digest, @started_at, @first_token_ms, @duration_ms, @expires_at
+);
+
+-- name: AddTraceContents :copyfrom
+INSERT INTO trace_content (id, key_id, sealed, truncated, replayable, captured_at, expires_at)
+VALUES (@id, @key_id, @sealed, @truncated, @replayable, @captured_at, @expires_at);
+
+-- name: ListTraces :many
+-- Newest first. An empty filter takes all.
+SELECT sqlc.embed(trace), coalesce(c.replayable, false)::boolean AS captured
+FROM trace
+LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > @now
+WHERE trace.organization_id = @organization_id
+    AND trace.expires_at > @now
+    AND (@request_id::text = '' OR trace.request_id = @request_id)
+    AND (@run_id::text = '' OR trace.run_id = @run_id)
+    AND (@operation::text = '' OR trace.operation = @operation)
+    AND (@provider::text = '' OR trace.provider = @provider)
+    AND (@model::text = '' OR trace.model = @model)
+    AND (@status::text = '' OR trace.status = @status)
+    AND (sqlc.narg('since')::timestamptz IS NULL OR trace.started_at >= sqlc.narg('since'))
+    AND (sqlc.narg('until')::timestamptz IS NULL OR trace.started_at < sqlc.narg('until'))
+    AND (sqlc.narg('before_at')::timestamptz IS NULL OR (trace.started_at, trace.id) < (sqlc.narg('before_at')::timestamptz, @before_id::uuid))
+ORDER BY trace.started_at DESC, trace.id DESC
+LIMIT @page_size::int;
+
+-- name: GetTrace :one
+-- The latest of a request id, of one organization or, where none is named, of any.
+SELECT sqlc.embed(trace), coalesce(c.replayable, false)::boolean AS captured
+FROM trace
+LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > @now
+WHERE trace.request_id = @request_id
+    AND (@organization_id::text = '' OR trace.organization_id = @organization_id)
+    AND trace.expires_at > @now
+ORDER BY trace.started_at DESC, trace.id DESC
+LIMIT 1;
+
+-- name: TraceContents :many
+SELECT id, key_id, sealed, truncated, replayable, captured_at, expires_at
+FROM trace_content
+WHERE id = ANY(@ids::uuid[]) AND expires_at > @now;
+
+-- name: TraceSizes :many
+SELECT id, octet_length(sealed)::int AS size
+FROM trace_content
+WHERE id = ANY(@ids::uuid[]) AND expires_at > @now;
+
+-- name: TraceReplays :many
+-- The requests that repeated one, newest first.
+SELECT request_id
+FROM trace
+WHERE parent_request_id = @request_id AND parent_kind = 'replay' AND organization_id = @organization_id AND expires_at > @now
+ORDER BY started_at DESC, id DESC
+LIMIT @page_size::int;
+
+-- name: DropTraceContents :execrows
+-- A bounded number of those that have expired.
+DELETE FROM trace_content
+WHERE id IN (SELECT c.id FROM trace_content AS c WHERE c.expires_at <= @now ORDER BY c.expires_at LIMIT @count::int FOR UPDATE SKIP LOCKED);
+
+-- name: DropTraces :execrows
+DELETE FROM trace
+WHERE id IN (SELECT t.id FROM trace AS t WHERE t.expires_at <= @now ORDER BY t.expires_at LIMIT @count::int FOR UPDATE SKIP LOCKED);
+
+-- name: EraseTraceContents :execrows
+-- A bounded number of what an organization has.
+DELETE FROM trace_content
+WHERE id IN (
+    SELECT c.id
+    FROM trace_content AS c
+    JOIN trace AS t ON t.id = c.id
+    WHERE t.organization_id = @organization_id AND c.captured_at <= @before
+    LIMIT @count::int
+);

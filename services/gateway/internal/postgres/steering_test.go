@@ -1,0 +1,117 @@
+package postgres_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/catalog"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/migrations"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// Of many operators who saw the same state, one changes it, and the others are told.
+func TestSteeringByManyAtATime(t *testing.T) {
+	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func() {}))
+	var won, told atomic.Int32
+	var operators sync.WaitGroup
+	for i := range 10 {
+		operators.Go(func() {
+			to := steering.Setting{Target: routing.Target{Provider: "p" + string(rune('a'+i))}, Since: time.Now(), By: "ops"}
+			_, err := store.Change(t.Context(), steering.Pin, steering.Change{To: to, Expected: new(0)})
+			e, refused := errors.AsType[*apierr.Error](err)
+			switch {
+			case err == nil:
+				won.Add(1)
+			case refused && e.Reason == steering.ReasonVersionConflict:
+				told.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	operators.Wait()
+	state, level, err := store.State(t.Context())
+	if won.Load() != 1 || told.Load() != 9 || err != nil || state.Pin.Revision != 1 || level == 0 || state.Canary.IsSet() {
+		t.Errorf("%d won, %d were told; %+v at %d, %v", won.Load(), told.Load(), state, level, err)
+	}
+}
+
+func TestCanaryArms(t *testing.T) {
+	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func() {}))
+	add := steering.Arms{Canary: steering.Arm{Requests: 3, Failed: 1, Latency: 20 * time.Millisecond}, Stable: steering.Arm{Requests: 5, FailedOver: 2, Latency: time.Second}}
+	for range 2 {
+		if err := store.AddArms(t.Context(), 1, add); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if arms, err := store.Arms(t.Context(), 1); err != nil || arms.Canary != (steering.Arm{Requests: 6, Failed: 2, Latency: 40 * time.Millisecond}) || arms.Stable.FailedOver != 4 {
+		t.Errorf("%+v, %v", arms, err)
+	}
+	for i := range 30 { // Old ones are forgotten.
+		to := steering.Setting{Target: routing.Target{Provider: "p"}, Percentage: float64(i), Sticky: steering.ByRun, Since: time.Now(), By: "ops"}
+		if _, err := store.Change(t.Context(), steering.Canary, steering.Change{To: to}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if arms, err := store.Arms(t.Context(), 1); err != nil || arms != (steering.Arms{}) {
+		t.Errorf("%+v, %v", arms, err)
+	}
+}
+
+func TestDeprecationsAreKept(t *testing.T) {
+	store := postgres.NewDeprecations(postgres.NewControl(testkit.Postgres(t, migrations.FS), func() {}))
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	cutoff := time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC)
+	set := catalog.Deprecation{Target: routing.Target{Provider: "p", Model: "m/x"}, Successor: "n", Reason: "r", Cutoff: cutoff, At: at, By: "ops", UpdatedAt: at}
+	if err := store.Deprecate(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	again := set
+	again.Cutoff, again.Reason, again.At, again.UpdatedAt, again.By = time.Time{}, "r2", at.Add(time.Hour), at.Add(time.Hour), "eve"
+	if err := store.Deprecate(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	all, level, err := store.Deprecations(t.Context())
+	if err != nil || len(all) != 1 || level != 2 {
+		t.Fatalf("%+v at %d, %v", all, level, err)
+	}
+	if got := all[0]; got.Reason != "r2" || !got.Cutoff.Equal(cutoff) || !got.At.Equal(at) || !got.UpdatedAt.Equal(at.Add(time.Hour)) || got.By != "eve" {
+		t.Errorf("%+v, want the cutoff and the time of the first", got)
+	}
+}
+
+func TestReports(t *testing.T) {
+	board := postgres.NewReports(testkit.Postgres(t, migrations.FS))
+	a := status.Report{Replica: uuid.NewString(), Place: "x", Ready: true, Vendors: []status.Sight{{Provider: "p", Attempts: 3}}}
+	b := status.Report{Replica: uuid.NewString(), Draining: true}
+	for _, r := range []status.Report{a, b, a} {
+		if _, err := board.Exchange(t.Context(), r, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reports, err := board.Exchange(t.Context(), a, time.Minute)
+	if err != nil || len(reports) != 2 {
+		t.Fatalf("%+v, %v", reports, err)
+	}
+	for _, r := range reports {
+		if r.Age < 0 || r.Age > 30*time.Second || r.Replica == a.Replica && (!r.Ready || r.Vendors[0].Attempts != 3) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := board.Leave(t.Context(), b.Replica); err != nil {
+		t.Fatal(err)
+	}
+	if reports, err = board.Exchange(t.Context(), a, time.Minute); err != nil || len(reports) != 1 {
+		t.Errorf("%+v, %v", reports, err)
+	}
+}

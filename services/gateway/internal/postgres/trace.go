@@ -1,0 +1,206 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/platform/pgdb"
+)
+
+// Traces implements trace.Store.
+type Traces struct{ pool *pgxpool.Pool }
+
+// NewTraces returns the traces of a database.
+func NewTraces(pool *pgxpool.Pool) *Traces { return &Traces{pool} }
+
+// Append implements trace.Store. An entry that is there already is taken for this one.
+func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
+	records := make([]dbsql.AddTracesParams, len(entries))
+	var contents []dbsql.AddTraceContentsParams
+	for i := range entries {
+		var err error
+		if records[i], err = traceParams(&entries[i].Record); err != nil {
+			return fmt.Errorf("%w: %w", trace.ErrRefused, err)
+		}
+		if c := entries[i].Content; c != nil {
+			contents = append(contents, dbsql.AddTraceContentsParams{
+				ID: entries[i].ID, KeyID: c.Key, Sealed: c.Sealed, Truncated: c.Truncated, Replayable: c.Replayable,
+				CapturedAt: c.CapturedAt, ExpiresAt: c.ExpiresAt,
+			})
+		}
+	}
+	err := pgdb.InTx(ctx, t.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		if _, err := q.AddTraces(ctx, records); err != nil {
+			return err
+		}
+		_, err := q.AddTraceContents(ctx, contents)
+		return err
+	})
+	if of, ok := errors.AsType[*pgconn.PgError](err); ok {
+		const uniqueViolation = "23505"
+		switch {
+		case of.Code == uniqueViolation && len(entries) == 1:
+			return nil
+		case of.Code[:2] == "22", of.Code[:2] == "23": // Data exception, integrity violation.
+			return fmt.Errorf("append traces: %w: %w", trace.ErrRefused, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("append traces: %w", err)
+	}
+	return nil
+}
+
+func traceParams(r *trace.Record) (dbsql.AddTracesParams, error) {
+	attempts := []byte("[]")
+	if len(r.Attempts) > 0 {
+		var err error
+		if attempts, err = json.Marshal(r.Attempts); err != nil {
+			return dbsql.AddTracesParams{}, err
+		}
+	}
+	return dbsql.AddTracesParams{
+		ID: r.ID, RequestID: r.RequestID, OrganizationID: r.Organization, RunID: r.Run, KeyID: r.Key, Service: r.Service,
+		Operation: r.Operation, Stream: r.Stream, Status: r.Status, ParentRequestID: r.Parent, ParentKind: r.ParentKind, W3cTraceID: r.W3CTrace,
+		RequestedModel: r.RequestedModel, RequestedProvider: r.RequestedProvider, RequestedGoal: r.RequestedGoal,
+		Provider: r.Provider, Model: r.Model, Credential: r.Credential, CredentialFingerprint: r.Fingerprint,
+		Route: r.Route, PolicyVersion: r.PolicyVersion, PriceVersion: r.PriceVersion,
+		DataClassification: r.Classification, ApprovalRef: r.ApprovalRef, CacheHit: r.CacheHit, Substituted: r.Substituted,
+		Billed: r.Billed, PromptTokens: r.Prompt, CompletionTokens: r.Completion, CostPicoUsd: int64(r.Cost), Estimated: r.Estimated,
+		Error: r.Error, ErrorClass: r.ErrorClass, HttpStatus: int16(r.HTTPStatus), Attempts: attempts,
+		MessageCount: int32(r.Messages), ToolCount: int32(r.Tools), RequestBytes: int32(r.RequestBytes), ResponseBytes: int32(r.ResponseBytes),
+		RequestDigest: orEmpty(r.RequestDigest), ResponseDigest: orEmpty(r.ResponseDigest),
+		StartedAt: r.StartedAt, FirstTokenMs: r.FirstTokenMs, DurationMs: r.DurationMs, ExpiresAt: r.ExpiresAt,
+	}, nil
+}
+
+// orEmpty is no NULL.
+func orEmpty(text []byte) []byte {
+	if text == nil {
+		return []byte{}
+	}
+	return text
+}
+
+// List implements trace.Store.
+func (t *Traces) List(ctx context.Context, f trace.Filter, now time.Time) ([]trace.Record, error) {
+	rows, err := dbsql.New(t.pool).ListTraces(ctx, dbsql.ListTracesParams{
+		OrganizationID: f.Organization, Now: now, RequestID: f.Request, RunID: f.Run, Operation: f.Operation,
+		Provider: f.Provider, Model: f.Model, Status: f.Status, Since: optionalTime(f.Since), Until: optionalTime(f.Until),
+		BeforeAt: optionalTime(f.Before.StartedAt), BeforeID: f.Before.ID, PageSize: int32(f.Limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list traces: %w", err)
+	}
+	records := make([]trace.Record, len(rows))
+	for i := range rows {
+		if records[i], err = traceOf(&rows[i].Trace, rows[i].Captured); err != nil {
+			return nil, fmt.Errorf("list traces: %w", err)
+		}
+	}
+	return records, nil
+}
+
+// Get implements trace.Store.
+func (t *Traces) Get(ctx context.Context, organization, request string, now time.Time) (trace.Record, error) {
+	row, err := dbsql.New(t.pool).GetTrace(ctx, dbsql.GetTraceParams{Now: now, RequestID: request, OrganizationID: organization})
+	if err != nil {
+		return trace.Record{}, fmt.Errorf("get trace: %w", orMissing(err, trace.ErrNotFound))
+	}
+	return traceOf(&row.Trace, row.Captured)
+}
+
+func traceOf(r *dbsql.Trace, captured bool) (trace.Record, error) {
+	record := trace.Record{
+		ID: r.ID, RequestID: r.RequestID, Organization: r.OrganizationID, Run: r.RunID, Key: r.KeyID, Service: r.Service,
+		Operation: r.Operation, Stream: r.Stream, Status: r.Status, Parent: r.ParentRequestID, ParentKind: r.ParentKind, W3CTrace: r.W3cTraceID,
+		RequestedModel: r.RequestedModel, RequestedProvider: r.RequestedProvider, RequestedGoal: r.RequestedGoal,
+		Provider: r.Provider, Model: r.Model, Credential: r.Credential, Fingerprint: r.CredentialFingerprint,
+		Route: r.Route, PolicyVersion: r.PolicyVersion, PriceVersion: r.PriceVersion,
+		Classification: r.DataClassification, ApprovalRef: r.ApprovalRef, CacheHit: r.CacheHit, Substituted: r.Substituted,
+		Billed: r.Billed, Prompt: r.PromptTokens, Completion: r.CompletionTokens, Cost: price.Pico(r.CostPicoUsd), Estimated: r.Estimated,
+		Error: r.Error, ErrorClass: r.ErrorClass, HTTPStatus: int(r.HttpStatus),
+		Messages: int(r.MessageCount), Tools: int(r.ToolCount), RequestBytes: int(r.RequestBytes), ResponseBytes: int(r.ResponseBytes),
+		RequestDigest: r.RequestDigest, ResponseDigest: r.ResponseDigest,
+		StartedAt: r.StartedAt, FirstTokenMs: r.FirstTokenMs, DurationMs: r.DurationMs, ExpiresAt: r.ExpiresAt, Captured: captured,
+	}
+	if err := json.Unmarshal(r.Attempts, &record.Attempts); err != nil {
+		return trace.Record{}, fmt.Errorf("attempts of a trace: %w", err)
+	}
+	return record, nil
+}
+
+// Sizes implements trace.Store.
+func (t *Traces) Sizes(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]int, error) {
+	rows, err := dbsql.New(t.pool).TraceSizes(ctx, dbsql.TraceSizesParams{Ids: ids, Now: now})
+	if err != nil {
+		return nil, fmt.Errorf("trace sizes: %w", err)
+	}
+	sizes := make(map[uuid.UUID]int, len(rows))
+	for _, row := range rows {
+		sizes[row.ID] = int(row.Size)
+	}
+	return sizes, nil
+}
+
+// Contents implements trace.Store.
+func (t *Traces) Contents(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]trace.Content, error) {
+	rows, err := dbsql.New(t.pool).TraceContents(ctx, dbsql.TraceContentsParams{Ids: ids, Now: now})
+	if err != nil {
+		return nil, fmt.Errorf("trace contents: %w", err)
+	}
+	contents := make(map[uuid.UUID]trace.Content, len(rows))
+	for _, row := range rows {
+		contents[row.ID] = trace.Content{
+			Key: row.KeyID, Sealed: row.Sealed, Truncated: row.Truncated, Replayable: row.Replayable,
+			CapturedAt: row.CapturedAt, ExpiresAt: row.ExpiresAt,
+		}
+	}
+	return contents, nil
+}
+
+// Replays implements trace.Store.
+func (t *Traces) Replays(ctx context.Context, organization, request string, limit int, now time.Time) ([]string, error) {
+	found, err := dbsql.New(t.pool).TraceReplays(ctx, dbsql.TraceReplaysParams{
+		RequestID: request, OrganizationID: organization, Now: now, PageSize: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replays of a trace: %w", err)
+	}
+	return found, nil
+}
+
+// Drop implements trace.Store. Contents go with their records, or before them.
+func (t *Traces) Drop(ctx context.Context, now time.Time, limit int) (int, error) {
+	q := dbsql.New(t.pool)
+	contents, err := q.DropTraceContents(ctx, dbsql.DropTraceContentsParams{Now: now, Count: int32(limit)})
+	if err != nil {
+		return 0, fmt.Errorf("drop trace contents: %w", err)
+	}
+	records, err := q.DropTraces(ctx, dbsql.DropTracesParams{Now: now, Count: int32(limit)})
+	if err != nil {
+		return 0, fmt.Errorf("drop traces: %w", err)
+	}
+	return int(max(contents, records)), nil
+}
+
+// Erase implements trace.Store.
+func (t *Traces) Erase(ctx context.Context, organization string, until time.Time, limit int) (int, error) {
+	n, err := dbsql.New(t.pool).EraseTraceContents(ctx, dbsql.EraseTraceContentsParams{OrganizationID: organization, Before: until, Count: int32(limit)})
+	if err != nil {
+		return 0, fmt.Errorf("erase trace contents: %w", err)
+	}
+	return int(n), nil
+}

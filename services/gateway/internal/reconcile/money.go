@@ -1,0 +1,90 @@
+package reconcile
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Money is an exact amount in pico-USD (1e-12 USD), which may be negative and
+// beyond what 64 bits hold. The zero Money is nothing.
+type Money struct{ pico big.Int }
+
+// centDecimals are those of a cent that pico-USD hold.
+const centDecimals = 10
+
+// Pico is an amount of whole pico-USD.
+func Pico(n *big.Int) Money {
+	var m Money
+	m.pico.Set(n)
+	return m
+}
+
+// maxDigits bounds an amount's text: 10^12 cents with ten decimals, and a sign.
+const maxDigits = 32
+
+// ParseCents reads a decimal number of cents, as "-12.5", without passing
+// through a float.
+func ParseCents(text string) (Money, error) {
+	digits, negative := strings.CutPrefix(text, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	if whole == "" || len(text) > maxDigits || strings.HasSuffix(text, ".") || strings.Trim(whole+fraction, "0123456789") != "" {
+		return Money{}, fmt.Errorf("%q is no decimal number of cents such as 1234.56", shorten(text))
+	}
+	if len(fraction) > centDecimals {
+		return Money{}, fmt.Errorf("%q has more than %d decimals", shorten(text), centDecimals)
+	}
+	var m Money
+	m.pico.SetString(whole+fraction+strings.Repeat("0", centDecimals-len(fraction)), 10)
+	if negative {
+		m.pico.Neg(&m.pico)
+	}
+	return m, nil
+}
+
+// FromCents takes a number as it was written: the shortest decimal that reads
+// back as the same double.
+func FromCents(cents float64) (Money, error) {
+	return ParseCents(strconv.FormatFloat(cents, 'f', -1, 64))
+}
+
+// Cents is the amount in cents, rounded once to the nearest double.
+func (m Money) Cents() float64 {
+	cents, _ := new(big.Rat).SetFrac(&m.pico, big.NewInt(1e10)).Float64()
+	return cents
+}
+
+// Pico is the amount in pico-USD.
+func (m Money) Pico() *big.Int { return new(big.Int).Set(&m.pico) }
+
+// Plus and Minus are exact.
+func (m Money) Plus(n Money) (sum Money) {
+	sum.pico.Add(&m.pico, &n.pico)
+	return sum
+}
+
+// Minus is the difference.
+func (m Money) Minus(n Money) (difference Money) {
+	difference.pico.Sub(&m.pico, &n.pico)
+	return difference
+}
+
+// IsZero tells whether it is nothing.
+func (m Money) IsZero() bool { return m.pico.Sign() == 0 }
+
+// Within tells whether the amount is no further from nothing than a tolerance.
+func (m Money) Within(tolerance Money) bool { return m.pico.CmpAbs(&tolerance.pico) <= 0 }
+
+// String is the amount in cents, exactly.
+func (m Money) String() string {
+	return strings.TrimSuffix(strings.TrimRight(new(big.Rat).SetFrac(&m.pico, big.NewInt(1e10)).FloatString(centDecimals), "0"), ".")
+}
+
+func shorten(text string) string {
+	const most = 40
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}

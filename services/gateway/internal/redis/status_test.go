@@ -1,0 +1,34 @@
+package redis_test
+
+import (
+	"testing"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/redis"
+	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestReports(t *testing.T) {
+	board := redis.NewReports(testkit.Redis(t))
+	for _, id := range []string{"a", "b"} {
+		if _, err := board.Exchange(t.Context(), status.Report{Replica: id, Ready: true, Vendors: []status.Sight{{Provider: "p", Failures: 2}}}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reports, err := board.Exchange(t.Context(), status.Report{Replica: "a"}, time.Minute)
+	if err != nil || len(reports) != 2 {
+		t.Fatalf("%+v, %v", reports, err)
+	}
+	for _, r := range reports {
+		if r.Age < 0 || r.Age > 30*time.Second || r.Ready != (r.Replica == "b") || r.Replica == "b" && r.Vendors[0].Failures != 2 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := board.Leave(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if reports, err = board.Exchange(t.Context(), status.Report{Replica: "a"}, time.Minute); err != nil || len(reports) != 1 {
+		t.Errorf("%+v, %v", reports, err)
+	}
+}

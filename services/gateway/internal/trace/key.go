@@ -1,0 +1,183 @@
+package trace
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/platform/secret"
+)
+
+// MinSecret is the shortest secret that contents are sealed with, in bytes.
+const MinSecret = 32
+
+// errKey is a content whose key is not in the file any more.
+var errKey = errors.New("its key is not in the key file")
+
+// Keys seal contents (AES-256-GCM, NIST SP 800-38D): the first line of a file
+// seals, every line opens. The file may be replaced while the service runs. Safe
+// for concurrent use.
+type Keys struct {
+	file secret.File
+
+	mu    sync.Mutex
+	stat  fs.FileInfo
+	first string
+	named map[string][]byte
+}
+
+// NewKeys reads the secrets of a file.
+func NewKeys(file secret.File) (*Keys, error) {
+	k := &Keys{file: file}
+	return k, k.read()
+}
+
+// read looks into the file when it is another than last time. One that can't be
+// read leaves the keys as they are.
+func (k *Keys) read() error {
+	stat, err := os.Stat(string(k.file))
+	if err != nil {
+		return fmt.Errorf("trace keys: %w", err)
+	}
+	if k.stat != nil && os.SameFile(k.stat, stat) && k.stat.ModTime().Equal(stat.ModTime()) && k.stat.Size() == stat.Size() {
+		return nil
+	}
+	lines, err := k.file.Lines()
+	if err != nil {
+		return fmt.Errorf("trace keys: %w", err)
+	}
+	first, named := "", make(map[string][]byte)
+	for i, line := range lines {
+		text := []byte(line.Reveal())
+		if len(text) < MinSecret {
+			return fmt.Errorf("trace keys: secret %d has %d bytes, want %d or more", i+1, len(text), MinSecret)
+		}
+		name, err := hkdf.Key(sha256.New, text, nil, "name of a trace key", 8)
+		if err != nil {
+			return fmt.Errorf("trace keys: %w", err)
+		}
+		named[hex.EncodeToString(name)] = text
+		if i == 0 {
+			first = hex.EncodeToString(name)
+		}
+	}
+	k.stat, k.first, k.named = stat, first, named
+	return nil
+}
+
+// seal encrypts a packet for its organization, bound to the record.
+func (k *Keys) seal(organization string, id uuid.UUID, p *Packet) (key string, sealed []byte, err error) {
+	k.mu.Lock()
+	_ = k.read() // Else the keys before serve on.
+	key, text := k.first, k.named[k.first]
+	k.mu.Unlock()
+	aead, err := newAEAD(text, organization)
+	if err != nil {
+		return "", nil, err
+	}
+	plain, err := p.encode()
+	if err != nil {
+		return "", nil, err
+	}
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(plain)+aead.Overhead())
+	_, _ = rand.Read(nonce) // It never fails.
+	return key, aead.Seal(nonce, nonce, plain, id[:]), nil
+}
+
+// open decrypts a content.
+func (k *Keys) open(organization string, id uuid.UUID, c Content) (*Packet, error) {
+	k.mu.Lock()
+	text := k.named[c.Key]
+	if text == nil && k.read() == nil {
+		text = k.named[c.Key]
+	}
+	k.mu.Unlock()
+	if text == nil {
+		return nil, errKey
+	}
+	aead, err := newAEAD(text, organization)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Sealed) < aead.NonceSize() {
+		return nil, errors.New("too short")
+	}
+	plain, err := aead.Open(nil, c.Sealed[:aead.NonceSize()], c.Sealed[aead.NonceSize():], id[:])
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	return decode(plain)
+}
+
+func newAEAD(secret []byte, organization string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, secret, nil, "traces of "+organization, 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("cipher: %w", err)
+	}
+	return cipher.NewGCM(block)
+}
+
+// head is what stands before the texts of a packet.
+type head struct {
+	Form     string            `json:"form"`
+	Header   http.Header       `json:"header,omitzero"`
+	Metadata map[string]string `json:"metadata,omitzero"`
+}
+
+// encode writes a packet's parts, each behind its size, so that both texts stay
+// byte for byte what they were.
+func (p *Packet) encode() ([]byte, error) {
+	first, err := json.Marshal(head{p.Form, p.Header, p.Metadata})
+	if err != nil {
+		return nil, fmt.Errorf("encode packet: %w", err)
+	}
+	out := make([]byte, 0, len(first)+len(p.Request)+len(p.Response)+12)
+	for _, part := range [][]byte{first, p.Request, p.Response} {
+		out = append(binary.BigEndian.AppendUint32(out, uint32(len(part))), part...)
+	}
+	return out, nil
+}
+
+func decode(text []byte) (*Packet, error) {
+	var parts [3][]byte
+	for i := range parts {
+		if len(text) < 4 {
+			return nil, errors.New("a packet breaks off")
+		}
+		size := uint64(binary.BigEndian.Uint32(text))
+		if text = text[4:]; uint64(len(text)) < size {
+			return nil, errors.New("a packet breaks off")
+		}
+		parts[i], text = bytes.Clone(text[:size]), text[size:]
+	}
+	var first head
+	if err := json.Unmarshal(parts[0], &first); err != nil {
+		return nil, fmt.Errorf("decode packet: %w", err)
+	}
+	p := &Packet{Form: first.Form, Header: first.Header, Metadata: first.Metadata}
+	if len(parts[1]) > 0 {
+		p.Request = parts[1]
+	}
+	if len(parts[2]) > 0 {
+		p.Response = parts[2]
+	}
+	return p, nil
+}

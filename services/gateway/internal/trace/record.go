@@ -1,0 +1,93 @@
+package trace
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// newRecord is the part of an account that holds nothing which anybody said.
+func newRecord(a *inference.Account, rule Rule) Record {
+	r := &a.Request
+	record := Record{
+		ID: a.ID, RequestID: r.ID, Organization: r.Organization, Run: r.Run, Key: r.Key, Service: r.Service,
+		Operation: string(r.Route.Operation), Status: string(a.Status), Stream: a.Stream, W3CTrace: a.TraceID,
+		RequestedModel: r.Route.Model, RequestedProvider: r.Route.Provider, RequestedGoal: string(r.Route.Goal),
+		Route: a.Route, PolicyVersion: a.Policy, PriceVersion: a.Price,
+		Classification: r.Route.Classification, ApprovalRef: r.ApprovalRef,
+		Messages: messages(r), Tools: len(r.Chat.Tools), ResponseBytes: a.AnswerBytes,
+		StartedAt: a.Started, FirstTokenMs: milliseconds(a.FirstToken), DurationMs: milliseconds(a.Ended.Sub(a.Started)),
+		ExpiresAt: a.Ended.Add(rule.Retention),
+	}
+	if record.Operation == "" {
+		record.Operation = string(routing.OperationChat)
+	}
+	switch {
+	case r.ReplayOf != "":
+		record.Parent, record.ParentKind = r.ReplayOf, ParentReplay
+	case a.CachedFrom != "":
+		record.Parent, record.ParentKind = a.CachedFrom, ParentCache
+	}
+	if report := a.Report; report != nil {
+		record.Provider, record.Model = a.Served.Provider, a.Served.Model
+		record.Credential, record.Fingerprint = a.Credential.Source, a.Credential.Fingerprint
+		record.Billed, record.Prompt, record.Completion, record.Cost = true, report.Prompt, report.Completion, report.Cost
+		record.Estimated, record.CacheHit, record.Substituted = report.Estimated, report.CacheHit, report.Substituted
+	}
+	if a.Err != nil {
+		record.Error, record.ErrorClass, record.HTTPStatus = string(a.Err.Reason), string(a.Err.ErrorClass()), a.Err.Kind.HTTPStatus()
+	}
+	if a.Status != inference.StatusOK {
+		record.Error = cmp.Or(record.Error, "unknown") // Whatever it was, it was no success.
+	}
+	for i := range a.Tries {
+		record.Attempts = append(record.Attempts, newAttempt(&a.Tries[i]))
+	}
+	return record.cleaned()
+}
+
+func newAttempt(t *inference.Try) Attempt {
+	return Attempt{
+		Provider: t.Provider, Model: t.Model, Credential: t.Credential, Outcome: t.Outcome,
+		Class: string(t.Class), Error: t.Code, HTTPStatus: t.HTTPStatus, StartedAt: t.Started,
+		FirstTokenMs: milliseconds(t.FirstToken), DurationMs: milliseconds(t.Duration),
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(max(d, 0).Microseconds()) / 1000 }
+
+// messages counts turns of a conversation, or inputs.
+func messages(r *inference.Request) int {
+	if r.Drawing.Prompt != "" {
+		return 1
+	}
+	return len(r.Chat.Messages) + len(r.Embedding.Input)
+}
+
+// cleaned is the record without what a store of text can't take: a name that a
+// caller made up must not cost the others of its batch.
+func (r Record) cleaned() Record {
+	for _, field := range []*string{
+		&r.RequestID, &r.Organization, &r.Run, &r.Key, &r.Service, &r.Parent, &r.RequestedModel, &r.RequestedProvider, &r.RequestedGoal,
+		&r.Provider, &r.Model, &r.Classification, &r.ApprovalRef,
+	} {
+		if strings.IndexByte(*field, 0) >= 0 || !utf8.ValidString(*field) {
+			*field = strings.ReplaceAll(strings.ToValidUTF8(*field, "\uFFFD"), "\x00", "\uFFFD")
+		}
+	}
+	return r
+}
+
+// digest is SHA-256 of a text; nil of none.
+func digest(text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	sum := sha256.Sum256(text)
+	return sum[:]
+}
