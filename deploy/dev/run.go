@@ -36,8 +36,9 @@ func runStack(ctx context.Context) error {
 		Durable:     true,
 		DatabaseURL: os.Getenv("SWITCHYARD_DATABASE_URL"),
 		RedisURL:    os.Getenv("SWITCHYARD_REDIS_URL"),
-		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook},
+		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox},
 		FakeArgs:    []string{"--verbose"},
+		WebPush:     true,
 		Progress:    func(line string) { out.Line("%s", line) },
 	})
 	if err != nil && ctx.Err() != nil {
@@ -122,6 +123,7 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 		}
 		out.Line("  %-17s %s%s", service, s.URL(string(service)), grpc)
 	}
+	out.Line("  %-17s %s   web push and the in-app feed in this browser", "notify demo page", s.DemoURL())
 	receiver := s.FakeURL(stack.FakeWebhook)
 	out.Line("  %-17s %s   what arrived: %s/_arrivals", "webhook receiver", receiver, receiver)
 	out.Line("  %-17s %s   an OpenAI- and Anthropic-like server to point the gateway at", "fake provider", s.FakeURL(stack.FakeProvider))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -170,7 +171,17 @@ func TestByokRotationUnderLoad(t *testing.T) {
 			t.Errorf("version %d after %d rotations", config.Version, n)
 		}
 		turns = append(turns, turn{config.Fingerprint, time.Now()})
-		time.Sleep(1500 * time.Millisecond) // for calls to be made with it
+		waitFor(t, patience, "calls more than a second after the rotation", func() error {
+			since := turns[len(turns)-1].at.Add(time.Second)
+			var page struct {
+				Records []usageRecord `json:"records"`
+			}
+			first.get(t, "/v1/usage?limit=200&since="+since.UTC().Format(time.RFC3339Nano)).into(t, http.StatusOK, &page)
+			if !slices.ContainsFunc(page.Records, func(r usageRecord) bool { return r.StartedAt.After(since) }) {
+				return errors.New("none")
+			}
+			return nil
+		})
 	}
 	close(load.stop)
 	load.group.Wait()
@@ -255,4 +266,11 @@ func TestByokVendorRepeatsTheKey(t *testing.T) {
 	}
 	c.post(t, byokPath, object{"provider": ownRepeating.name, "api_key": key}).want(t, http.StatusBadRequest)
 	c.post(t, byokPath, object{"provider": ownRepeating.name, "secret_ref": key}).want(t, http.StatusBadRequest)
+	for where, text := range map[string]string{"Redis": h.keysOf(t), "Postgres": h.rowsOf(t), "the spool": strings.Join(h.spooled(t), "")} {
+		for _, what := range canaries.in([]byte(text)) {
+			if strings.HasPrefix(what, "the own key ") {
+				t.Errorf("%s is in %s", what, where)
+			}
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,8 +21,9 @@ import (
 // The tests here kill what runs, one after the other: none is parallel.
 
 const (
-	chaosDeliveries = 1000
-	chaosProducers  = 16
+	// chaosBlow is how many deliveries are accepted between two blows.
+	chaosBlow      = 500
+	chaosProducers = 16
 	// chaosInFlight is what webhook-egress has on the wire at most: what may
 	// arrive twice when it dies.
 	chaosInFlight = 32
@@ -30,21 +32,22 @@ const (
 // producer enqueues deliveries as a careful customer does: each with an
 // idempotency key, and again until there is an answer.
 type producer struct {
-	shop client
-	to   receiver
-	next atomic.Int64 // number of the next delivery
+	shop  client
+	to    receiver
+	total int
+	next  atomic.Int64 // number of the next delivery
 
 	mu       sync.Mutex
 	accepted map[string]bool
 	noted    int
-	enough   chan struct{} // closed when so many are accepted that it is time to kill
+	enough   chan struct{} // told when so many more are accepted that it is time to kill
 }
 
 func (p *producer) run(t *testing.T) error {
 	t.Helper()
 	for {
 		n := p.next.Add(1)
-		if n > chaosDeliveries {
+		if n > int64(p.total) {
 			return nil
 		}
 		if err := p.enqueue(t, fmt.Sprint("delivery-", n)); err != nil {
@@ -78,19 +81,24 @@ func (p *producer) note(answer []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.accepted[got.ID] = true
-	if p.noted++; p.noted == chaosDeliveries/2 {
-		close(p.enough)
+	if p.noted++; p.noted%chaosBlow == 0 {
+		p.enough <- struct{}{}
 	}
 	return nil
 }
 
-// kill -9 of webhook-egress amid 1,000 deliveries loses none of them.
+// kill -9 of webhook-egress amid deliveries loses none of them; a hundred times
+// over with SOAK set.
 func TestKillWebhookEgress(t *testing.T) {
+	blows := 1
+	if os.Getenv("SOAK") != "" {
+		blows = 100
+	}
 	h := breakable.get(t)
 	organization := unique("org")
 	p := &producer{
 		shop: h.customer(t, organization, "webhooks", "write"), to: h.receiver(),
-		accepted: map[string]bool{}, enough: make(chan struct{}),
+		total: (blows + 1) * chaosBlow, accepted: map[string]bool{}, enough: make(chan struct{}, blows+1),
 	}
 	p.to.answers(t, object{"delay_ms": 20}) // something is on the wire whenever the blow falls
 
@@ -99,16 +107,18 @@ func TestKillWebhookEgress(t *testing.T) {
 	for range chaosProducers {
 		producers.Go(func() { failed <- p.run(t) })
 	}
-	select {
-	case <-p.enough:
-	case <-soon():
-		t.Error("the first half is not accepted")
-	}
-	if err := h.Kill(string(stack.WebhookEgress)); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Restart(t.Context(), string(stack.WebhookEgress)); err != nil {
-		t.Fatal(err)
+	for range blows {
+		select {
+		case <-p.enough:
+		case <-soon():
+			t.Error("too little is accepted")
+		}
+		if err := h.Kill(string(stack.WebhookEgress)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Restart(t.Context(), string(stack.WebhookEgress)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	producers.Wait()
 	close(failed)
@@ -117,8 +127,8 @@ func TestKillWebhookEgress(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(p.accepted) != chaosDeliveries {
-		t.Fatalf("%d deliveries have an id, want %d: an idempotency key gave two, or none", len(p.accepted), chaosDeliveries)
+	if len(p.accepted) != p.total {
+		t.Fatalf("%d deliveries have an id, want %d: an idempotency key gave two, or none", len(p.accepted), p.total)
 	}
 
 	webhooks := h.service(stack.WebhookEgress, organization)
@@ -142,10 +152,10 @@ func TestKillWebhookEgress(t *testing.T) {
 	if len(times) > 0 {
 		t.Errorf("%d deliveries arrived that were never accepted", len(times))
 	}
-	if twice > chaosInFlight {
-		t.Errorf("%d arrived again, want %d at most: what was on the wire", twice, chaosInFlight)
+	if twice > blows*chaosInFlight {
+		t.Errorf("%d arrived again, want %d at most: what was on the wire", twice, blows*chaosInFlight)
 	}
-	t.Logf("%d deliveries, %d arrived again", chaosDeliveries, twice)
+	t.Logf("%d deliveries, %d blows, %d arrived again", p.total, blows, twice)
 }
 
 // kill -9 of the edge amid calls: every call that was answered is on the bill,

@@ -62,7 +62,7 @@ func run(m *testing.M) int {
 	}
 	code := m.Run()
 	houses := []*house{shared}
-	for _, other := range []*lazy{&breakable, &paired} {
+	for _, other := range []*lazy{&breakable, &paired, &edges, &notifiers, &pushing} {
 		if other.house != nil {
 			houses = append(houses, other.house)
 		}
@@ -101,8 +101,9 @@ func open(ctx context.Context, name string, more settings) (*house, error) {
 	return openReplicas(ctx, name, more, nil)
 }
 
-// openReplicas is open with several replicas of a service.
-func openReplicas(ctx context.Context, name string, more settings, replicas map[stack.Service]int) (*house, error) {
+// openReplicas is open with several replicas of a service, and with fakes beside
+// the usual ones.
+func openReplicas(ctx context.Context, name string, more settings, replicas map[stack.Service]int, fakes ...stack.Fake) (*house, error) {
 	root, err := os.MkdirTemp("", "switchyard-e2e-"+name+"-")
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func openReplicas(ctx context.Context, name string, more settings, replicas map[
 	h.Stack, err = stack.Start(ctx, stack.Options{
 		State:    filepath.Join(root, "state"),
 		Bin:      os.Getenv("SWITCHYARD_E2E_BIN"), // prebuilt binaries, such as those of an image
-		Fakes:    []stack.Fake{stack.FakeProvider, stack.FakeWebhook},
+		Fakes:    append([]stack.Fake{stack.FakeProvider, stack.FakeWebhook}, fakes...),
 		Replicas: replicas,
 		Env: map[stack.Service][]string{
 			stack.Gateway:       append(h.gatewaySettings(), more[stack.Gateway]...),

@@ -50,7 +50,7 @@ func (h *house) bill(t *testing.T) *billed {
 	b.group.Go(func() {
 		for !b.stopped() {
 			_ = b.read(t)
-			time.Sleep(10 * time.Millisecond)
+			b.rest(10 * time.Millisecond)
 		}
 	})
 	t.Cleanup(b.halt)
@@ -63,6 +63,14 @@ func (b *billed) stopped() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// rest leaves a server that is away alone for a while, unless it all stops.
+func (b *billed) rest(d time.Duration) {
+	select {
+	case <-b.stop:
+	case <-time.After(d):
 	}
 }
 
@@ -79,7 +87,7 @@ func (b *billed) call(t *testing.T, stream bool) {
 		id := fmt.Sprint("metered-", b.next.Add(1))
 		a, err := b.client.with("X-Request-Id", id).try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": stream}))
 		if err != nil || a.status != http.StatusOK || stream && !bytes.Contains(a.body, []byte("[DONE]")) {
-			time.Sleep(20 * time.Millisecond) // the gateway is away
+			b.rest(20 * time.Millisecond) // the gateway is away
 			continue
 		}
 		b.mu.Lock()

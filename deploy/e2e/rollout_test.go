@@ -29,7 +29,7 @@ const releaseFile = "../../.ci/release"
 // programs builds the services and the fakes of a tree into bin.
 func programs(t *testing.T, tree, bin string) {
 	t.Helper()
-	args := []string{"build", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
+	args := []string{"build", "-pgo=off", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
 	for _, service := range stack.Services {
 		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
 	}

@@ -27,13 +27,7 @@ func (d door) anthropicClient() anthropic.Client {
 // eachAnthropic runs a test at each door with a model of each dialect.
 func eachAnthropic(t *testing.T, test func(t *testing.T, h *house, client anthropic.Client, model string)) {
 	t.Helper()
-	t.Parallel()
-	h := use(t)
-	for _, d := range h.doors(t) {
-		for _, model := range []string{sdkOpenAI.model, sdkAnthropic.model, "sandbox"} {
-			t.Run(d.name+" "+model, func(t *testing.T) { test(t, h, d.anthropicClient(), model) })
-		}
-	}
+	eachDoor(t, door.anthropicClient, sdkModels, test)
 }
 
 func message(model, text string) anthropic.MessageNewParams {
@@ -97,11 +91,8 @@ func TestAnthropicSDKStream(t *testing.T) {
 
 // Parallel calls, whole and streamed, and the turn that gives their results.
 func TestAnthropicSDKTools(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+	eachDoor(t, door.anthropicClient, scriptable, func(t *testing.T, h *house, client anthropic.Client, model string) {
 		t.Helper()
-		if model == "sandbox" {
-			t.Skip("the sandbox can't be told what to call")
-		}
 		params := message(model, h.scripted(t, twoCalls))
 		params.Tools = []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{
 			Properties: weatherSchema["properties"], Required: []string{"city"},

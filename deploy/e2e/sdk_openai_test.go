@@ -31,13 +31,7 @@ func (d door) openAIClient() openai.Client {
 // eachOpenAI runs a test at each door with a model of each dialect.
 func eachOpenAI(t *testing.T, test func(t *testing.T, h *house, client openai.Client, model string)) {
 	t.Helper()
-	t.Parallel()
-	h := use(t)
-	for _, d := range h.doors(t) {
-		for _, model := range []string{sdkOpenAI.model, sdkAnthropic.model, "sandbox"} {
-			t.Run(d.name+" "+model, func(t *testing.T) { test(t, h, d.openAIClient(), model) })
-		}
-	}
+	eachDoor(t, door.openAIClient, sdkModels, test)
 }
 
 func userSays(text string) []openai.ChatCompletionMessageParamUnion {
@@ -107,12 +101,9 @@ func weatherTool() []openai.ChatCompletionToolUnionParam {
 
 // Parallel calls, whole and streamed, and the turn that gives their results.
 func TestOpenAISDKTools(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+	eachDoor(t, door.openAIClient, scriptable, func(t *testing.T, h *house, client openai.Client, model string) {
 		t.Helper()
 		question, want := h.scripted(t, twoCalls), []string{`{"city":"Paris"}`, `{"city":"Rome"}`}
-		if model == "sandbox" {
-			t.Skip("the sandbox can't be told what to call")
-		}
 		params := openai.ChatCompletionNewParams{Model: model, Messages: userSays(question), Tools: weatherTool()}
 		whole, err := client.Chat.Completions.New(t.Context(), params)
 		if err != nil {

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 
 	"switchyard.dev/deploy/dev/stack"
@@ -51,6 +52,24 @@ func (h *house) doors(t *testing.T) []door {
 	return []door{
 		{"gateway", gateway + "/v1", gateway, h.Secrets().Service, organization},
 		{"edge", edge + "/openai/v1", edge + "/anthropic", h.key(t, organization, "ai", "read").Key, ""},
+	}
+}
+
+// The models that SDK tests ask for: scriptable are those whose answers a test may set.
+var (
+	scriptable = []string{sdkOpenAI.model, sdkAnthropic.model}
+	sdkModels  = append(slices.Clone(scriptable), "sandbox")
+)
+
+// eachDoor runs a test at each door with a client of an SDK and each of the models.
+func eachDoor[C any](t *testing.T, client func(door) C, models []string, test func(t *testing.T, h *house, client C, model string)) {
+	t.Helper()
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.doors(t) {
+		for _, model := range models {
+			t.Run(d.name+" "+model, func(t *testing.T) { test(t, h, client(d), model) })
+		}
 	}
 }
 

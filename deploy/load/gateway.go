@@ -26,6 +26,7 @@ type gatewayPlan struct {
 	pause  time.Duration
 	soak   time.Duration
 	keep   bool
+	bin    string
 }
 
 func parseGateway(args []string) (gatewayPlan, error) {
@@ -37,6 +38,7 @@ func parseGateway(args []string) (gatewayPlan, error) {
 	set.IntVar(&plan.pieces, "pieces", 50, "pieces of a stream")
 	set.DurationVar(&plan.pause, "pause", 20*time.Millisecond, "time between the pieces of a stream")
 	set.DurationVar(&plan.soak, "soak", 30*time.Second, "time under load in which memory is watched")
+	set.StringVar(&plan.bin, "bin", "", "folder with the services' binaries; empty builds them")
 	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
 	return plan, set.Parse(args)
 }
@@ -109,17 +111,17 @@ func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
 	if err = os.WriteFile(providers, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	if y.async, err = y.startStack(ctx, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
+	if y.async, err = y.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
 		return nil, err
 	}
-	y.committed, err = y.startStack(ctx, "committed", providers)
+	y.committed, err = y.startStack(ctx, plan, "committed", providers)
 	return y, err
 }
 
-func (y *yard) startStack(ctx context.Context, name, providers string, more ...string) (*stack.Stack, error) {
+func (y *yard) startStack(ctx context.Context, plan gatewayPlan, name, providers string, more ...string) (*stack.Stack, error) {
 	settings := append([]string{"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers}, more...)
 	return stack.Start(ctx, stack.Options{
-		State: filepath.Join(y.dir, name), Durable: true, Env: map[stack.Service][]string{stack.Gateway: settings},
+		State: filepath.Join(y.dir, name), Bin: plan.bin, Durable: true, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Gateway: settings},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})
 }

@@ -20,6 +20,7 @@ import (
 
 const help = `use
   load gateway [flags]   the gateway beside a thin relay and the provider itself
+  load edge [flags]      the edge beside a thin relay and httputil.ReverseProxy
   load webhook [flags]   webhook-egress beside a bare client and bare inserts
   load gateway -h        its flags`
 
@@ -40,6 +41,8 @@ func run(ctx context.Context, args []string) error {
 	switch command, rest := args[0], args[1:]; command {
 	case "gateway":
 		return runGateway(ctx, rest)
+	case "edge":
+		return runEdge(ctx, rest)
 	case "webhook":
 		return runWebhook(ctx, rest)
 	case "serve": // what load starts of itself
@@ -57,9 +60,11 @@ func openDir() (string, error) {
 	return dir, os.Chmod(dir, 0o755) //nolint:gosec // Postgres runs as another user and must get through
 }
 
-// machine is what a report begins with.
+// machine is what a report begins with. The load average is that of its end: who
+// else was busy can be told from it.
 func machine() string {
-	return fmt.Sprintf("%s, %d cores, %s", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
+	load, _ := os.ReadFile("/proc/loadavg") // Elsewhere there is none.
+	return fmt.Sprintf("%s, %d cores, %s, load average %.14s", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), load)
 }
 
 // keep writes a report to the folder of results, by the name of the test and the time.

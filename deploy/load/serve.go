@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,6 +25,7 @@ func serve(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("serve", flag.ContinueOnError)
 	listen := set.String("listen", "", "address")
 	upstream := set.String("relay", "", "relay to this URL instead of being the provider")
+	reverse := set.String("reverse", "", "be httputil.ReverseProxy before this URL")
 	receive := set.Bool("receiver", false, "be the receiver of webhooks instead")
 	set.DurationVar(&config.Delay, "delay", 0, "time before an answer")
 	set.IntVar(&config.Pieces, "pieces", 0, "pieces of a stream")
@@ -35,6 +37,12 @@ func serve(ctx context.Context, args []string) error {
 	switch {
 	case *receive:
 		handler = &plain.Receiver{}
+	case *reverse != "":
+		target, err := url.Parse(*reverse)
+		if err != nil {
+			return err
+		}
+		handler = relay.NewReverse(target)
 	case *upstream != "":
 		handler = relay.New(*upstream)
 	}

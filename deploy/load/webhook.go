@@ -92,7 +92,7 @@ func openDispatchYard(ctx context.Context) (_ *dispatchYard, err error) {
 		return nil, err
 	}
 	y.stack, err = stack.Start(ctx, stack.Options{
-		State: y.dir + "/stack", Durable: true,
+		State: y.dir + "/stack", Durable: true, BuildFlags: asShipped,
 		Env: map[stack.Service][]string{stack.WebhookEgress: {
 			"WEBHOOK_EGRESS_ALLOW_TARGETS=" + strings.TrimPrefix(y.receiver.url, "http://"),
 		}},
@@ -162,8 +162,8 @@ func (y *dispatchYard) measure(ctx context.Context, plan webhookPlan) (string, e
 	printf(&out, "\n")
 	w = tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	printf(w, "run\taccepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tage p99\tCPU-s/10k service\tCPU-s/10k Postgres\tWAL bytes each\tfailed\t\n")
-	row := func(name string, load drive.Load) error {
-		f, err := y.run(ctx, load)
+	row := func(name string, offer func(context.Context) (*drive.Result, error)) error {
+		f, err := y.run(ctx, offer)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -172,15 +172,18 @@ func (y *dispatchYard) measure(ctx context.Context, plan webhookPlan) (string, e
 		return nil
 	}
 	errs := []error{
-		row("quiet, 50/s", drive.Load{Connections: 8, Rate: 50, Time: plan.quiet}),
-		row("64 connections", drive.Load{Connections: 64, Time: plan.time}),
-		row("256 connections", drive.Load{Connections: 256, Time: plan.time}),
+		row("quiet, 50/s", y.http(drive.Load{Connections: 8, Rate: 50, Time: plan.quiet})),
+		row("HTTP, 64 connections", y.http(drive.Load{Connections: 64, Time: plan.time})),
+		row("HTTP, 256 connections", y.http(drive.Load{Connections: 256, Time: plan.time})),
+		row("HTTP, 3000/s offered", y.http(drive.Load{Connections: 128, Rate: 3000, Time: plan.time})),
+		row("gRPC, 8 streams", y.streams(8, 0, plan.time)),
+		row("gRPC, 3000/s offered", y.streams(8, 3000, plan.time)),
 	}
 	for _, size := range plan.backlogs {
 		if err := y.park(ctx, size); err != nil {
 			return "", fmt.Errorf("park %d: %w", size, err)
 		}
-		errs = append(errs, row(fmt.Sprintf("64 connections, %d parked", size), drive.Load{Connections: 64, Time: plan.time}))
+		errs = append(errs, row(fmt.Sprintf("HTTP, 64 connections, %d parked", size), y.http(drive.Load{Connections: 64, Time: plan.time})))
 	}
 	_ = w.Flush()
 	return out.String(), errors.Join(errs...)
@@ -198,20 +201,26 @@ type dispatched struct {
 // arrival bounds the wait for what was accepted.
 const arrival = 2 * time.Minute
 
-// run enqueues under a load and waits until all has arrived.
-func (y *dispatchYard) run(ctx context.Context, load drive.Load) (dispatched, error) {
-	var f dispatched
-	request, err := y.request()
-	if err != nil {
-		return f, err
+// http offers a load to the JSON face.
+func (y *dispatchYard) http(load drive.Load) func(context.Context) (*drive.Result, error) {
+	return func(ctx context.Context) (_ *drive.Result, err error) {
+		if load.Request, err = y.request(); err != nil {
+			return nil, err
+		}
+		load.Check = accepted
+		return drive.Run(ctx, load)
 	}
-	load.Request, load.Check = request, accepted
+}
+
+// run enqueues what is offered and waits until all has arrived.
+func (y *dispatchYard) run(ctx context.Context, offer func(context.Context) (*drive.Result, error)) (dispatched, error) {
+	var f dispatched
 	before, err := y.tally(ctx)
 	if err != nil {
 		return f, err
 	}
 	wal, service, postgres, started := y.walPosition(ctx), used([]int{y.service}), used(y.postgres()), time.Now()
-	result, err := drive.Run(ctx, load)
+	result, err := offer(ctx)
 	if err != nil {
 		return f, err
 	}

@@ -47,7 +47,9 @@ func (s *Stack) build(ctx context.Context) error {
 	}
 	begun := time.Now()
 	s.progress("Building the services (a minute or so the first time)")
-	args := append([]string{"build"}, s.options.BuildFlags...)
+	// Profile-guided builds compile everything anew for each service: images have
+	// them, a stack that is started many times a day doesn't.
+	args := append([]string{"build", "-pgo=off"}, s.options.BuildFlags...)
 	args = append(args, "-o", s.bin+string(filepath.Separator))
 	for _, service := range Services {
 		args = append(args, service.program())
@@ -116,6 +118,7 @@ func (s *Stack) startFakes(ctx context.Context) error {
 	for _, fake := range AllFakes {
 		args = append(args, "--"+string(fake)+"="+s.addresses[fakeMember(fake)][faceHTTP]) // "" leaves it out
 	}
+	args = append(args, "--ca-file", s.vault.path(fakesCA))
 	args = append(args, s.options.FakeArgs...)
 	m, err := s.start(process.Spec{
 		Name: Fakes,

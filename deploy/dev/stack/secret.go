@@ -70,6 +70,13 @@ const (
 	gatewayKey     = "gateway-fingerprint-key"
 	gatewaySealing = "gateway-sealing"       // keys that organizations' credentials are sealed to
 	gatewayByok    = "gateway-organizations" // one folder per organization
+	gatewayTraces  = "gateway-trace-keys"    // seal captured requests and answers
+	notifyKey      = "notify-encryption-key"
+	notifyVAPID    = "notify-vapid-keys"
+	notifyToken    = "notify-token"         // ours at webhook egress
+	notifySlack    = "notify-slack"         // one file per organization
+	notifyMail     = "notify-mail-password" // the fake mail server takes any
+	fakesCA        = "fakes-ca.pem"
 	redisURL       = "redis-url"
 )
 
@@ -88,7 +95,7 @@ type Secrets struct {
 // makeSecrets makes what is missing and returns what clients need.
 func makeSecrets(v vault) (Secrets, error) {
 	var s Secrets
-	var edge string
+	var edge, notify string
 	for _, secret := range []struct {
 		name  string
 		fresh func() string
@@ -102,7 +109,12 @@ func makeSecrets(v vault) (Secrets, error) {
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
 		{gatewayKey, newKey, new(string)},
+		{gatewayTraces, newToken, new(string)},
 		{filepath.Join(gatewaySealing, "first.key"), newSealingKey, new(string)},
+		{notifyKey, newKey, new(string)},
+		{notifyVAPID, newVAPIDKey, new(string)},
+		{notifyToken, newToken, &notify},
+		{notifyMail, newToken, new(string)},
 	} {
 		text, err := v.once(secret.name, secret.fresh)
 		if err != nil {
@@ -110,8 +122,10 @@ func makeSecrets(v vault) (Secrets, error) {
 		}
 		*secret.into = text
 	}
-	if err := os.MkdirAll(v.path(gatewayByok), 0o700); err != nil {
-		return Secrets{}, fmt.Errorf("make folder: %w", err)
+	for _, folder := range []string{gatewayByok, notifySlack} {
+		if err := os.MkdirAll(v.path(folder), 0o700); err != nil {
+			return Secrets{}, fmt.Errorf("make folder: %w", err)
+		}
 	}
 	if err := v.write(filepath.Join(webhookFolder, Organization), s.Webhook); err != nil {
 		return Secrets{}, err
@@ -121,6 +135,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{"local-operator", "operator", s.Operator},
 		{"local-support", "support", s.Support},
 		{"edge", "service", edge},
+		{"notify", "service", notify},
 	}))
 }
 
@@ -142,6 +157,15 @@ func newKey() string {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
 	return hex.EncodeToString(key[:])
+}
+
+// newVAPIDKey is one as `notify vapid generate` makes it.
+func newVAPIDKey() string {
+	private, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		panic(err) // It never fails.
+	}
+	return base64.RawURLEncoding.EncodeToString(private.Bytes())
 }
 
 // newSealingKey is one as `gateway byok keygen` makes it.

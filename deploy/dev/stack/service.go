@@ -79,6 +79,7 @@ type face string
 const (
 	faceHTTP face = "HTTP"
 	faceGRPC face = "gRPC"
+	faceDemo face = "demo" // notify's demo page
 )
 
 // listeners are those of the services, then those of the fakes wanted.
@@ -94,6 +95,9 @@ func listeners(replicas map[Service]int, fakes []Fake) []listener {
 			all = append(all,
 				listener{name, faceHTTP, service.prefix() + "HTTP_LISTEN", 8101 + i},
 				listener{name, faceGRPC, service.prefix() + "GRPC_LISTEN", 9101 + i})
+			if service == Notify {
+				all = append(all, listener{name, faceDemo, "NOTIFY_DEMO_LISTEN", 8104})
+			}
 		}
 	}
 	for i, fake := range AllFakes {

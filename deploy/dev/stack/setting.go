@@ -3,6 +3,7 @@ package stack
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -106,11 +107,37 @@ func (s *Stack) particular(service Service) []string {
 			"FINGERPRINT_KEY_FILE=" + s.vault.path(gatewayKey),
 			"SEALING_KEYS_DIR=" + s.vault.path(gatewaySealing),
 			"BYOK_SECRETS_DIR=" + s.vault.path(gatewayByok),
+			"TRACE_KEYS_FILE=" + s.vault.path(gatewayTraces),
 			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Gateway)),
 		}
 	case Notify:
+		return s.notify()
 	}
 	return nil
+}
+
+// notify reaches the fakes that there are: Slack, and a mail server over STARTTLS.
+func (s *Stack) notify() []string {
+	own := []string{
+		"ENCRYPTION_KEY_FILE=" + s.vault.path(notifyKey),
+		"WEB_PUSH_ENABLED=" + strconv.FormatBool(s.options.WebPush),
+		"WEB_PUSH_VAPID_KEYS_FILE=" + s.vault.path(notifyVAPID),
+		"WEB_PUSH_VAPID_SUBJECT=mailto:ops@switchyard.example",
+		"DEMO_TOKEN_FILE=" + s.vault.path(serviceToken),
+		"WEBHOOK_EGRESS_ADDRESS=" + s.GRPC(string(WebhookEgress)),
+		"WEBHOOK_EGRESS_TOKEN_FILE=" + s.vault.path(notifyToken),
+		"WEBHOOK_REQUIRE_HTTPS=false",
+		"SLACK_WEBHOOKS_DIR=" + s.vault.path(notifySlack),
+	}
+	if slack := s.FakeURL(FakeSlack); slack != "" {
+		own = append(own, "SLACK_ORIGINS="+slack)
+	}
+	if mail := s.FakeAddress(FakeSMTP); mail != "" {
+		own = append(own,
+			"SMTP_ADDRESS="+mail, "SMTP_USERNAME=mailer", "SMTP_PASSWORD_FILE="+s.vault.path(notifyMail),
+			"EMAIL_FROM=Switchyard <no-reply@switchyard.example>", "CA_FILE="+s.vault.path(fakesCA))
+	}
+	return own
 }
 
 // targets lets a service through to the fakes that it calls, which listen on

@@ -37,6 +37,7 @@ type Options struct {
 	Replicas map[Service]int      // processes of a service; fewer than 1 is 1
 	Fakes    []Fake               // the third parties to stand in for
 	FakeArgs []string             // further flags of deploy/fakes
+	WebPush  bool                 // switches web push on, which is off by default
 
 	Bin        string   // a folder with all binaries; "" builds them
 	BuildFlags []string // as -race
@@ -190,6 +191,9 @@ func (s *Stack) URL(member string) string { return s.addresses.url(member) }
 
 // FakeURL is where a fake listens, "" when it was not asked for.
 func (s *Stack) FakeURL(fake Fake) string { return s.URL(fakeMember(fake)) }
+
+// DemoURL is where notify's demo page is.
+func (s *Stack) DemoURL() string { return "http://" + s.addresses.dial(string(Notify), faceDemo) }
 
 // FakeAddress is the same as host:port, for fakes that don't speak HTTP.
 func (s *Stack) FakeAddress(fake Fake) string { return s.addresses.dial(fakeMember(fake), faceHTTP) }

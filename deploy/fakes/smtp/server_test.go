@@ -173,6 +173,16 @@ func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
+func TestTakenWithoutAnAnswer(t *testing.T) {
+	srv, address, pool := start(t, fault.Rule{Match: fault.Match{Method: "DATA"}, Times: 1, Action: fault.Action{HalfClose: true}})
+	if err := mail(t.Context(), address, pool, "Subject: hi\r\n\r\nhello\r\n", "a@example.com"); !isCut(err) {
+		t.Errorf("error %v, want the end of the connection", err)
+	}
+	if got := len(srv.Messages(10)); got != 1 {
+		t.Errorf("%d messages stored, want the one", got)
+	}
+}
+
 func TestAfter421TheConnectionIsClosed(t *testing.T) {
 	_, address, _ := start(t, fault.Rule{Match: fault.Match{Method: "MAIL"}, Action: fault.Action{Status: 421}})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)

@@ -41,6 +41,9 @@ func (s *Server) newSession(c *gosmtp.Conn) (gosmtp.Session, error) {
 // errCut is why a command fails on a connection that the script has ended.
 var errCut = errors.New("the script ended the connection")
 
+// errTaken is why nothing is answered to a message that was taken.
+var errTaken = errors.New("the script ends the connection after the message")
+
 // ask passes a command through the script. The error is the reply to give, or
 // errCut.
 func (c *conn) ask(call fault.Call) error {
@@ -54,6 +57,8 @@ func (c *conn) ask(call fault.Call) error {
 	switch {
 	case action.AfterBytes != nil && call.Method == "DATA":
 		return &cutInsideError{after: int64(*action.AfterBytes), reset: action.Reset}
+	case action.HalfClose && call.Method == "DATA":
+		return errTaken
 	case action.Drop || action.Reset:
 		c.cut(action.Reset)
 		return errCut
@@ -131,19 +136,22 @@ func (s *session) Data(r io.Reader) error {
 		s.conn.cut(cut.reset)
 		return err
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errTaken) {
 		// Reading on keeps the reply where SMTP has it: after the message.
 		_, _ = io.Copy(io.Discard, r)
 		return err
 	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return err
+	data, failed := io.ReadAll(r)
+	if failed != nil {
+		return failed
 	}
 	s.server.messages.Add(Message{
 		Time: time.Now().UTC(), From: s.from, To: s.to, TLS: s.tls, User: s.user, Data: string(data),
 	}, len(data))
-	return nil
+	if errors.Is(err, errTaken) {
+		s.conn.cut(false)
+	}
+	return err
 }
 
 // Reset implements gosmtp.Session.

@@ -53,7 +53,14 @@ const longest = int64(60 * time.Second / time.Microsecond)
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest, 3) }
 
-func newResult() *Result { return &Result{Latency: newHistogram(), First: newHistogram()} }
+// NewResult is one without any answer.
+func NewResult() *Result { return &Result{Latency: newHistogram(), First: newHistogram()} }
+
+// Took notes n good answers that took so long together, of whoever drives a load
+// by other means.
+func (r *Result) Took(d time.Duration, n int) {
+	_ = r.Latency.RecordValues(min(max(d.Microseconds(), 1), longest), int64(n)) // within its range
+}
 
 func (r *Result) merge(of *Result) {
 	r.Latency.Merge(of.Latency)
@@ -78,12 +85,12 @@ func Run(ctx context.Context, load Load) (*Result, error) {
 		}
 		conns[i] = conn
 	}
-	total, started := newResult(), time.Now()
+	total, started := NewResult(), time.Now()
 	var mu sync.Mutex
 	var group errgroup.Group
 	for i, conn := range conns {
 		group.Go(func() error {
-			w := worker{load: load, conn: conn, result: newResult(), started: started, number: i}
+			w := worker{load: load, conn: conn, result: NewResult(), started: started, number: i}
 			err := w.run(ctx)
 			mu.Lock()
 			defer mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 )
 
 const (
@@ -42,6 +44,17 @@ func New(upstream string) http.Handler {
 		defer func() { _ = answer.Body.Close() }()
 		pass(w, answer)
 	})
+}
+
+// NewReverse is the standard library's own proxy over the same connections.
+func NewReverse(upstream *url.URL) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		Transport: &http.Transport{
+			MaxIdleConns: connections, MaxIdleConnsPerHost: connections, DisableCompression: true,
+		},
+		FlushInterval: -1,
+	}
 }
 
 func pass(w http.ResponseWriter, answer *http.Response) {

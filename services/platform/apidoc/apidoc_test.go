@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -128,5 +129,24 @@ func TestFixed(t *testing.T) {
 		if w := get(tag); w.Code != want || w.Header().Get("ETag") != etag || (w.Body.String() == "hello") != (want == 200) {
 			t.Errorf("If-None-Match %q: %d %q, want %d", tag, w.Code, w.Body, want)
 		}
+	}
+}
+
+// A face has every operation of its contract, and its page.
+func TestFace(t *testing.T) {
+	files := fstest.MapFS{"openapi/things.swagger.json": {Data: []byte(source)}}
+	handlers, err := apidoc.Face(files, "things", "Things", "All.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{apidoc.DocumentPath: `"/v1/things/{id}":{"post":{`, apidoc.PagePath: "/v1/things/{id}"} {
+		w := httptest.NewRecorder()
+		handlers[path].ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s lacks %s", path, want)
+		}
+	}
+	if _, err := apidoc.Face(files, "nothing", "", ""); err == nil {
+		t.Error("a contract that isn't there has a face")
 	}
 }

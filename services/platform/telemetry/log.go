@@ -54,9 +54,18 @@ type step func(slog.Handler) slog.Handler
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	ids := contextIDs(ctx)
-	if len(ids) == 0 {
+	ids := contextIDs(ctx, r.NumAttrs())
+	switch {
+	case len(ids) == 0:
 		return h.Handler.Handle(ctx, r)
+	case len(h.steps) == 0: // The common case, without a handler made for one line.
+		line := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+		r.Attrs(func(a slog.Attr) bool {
+			ids = append(ids, a)
+			return true
+		})
+		line.AddAttrs(ids...)
+		return h.Handler.Handle(ctx, line)
 	}
 	to := h.base.WithAttrs(ids)
 	for _, step := range h.steps {
@@ -79,12 +88,17 @@ func (h *handler) with(s step) slog.Handler {
 	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s)}
 }
 
-func contextIDs(ctx context.Context) []slog.Attr {
-	var ids []slog.Attr
-	if id := RequestID(ctx); id != "" {
+// contextIDs are the ids that a context carries, with room for more attributes.
+func contextIDs(ctx context.Context, room int) []slog.Attr {
+	id, span := RequestID(ctx), trace.SpanContextFromContext(ctx)
+	if id == "" && !span.HasTraceID() {
+		return nil
+	}
+	ids := make([]slog.Attr, 0, room+2)
+	if id != "" {
 		ids = append(ids, slog.String("request_id", id))
 	}
-	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
+	if span.HasTraceID() {
 		ids = append(ids, slog.String("trace_id", span.TraceID().String()))
 	}
 	return ids

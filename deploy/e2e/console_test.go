@@ -1,0 +1,127 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// consolePicture says where the picture of the operators' page goes; nowhere by default.
+var consolePicture = flag.String("console-picture", "", "`file` for a picture of the gateway's console")
+
+// The operators' page shows what the gateway does, leaves everything as it is
+// without an operator's token, and moves the routing with one.
+func TestConsole(t *testing.T) {
+	h := pairOfGateways(t)
+	organization := unique("org")
+	own, operator := h.service(stack.Gateway, organization), h.operator(stack.Gateway)
+	for i := range 6 {
+		own.post(t, chatPath, ask("sandbox", fmt.Sprintf("question %d of ada@example.com <img src=x onerror=alert(1)>", i))).want(t, http.StatusOK)
+	}
+	own.post(t, chatPath, object{"model": "nobody-has-this", "messages": []object{{"role": "user", "content": "hello"}}})
+	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": 1, "period": "day"}).want(t, http.StatusOK)
+	waitFor(t, patience, "traces", func() error {
+		if n := strings.Count(string(own.get(t, "/v1/traces").body), `"started_at"`); n < 7 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	ctx := chrome(t)
+	var faults []string
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch event := event.(type) {
+		case *runtime.EventExceptionThrown:
+			faults = append(faults, event.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			if strings.Contains(event.Entry.Text, "Security Policy") {
+				faults = append(faults, event.Entry.Text)
+			}
+		}
+	})
+	run := func(actions ...chromedp.Action) {
+		t.Helper()
+		if err := chromedp.Run(ctx, actions...); err != nil {
+			t.Fatal(errors.Join(err, fmt.Errorf("faults of the page: %v", faults)))
+		}
+	}
+	until := func(condition string) {
+		t.Helper()
+		run(chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(patience)))
+	}
+	give := func(token string) {
+		t.Helper()
+		run(chromedp.SendKeys("#token", token), chromedp.Click("#use"))
+	}
+	text := func(id, want string) string {
+		return fmt.Sprintf("document.getElementById(%q).textContent.includes(%q)", id, want)
+	}
+	const locked = `[...document.querySelectorAll("#routing button")].every((b) => b.disabled)`
+
+	// Without a token: what is open, and nothing to press.
+	run(chromedp.EmulateViewport(1360, 1120), chromedp.Navigate(h.URL(string(stack.Gateway))+"/console"))
+	until(text("verdict", "ready") + " && " + locked)
+	until(`document.getElementById("leaving").children.length > 0`)
+
+	// A token that nobody knows, and one that may read only.
+	give("wrong")
+	until(text("role", "not accepted") + " && " + locked)
+	give(h.Secrets().Service)
+	until(text("role", "read only") + ` && document.querySelector("[data-provider=sandbox]") !== null && ` + locked)
+	until(text("routing-note", "Read only"))
+
+	// An operator's.
+	give(h.Secrets().Operator)
+	until(text("role", "operator") + " && " + text("policy-detail", "Version") + " && !(" + locked + ")")
+	run(chromedp.SetValue("#pin select[name=provider]", "sandbox"), chromedp.SendKeys("#pin input[name=reason]", "a look at it"), chromedp.Click("#pin button[type=submit]"))
+	until(text("pin-state", "sandbox") + " && " + text("outcome", "Pinned"))
+	if pin := operator.get(t, "/v1/admin/pin-status").fields(t, http.StatusOK, "provider"); pin["pinned"] != true || pin["reason"] != "a look at it" {
+		t.Errorf("%v", pin)
+	}
+	run(chromedp.Click(`#pin button[data-act=unpin]`))
+	until(text("pin-state", "none"))
+	run(chromedp.SetValue("#canary select[name=provider]", "sandbox"), chromedp.Click("#canary button[type=submit]"))
+	until(text("canary-state", "5 %"))
+
+	// Requests and spend of an organization; what somebody wrote is text and nothing else.
+	run(chromedp.SendKeys("#org", organization), chromedp.Click("#who button"))
+	until(`document.querySelectorAll("#traces tr.open-able").length === 7 && ` + text("spend", "$"))
+	run(chromedp.Click("#traces tr.open-able:nth-child(3)"))
+	until(text("traces", "of [email] <img src=x onerror=alert(1)>"))
+	until(`document.querySelectorAll("img").length === 0`)
+
+	// The token is in no place that outlives the page.
+	var kept string
+	run(chromedp.Evaluate(`document.documentElement.outerHTML + JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie + document.getElementById("token").value + location.href`, &kept))
+	for _, token := range []string{h.Secrets().Operator, h.Secrets().Service} {
+		if strings.Contains(kept, token) {
+			t.Error("a token is kept in the page")
+		}
+	}
+	if *consolePicture != "" {
+		for file, scheme := range map[string]string{*consolePicture: "light", strings.TrimSuffix(*consolePicture, ".png") + "-dark.png": "dark"} {
+			var picture []byte
+			run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}), chromedp.FullScreenshot(&picture, 100))
+			if err := os.WriteFile(file, picture, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run(chromedp.Click(`#canary button[data-act=canary-stop]`))
+	until(text("canary-state", "none"))
+	if len(faults) > 0 {
+		t.Errorf("the page failed: %v", faults)
+	}
+}

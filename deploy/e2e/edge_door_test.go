@@ -1,0 +1,177 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// dial opens a connection to the edge and says something on it.
+func (h *house) dialEdge(t *testing.T, text string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.URL(string(stack.Edge)), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// ends waits for the end of a connection and gives what came on it.
+func ends(t *testing.T, conn net.Conn, within time.Duration) string {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(within))
+	text, err := io.ReadAll(conn)
+	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // of this read alone
+		t.Errorf("the connection stands after %s", within)
+	}
+	return string(text)
+}
+
+// Whoever sends slowly holds a connection for as long as the settings say, while
+// others are served.
+func TestEdgeSlowCustomers(t *testing.T) {
+	h := pairOfEdges(t)
+	k := h.key(t, unique("org"), "ai", "read")
+	head := "POST " + chatRoute + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + k.Key + "\r\nContent-Type: application/json\r\n"
+
+	body := h.dialEdge(t, head+"Content-Length: 1000\r\n\r\n{")
+	header := h.dialEdge(t, "POST "+chatRoute+" HTTP/1.1\r\nHost: edge\r\nX-Slow: ")
+	large := h.dialEdge(t, head+"X-Large: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
+
+	h.both(k.Key)[0].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+	if got := ends(t, body, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "body: could not be read in whole") {
+		t.Errorf("a body that never ends: %s", got)
+	}
+	if got := ends(t, large, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 431 ") {
+		t.Errorf("headers of 80 KiB: %s", got)
+	}
+	ends(t, header, 15*time.Second) // ten seconds are the listener's own
+}
+
+// Bodies pass whole up to the limit, and one beyond it is refused before it is sent.
+func TestEdgeLargeBodies(t *testing.T) {
+	h := pairOfEdges(t)
+	to := h.receiver()
+	k := h.key(t, unique("org"), "webhooks", "write")
+	customer := h.both(k.Key)[1]
+	text := strings.Repeat("0123456789abcdef", 500<<10/16)
+	customer.post(t, deliveryRoute, to.deliver(object{"payload": object{"text": text}})).want(t, http.StatusAccepted)
+	waitFor(t, patience, "the delivery", func() error {
+		for _, a := range to.arrivals(t) {
+			if strings.Contains(a.Body, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("not there")
+	})
+	customer.post(t, deliveryRoute, to.deliver(object{"payload": object{"text": text + text}})).refused(t, http.StatusRequestEntityTooLarge, "payload_too_large", "")
+	conn := h.dialEdge(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", deliveryRoute, k.Key, edgeBody+1))
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body of more than the limit that is only announced: %d", answer.StatusCode)
+	}
+}
+
+// With a service away, its routes say so in the words of whoever asks, and the
+// others go on.
+func TestEdgeServiceAway(t *testing.T) {
+	h := pairOfEdges(t)
+	organization := unique("org")
+	ai := h.customer(t, organization, "ai", "read")
+	if err := h.Kill(string(stack.Gateway)); err != nil {
+		t.Fatal(err)
+	}
+	a := ai.post(t, chatRoute, ask("sandbox", "hello"))
+	if f := a.refused(t, http.StatusServiceUnavailable, "upstream_unavailable", ""); !*f.Retryable || f.RetryAfter < 1 || a.header.Get("Retry-After") == "" {
+		t.Errorf("%+v, %v", f, a.header)
+	}
+	for path, kind := range map[string]string{
+		"/product/v1/ai/openai/v1/chat/completions": `"type":"server_error"`,
+		"/product/v1/ai/anthropic/v1/messages":      `"type":"overloaded_error"`,
+	} {
+		a := ai.post(t, path, ask("sandbox", "hello"))
+		if a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), kind) || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", path, a.status, shorten(a.body))
+		}
+	}
+	h.customer(t, organization, "notifications", "write").
+		post(t, sendRoute, object{"channels": []string{"in_app"}, "message": "hello"}).want(t, http.StatusAccepted)
+	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil {
+		t.Fatal(err)
+	}
+	ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+	h.awaitCount(t, organization, "llm_requests", 1)
+}
+
+// What the document promises works: each operation's example is served to a key
+// of its product, and the page shows all of them.
+func TestEdgeDocument(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	open := h.anonymous(stack.Edge)
+	var document struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			RequestBody struct {
+				Content map[string]struct{ Example object }
+			}
+			Extra struct {
+				Products   []string
+				Permission string
+			} `json:"x-switchyard"`
+		}
+	}
+	a := open.get(t, "/openapi.json").into(t, http.StatusOK, &document)
+	page := open.get(t, "/docs").want(t, http.StatusOK)
+	organization, examples := unique("org"), 0
+	for path, methods := range document.Paths {
+		if !strings.Contains(string(page.body), path) {
+			t.Errorf("the page lacks %s", path)
+		}
+		for method, o := range methods {
+			example := o.RequestBody.Content["application/json"].Example
+			if method != "post" {
+				continue
+			}
+			if example["url"] != nil { // nothing goes out of this machine
+				example["url"] = h.receiver().url()
+			}
+			examples++
+			customer := h.customer(t, organization, o.Extra.Products[0], o.Extra.Permission)
+			if a := customer.post(t, path, example); a.status/100 != 2 {
+				t.Errorf("%s: %d %s", path, a.status, shorten(a.body))
+			}
+		}
+	}
+	if document.OpenAPI != "3.1.0" || examples < 7 {
+		t.Errorf("version %s, %d examples", document.OpenAPI, examples)
+	}
+	for path, etag := range map[string]string{"/openapi.json": a.header.Get("ETag"), "/docs": page.header.Get("ETag")} {
+		open.with("If-None-Match", etag).get(t, path).want(t, http.StatusNotModified)
+	}
+	if policy := page.header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") {
+		t.Errorf("the page's policy: %q", policy)
+	}
+	if !json.Valid(a.body) || strings.Contains(string(page.body), "<script") {
+		t.Error("the document is no JSON, or the page has scripts")
+	}
+}

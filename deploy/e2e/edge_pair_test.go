@@ -1,0 +1,360 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
+)
+
+// edges is a stack with two replicas of the edge, which tests may kill, and which
+// are short with customers. They must not run in parallel.
+var edges lazy
+
+const (
+	secondEdge = stack.Edge + "-2"
+	edgeBody   = 1 << 20
+)
+
+func pairOfEdges(t *testing.T) *house {
+	t.Helper()
+	use(t)
+	edges.once.Do(func() {
+		edges.house, edges.err = openReplicas(context.WithoutCancel(t.Context()), "edges", settings{
+			stack.Edge: {fmt.Sprint("EDGE_MAX_BODY=", edgeBody), "EDGE_BODY_TIMEOUT=1s", "EDGE_WRITE_TIMEOUT=1s"},
+		}, map[stack.Service]int{stack.Edge: 2})
+	})
+	if edges.err != nil {
+		t.Fatal(edges.err)
+	}
+	return edges.house
+}
+
+// both are the replicas of the edge, for a bearer of a key.
+func (h *house) both(key string) []client {
+	return []client{h.anonymous(stack.Edge).bearer(key), h.anonymous(secondEdge).bearer(key)}
+}
+
+// operate makes an operator's call of which the answer is a key.
+func (h *house) operate(t *testing.T, method, path string, body any, status int) (k productKey) {
+	t.Helper()
+	h.operator(stack.Edge).unrecorded(t, method, path, body).into(t, status, &k)
+	if k.Key != "" {
+		canaries.add("the product key "+k.ID, k.Key)
+	}
+	return k
+}
+
+// refusedSince waits until every replica refuses a key.
+func refusedSince(t *testing.T, within time.Duration, replicas []client) {
+	t.Helper()
+	for _, replica := range replicas {
+		waitFor(t, within, "the refusal of a key", func() error {
+			if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusUnauthorized {
+				return fmt.Errorf("status %d", a.status)
+			}
+			return nil
+		})
+	}
+}
+
+// A key is rotated while customers call: with the overlap not one call fails,
+// after it the old key opens nothing on either replica.
+func TestEdgeRotationUnderLoad(t *testing.T) {
+	h := pairOfEdges(t)
+	old := h.key(t, unique("org"), "ai", "read")
+	var current atomic.Pointer[string]
+	current.Store(&old.Key)
+	var served, failed atomic.Int64
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				a, err := h.both(*current.Load())[i%2].try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
+				if err != nil || a.status != http.StatusOK {
+					failed.Add(1)
+					t.Errorf("status %d, %v: %s", a.status, err, shorten(a.body))
+				}
+				served.Add(1)
+			}
+		})
+	}
+	enough := func(n int64) {
+		t.Helper()
+		until := served.Load() + n
+		waitFor(t, patience, "calls", func() error {
+			if served.Load() < until && failed.Load() == 0 {
+				return fmt.Errorf("%d of %d", served.Load(), until)
+			}
+			return nil
+		})
+	}
+	enough(20)
+	rotated := time.Now()
+	next := h.operate(t, http.MethodPost, "/admin/v1/keys/"+old.ID+"/rotate", object{"overlap_seconds": 3}, http.StatusCreated)
+	enough(40) // with the old one
+	current.Store(&next.Key)
+	enough(40)
+	close(stop)
+	callers.Wait()
+	if time.Since(rotated) > 3*time.Second {
+		t.Log("slower than the overlap: nothing is proved of it")
+	}
+	refusedSince(t, 5*time.Second, h.both(old.Key))
+	for _, replica := range h.both(next.Key) {
+		replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+	}
+	h.operator(stack.Edge).post(t, "/admin/v1/keys/"+old.ID+"/rotate", object{}).refused(t, http.StatusConflict, "conflict", "")
+}
+
+// Revoked at one replica, a key is refused by both within a second; so is one
+// whose end was set, until it is taken back.
+func TestEdgeEndsOfKeys(t *testing.T) {
+	h := pairOfEdges(t)
+	for name, end := range map[string]func(id string){
+		"revoked": func(id string) {
+			h.operator(secondEdge).do(t, http.MethodDelete, "/admin/v1/keys/"+id, nil).want(t, http.StatusNoContent)
+		},
+		"revoked by command": func(id string) {
+			if out, err := h.Command(t.Context(), stack.Edge, "keys", "revoke", id).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		},
+		"rotated without overlap": func(id string) {
+			h.operate(t, http.MethodPost, "/admin/v1/keys/"+id+"/rotate", object{"overlap_seconds": 0}, http.StatusCreated)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := h.key(t, unique("org"), "ai", "read")
+			for _, replica := range h.both(k.Key) {
+				replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+			}
+			end(k.ID)
+			refusedSince(t, time.Second, h.both(k.Key))
+		})
+	}
+	t.Run("expired", func(t *testing.T) {
+		k := h.key(t, unique("org"), "ai", "read")
+		replicas := h.both(k.Key)
+		replicas[1].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+		soon := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
+		h.operate(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": soon}, http.StatusOK)
+		refusedSince(t, 3*time.Second, replicas)
+		h.operate(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": nil}, http.StatusOK)
+		for _, replica := range replicas {
+			waitFor(t, time.Second, "the key's return", func() error {
+				if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusOK {
+					return fmt.Errorf("status %d", a.status)
+				}
+				return nil
+			})
+		}
+	})
+}
+
+// hammer calls both replicas from several customers and tells how many calls
+// were served; all others must have been refused for their number.
+func (h *house) hammer(t *testing.T, key string, calls int64) (served int64) {
+	t.Helper()
+	var begun, good atomic.Int64
+	var callers sync.WaitGroup
+	for i := range 8 {
+		replica := h.both(key)[i%2]
+		callers.Go(func() {
+			for begun.Add(1) <= calls {
+				a, err := replica.try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
+				switch {
+				case err == nil && a.status == http.StatusOK && a.header.Get("RateLimit") != "":
+					good.Add(1)
+				case err != nil || a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || a.header.Get("RateLimit-Policy") == "":
+					t.Errorf("status %d, %v, headers %v", a.status, err, a.header)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	return good.Load()
+}
+
+// A limit holds over both replicas, but for what each may spend before it has
+// settled; without Redis each replica bounds for itself.
+func TestEdgeRateLimits(t *testing.T) {
+	h := pairOfEdges(t)
+	limited := func(organization string, requests int) productKey {
+		return h.operate(t, http.MethodPost, "/admin/v1/keys", object{
+			"organization_id": organization, "product": "ai", "permissions": []string{"read"},
+			"rate_limit": object{"requests": requests, "window_seconds": 3600},
+		}, http.StatusCreated)
+	}
+	const most, leases = 200, 2 * 4
+	k := limited(unique("org"), most)
+	if served := h.hammer(t, k.Key, 2*most); served < most || served > most+leases {
+		t.Errorf("%d served, want %d to %d", served, most, most+leases)
+	}
+	a := h.both(k.Key)[0].post(t, chatRoute, ask("sandbox", "hello"))
+	f := a.refused(t, http.StatusTooManyRequests, "rate_limited", "")
+	if f.Class != "rate_limit" || f.RetryAfter < 1 || a.header.Get("RateLimit-Policy") != fmt.Sprintf(`"key";q=%d;w=3600`, most) {
+		t.Errorf("%+v, %v", f, a.header)
+	}
+
+	t.Run("of an organization", func(t *testing.T) {
+		organization := unique("org")
+		path := "/admin/v1/organizations/" + organization + "/rate-limit"
+		first, second := h.key(t, organization, "ai", "read"), h.key(t, organization, "ai", "read")
+		for _, replica := range h.both(first.Key) { // known before there is a limit
+			replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+		}
+		h.operator(stack.Edge).do(t, http.MethodPut, path, object{"requests": 20, "window_seconds": 3600}).want(t, http.StatusOK)
+		for _, replica := range h.both(first.Key) {
+			waitFor(t, time.Second, "the limit", func() error {
+				if replica.post(t, chatRoute, ask("sandbox", "hello")).header.Get("RateLimit") == "" {
+					return fmt.Errorf("not there")
+				}
+				return nil
+			})
+		}
+		served := h.hammer(t, first.Key, 15) + h.hammer(t, second.Key, 30)
+		if served < 18 || served > 18+2 { // two calls found it there
+			t.Errorf("%d served, want 18 to 20", served)
+		}
+		h.operator(stack.Edge).do(t, http.MethodDelete, path, nil).want(t, http.StatusNoContent)
+		waitFor(t, time.Second, "the end of the limit", func() error {
+			if a := h.both(second.Key)[1].post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusOK {
+				return fmt.Errorf("status %d", a.status)
+			}
+			return nil
+		})
+	})
+	t.Run("without Redis", func(t *testing.T) {
+		k := limited(unique("org"), 30)
+		if err := h.Kill(store.Redis); err != nil {
+			t.Fatal(err)
+		}
+		served := h.hammer(t, k.Key, 120)
+		if err := h.Restart(t.Context(), store.Redis); err != nil {
+			t.Fatal(err)
+		}
+		if served < 30 || served > 60 {
+			t.Errorf("%d served, want 30 to 60", served)
+		}
+	})
+}
+
+// kill -9 of a replica amid calls to both: every answered call is on the bill,
+// once, whichever way it is asked for.
+func TestEdgeCountsOverReplicas(t *testing.T) {
+	h := pairOfEdges(t)
+	organization := unique("org")
+	k := h.key(t, organization, "ai", "read")
+	const calls = 200
+	var begun, answered atomic.Int64
+	var callers sync.WaitGroup
+	half := make(chan struct{})
+	for i := range 6 {
+		replica := h.both(k.Key)[i%2]
+		callers.Go(func() {
+			for begun.Add(1) <= calls {
+				a, err := replica.try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
+				if err == nil && a.status == http.StatusOK && answered.Add(1) == calls/4 {
+					close(half)
+				}
+			}
+		})
+	}
+	<-half
+	if err := h.Kill(string(secondEdge)); err != nil {
+		t.Fatal(err)
+	}
+	callers.Wait()
+	if err := h.Restart(t.Context(), string(secondEdge)); err != nil {
+		t.Fatal(err)
+	}
+	least := answered.Load()
+	var counted int64
+	waitFor(t, patience, "the count of every answered call", func() error {
+		if counted = h.counted(t, organization, "llm_requests"); counted < least {
+			return fmt.Errorf("%d are counted, %d were answered", counted, least)
+		}
+		return nil
+	})
+	if counted > least+3 { // one for each caller of the killed one
+		t.Errorf("%d are counted, %d were answered", counted, least)
+	}
+	for _, period := range []string{"minute", "hour", "day"} {
+		var page struct {
+			Usage []struct {
+				Key   string    `json:"key_id"`
+				Start time.Time `json:"start"`
+				Count int64     `json:"count"`
+			} `json:"usage"`
+		}
+		h.operator(secondEdge).get(t, "/admin/v1/usage?period="+period+"&key_id="+k.ID).into(t, http.StatusOK, &page)
+		var sum int64
+		for _, line := range page.Usage {
+			if line.Key != k.ID || line.Start.IsZero() {
+				t.Errorf("by %s: %+v", period, line)
+			}
+			sum += line.Count
+		}
+		if sum != counted {
+			t.Errorf("by %s %d, in all %d", period, sum, counted)
+		}
+	}
+	h.operator(stack.Edge).get(t, "/admin/v1/usage?period=hour&from=2020-01-01T00:00:00Z").refused(t, http.StatusBadRequest, "invalid_request", "from: counts by the hour are kept")
+}
+
+// The command does what the operator API does, and the audit has it.
+func TestEdgeKeysByCommand(t *testing.T) {
+	h := pairOfEdges(t)
+	organization := unique("org")
+	run := func(args ...string) (k productKey) {
+		t.Helper()
+		out, err := h.Command(t.Context(), stack.Edge, append([]string{"keys"}, args...)...).Output()
+		if err != nil {
+			t.Fatalf("edge keys %v: %v", args, err)
+		}
+		if json.Unmarshal(out, &k) == nil && k.Key != "" {
+			canaries.add("the product key "+k.ID, k.Key)
+		}
+		return k
+	}
+	first := run("create", "--org", organization, "--product", "ai", "--permission", "read", "--limit", "100/1m/7", "--json")
+	second := run("rotate", first.ID, "--overlap", "1h", "--json")
+	run("expire", second.ID, "--in", "24h")
+	for _, key := range []string{first.Key, second.Key} {
+		a := h.both(key)[0].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+		if a.header.Get("RateLimit-Policy") != `"key";q=100;w=60` {
+			t.Errorf("policy %q", a.header.Get("RateLimit-Policy"))
+		}
+	}
+	run("limit", second.ID, "none")
+	run("expire", second.ID, "--never")
+	run("revoke", first.ID)
+	var page struct {
+		Entries []struct{ Actor, Action string }
+	}
+	h.operator(stack.Edge).get(t, "/admin/v1/audit?organization_id="+organization).into(t, http.StatusOK, &page)
+	var got []string
+	for _, e := range page.Entries {
+		if len(e.Actor) < len("cli:x") || e.Actor[:4] != "cli:" {
+			t.Errorf("by %q", e.Actor)
+		}
+		got = append(got, e.Action)
+	}
+	same(t, []string{"key.revoke", "key.update", "key.update", "key.update", "key.rotate", "key.create"}, got)
+}

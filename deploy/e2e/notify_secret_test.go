@@ -1,0 +1,107 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
+)
+
+// withoutRedis takes Redis away for the rest of the test.
+func (h *house) withoutRedis(t *testing.T) {
+	t.Helper()
+	if err := h.Kill(store.Redis); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Restart(context.WithoutCancel(t.Context()), store.Redis); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What channels keep secret, with every channel failing, is in no answer, log,
+// row, key or metric. The stack's logs are searched when it has stopped.
+func TestNotifySecretsStayInside(t *testing.T) {
+	h := notifyHouse(t)
+	organization := unique("org")
+	url, path := h.hook()
+	credential := path[strings.LastIndex(path, "/")+1:]
+	canaries.add("a Slack credential", credential)
+	ownURL, own := h.hook()
+	if err := os.WriteFile(filepath.Join(h.State(), "secrets", "notify-slack", organization), []byte(ownURL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	password, err := os.ReadFile(filepath.Join(h.State(), "secrets", "notify-mail-password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	canaries.add("the mail server's password", strings.TrimSpace(string(password)))
+	token, err := os.ReadFile(filepath.Join(h.State(), "secrets", "notify-token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	canaries.add("notify's token at webhook egress", strings.TrimSpace(string(token)))
+
+	to := address("leak")
+	receiver := h.receiver()
+	h.script(t, stack.FakeSlack,
+		rule{Match: object{"path": path}, Times: 1, Action: object{"drop": true}},
+		rule{Match: object{"path": path}, Times: 1, Action: object{"status": 404, "body": "no such hook " + path}},
+		rule{Match: object{"path": own}, Action: object{"status": 404}})
+	h.script(t, stack.FakeMailbox,
+		rule{Match: object{"method": "RCPT", "path": to}, Times: 1, Action: object{"drop": true}},
+		rule{Match: object{"method": "AUTH"}, Times: 1, Action: object{"status": 535, "body": "wrong: " + strings.TrimSpace(string(password))}},
+		rule{Match: object{"method": "RCPT", "path": to}, Times: 1, Action: object{"status": 451}})
+	receiver.answers(t, object{"status": 410})
+	ids := []string{
+		h.send(t, organization, object{"channels": []string{"slack", "email", "webhook"}, "message": "x", "target": object{
+			"webhook_url": url, "email": to, "url": receiver.url(),
+		}}),
+		h.send(t, organization, object{"channels": []string{"slack"}, "message": "x"}),
+	}
+	// While they wait, and once more when they have ended.
+	h.searchNotify(t)
+	for _, id := range ids {
+		log := h.ended(t, organization, id)
+		t.Log(log.summary())
+		if log.Channels[0].Status != "failed" || log.Channels[0].LastError == nil {
+			t.Errorf("%s: the failure that was to be forced did not come", log.summary())
+		}
+	}
+	h.searchNotify(t)
+}
+
+// searchNotify looks for secrets in all rows, Redis and the metrics.
+func (h *house) searchNotify(t *testing.T) {
+	t.Helper()
+	texts := map[string]string{"Postgres": h.rowsOf(t), "Redis": h.keysOf(t)}
+	for _, member := range []string{string(stack.Notify), secondNotify} {
+		response, err := http.Get(h.URL(member) + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if !strings.Contains(string(text), "notify_attempt_duration_seconds_count{") {
+			t.Errorf("%s has no metric of attempts", member)
+		}
+		texts["metrics of "+member] = string(text)
+	}
+	for where, text := range texts {
+		for _, what := range canaries.in([]byte(text)) {
+			t.Errorf("%s holds %s", where, what)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// A broadcast survives the kill of both replicas in its midst: every device gets
+// it, and none twice unless the log says so.
+func TestBroadcastSurvivesKills(t *testing.T) {
+	h := pushHouse(t)
+	organization := unique("org")
+	const devices = 400
+	var browsers []subscriber
+	for range devices {
+		b := h.browser(t, organization)
+		h.enrol(t, organization, b)
+		browsers = append(browsers, b)
+	}
+	stranger := h.browser(t, unique("org"))
+	// Slow enough that there is a midst.
+	h.script(t, stack.FakePush, rule{Match: object{"path": "/push/*"}, Action: object{"delay_ms": 100}})
+	t.Cleanup(func() { h.unscript(t) })
+	id := h.push(t, organization, object{"broadcast": true})
+	for _, victim := range []string{string(stack.Notify), secondNotify} {
+		seen := h.arrived(t, browsers)
+		waitFor(t, patience, "pushes arrive", func() error {
+			if now := h.arrived(t, browsers); now < seen+devices/8 && now < devices {
+				return fmt.Errorf("%d of %d", now, devices)
+			}
+			return nil
+		})
+		if err := h.Kill(victim); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Restart(t.Context(), victim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := h.pushEnded(t, organization, id)
+	c := log.Channels[0]
+	if log.Status != "delivered" || c.Targeted != devices || c.Delivered != devices || c.Failed != 0 {
+		t.Errorf("log %+v", log)
+	}
+	doubled := 0
+	for i, b := range browsers {
+		switch got := h.pushed(t, b); len(got) {
+		case 0:
+			t.Errorf("device %d got nothing", i)
+		case 1:
+			if got[0].content(t).ID != id {
+				t.Errorf("device %d got %+v", i, got[0])
+			}
+		default:
+			doubled++
+		}
+	}
+	if doubled > 0 && !c.Duplicated {
+		t.Errorf("%d devices were told twice, and the log doesn't say so", doubled)
+	}
+	if got := h.pushed(t, stranger); len(got) != 0 {
+		t.Errorf("a stranger got %+v", got)
+	}
+	if rows := h.history(t, organization, ""); len(rows) != 1 || rows[0].User != "" || rows[0].Delivered != 0 || rows[0].Status != "delivered" {
+		t.Errorf("history %+v", rows)
+	}
+	t.Logf("%d of %d devices were told twice, marked", doubled, devices)
+}
+
+// arrived counts the browsers that have got something.
+func (h *house) arrived(t *testing.T, browsers []subscriber) (n int) {
+	t.Helper()
+	var page struct{ Messages []pushMessage }
+	h.fake(stack.FakePush).unrecorded(t, "GET", "/_messages?limit=100000", nil).into(t, 200, &page)
+	got := map[string]bool{}
+	for _, m := range page.Messages {
+		got[m.Path] = true
+	}
+	for _, b := range browsers {
+		if got[b.path(t)] {
+			n++
+		}
+	}
+	return n
+}

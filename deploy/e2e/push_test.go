@@ -1,0 +1,366 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"switchyard.dev/deploy/dev/stack"
+	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
+)
+
+const (
+	registrationsPath = "/v1/push/registrations"
+	historyPath       = "/v1/push/history"
+	sendsPath         = "/v1/notifications/sends/"
+)
+
+// pushing is a stack with web push on, two replicas of notify and a push
+// service, which tests may kill. They must not run in parallel.
+var pushing lazy
+
+func pushHouse(t *testing.T) *house {
+	t.Helper()
+	use(t)
+	pushing.once.Do(func() {
+		pushing.house, pushing.err = openReplicas(context.WithoutCancel(t.Context()), "pushing", settings{
+			// Leases as short as they may be: what a dead replica holds is taken over after them.
+			stack.Notify: {
+				"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s",
+				"NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s", "NOTIFY_BREAKER_PAUSE=200ms", "NOTIFY_BREAKER_MAX_PAUSE=1s",
+			},
+		}, map[stack.Service]int{stack.Notify: 2}, stack.FakePush)
+	})
+	if pushing.err != nil {
+		t.Fatal(pushing.err)
+	}
+	return pushing.house
+}
+
+// subscriber is a subscription of the fake push service.
+type subscriber struct {
+	Endpoint string            `json:"endpoint"`
+	Keys     map[string]string `json:"keys"`
+}
+
+func (b subscriber) path(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(b.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Path
+}
+
+// browser subscribes at the push service as a page's browser does. What it is
+// pushed with is a secret from then on.
+func (h *house) browser(t *testing.T, organization string) subscriber {
+	t.Helper()
+	key := h.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key", "key_id")
+	var b subscriber
+	h.fake(stack.FakePush).unrecorded(t, http.MethodPost, "/_subscriptions", object{"application_server_key": key["public_key"]}).into(t, http.StatusCreated, &b)
+	canaries.add("an endpoint's path", strings.TrimPrefix(b.path(t), "/push/"))
+	canaries.add("an auth secret", b.Keys["auth"])
+	return b
+}
+
+// enrol registers a browser and gives its id.
+func (h *house) enrol(t *testing.T, organization string, b subscriber, more ...object) string {
+	t.Helper()
+	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys, "expirationTime": nil}}.with(more...)
+	a := h.service(stack.Notify, organization).post(t, registrationsPath, body)
+	id, _ := a.fields(t, a.status, "sub_id", "endpoint_origin", "vapid_key_id", "status")["sub_id"].(string)
+	if id == "" || a.status != http.StatusCreated && a.status != http.StatusOK {
+		t.Fatalf("registration: %d %s", a.status, shorten(a.body))
+	}
+	return id
+}
+
+// pushed are the messages that a browser got.
+func (h *house) pushed(t *testing.T, b subscriber) []pushMessage {
+	t.Helper()
+	var page struct{ Messages []pushMessage }
+	h.fake(stack.FakePush).unrecorded(t, http.MethodGet, "/_messages?limit=100000&path="+url.QueryEscape(b.path(t)), nil).into(t, http.StatusOK, &page)
+	return page.Messages
+}
+
+type pushMessage struct {
+	Path      string `json:"path"`
+	TTL       int    `json:"ttl"`
+	Urgency   string `json:"urgency"`
+	Topic     string `json:"topic"`
+	Plaintext string `json:"plaintext"`
+	Failed    string `json:"decrypt_error"`
+}
+
+// content reads what a service worker gets.
+func (m pushMessage) content(t *testing.T) (c struct {
+	ID    string          `json:"notification_id"`
+	Title string          `json:"title"`
+	Body  string          `json:"body"`
+	URL   string          `json:"url"`
+	Site  string          `json:"site_id"`
+	Data  json.RawMessage `json:"data"`
+}) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(m.Plaintext), &c); err != nil {
+		t.Fatalf("%v: %s %s", err, m.Plaintext, m.Failed)
+	}
+	return c
+}
+
+// unscript lets the push service behave again.
+func (h *house) unscript(t *testing.T) {
+	t.Helper()
+	a := h.fake(stack.FakePush).unrecorded(t, http.MethodDelete, "/_script", nil)
+	if a.status >= http.StatusBadRequest {
+		t.Fatalf("the script was not cleared: %d %s", a.status, a.body)
+	}
+}
+
+// pushLog is what became of a send.
+type pushLog struct {
+	Status   string `json:"status"`
+	Channels []struct {
+		Channel    string  `json:"channel"`
+		Status     string  `json:"status"`
+		Outcome    *string `json:"outcome"`
+		LastError  *string `json:"last_error"`
+		Attempts   int     `json:"attempts"`
+		Targeted   int     `json:"targeted_count"`
+		Delivered  int     `json:"delivered_count"`
+		Failed     int     `json:"failed_count"`
+		Removed    int     `json:"removed_count"`
+		Truncated  bool    `json:"truncated"`
+		Duplicated bool    `json:"possibly_duplicated"`
+	} `json:"channels"`
+}
+
+// push sends over web push and gives the id.
+func (h *house) push(t *testing.T, organization string, target object, more ...object) string {
+	t.Helper()
+	body := object{"channels": []string{"web_push"}, "subject": "Order", "message": "Shipped", "target": target}.with(more...)
+	id, _ := h.service(stack.Notify, organization).post(t, notifyPath, body).fields(t, http.StatusAccepted, "notification_id")["notification_id"].(string)
+	return id
+}
+
+// ended waits until a send has and gives its log.
+func (h *house) pushEnded(t *testing.T, organization, id string) (log pushLog) {
+	t.Helper()
+	waitFor(t, patience, "the send ends", func() error {
+		a, err := h.service(stack.Notify, organization).try(t, http.MethodGet, sendsPath+id, nil)
+		if err != nil {
+			return err
+		}
+		a.into(t, http.StatusOK, &log)
+		if log.Status == "pending" {
+			return fmt.Errorf("%s", shorten(a.body))
+		}
+		return nil
+	})
+	return log
+}
+
+type registration struct {
+	ID        string  `json:"sub_id"`
+	User      *string `json:"user_id"`
+	Status    string  `json:"status"`
+	Delivered *string `json:"last_delivered_at"`
+}
+
+func (h *house) devices(t *testing.T, organization, query string) []registration {
+	t.Helper()
+	var page struct {
+		All []registration `json:"registrations"`
+	}
+	h.service(stack.Notify, organization).get(t, registrationsPath+query).into(t, http.StatusOK, &page)
+	return page.All
+}
+
+type historyItem struct {
+	ID        string  `json:"notification_id"`
+	User      string  `json:"user_id"`
+	Title     string  `json:"title"`
+	Body      string  `json:"body"`
+	Status    string  `json:"status"`
+	Delivered int     `json:"delivered_count"`
+	CreatedAt float64 `json:"created_at"`
+}
+
+func (h *house) history(t *testing.T, organization, query string) []historyItem {
+	t.Helper()
+	var page struct{ History []historyItem }
+	h.service(stack.Notify, organization).get(t, historyPath+query).into(t, http.StatusOK, &page)
+	return page.History
+}
+
+func TestPushToAUser(t *testing.T) {
+	h := pushHouse(t)
+	organization := unique("org")
+	phone, laptop, other := h.browser(t, organization), h.browser(t, organization), h.browser(t, organization)
+	h.enrol(t, organization, phone, object{"user_id": "ann"})
+	h.enrol(t, organization, laptop, object{"user_id": "ann", "site_id": "shop"})
+	h.enrol(t, organization, other, object{"user_id": "bob"})
+	id := h.push(t, organization, object{"user_id": "ann", "url": "/orders/7", "data": object{"a": 1}, "ttl_seconds": 60, "urgency": "high", "topic": "order-7"})
+	log := h.pushEnded(t, organization, id)
+	if c := log.Channels[0]; log.Status != "delivered" || c.Targeted != 2 || c.Delivered != 2 || c.Attempts != 2 || *c.Outcome != "ok" {
+		t.Errorf("log %+v", log)
+	}
+	for _, b := range []subscriber{phone, laptop} {
+		got := h.pushed(t, b)
+		if len(got) != 1 || got[0].TTL != 60 || got[0].Urgency != "high" || got[0].Topic != "order-7" {
+			t.Fatalf("pushed %+v", got)
+		}
+		if c := got[0].content(t); c.ID != id || c.Title != "Order" || c.Body != "Shipped" || c.URL != "/orders/7" || string(c.Data) != `{"a":1}` {
+			t.Errorf("content %+v", c)
+		}
+	}
+	if got := h.pushed(t, other); len(got) != 0 {
+		t.Errorf("bob got %+v", got)
+	}
+	rows := h.history(t, organization, "?user_id=ann")
+	if len(rows) != 1 || rows[0].ID != id || rows[0].Status != "delivered" || rows[0].Delivered != 2 || rows[0].Title != "Order" || rows[0].CreatedAt < 1e9 {
+		t.Errorf("history %+v", rows)
+	}
+	for _, d := range h.devices(t, organization, "?user_id=ann") {
+		if d.Delivered == nil {
+			t.Errorf("device %+v was never delivered to", d)
+		}
+	}
+	if n := len(h.history(t, unique("org"), "")) + len(h.devices(t, unique("org"), "")); n != 0 {
+		t.Error("another organization sees them")
+	}
+}
+
+func TestPushToNobodyAndToOneDevice(t *testing.T) {
+	h := pushHouse(t)
+	organization := unique("org")
+	log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "nobody"}))
+	if log.Status != "failed" || log.Channels[0].Targeted != 0 {
+		t.Errorf("log %+v", log)
+	}
+	b := h.browser(t, organization)
+	long := strings.Repeat("long ", 2000)
+	id := h.push(t, organization, object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys}}, object{"message": long})
+	if log := h.pushEnded(t, organization, id); log.Status != "delivered" || !log.Channels[0].Truncated {
+		t.Errorf("log %+v", log)
+	}
+	got := h.pushed(t, b)
+	if len(got) != 1 || !strings.HasSuffix(got[0].content(t).Body, "…") || len(got[0].Plaintext) > 2717 {
+		t.Fatalf("pushed %+v", got)
+	}
+	if rows := h.history(t, organization, ""); len(rows) != 2 || rows[0].User != "" || rows[0].Body != long || rows[1].Status != "no_devices" {
+		t.Errorf("history %+v", rows)
+	}
+	if n := len(h.devices(t, organization, "")); n != 0 {
+		t.Errorf("%d devices stored", n)
+	}
+}
+
+// Only 404 and 410 remove a device, a wrong key sets it aside, and nothing else
+// does anything to it.
+func TestPushOutcomes(t *testing.T) {
+	h := pushHouse(t)
+	tests := map[string]struct {
+		action  object
+		times   int
+		log     string // status of the send
+		error   string
+		devices int
+		status  string // of the device
+	}{
+		"410":              {object{"status": 410}, 0, "failed", "subscription_gone", 0, ""},
+		"404":              {object{"status": 404}, 0, "failed", "subscription_gone", 0, ""},
+		"403":              {object{"status": 403, "body": "the key in the authorization header does not match"}, 0, "failed", "vapid_key_mismatch", 1, "quarantined"},
+		"a bad token once": {object{"status": 403, "body": `{"reason":"BadJwtToken"}`}, 1, "delivered", "credential_refused", 1, "active"},
+		"400":              {object{"status": 400}, 0, "failed", "http_4xx", 1, "active"},
+		"413":              {object{"status": 413}, 0, "failed", "payload_too_large", 1, "active"},
+		"a redirect":       {object{"redirect": "http://127.0.0.1:1/", "status": 307}, 0, "failed", "http_3xx", 1, "active"},
+		"429 once":         {object{"status": 429, "retry_after": "1"}, 1, "delivered", "rate_limited", 1, "active"},
+		"503 twice":        {object{"status": 503}, 2, "delivered", "http_5xx", 1, "active"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			organization := unique("org")
+			b := h.browser(t, organization)
+			h.enrol(t, organization, b, object{"user_id": "ann"})
+			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: tt.times, Action: tt.action})
+			log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "ann"}))
+			if log.Status != tt.log || log.Channels[0].LastError == nil || *log.Channels[0].LastError != tt.error {
+				t.Errorf("log %+v", log)
+			}
+			left := h.devices(t, organization, "")
+			if len(left) != tt.devices || len(left) == 1 && left[0].Status != tt.status {
+				t.Errorf("devices %+v", left)
+			}
+			if want := 1 - tt.devices; log.Channels[0].Removed != want {
+				t.Errorf("%d removed, want %d", log.Channels[0].Removed, want)
+			}
+			h.unscript(t)
+			if tt.status == "quarantined" {
+				h.enrol(t, organization, b, object{"user_id": "ann"})
+				if log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "ann"})); log.Status != "delivered" {
+					t.Errorf("after it registered again: %+v", log)
+				}
+			}
+		})
+	}
+}
+
+func TestPushRegistrationsOverTheWire(t *testing.T) {
+	h := pushHouse(t)
+	organization := unique("org")
+	notify := h.service(stack.Notify, organization)
+	b := h.browser(t, organization)
+	id := h.enrol(t, organization, b, object{"user_id": "ann"})
+	if again := h.enrol(t, organization, b, object{"user_id": "bob"}); again != id {
+		t.Errorf("the same browser is %s and %s", id, again)
+	}
+	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys}}
+	for name, refusal := range map[string]struct {
+		client client
+		body   any
+		status int
+		text   string
+	}{
+		"fcm":                  {notify, body.with(object{"platform": "fcm"}), 400, "platform_reserved"},
+		"a private address":    {notify, object{"subscription": object{"endpoint": "https://169.254.169.254/x.apple.com/", "keys": b.Keys}}, 400, "endpoint"},
+		"another loopback":     {notify, object{"subscription": object{"endpoint": "http://127.0.0.1:1/x", "keys": b.Keys}}, 400, "endpoint"},
+		"no keys":              {notify, object{"subscription": object{"endpoint": b.Endpoint, "keys": object{"x": "y"}}}, 400, "keys.p256dh"},
+		"another organization": {notify, body.with(object{"organization_id": "org-other"}), 403, "organization_id"},
+		"support":              {notify.bearer(h.Secrets().Support), body, 403, "role"},
+		"nobody":               {h.anonymous(stack.Notify), body, 401, "token"},
+	} {
+		refusal.client.post(t, registrationsPath, refusal.body).refusedWith(t, refusal.status, refusal.text)
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	h.service(stack.Notify, unique("org")).do(t, http.MethodDelete, registrationsPath+"/"+id, nil).refusedWith(t, http.StatusNotFound, "not found")
+	notify.with("X-User-Id", "ann").do(t, http.MethodDelete, registrationsPath+"/"+id, nil).refusedWith(t, http.StatusNotFound, "not found")
+	notify.do(t, http.MethodDelete, registrationsPath+"/"+id, nil).want(t, http.StatusNoContent)
+	notify.do(t, http.MethodDelete, registrationsPath+"/"+id, nil).refusedWith(t, http.StatusNotFound, "not found")
+	notify.get(t, "/v1/push/nope").refusedWith(t, http.StatusNotFound, "not found")
+	notify.do(t, http.MethodPut, historyPath, nil).refusedWith(t, http.StatusMethodNotAllowed, "not allowed")
+
+	push := notifyv1.NewPushServiceClient(h.grpc(t, stack.Notify))
+	made, err := push.RegisterPush(h.as(t, organization), &notifyv1.PushSubscriptionRegister{
+		Subscription: &notifyv1.PushSubscription{Endpoint: b.Endpoint, Keys: b.Keys},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := push.DeletePushRegistration(h.as(t, organization), &notifyv1.DeletePushRegistrationRequest{SubId: made.GetSubId()}); err != nil {
+		t.Error(err)
+	}
+	_, err = push.DeletePushRegistration(h.as(t, organization), &notifyv1.DeletePushRegistrationRequest{SubId: made.GetSubId()})
+	refusedBy(t, err, codes.NotFound, "not_found")
+}

@@ -1,0 +1,63 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// A replica that stands still for longer than others wait comes back to a run whose
+// last call another one has been given meanwhile: its call ends, what came is
+// billed, and that the limit is overrun is in the audit.
+func TestAStalledReplicaIsFenced(t *testing.T) {
+	h := pairOfGateways(t)
+	h.drip(t)
+	organization, run := unique("org"), unique("run")
+	gateways := h.gateways(organization)
+	for i := range gateways {
+		gateways[i] = gateways[i].with("X-Run-Id", run)
+	}
+	gateways[0].post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
+	s := gateways[1].stream(t, chatPath, ask(dripping.model, "hello", streamed))
+	if _, ok := s.next(t); !ok {
+		t.Fatal("no stream")
+	}
+	pid, err := h.PID(string(secondGateway))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signal := func(s syscall.Signal) {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Error(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	defer signal(syscall.SIGCONT)
+	waitFor(t, patience, "another call is given its place", func() error {
+		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
+			return fmt.Errorf("%s", a.body)
+		}
+		return nil
+	})
+	signal(syscall.SIGCONT)
+	if got := s.read(t); got.failed == nil || got.failed.Error != "budget_exceeded" && got.failed.Error != "run_exhausted" {
+		t.Errorf("the stream goes on: %+v", got)
+	}
+	waitFor(t, patience, "both rows, and the mark", func() error {
+		if n := h.recorded(t, organization, run, "aborted"); n != 1 {
+			return fmt.Errorf("%d aborted rows", n)
+		}
+		audit := h.operator(stack.Gateway).get(t, "/v1/admin/audit?action=budget.overrun&organization_id="+organization)
+		if !strings.Contains(string(audit.body), run) {
+			return errors.New(string(audit.body))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,157 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// traced waits until a request is in its organization's lineage.
+func traced(t *testing.T, c client, id string) map[string]any {
+	t.Helper()
+	var event map[string]any
+	waitFor(t, patience, "the lineage of "+id, func() error {
+		a := c.get(t, "/v1/lineage/"+id)
+		if a.status != http.StatusOK {
+			return fmt.Errorf("%d", a.status)
+		}
+		event = a.fields(t, http.StatusOK)
+		return nil
+	})
+	return event
+}
+
+// What a request did can be read by its organization redacted, by support without a
+// word of it, and by nobody else; and it can be done again.
+func TestTraceOfARequest(t *testing.T) {
+	h := use(t)
+	organization, other := unique("org"), unique("org")
+	own, stranger := h.service(stack.Gateway, organization), h.service(stack.Gateway, other)
+	support := h.anonymous(stack.Gateway).bearer(h.Secrets().Support)
+	id, run := unique("req"), unique("run")
+	body := `{"model":"sandbox","messages":[{"role":"user","content":"write to ada@example.com, card 4111 1111 1111 1111"}],"metadata":{"case":"e2e"}}`
+	asked := own.with("X-Request-Id", id, "X-Run-Id", run).post(t, chatPath, body)
+	asked.want(t, http.StatusOK)
+	event := traced(t, own, id)
+	sent, said := sha256.Sum256([]byte(body)), sha256.Sum256(asked.body)
+	if event["request_digest"] != hex.EncodeToString(sent[:]) || event["response_digest"] != hex.EncodeToString(said[:]) ||
+		event["run_id"] != run || event["provider"] != "sandbox" || event["policy_version"] == "" || event["price_version"] == nil {
+		t.Errorf("lineage: %v", event)
+	}
+
+	list := own.get(t, "/v1/traces?request_id="+id)
+	if text := string(list.body); list.status != http.StatusOK || !strings.Contains(text, "write to [email], card [card]") || strings.Contains(text, "4111") || strings.Contains(text, "ada@") {
+		t.Errorf("traces: %d %s", list.status, shorten(list.body))
+	}
+	trace := support.get(t, "/v1/support/trace/"+id)
+	if fields := trace.fields(t, http.StatusOK, "attempts", "usage"); fields["organization_id"] != organization || fields["captured"] != true || strings.Contains(string(trace.body), "write to") {
+		t.Errorf("support: %s", shorten(trace.body))
+	}
+	packet := own.get(t, "/v1/replay/"+id)
+	if packet.want(t, http.StatusOK); !strings.Contains(string(packet.body), `"request":`+body) {
+		t.Errorf("the packet does not hold the request as it came: %s", shorten(packet.body))
+	}
+	for _, path := range []string{"/v1/lineage/", "/v1/replay/"} {
+		stranger.get(t, path+id).refused(t, http.StatusNotFound, "not_found", "")
+		support.get(t, path+id).want(t, http.StatusForbidden)
+		h.anonymous(stack.Gateway).get(t, path+id).want(t, http.StatusUnauthorized)
+	}
+	stranger.post(t, "/v1/replay/"+id, object{}).refused(t, http.StatusNotFound, "not_found", "")
+	own.get(t, "/v1/support/trace/"+id).want(t, http.StatusForbidden)
+	if list := stranger.get(t, "/v1/traces"); strings.Contains(string(list.body), id) {
+		t.Error("a stranger sees the trace")
+	}
+
+	again := unique("req")
+	replayed := own.with("X-Request-Id", again).post(t, "/v1/replay/"+id, object{}).fields(t, http.StatusOK, "answer", "usage")
+	if replayed["request_id"] != again || replayed["replay_of"] != id {
+		t.Errorf("replay: %v", replayed)
+	}
+	if parent := traced(t, own, again); parent["parent_request_id"] != id || parent["parent_kind"] != "replay" || parent["run_id"] != nil {
+		t.Errorf("lineage of the replay: %v", parent)
+	}
+	if n := h.recorded(t, organization, "", "completed"); n != 2 {
+		t.Errorf("%d rows, want one for each", n)
+	}
+}
+
+// What one replica recorded the other shows, and it outlives a restart.
+func TestTracesOutliveReplicas(t *testing.T) {
+	h := pairOfGateways(t)
+	organization := unique("org")
+	gateways := h.gateways(organization)
+	id := unique("req")
+	gateways[0].with("X-Request-Id", id).post(t, chatPath, ask("sandbox", "keep this")).want(t, http.StatusOK)
+	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil { // It stores what it holds before it goes.
+		t.Fatal(err)
+	}
+	for _, gateway := range gateways {
+		traced(t, gateway, id)
+	}
+	replayed := gateways[1].post(t, "/v1/replay/"+id, object{}).fields(t, http.StatusOK, "answer")
+	if !strings.Contains(fmt.Sprint(replayed["answer"]), "keep this") {
+		t.Errorf("%v", replayed)
+	}
+}
+
+// Probes spend money for operators alone, one at a time over all replicas.
+func TestProbes(t *testing.T) {
+	h := pairOfGateways(t)
+	first := h.operator(stack.Gateway)
+	second := first
+	second.base = h.URL(string(secondGateway))
+	report := first.get(t, "/v1/canary").fields(t, http.StatusOK, "cases", "usage", "golden_set_version")
+	if report["verdict"] != "pass" || report["exit_code"] != 0.0 {
+		t.Errorf("%v", report)
+	}
+	same := second.post(t, "/v1/canary/consistency", object{"prompt": "hello", "count": 3}).fields(t, http.StatusOK, "samples")
+	if same["distinct"] != 1.0 || same["agreement"] != 1.0 {
+		t.Errorf("%v", same)
+	}
+	alive := first.get(t, "/v1/models/liveness?provider=sandbox").fields(t, http.StatusOK, "models")
+	if alive["all_alive"] != true {
+		t.Errorf("%v", alive)
+	}
+	marked := first.get(t, "/v1/usage?organization_id=switchyard-probes&limit=200")
+	if n := strings.Count(string(marked.body), `"operation":"probe"`); n < 7 {
+		t.Errorf("%d rows are marked as probes: %s", n, shorten(marked.body))
+	}
+	for _, path := range []string{"/v1/canary", "/v1/models/liveness"} {
+		h.service(stack.Gateway, unique("org")).get(t, path).refused(t, http.StatusForbidden, "forbidden", "")
+		h.anonymous(stack.Gateway).get(t, path).want(t, http.StatusUnauthorized)
+	}
+
+	// A slow model keeps the place, on both.
+	h.script(t, stack.FakeProvider, rule{Match: dripping.match(), Action: object{"delay_ms": 3000}})
+	slow := make(chan error, 1)
+	go func() {
+		for { // Until it is not the other one that has the place.
+			a, err := first.try(t, http.MethodPost, "/v1/canary/consistency", object{"prompt": "hello", "count": 2, "model": dripping.model})
+			if err == nil && a.status == http.StatusConflict {
+				continue
+			}
+			if err == nil && a.status != http.StatusOK {
+				err = errors.New(string(a.body))
+			}
+			slow <- err
+			return
+		}
+	}()
+	waitFor(t, patience, "a second probe is refused", func() error {
+		if a := second.get(t, "/v1/models/liveness?provider=sandbox"); a.status != http.StatusConflict {
+			return fmt.Errorf("%d", a.status)
+		}
+		return nil
+	})
+	if err := <-slow; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,38 @@
+package lifecycle
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+)
+
+func TestCollectAt(t *testing.T) {
+	for live, want := range map[uint64]int{
+		0: mostPercent, 2 << 20: mostPercent, 10 << 20: 500, 16 << 20: 300, 22 << 20: garbagePercent,
+		restingHeap: garbagePercent, 10 * restingHeap: garbagePercent,
+	} {
+		if got := collectAt(live); got != want {
+			t.Errorf("%d MiB live: %d %%, want %d %%", live>>20, got, want)
+		}
+	}
+}
+
+// Each collection sets the next one by what it found alive.
+func TestCollectorFollowsTheHeap(t *testing.T) {
+	t.Setenv("GOGC", "")
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	TuneCollector()
+	until := func(want int) { // the test's own limit ends it
+		now := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		for metrics.Read(now); now[0].Value.Uint64() != uint64(want); metrics.Read(now) { //nolint:gosec // not negative
+			runtime.GC()
+		}
+	}
+	until(mostPercent)
+	held := make([]byte, 2*restingHeap)
+	until(garbagePercent)
+	runtime.KeepAlive(held)
+	held = nil
+	until(mostPercent)
+}

@@ -1,0 +1,44 @@
+package lifecycle
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Repeat is work that is done again and again in the background, and may fail for a
+// while. Failures are logged where they begin and where they end, not each time.
+type Repeat struct {
+	Every time.Duration
+	// Wake has it done at once; nil for by the clock alone.
+	Wake <-chan struct{}
+	Do   func(context.Context) error
+	Log  *slog.Logger
+	// Failing and Working are the log's messages where failures begin and end.
+	Failing, Working string
+}
+
+// Run repeats until ctx ends.
+func (r Repeat) Run(ctx context.Context) error {
+	ticker := time.NewTicker(r.Every)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-r.Wake:
+		}
+		err := r.Do(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			r.Log.WarnContext(ctx, r.Failing, slog.String("error", err.Error()))
+		case err == nil && failing:
+			r.Log.InfoContext(ctx, r.Working)
+		}
+		failing = err != nil
+	}
+}

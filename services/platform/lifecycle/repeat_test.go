@@ -1,0 +1,44 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
+)
+
+// It is done at each tick and when woken, and a failure that lasts is told twice:
+// where it begins and where it ends.
+func TestRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		wake := make(chan struct{})
+		done := 0
+		r := lifecycle.Repeat{
+			Every: time.Second, Wake: wake, Log: slog.New(slog.NewTextHandler(&log, nil)), Failing: "it fails", Working: "it works again",
+			Do: func(context.Context) error {
+				if done++; done >= 3 && done <= 5 {
+					return errors.New("away")
+				}
+				return nil
+			},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = r.Run(ctx) })
+		wake <- struct{}{}
+		time.Sleep(6*time.Second + time.Second/2)
+		cancel()
+		group.Wait()
+		if text := log.String(); done != 7 || strings.Count(text, "it fails") != 1 || strings.Count(text, "it works again") != 1 || !strings.Contains(text, "error=away") {
+			t.Errorf("done %d times: %s", done, text)
+		}
+	})
+}
