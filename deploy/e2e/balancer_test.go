@@ -116,7 +116,7 @@ func (b *balancer) join(caller net.Conn) {
 		b.refused.Add(1)
 		return
 	}
-	server, err := net.Dial("tcp", replica) //nolint:noctx // a cluster's Service has no deadline either
+	server, err := net.Dial("tcp", replica)
 	if err != nil {
 		b.refused.Add(1)
 		return

@@ -109,7 +109,8 @@ func (m pushMessage) content(t *testing.T) (c struct {
 	URL   string          `json:"url"`
 	Site  string          `json:"site_id"`
 	Data  json.RawMessage `json:"data"`
-}) {
+},
+) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(m.Plaintext), &c); err != nil {
 		t.Fatalf("%v: %s %s", err, m.Plaintext, m.Failed)

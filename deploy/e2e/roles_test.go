@@ -14,10 +14,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"switchyard.dev/deploy/dev/stack"
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
-
-	"switchyard.dev/deploy/dev/stack"
 )
 
 // callable is a path of the gateway's contract and who may call it.

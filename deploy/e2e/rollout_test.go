@@ -72,7 +72,7 @@ func forgetNewSettings(t *testing.T, bin string) {
 		path := filepath.Join(bin, string(service))
 		err := os.Rename(path, path+".before")
 		if err == nil {
-			err = os.WriteFile(path, []byte(withoutNewSettings), 0o755) //nolint:gosec // a program
+			err = os.WriteFile(path, []byte(withoutNewSettings), 0o755)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -220,11 +220,11 @@ func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
 func TestRollout(t *testing.T) {
 	use(t)
 	root := t.TempDir()
-	if err := os.Chmod(root, 0o755); err != nil { //nolint:gosec // the stack's other user reads the binaries
+	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	tree, bin := filepath.Join(root, "before"), filepath.Join(root, "bin")
-	if err := errors.Join(os.Mkdir(tree, 0o755), os.Mkdir(bin, 0o755)); err != nil { //nolint:gosec // see above
+	if err := errors.Join(os.Mkdir(tree, 0o755), os.Mkdir(bin, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	releaseBefore(t, tree)
@@ -236,7 +236,7 @@ func TestRollout(t *testing.T) {
 	tr.begin(t, organization, to)
 
 	next := filepath.Join(root, "next")
-	if err := os.Mkdir(next, 0o755); err != nil { //nolint:gosec // see above
+	if err := os.Mkdir(next, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	programs(t, "../..", next)

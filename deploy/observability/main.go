@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func operatorRules(rules []byte) ([]byte, error) {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	if len(spec.Content) == 0 {
-		return nil, fmt.Errorf("rules: the file is empty")
+		return nil, errors.New("rules: the file is empty")
 	}
 	spec.Content[0].HeadComment = ""
 	var out bytes.Buffer

@@ -47,6 +47,6 @@ func collectAt(live uint64) int {
 	if live >= restingHeap {
 		return garbagePercent
 	}
-	percent := int((restingHeap - live) * 100 / max(live, 1<<20) / 50 * 50) //nolint:gosec // 6,400 at most
+	percent := int((restingHeap - live) * 100 / max(live, 1<<20) / 50 * 50)
 	return min(max(percent, garbagePercent), mostPercent)
 }

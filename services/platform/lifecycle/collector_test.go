@@ -25,14 +25,13 @@ func TestCollectorFollowsTheHeap(t *testing.T) {
 	TuneCollector()
 	until := func(want int) { // the test's own limit ends it
 		now := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-		for metrics.Read(now); now[0].Value.Uint64() != uint64(want); metrics.Read(now) { //nolint:gosec // not negative
+		for metrics.Read(now); now[0].Value.Uint64() != uint64(want); metrics.Read(now) {
 			runtime.GC()
 		}
 	}
 	until(mostPercent)
 	held := make([]byte, 2*restingHeap)
 	until(garbagePercent)
-	runtime.KeepAlive(held)
-	held = nil
+	runtime.KeepAlive(held) // and no longer
 	until(mostPercent)
 }

@@ -14,8 +14,8 @@ type Repeat struct {
 	Wake <-chan struct{}
 	Do   func(context.Context) error
 	Log  *slog.Logger
-	// Failing and Working are the log's messages where failures begin and end.
-	Failing, Working string
+	// Name of the work, for the log.
+	Name string
 }
 
 // Run repeats until ctx ends.
@@ -35,9 +35,9 @@ func (r Repeat) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			r.Log.WarnContext(ctx, r.Failing, slog.String("error", err.Error()))
+			r.Log.WarnContext(ctx, "failing", slog.String("work", r.Name), slog.String("error", err.Error()))
 		case err == nil && failing:
-			r.Log.InfoContext(ctx, r.Working)
+			r.Log.InfoContext(ctx, "working again", slog.String("work", r.Name))
 		}
 		failing = err != nil
 	}

@@ -22,7 +22,7 @@ func TestRepeat(t *testing.T) {
 		wake := make(chan struct{})
 		done := 0
 		r := lifecycle.Repeat{
-			Every: time.Second, Wake: wake, Log: slog.New(slog.NewTextHandler(&log, nil)), Failing: "it fails", Working: "it works again",
+			Every: time.Second, Wake: wake, Log: slog.New(slog.NewTextHandler(&log, nil)), Name: "it",
 			Do: func(context.Context) error {
 				if done++; done >= 3 && done <= 5 {
 					return errors.New("away")
@@ -37,7 +37,7 @@ func TestRepeat(t *testing.T) {
 		time.Sleep(6*time.Second + time.Second/2)
 		cancel()
 		group.Wait()
-		if text := log.String(); done != 7 || strings.Count(text, "it fails") != 1 || strings.Count(text, "it works again") != 1 || !strings.Contains(text, "error=away") {
+		if text := log.String(); done != 7 || strings.Count(text, "msg=failing work=it") != 1 || strings.Count(text, `msg="working again" work=it`) != 1 || !strings.Contains(text, "error=away") {
 			t.Errorf("done %d times: %s", done, text)
 		}
 	})

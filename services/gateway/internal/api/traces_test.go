@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
@@ -261,7 +260,7 @@ func TestTracesOverGRPC(t *testing.T) {
 	b := setup(t)
 	client, md := b.client()
 	ctx := metadata.NewOutgoingContext(t.Context(), metadata.Join(metadata.Pairs("x-request-id", "req-grpc"), metadata.MD{"authorization": md["authorization"], "x-organization-id": md["x-organization-id"]}))
-	if _, err := client.Chat(ctx, &gatewayv1.LlmRequest{Model: "sandbox/sandbox", Temperature: proto.Float64(0.5), Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: []byte(`"to ada@example.com"`)}}}); err != nil {
+	if _, err := client.Chat(ctx, &gatewayv1.LlmRequest{Model: "sandbox/sandbox", Temperature: new(0.5), Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: []byte(`"to ada@example.com"`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	b.recorded(t, "req-grpc", 1)

@@ -151,7 +151,7 @@ func TestStatusAndNotices(t *testing.T) {
 			if n.Expiring {
 				kind = "expiring"
 			}
-			all = append(all, n.Target.String()+" "+kind+" "+string(n.Status(now(t, at))))
+			all = append(all, n.String()+" "+kind+" "+string(n.Status(now(t, at))))
 		}
 		return strings.Join(all, ", ")
 	}
@@ -229,8 +229,13 @@ func TestDeprecationsLieOverTheCatalog(t *testing.T) {
 		t.Errorf("%+v", life)
 	}
 	for _, c := range []struct{ provider, model, want string }{
-		{"", "ancient", "one/ancient"}, {"", "one/ancient", "one/ancient"}, {"one", "ancient", "one/ancient"},
-		{"two", "ancient", ""}, {"", "small", ""}, {"", "foreign", ""}, {"", "nonsense", ""},
+		{"", "ancient", "one/ancient"},
+		{"", "one/ancient", "one/ancient"},
+		{"one", "ancient", "one/ancient"},
+		{"two", "ancient", ""},
+		{"", "small", ""},
+		{"", "foreign", ""},
+		{"", "nonsense", ""},
 	} {
 		target, life := r.Gone(c.provider, c.model, at)
 		if got := target.String(); (c.want == "") != (life == nil) || life != nil && got != c.want {

@@ -32,7 +32,7 @@ func TestPageIsWhole(t *testing.T) {
 	inline := regexp.MustCompile(`(?i)<script(?: defer)?>|<style|\son[a-z]+=|\sstyle=|javascript:`)
 	handlers, _ := console.Handlers()
 	for path := range handlers {
-		resp := get(t, path)
+		resp := get(t, path) //nolint:bodyclose // of a recorder
 		text, _ := io.ReadAll(resp.Body)
 		if policy := resp.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", path, policy)
@@ -49,7 +49,7 @@ func TestPageIsWhole(t *testing.T) {
 				t.Errorf("%s uses %s", path, way)
 			}
 		}
-		again := get(t, path, "If-None-Match", resp.Header.Get("Etag"))
+		again := get(t, path, "If-None-Match", resp.Header.Get("Etag")) //nolint:bodyclose // of a recorder
 		if again.StatusCode != http.StatusNotModified {
 			t.Errorf("%s: %d for the same", path, again.StatusCode)
 		}

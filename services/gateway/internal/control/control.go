@@ -101,7 +101,7 @@ func (w *Watcher) Wake() {
 func (w *Watcher) Run(ctx context.Context) error {
 	return lifecycle.Repeat{
 		Every: pollEvery, Wake: w.wake, Do: w.look, Log: w.log,
-		Failing: "settings can't be followed; the last known ones hold", Working: "settings are followed again",
+		Name: "follow settings",
 	}.Run(ctx)
 }
 

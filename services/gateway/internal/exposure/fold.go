@@ -29,7 +29,7 @@ func NewFolder(store Store, log *slog.Logger) *Folder { return &Folder{store, lo
 func (f *Folder) Run(ctx context.Context) error {
 	return lifecycle.Repeat{
 		Every: foldEvery, Do: f.catchUp, Log: f.log,
-		Failing: "the use of credentials can't be added up; answers about it take longer", Working: "the use of credentials is added up again",
+		Name: "add up the use of credentials",
 	}.Run(ctx)
 }
 

@@ -125,7 +125,7 @@ func (r *round) asks(c candidate, insist bool) health.Call {
 // attempt asks for a permit, makes the call and records what came of it.
 func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) verdict {
 	if ctx.Err() != nil {
-		return r.end(ctx, c, ended(ctx))
+		return r.end(c, ended(ctx))
 	}
 	permit, refused := r.Health.Acquire(ctx, r.asks(c, insist))
 	if refused != nil {
@@ -156,12 +156,12 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 		r.account.called(c, start, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
 		r.failCall(ctx, string(fault.Reason))
 		r.permit.End(ctx, health.Verdict{})
-		return r.end(ctx, c, fault)
+		return r.end(c, fault)
 	case ctx.Err() != nil:
 		r.account.called(c, start, TryCancelled, nil)
 		r.failCall(ctx, string(ledger.OutcomeCancelled))
 		r.permit.End(ctx, health.Verdict{})
-		return r.end(ctx, c, ended(ctx))
+		return r.end(c, ended(ctx))
 	}
 	return r.fail(ctx, c, start, err)
 }
@@ -193,7 +193,7 @@ func (r *round) fail(ctx context.Context, c candidate, start time.Time, err erro
 // skip notes a candidate that may not be called now.
 func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) verdict {
 	if ctx.Err() != nil { // It left while it waited.
-		return r.end(ctx, c, ended(ctx))
+		return r.end(c, ended(ctx))
 	}
 	if refused.Soft {
 		r.spared = append(r.spared, c)
@@ -207,7 +207,7 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 	return next
 }
 
-func (r *round) end(ctx context.Context, c candidate, err error) verdict {
+func (r *round) end(c candidate, err error) verdict {
 	r.err = err
 	r.account.failed(err)
 	r.metrics.request(c.Provider, outcomeFailed)

@@ -48,8 +48,8 @@ func fill(t *testing.T, v reflect.Value, next *int64) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(t, v.Field(i), next)
+		for _, field := range v.Fields() {
+			fill(t, field, next)
 		}
 	case reflect.String:
 		v.SetString("v" + strings.Repeat("x", int(*next)))

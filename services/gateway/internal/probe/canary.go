@@ -103,11 +103,10 @@ func (p *Prober) judge(ctx context.Context, c *Case, q question) (Verdict, infer
 		return v, inference.Report{}, err
 	}
 	v.Answer, v.Cost = shown(completion.Text), completion.Report.Cost
-	if err := c.Check(completion.Text); err != nil {
-		v.Reason = err.Error()
-		return v, completion.Report, nil
+	wrong := c.Check(completion.Text)
+	if v.Passed = wrong == nil; !v.Passed {
+		v.Reason = wrong.Error()
 	}
-	v.Passed = true
 	return v, completion.Report, nil
 }
 

@@ -52,7 +52,8 @@ func setup(t *testing.T) *bench {
 		Golden: func() (*probe.Golden, error) { return probe.ParseGolden([]byte(golden)) },
 		Defaults: func() []routing.Default {
 			return []routing.Default{
-				{Target: routing.Target{Provider: "a", Model: "a-1"}, Operation: routing.OperationChat}, {Target: routing.Target{Provider: "a", Model: "a-e"}, Operation: routing.OperationEmbeddings},
+				{Target: routing.Target{Provider: "a", Model: "a-1"}, Operation: routing.OperationChat},
+				{Target: routing.Target{Provider: "a", Model: "a-e"}, Operation: routing.OperationEmbeddings},
 				{Target: routing.Target{Provider: "b", Model: "b-1"}, Operation: routing.OperationChat},
 			}
 		},

@@ -63,7 +63,10 @@ func TestCompare(t *testing.T) {
 		want      []string
 	}{
 		{
-			"to the pico", "0", []Line{line("a", "m", "12.3400000001")}, []Metered{metered("a", "m", "12.3400000001", 3)}, Matched,
+			"to the pico", "0",
+			[]Line{line("a", "m", "12.3400000001")},
+			[]Metered{metered("a", "m", "12.3400000001", 3)},
+			Matched,
 			[]string{"a/m 12.3400000001 12.3400000001 3 matched"},
 		},
 		{"one pico beside", "0", []Line{line("a", "m", "12.3400000001")}, []Metered{metered("a", "m", "12.34", 3)}, Delta, []string{"a/m 12.3400000001 12.34 3 delta"}},
@@ -72,13 +75,17 @@ func TestCompare(t *testing.T) {
 		{"billed, nothing metered", "1", []Line{line("a", "m", "5")}, nil, Delta, []string{"a/m 5 0 0 unexplained"}},
 		{"billed less than the tolerance, nothing metered", "1", []Line{line("a", "m", "1")}, nil, Matched, []string{"a/m 1 0 0 matched"}},
 		{
-			"metered, no line bills it", "1", []Line{line("a", "m", "5")},
-			[]Metered{metered("a", "z", "9", 1), metered("a", "m", "5", 1), metered("a", "b", "2", 1)}, Delta,
+			"metered, no line bills it", "1",
+			[]Line{line("a", "m", "5")},
+			[]Metered{metered("a", "z", "9", 1), metered("a", "m", "5", 1), metered("a", "b", "2", 1)},
+			Delta,
 			[]string{"a/m 5 5 1 matched", "a/b 0 2 1 unbilled", "a/z 0 9 1 unbilled"},
 		},
 		{
-			"the rest of a provider", "1", []Line{line("a", "", "7"), line("a", "m", "5"), line("b", "", "1")},
-			[]Metered{metered("a", "m", "5", 1), metered("a", "x", "3", 2), metered("a", "y", "4", 3), metered("b", "q", "1", 1)}, Matched,
+			"the rest of a provider", "1",
+			[]Line{line("a", "", "7"), line("a", "m", "5"), line("b", "", "1")},
+			[]Metered{metered("a", "m", "5", 1), metered("a", "x", "3", 2), metered("a", "y", "4", 3), metered("b", "q", "1", 1)},
+			Matched,
 			[]string{"a/ 7 7 5 matched", "a/m 5 5 1 matched", "b/ 1 1 1 matched"},
 		},
 		{"a credit", "0", []Line{line("a", "m", "-2.5")}, nil, Delta, []string{"a/m -2.5 0 0 unexplained"}},

@@ -43,7 +43,7 @@ const (
 
 // emails finds addresses by their at sign, which a URL may have escaped.
 func emails(text string, found []span) []span {
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		width := 1
 		switch {
 		case text[i] == '@':

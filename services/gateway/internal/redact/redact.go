@@ -114,7 +114,7 @@ func (r *Redactor) inside(text string, found Kinds, depth int) (string, bool) {
 		found[KindBinary] = true
 		return fmt.Sprintf("%s[%s, %d characters]", head, KindBinary, size), true
 	}
-	redacted := ""
+	var redacted string
 	if depth < maxDepth && holdsJSON(text) {
 		redacted = string(r.json([]byte(text), found, depth+1))
 	} else {

@@ -104,7 +104,7 @@ func TestStandings(t *testing.T) {
 		}
 		for i, want := range strings.Split(c.want, "|") {
 			s := got[i]
-			if text := strings.TrimSpace(strings.Join([]string{string(rune('0' + s.Rank)), s.Target.String()}, " ")); !strings.HasPrefix(want, text) {
+			if text := strings.TrimSpace(strings.Join([]string{string(rune('0' + s.Rank)), s.String()}, " ")); !strings.HasPrefix(want, text) {
 				t.Errorf("%s: %d is %+v, want %s", c.of, i, s, want)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"testing"
 
@@ -74,9 +75,7 @@ func browser(t *testing.T, endpoint string, more map[string]any) string {
 			"auth":   base64.RawURLEncoding.EncodeToString([]byte(canaryAuth)),
 		},
 	}}
-	for name, value := range more {
-		body[name] = value
-	}
+	maps.Copy(body, more)
 	text, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func (b *bench) stream(t *testing.T, query string, headers ...string) *sse {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); _ = resp.Body.Close() })
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%s %v", resp.Status, resp.Header)
 	}
 	return &sse{resp.Header, bufio.NewScanner(resp.Body), cancel}

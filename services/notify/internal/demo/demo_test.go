@@ -1,6 +1,7 @@
 package demo_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,9 +40,7 @@ func TestHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			called = nil
 			r := httptest.NewRequest(tt.verb, tt.url, http.NoBody)
-			for key, value := range tt.header {
-				r.Header[key] = value
-			}
+			maps.Copy(r.Header, tt.header)
 			w := httptest.NewRecorder()
 			demo.Handler(api, secret.File(token)).ServeHTTP(w, r)
 			if w.Code != tt.status || (called != nil) != tt.api {

@@ -39,15 +39,15 @@ func (f *Feed) Follow(ctx context.Context, at Address, after *int64, w Writer) e
 	return ended(ctx, s.run(ctx, bell))
 }
 
-// errReader wraps a failure of the reader, which is no error of the service.
-type errReader struct{ error }
+// readerError wraps a failure of the reader, which is no error of the service.
+type readerError struct{ error }
 
 // ended hides what isn't the store's failure.
 func ended(ctx context.Context, err error) error {
-	if _, reader := errors.AsType[errReader](err); reader || ctx.Err() != nil {
-		return nil
+	if _, left := errors.AsType[readerError](err); !left && ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // stream is one reader's place in an inbox.
@@ -60,7 +60,7 @@ type stream struct {
 
 func (s *stream) write(e Event) error {
 	if err := s.w.Event(e); err != nil {
-		return errReader{err}
+		return readerError{err}
 	}
 	s.seq = e.Seq
 	return nil
@@ -130,7 +130,7 @@ func (s *stream) run(ctx context.Context, bell <-chan struct{}) error {
 		case <-bell:
 		case <-silence.C:
 			if err := s.w.Beat(); err != nil {
-				return errReader{err}
+				return readerError{err}
 			}
 			silence.Reset(heartbeat)
 		}

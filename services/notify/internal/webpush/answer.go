@@ -139,7 +139,7 @@ func harmless(detail string) string {
 	}
 	for word := range strings.FieldsSeq(detail) {
 		odd := strings.ContainsFunc(word, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.,", r))
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.,", r)
 		})
 		if odd || len(word) > maxWord {
 			return ""

@@ -29,6 +29,7 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 	client, key := NewClient(nil, NewSigner("mailto:ops@example.com")), newKey(b)
 	prepare := func(b *testing.B, from *Sender) {
+		b.Helper()
 		to, err := FromBytes(stored)
 		if err == nil {
 			_, err = client.Prepare(b.Context(), key, from, to, Message{Text: text, TTL: 60, Urgency: UrgencyNormal})
@@ -67,7 +68,7 @@ func BenchmarkPrepare(b *testing.B) {
 		point := base64.RawURLEncoding.EncodeToString(d.private.PublicKey().Bytes())
 		to := &other.Subscription{Endpoint: pushURL, Keys: other.Keys{P256dh: point, Auth: base64.RawURLEncoding.EncodeToString(d.auth)}}
 		for b.Loop() {
-			_, err := other.SendNotification(text, to, &other.Options{
+			_, err := other.SendNotification(text, to, &other.Options{ //nolint:bodyclose // it has none
 				HTTPClient: unsent{}, Subscriber: "ops@example.com", TTL: 60, VAPIDPrivateKey: private, VAPIDPublicKey: public,
 			})
 			if err != nil {

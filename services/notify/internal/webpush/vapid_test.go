@@ -30,7 +30,8 @@ func newKey(tb testing.TB) Key {
 func claims(tb testing.TB, header string) (out struct {
 	Aud, Sub string
 	Exp      int64
-}) {
+},
+) {
 	tb.Helper()
 	text, public, ok := strings.Cut(strings.TrimPrefix(header, "vapid t="), ", k=")
 	parts := strings.Split(text, ".")
