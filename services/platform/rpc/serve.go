@@ -33,12 +33,12 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		s.adopt(w, r)
-		if h, ok := s.exact[place{r.Method, r.URL.Path}]; ok && r.URL.RawPath == "" {
-			h(w, r)
-			return
-		}
 		if !s.certified(r) {
 			s.writeError(w, r, apierr.New(apierr.KindUnauthenticated, "client_certificate_required", "a client certificate is required"))
+			return
+		}
+		if h, ok := s.exact[place{r.Method, r.URL.Path}]; ok && r.URL.RawPath == "" {
+			h(w, r)
 			return
 		}
 		s.mux.ServeHTTP(w, r)

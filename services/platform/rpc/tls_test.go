@@ -138,6 +138,10 @@ func TestMutualTLSOfAServer(t *testing.T) {
 	server.HandleOpen("GET /health/live", rpc.Live())
 	server.RegisterService(echoDesc(), answer(func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil }))
 	transcode(t, server.Mux(), server.Local(), "/v1/open", "/rpctest.EchoService/Open")
+	server.Handle(http.MethodGet, "/v1/watch", "/rpctest.EchoService/Watch", func(w http.ResponseWriter, _ *http.Request) error {
+		_, err := io.WriteString(w, "event")
+		return err
+	})
 	httpAddr, grpcAddr := freeAddress(t), freeAddress(t)
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: time.Second})
 	if err := server.Serve(t.Context(), runner, httpAddr, grpcAddr); err != nil {
@@ -160,6 +164,8 @@ func TestMutualTLSOfAServer(t *testing.T) {
 	}{
 		{name: "a probe", verb: http.MethodGet, path: "/health/live", status: http.StatusOK},
 		{name: "nobody", verb: http.MethodPost, path: "/v1/open", status: http.StatusUnauthorized},
+		{name: "nobody with a token", verb: http.MethodGet, path: "/v1/watch", status: http.StatusUnauthorized},
+		{name: "a client with a token", cert: clientCert, key: clientKey, verb: http.MethodGet, path: "/v1/watch", status: http.StatusOK},
 		{name: "a client", cert: clientCert, key: clientKey, verb: http.MethodPost, path: "/v1/open", status: http.StatusOK},
 		{name: "a stranger", cert: strangerCert, key: strangerKey, verb: http.MethodPost, path: "/v1/open", status: http.StatusUnauthorized},
 	} {
@@ -177,6 +183,7 @@ func TestMutualTLSOfAServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header.Set("Authorization", "Bearer svc")
 		if resp, err := client.Do(r); err == nil {
 			status = resp.StatusCode
 			_ = resp.Body.Close()
