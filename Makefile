@@ -116,7 +116,7 @@ isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && GOWORK=off go build -pgo=off ./... && GOWORK=off go vet ./...) || exit 1; done
 
 e2e: ## black-box tests over HTTP and gRPC against the built binaries
-	@go test -count=1 -tags e2e -timeout 10m ./deploy/e2e/... ./deploy/compose/...
+	@go test -count=1 -tags e2e -timeout 15m ./deploy/e2e/... ./deploy/compose/...
 
 k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## every overlay builds, is valid and keeps the rules; offline
 	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) go test -count=1 -tags k8s ./deploy/k8s/
