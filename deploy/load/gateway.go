@@ -138,7 +138,7 @@ func (y *yard) close(ctx context.Context) error {
 			h.Kill()
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(y.dir))...)
+	return errors.Join(append(errs, os.RemoveAll(y.dir))...) //nolint:gosec // a folder of our own
 }
 
 // The bodies are of the same size and ask for the same.

@@ -15,11 +15,7 @@ import (
 )
 
 func main() {
-	dir := "deploy/observability"
-	if len(os.Args) > 1 {
-		dir = os.Args[1]
-	}
-	if err := run(dir); err != nil {
+	if err := run("deploy/observability"); err != nil {
 		fmt.Fprintln(os.Stderr, "observability:", err)
 		os.Exit(1)
 	}
