@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,19 +29,20 @@ func (p *pages) AddPage(context.Context, int, int) (bool, error) {
 
 func TestBroadcasterGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, woken := &pages{answers: []error{nil, nil, errors.New("away"), nil, errNone, nil}}, 0
+		store := &pages{answers: []error{nil, nil, errors.New("away"), nil, errNone, nil}}
+		var woken atomic.Int32
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		began := time.Now()
-		go func() { done <- NewBroadcaster(store, func() { woken++ }, slog.New(slog.DiscardHandler)).Run(ctx) }()
+		go func() { done <- NewBroadcaster(store, func() { woken.Add(1) }, slog.New(slog.DiscardHandler)).Run(ctx) }()
 		synctest.Wait()
-		if woken != 2 {
-			t.Errorf("%d pages at once, want 2", woken)
+		if n := woken.Load(); n != 2 {
+			t.Errorf("%d pages at once, want 2", n)
 		}
 		time.Sleep(awayWait + idleWait + time.Millisecond)
 		synctest.Wait()
-		if woken != 4 || len(store.answers) != 0 {
-			t.Errorf("%d pages after %v", woken, time.Since(began))
+		if n := woken.Load(); n != 4 || len(store.answers) != 0 {
+			t.Errorf("%d pages after %v", n, time.Since(began))
 		}
 		stop()
 		if err := <-done; err != nil {
