@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Guided builds compile everything anew for each program; images and load tests have them.
+export GOFLAGS := $(GOFLAGS) -pgo=off
 
 BIN := $(CURDIR)/.bin
 PROTO := $(CURDIR)/.cache/proto
@@ -113,7 +115,7 @@ test: dev ## every test with -race, on a Postgres and a Redis that it starts its
 	@$(STORES) go test -race -timeout 10m work
 
 isolate: ## each module builds and vets by itself, as its image does
-	@for module in $(MODULES); do (cd $$module && GOWORK=off go build -pgo=off ./... && GOWORK=off go vet ./...) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
 
 e2e: ## black-box tests over HTTP and gRPC against the built binaries
 	@go test -count=1 -tags e2e -timeout 15m ./deploy/e2e/... ./deploy/compose/...
