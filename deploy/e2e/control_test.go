@@ -217,10 +217,11 @@ func (h *house) flush(t *testing.T) {
 // ceiling, with Redis there, emptied on the way, and away.
 func TestCeilingHoldsOverReplicas(t *testing.T) {
 	h := pairOfGateways(t)
-	for name, trouble := range map[string]func(){
-		"all well":      func() {},
-		"Redis emptied": func() { h.flush(t) },
-		"Redis away": func() {
+	for name, trouble := range map[string]func(*testing.T){
+		"all well":      func(*testing.T) {},
+		"Redis emptied": h.flush,
+		"Redis away": func(t *testing.T) {
+			t.Helper()
 			if err := h.Kill(store.Redis); err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +236,7 @@ func TestCeilingHoldsOverReplicas(t *testing.T) {
 	}
 }
 
-func (h *house) overrun(t *testing.T, trouble func()) {
+func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
 	t.Helper()
 	const ceiling = 0.5
 	organization := unique("org")
@@ -254,7 +255,7 @@ func (h *house) overrun(t *testing.T, trouble func()) {
 	var calls sync.WaitGroup
 	for i := range 100 {
 		if i == 50 {
-			trouble()
+			trouble(t)
 		}
 		calls.Go(func() {
 			switch a := gateways[i%2].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})); a.status {
