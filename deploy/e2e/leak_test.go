@@ -85,6 +85,10 @@ func TestKeysStayInCustody(t *testing.T) {
 				if c.name == "rotated" {
 					service.post(t, chatPath, ask(v.model, "before")).want(t, http.StatusOK)
 					key = h.rotate(t, v)
+					waitFor(t, patience, "the new key", func() error {
+						service.post(t, chatPath, ask(v.model, "after")).want(t, http.StatusOK)
+						return h.sentKey(t, v, path, key)
+					})
 				}
 				if v.more["api_version"] != nil {
 					path = "/openai/deployments/" + v.model + "/*"
@@ -102,7 +106,9 @@ func TestKeysStayInCustody(t *testing.T) {
 				if err == nil || len(canaries.in([]byte(err.Error()))) > 0 {
 					t.Errorf("over gRPC: %v", err)
 				}
-				h.sentKey(t, v, path, key)
+				if err := h.sentKey(t, v, path, key); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 	}
@@ -142,7 +148,7 @@ func vendorKeysIn(text string) (found []string) {
 }
 
 // sentKey wants the key to have reached the vendor: or else the test proves nothing.
-func (h *house) sentKey(t *testing.T, v vendor, path, key string) {
+func (h *house) sentKey(t *testing.T, v vendor, path, key string) error {
 	t.Helper()
 	var report struct {
 		Last []vendorCall `json:"last"`
@@ -151,10 +157,10 @@ func (h *house) sentKey(t *testing.T, v vendor, path, key string) {
 	header, want := v.credential(key)
 	for _, call := range report.Last {
 		if strings.HasPrefix(call.Path, strings.TrimSuffix(path, "*")) && call.Headers.Get(header) == want {
-			return
+			return nil
 		}
 	}
-	t.Errorf("%s never got its key as %s", v.name, header)
+	return fmt.Errorf("%s never got its key as %s", v.name, header)
 }
 
 // rowsOf is every row of the gateway's schema, as text.

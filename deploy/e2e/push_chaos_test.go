@@ -24,7 +24,7 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 	stranger := h.browser(t, unique("org"))
 	// Slow enough that there is a midst.
 	h.script(t, stack.FakePush, rule{Match: object{"path": "/push/*"}, Action: object{"delay_ms": 100}})
-	t.Cleanup(func() { h.unscript(t) })
+	defer h.unscript(t)
 	id := h.push(t, organization, object{"broadcast": true})
 	for _, victim := range []string{string(stack.Notify), secondNotify} {
 		seen := h.arrived(t, browsers)

@@ -62,7 +62,7 @@ func releaseBefore(t *testing.T, tree string) {
 // withoutNewSettings starts the release before as its own deployment would, which
 // does not have the settings that came after it: a service refuses what it doesn't know.
 const withoutNewSettings = `#!/bin/sh
-unset $("$0.before" config 2>&1 | sed -n 's/: unknown setting$//p')
+unset $("$0.before" config 2>&1 | grep -o '[A-Z0-9_]*: unknown setting' | cut -d: -f1)
 exec "$0.before" "$@"
 `
 
