@@ -1,5 +1,8 @@
 -- +goose Up
 
+-- In the order in which the release before writes them, or the two would wait for each other.
+LOCK TABLE notification, idempotency_key, channel_send, attempt IN ACCESS EXCLUSIVE MODE;
+
 -- One recipient of one channel: the address of an email, the URL of a webhook or
 -- of Slack, one device of web push. It is both the queue and the log of it: a
 -- row that has not ended is due at some time. in_app has none, the commit

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -109,7 +110,7 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 	if err != nil {
 		return fmt.Errorf("gRPC face: %w", err)
 	}
-	server, err := listenHTTP(ctx, runner, "http", httpAddr, s.Handler(), s.httpTLS())
+	face, err := listenHTTP(ctx, runner, "http", httpAddr, s.Handler(), s.httpTLS())
 	if err != nil {
 		_ = listener.Close()
 		return err
@@ -126,7 +127,7 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 		s.health.Shutdown()
 		var http, grpc error
 		var faces sync.WaitGroup
-		faces.Go(func() { http = stopHTTP(ctx, "http", server) })
+		faces.Go(func() { http = face.stop(ctx) })
 		faces.Go(func() { grpc = stopGRPC(ctx, s.grpc) })
 		faces.Wait()
 		return errors.Join(http, grpc)
@@ -184,15 +185,15 @@ const (
 
 // ServeHTTP listens on addr and hands an HTTP server to the runner.
 func ServeHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string, h http.Handler, secure *tls.Config) error {
-	server, err := listenHTTP(ctx, runner, name, addr, h, secure)
+	face, err := listenHTTP(ctx, runner, name, addr, h, secure)
 	if err != nil {
 		return err
 	}
-	runner.OnDrain(name, func(ctx context.Context) error { return stopHTTP(ctx, name, server) })
+	runner.OnDrain(name, face.stop)
 	return nil
 }
 
-func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string, h http.Handler, secure *tls.Config) (*http.Server, error) {
+func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string, h http.Handler, secure *tls.Config) (*face, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s face: %w", name, err)
@@ -200,22 +201,56 @@ func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}
-	server := &http.Server{
-		Handler: boundBody(letGo(runner, h)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+	f := &face{name: name, runner: runner}
+	f.server = &http.Server{
+		Handler: boundBody(f.letGo(h)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	runner.Go(name, func(context.Context) error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := f.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("%s face: %w", name, err)
 		}
 		return nil
 	})
-	return server, nil
+	return f, nil
 }
 
-// stopHTTP lets requests finish within ctx, then cuts those that are left.
-func stopHTTP(ctx context.Context, name string, server *http.Server) error {
-	if err := server.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("%s face: requests cut: %w", name, err), server.Close())
+// face is an HTTP listener that stops without cutting a caller off.
+type face struct {
+	name   string
+	server *http.Server
+	runner *lifecycle.Runner
+	// early are requests under way that began before the service was stopping.
+	early atomic.Int64
+}
+
+// turn is the time that a caller takes to send its next request on a connection
+// that has just given it an answer; idleCheck is how often to look.
+const (
+	turn      = 200 * time.Millisecond
+	idleCheck = 10 * time.Millisecond
+)
+
+// stop lets requests finish within ctx, then cuts those that are left. The
+// listener stays open until those have ended that began before the drain, since
+// their answers did not say that the connection ends: who sends again on one at
+// once is answered, and told.
+func (f *face) stop(ctx context.Context) error {
+	for last := (time.Time{}); f.early.Load() > 0 || time.Since(last) < turn; {
+		if f.early.Load() > 0 {
+			last = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return f.close(ctx)
+		case <-time.After(idleCheck):
+		}
+	}
+	return f.close(ctx)
+}
+
+func (f *face) close(ctx context.Context) error {
+	if err := f.server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("%s face: requests cut: %w", f.name, err), f.server.Close())
 	}
 	return nil
 }
@@ -223,10 +258,13 @@ func stopHTTP(ctx context.Context, name string, server *http.Server) error {
 // letGo ends connections with their next answer once the service is stopping:
 // when the listener closes, hardly one is left on which a caller might just be
 // sending, which is a call that it could not safely send again.
-func letGo(runner *lifecycle.Runner, next http.Handler) http.Handler {
+func (f *face) letGo(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if runner.Draining() {
+		if f.runner.Draining() {
 			w.Header().Set("Connection", "close")
+		} else {
+			f.early.Add(1)
+			defer f.early.Add(-1)
 		}
 		next.ServeHTTP(w, r)
 	})

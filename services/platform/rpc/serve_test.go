@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -180,6 +181,60 @@ func TestDrainLetsGoOfConnections(t *testing.T) {
 		t.Error("a connection was kept while the service stops")
 	}
 	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// A caller whose answer came in the drain may send its next request at once: the
+// first answer did not say that the connection ends.
+func TestDrainAnswersTheNextRequest(t *testing.T) {
+	t.Parallel()
+	started, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) {
+		once.Do(func() { close(started); <-release })
+		return in, nil
+	})
+	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: 10 * time.Second})
+	httpAddr := freeAddress(t)
+	if err := rpc.ServeHTTP(t.Context(), runner, "http", httpAddr, b.server.Handler(), nil); err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(running) }()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", httpAddr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(conn)
+	ask := func() {
+		if _, err := io.WriteString(conn, "POST /v1/open HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	<-started
+	stop()
+	for !runner.Draining() { // the test's own limit ends it
+		runtime.Gosched()
+	}
+	close(release)
+	for _, ends := range []bool{false, true} {
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || resp.Close != ends {
+			t.Errorf("status %d, the connection ends: %v, want %v", resp.StatusCode, resp.Close, ends)
+		}
+		if !ends {
+			ask()
+		}
+	}
+	if err := errors.Join(conn.Close(), <-stopped); err != nil {
 		t.Error(err)
 	}
 }
