@@ -170,6 +170,9 @@ func TestEveryOperationAsEachRole(t *testing.T) {
 	}
 	for _, o := range operations {
 		path := pathVariable.ReplaceAllString(o.path, name)
+		if path == "/v1/models/liveness" {
+			path += "?provider=sandbox" // Other tests count the calls to their vendors.
+		}
 		for _, c := range callers {
 			var body any
 			if o.verb == http.MethodPost || o.verb == http.MethodPut || o.verb == http.MethodPatch {
