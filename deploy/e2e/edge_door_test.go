@@ -5,10 +5,12 @@ package e2e_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func ends(t *testing.T, conn net.Conn, within time.Duration) string {
 	t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	text, err := io.ReadAll(conn)
-	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // of this read alone
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the connection stands after %s", within)
 	}
 	return string(text)
