@@ -4,8 +4,10 @@ package e2e_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,32 +118,90 @@ func TestGeminiMedia(t *testing.T) {
 	}
 }
 
-// The signature that Gemini puts on a call comes back to it, through a caller that
-// only copies what it got.
+// The signature that Gemini puts on a call comes back to it, on every face, through
+// a caller that only copies what it got, whole or from a stream.
 func TestGeminiSignatureComesBack(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	service, v, text := h.service(stack.Gateway, unique("org")), dialects[2], unique("use tool")
-	tools := object{"tools": []object{{"type": "function", "function": object{"name": "weather", "parameters": weatherSchema}}}}
-	first := service.post(t, "/v1/chat/completions", ask(v.model, text, tools)).fields(t, http.StatusOK, "choices")
-	choice := first["choices"].([]any)[0].(map[string]any)["message"].(map[string]any) //nolint:forcetypeassert // A panic fails the test.
-	calls, _ := choice["tool_calls"].([]any)
-	if len(calls) != 1 {
-		t.Fatalf("answer %v", choice)
-	}
-	call, _ := calls[0].(map[string]any)
-	after := service.post(t, "/v1/chat/completions", ask(v.model, text, tools, object{"messages": append(say(text),
-		object{"role": "assistant", "content": nil, "tool_calls": calls},
-		object{"role": "tool", "tool_call_id": call["id"], "content": "sunny"},
-	)})).want(t, http.StatusOK)
-	if !strings.Contains(string(after.body), "Tool said: sunny") {
-		t.Errorf("%s", shorten(after.body))
-	}
-	signature := call["extra_content"].(map[string]any)["google"].(map[string]any)["thought_signature"].(string) //nolint:forcetypeassert // A panic fails the test.
-	for _, seen := range h.vendorCalls(t, v) {
-		if strings.Contains(seen.Body, `"thoughtSignature":"`+signature+`"`) {
-			return
+	service, v := h.service(stack.Gateway, unique("org")), dialects[2]
+	for _, face := range faces {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, streamed %v", face.name, stream), func(t *testing.T) {
+				text := unique("use tool")
+				tools := object{"tools": []object{{"type": "function", "function": object{"name": "weather", "parameters": weatherSchema}}}}
+				if face.name == "anthropic" {
+					tools = object{"tools": []object{{"name": "weather", "input_schema": weatherSchema}}}
+				}
+				first := service.post(t, face.path, face.body(v.model, text).with(tools, object{"stream": stream})).want(t, http.StatusOK)
+				call := signedCall(first.body)
+				if call == nil {
+					t.Fatalf("no call has a signature: %s", shorten(first.body))
+				}
+				again := face.body(v.model, text).with(tools, object{"messages": append(say(text), resultOf(call)...)})
+				after := service.post(t, face.path, again).want(t, http.StatusOK)
+				if !strings.Contains(string(after.body), "Tool said: sunny") {
+					t.Errorf("%s", shorten(after.body))
+				}
+				signature := call["extra_content"].(map[string]any)["google"].(map[string]any)["thought_signature"].(string) //nolint:forcetypeassert // A panic fails the test.
+				cameBack := func(seen vendorCall) bool {
+					return strings.Contains(seen.Body, text) && strings.Contains(seen.Body, `"thoughtSignature":"`+signature+`"`)
+				}
+				if signature == "" || !slices.ContainsFunc(h.vendorCalls(t, v), cameBack) {
+					t.Errorf("the signature %q did not come back", signature)
+				}
+			})
 		}
 	}
-	t.Errorf("the signature %q did not come back", signature)
+}
+
+// signedCall finds the call that has a vendor's state, in an answer or in the
+// events of a stream.
+func signedCall(body []byte) map[string]any {
+	for line := range strings.Lines(string(body)) {
+		var document any
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &document) != nil {
+			continue
+		}
+		if call := holding(document, "extra_content"); call != nil {
+			delete(call, "index") // A conversation has none.
+			return call
+		}
+	}
+	return nil
+}
+
+// holding finds the object that has a member.
+func holding(document any, member string) map[string]any {
+	switch v := document.(type) {
+	case map[string]any:
+		if v[member] != nil {
+			return v
+		}
+		for _, inner := range v {
+			if found := holding(inner, member); found != nil {
+				return found
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if found := holding(inner, member); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// resultOf are the turns of a call and its result, in the words that the call has.
+func resultOf(call map[string]any) []object {
+	if call["type"] == "tool_use" {
+		return []object{
+			{"role": "assistant", "content": []any{call}},
+			{"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": call["id"], "content": "sunny"}}},
+		}
+	}
+	return []object{
+		{"role": "assistant", "content": nil, "tool_calls": []any{call}},
+		{"role": "tool", "tool_call_id": call["id"], "content": "sunny"},
+	}
 }

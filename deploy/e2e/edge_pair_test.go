@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,28 +15,8 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// edges is a stack with two replicas of the edge, which tests may kill, and which
-// are short with customers. They must not run in parallel.
-var edges lazy
-
-const (
-	secondEdge = stack.Edge + "-2"
-	edgeBody   = 1 << 20
-)
-
-func pairOfEdges(t *testing.T) *house {
-	t.Helper()
-	use(t)
-	edges.once.Do(func() {
-		edges.house, edges.err = openReplicas(context.WithoutCancel(t.Context()), "edges", settings{
-			stack.Edge: {fmt.Sprint("EDGE_MAX_BODY=", edgeBody), "EDGE_BODY_TIMEOUT=1s", "EDGE_WRITE_TIMEOUT=1s"},
-		}, map[stack.Service]int{stack.Edge: 2})
-	})
-	if edges.err != nil {
-		t.Fatal(edges.err)
-	}
-	return edges.house
-}
+// edgeBody is the largest body that the pair takes.
+const edgeBody = 1 << 20
 
 // both are the replicas of the edge, for a bearer of a key.
 func (h *house) both(key string) []client {

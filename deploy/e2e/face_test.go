@@ -5,19 +5,16 @@ package e2e_test
 import (
 	"context"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/genproto/googleapis/api/annotations"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"switchyard.dev/deploy/contract"
 	"switchyard.dev/deploy/dev/stack"
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
@@ -32,65 +29,17 @@ var contracts = map[stack.Service]protoreflect.FullName{
 	stack.Notify:        notifyv1.File_switchyard_notify_v1_notify_proto.Package(),
 }
 
-// operation is an HTTP operation of a contract.
-type operation struct {
-	method     string // full name of the gRPC method
-	verb, path string
-	role       optionsv1.Role
-}
-
-var pathParameter = regexp.MustCompile(`\{[^}]+\}`)
-
-// operations lists the HTTP operations of a package; path parameters are "x".
-func operations(pkg protoreflect.FullName) (all []operation, services []string) {
-	protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
-		for i := range file.Services().Len() {
-			service := file.Services().Get(i)
-			services = append(services, string(service.FullName()))
-			for j := range service.Methods().Len() {
-				method := service.Methods().Get(j)
-				role, _ := proto.GetExtension(method.Options(), optionsv1.E_Role).(optionsv1.Role)
-				rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
-				for _, r := range append(rule.GetAdditionalBindings(), rule) {
-					if verb, path := binding(r); path != "" {
-						all = append(all, operation{string(method.FullName()), verb, pathParameter.ReplaceAllString(path, "x"), role})
-					}
-				}
-			}
-		}
-		return true
-	})
-	slices.Sort(services)
-	return all, services
-}
-
-func binding(rule *annotations.HttpRule) (verb, path string) {
-	switch pattern := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		return http.MethodGet, pattern.Get
-	case *annotations.HttpRule_Post:
-		return http.MethodPost, pattern.Post
-	case *annotations.HttpRule_Put:
-		return http.MethodPut, pattern.Put
-	case *annotations.HttpRule_Patch:
-		return http.MethodPatch, pattern.Patch
-	case *annotations.HttpRule_Delete:
-		return http.MethodDelete, pattern.Delete
-	}
-	return "", ""
-}
-
-// contract is what a capability service offers.
-type contract struct {
+// offer is what a capability service offers.
+type offer struct {
 	member     stack.Service
-	operations []operation
+	operations []contract.Operation
 	services   []string // of gRPC, by full name
 }
 
-func eachContract() (all []contract) {
+func eachOffer() (all []offer) {
 	for member, pkg := range contracts {
-		operations, services := operations(pkg)
-		all = append(all, contract{member, operations, services})
+		operations, services := contract.Operations(pkg)
+		all = append(all, offer{member, operations, services})
 	}
 	return all
 }
@@ -100,7 +49,7 @@ func eachContract() (all []contract) {
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachContract() {
+	for _, c := range eachOffer() {
 		t.Run(string(c.member), func(t *testing.T) {
 			stranger := h.anonymous(c.member)
 			tokens := map[optionsv1.Role]client{
@@ -116,22 +65,22 @@ func TestRoles(t *testing.T) {
 				a.refused(t, status, code, "")
 			}
 			for _, o := range c.operations {
-				t.Run(o.method, func(t *testing.T) {
-					if o.role == optionsv1.Role_ROLE_PUBLIC {
-						if a := stranger.do(t, o.verb, o.path, nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+				t.Run(o.Method, func(t *testing.T) {
+					if o.Role == optionsv1.Role_ROLE_PUBLIC {
+						if a := stranger.do(t, o.Verb, o.At("x"), nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
 							t.Errorf("a public operation answered %d: %s", a.status, a.body)
 						}
 						return
 					}
-					a := stranger.do(t, o.verb, o.path, nil)
+					a := stranger.do(t, o.Verb, o.At("x"), nil)
 					check(t, a, http.StatusUnauthorized, "unauthenticated")
 					if a.header.Get("WWW-Authenticate") == "" {
 						t.Error("401 without WWW-Authenticate")
 					}
-					check(t, stranger.bearer("nobody's").do(t, o.verb, o.path, nil), http.StatusUnauthorized, "unauthenticated")
+					check(t, stranger.bearer("nobody's").do(t, o.Verb, o.At("x"), nil), http.StatusUnauthorized, "unauthenticated")
 					for role, client := range tokens {
-						if role != o.role {
-							check(t, client.do(t, o.verb, o.path, nil), http.StatusForbidden, "forbidden")
+						if role != o.Role {
+							check(t, client.do(t, o.Verb, o.At("x"), nil), http.StatusForbidden, "forbidden")
 						}
 					}
 				})
@@ -145,15 +94,15 @@ func TestRoles(t *testing.T) {
 func TestUnimplementedOperations(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachContract() {
+	for _, c := range eachOffer() {
 		t.Run(string(c.member), func(t *testing.T) {
 			operator := h.operator(c.member).with("X-Organization-Id", unique("org"))
 			for _, o := range c.operations {
-				if o.verb != http.MethodGet {
+				if o.Verb != http.MethodGet {
 					continue
 				}
-				t.Run(o.method, func(t *testing.T) {
-					a := operator.get(t, o.path)
+				t.Run(o.Method, func(t *testing.T) {
+					a := operator.get(t, o.At("x"))
 					switch {
 					case a.status == http.StatusNotImplemented && c.member == stack.Notify:
 						a.refusedWith(t, http.StatusNotImplemented, "")
@@ -171,7 +120,7 @@ func TestUnimplementedOperations(t *testing.T) {
 func TestReflectionAndHealthOverGRPC(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachContract() {
+	for _, c := range eachOffer() {
 		t.Run(string(c.member), func(t *testing.T) {
 			conn := h.grpc(t, c.member)
 			var listed []string

@@ -188,10 +188,11 @@ func (h *house) writeFiles(provider string) error {
 }
 
 func (h *house) gatewaySettings() []string {
-	return []string{
-		"GATEWAY_EXTRA_PROVIDERS_FILE=" + filepath.Join(h.root, "providers.json"),
-		"GATEWAY_POLICY_FILE=" + filepath.Join(h.root, "policy.yaml"),
-	}
+	return append(leakSettings(),
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+exported.url,
+		"GATEWAY_EXTRA_PROVIDERS_FILE="+filepath.Join(h.root, "providers.json"),
+		"GATEWAY_POLICY_FILE="+filepath.Join(h.root, "policy.yaml"),
+	)
 }
 
 // The gateway's policy is the shipped one, beside which one tool needs an approval.

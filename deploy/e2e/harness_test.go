@@ -2,10 +2,15 @@
 
 // Package e2e_test drives the built binaries as customers, first-party services
 // and operators do: over HTTP and gRPC, with third parties that fail on demand.
-// One stack serves the whole run; tests that break things have one of their own.
 //
-// Each test works for an organization of its own, so that all of them can run
-// side by side on stores that others use too.
+// A test takes one of the stacks in stacks_test.go, most of them the shared one:
+//
+//	h := use(t)
+//	h.customer(t, unique("org"), "ai", "read").post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+//
+// It works for an organization of its own, so that all tests of the shared stack
+// can run side by side. client_test.go has who calls, fakes_test.go the third
+// parties, canary_test.go what must stay secret.
 package e2e_test
 
 import (
@@ -15,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -39,72 +45,63 @@ type house struct {
 	dial func(stack.Service) (*grpc.ClientConn, error)
 }
 
-// shared is the stack of the run; nil with -short.
-var shared *house
-
-// TestMain runs the tests against one stack, stops it and then looks through
-// all that it has logged and answered for secrets.
+// TestMain runs the tests, looks through all that their stacks have stored, logged
+// and answered for secrets, and stops them.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if testing.Short() {
-		os.Exit(m.Run())
-	}
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	if shared, err = open(ctx, "shared", settings{}); err != nil {
-		complain("the stack does not start", err)
-		return 1
-	}
 	code := m.Run()
-	houses := []*house{shared}
-	for _, other := range []*lazy{&breakable, &paired, &edges, &notifiers, &pushing} {
-		if other.house != nil {
-			houses = append(houses, other.house)
+	errs := []error{responses.leaks()}
+	var used []*house
+	for _, l := range stacks {
+		if l.house != nil {
+			used = append(used, l.house)
+			errs = append(errs, l.house.close(ctx))
 		}
 	}
-	errs := []error{responses.leaks()}
-	for _, h := range houses {
-		errs = append(errs, h.Stop(ctx), leaksIn(h.logs()))
-	}
+	errs = append(errs, exported.leaks())
 	if err := errors.Join(errs...); err != nil {
-		complain("after the tests", err)
+		fmt.Fprintln(os.Stderr, "e2e: after the tests:", err)
 		code = 1
 	}
-	for _, h := range houses {
+	for _, h := range used {
 		if code == 0 {
 			_ = os.RemoveAll(h.root)
 		} else {
-			complain("look into "+h.logs(), nil)
+			fmt.Fprintln(os.Stderr, "e2e: look into", h.logs())
 		}
 	}
+	removePrograms()
 	return code
-}
-
-func complain(what string, err error) {
-	text := "e2e: " + what
-	if err != nil {
-		text += ": " + err.Error()
-	}
-	fmt.Fprintln(os.Stderr, text)
 }
 
 // settings are what a stack is to have beyond the usual, by service.
 type settings map[stack.Service][]string
 
-// open starts a stack in a folder of its own.
-func open(ctx context.Context, name string, more settings) (*house, error) {
-	return openReplicas(ctx, name, more, nil)
+// plan is what a stack is to be.
+type plan struct {
+	name     string
+	settings settings
+	replicas map[stack.Service]int // of a service; 1 where it says nothing
+	fakes    []stack.Fake          // beside provider and webhook
+	bin      string                // other programs than those of this tree
 }
 
-// openReplicas is open with several replicas of a service, and with fakes beside
-// the usual ones.
-func openReplicas(ctx context.Context, name string, more settings, replicas map[stack.Service]int, fakes ...stack.Fake) (*house, error) {
-	root, err := os.MkdirTemp("", "switchyard-e2e-"+name+"-")
+// open starts a stack in a folder of its own.
+func (p plan) open(ctx context.Context) (*house, error) {
+	if p.bin == "" {
+		bin, err := programs()
+		if err != nil {
+			return nil, err
+		}
+		p.bin = bin
+	}
+	root, err := os.MkdirTemp("", "switchyard-e2e-"+p.name+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -116,34 +113,47 @@ func openReplicas(ctx context.Context, name string, more settings, replicas map[
 	if err := h.writeFiles(""); err != nil {
 		return nil, err
 	}
-	h.Stack, err = stack.Start(ctx, stack.Options{
-		State:    filepath.Join(root, "state"),
-		Bin:      os.Getenv("SWITCHYARD_E2E_BIN"), // prebuilt binaries, such as those of an image
-		Fakes:    append([]stack.Fake{stack.FakeProvider, stack.FakeWebhook}, fakes...),
-		Replicas: replicas,
-		Env: map[stack.Service][]string{
-			stack.Gateway:       append(h.gatewaySettings(), more[stack.Gateway]...),
-			stack.WebhookEgress: append(h.webhookSettings(), more[stack.WebhookEgress]...),
-			stack.Notify:        more[stack.Notify],
-			stack.Edge:          more[stack.Edge],
-		},
-	})
-	if err != nil {
+	if h.Stack, err = stack.Start(ctx, p.options(h)); err != nil {
 		return nil, err
 	}
 	h.dial = connections(h.Stack)
 	// Only now is it known where the fake provider listens.
 	err = h.writeFiles(h.FakeURL(stack.FakeProvider))
-	if err == nil {
-		err = h.Restart(ctx, string(stack.Gateway))
-	}
-	for n := 2; n <= replicas[stack.Gateway] && err == nil; n++ {
-		err = h.Restart(ctx, fmt.Sprint(stack.Gateway, "-", n))
+	for n := 1; n <= max(p.replicas[stack.Gateway], 1) && err == nil; n++ {
+		err = h.Restart(ctx, member(stack.Gateway, n))
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.Stop(ctx))
 	}
 	return h, h.learnSecrets()
+}
+
+func (p plan) options(h *house) stack.Options {
+	return stack.Options{
+		State:    filepath.Join(h.root, "state"),
+		Bin:      p.bin,
+		Fakes:    append([]stack.Fake{stack.FakeProvider, stack.FakeWebhook}, p.fakes...),
+		Replicas: p.replicas,
+		Env: map[stack.Service][]string{
+			stack.Gateway:       append(h.gatewaySettings(), p.settings[stack.Gateway]...),
+			stack.WebhookEgress: append(h.webhookSettings(), p.settings[stack.WebhookEgress]...),
+			stack.Notify:        p.settings[stack.Notify],
+			stack.Edge:          p.settings[stack.Edge],
+		},
+	}
+}
+
+// member is what the stack calls a replica of a service; the first is 1.
+func member(service stack.Service, n int) string {
+	if n == 1 {
+		return string(service)
+	}
+	return fmt.Sprint(service, "-", n)
+}
+
+// close looks for secrets in all that the stack has stored and logged, and stops it.
+func (h *house) close(ctx context.Context) error {
+	return errors.Join(h.leaksInStores(ctx, &canaries), h.Stop(ctx), h.leaksInFiles(&canaries))
 }
 
 func (h *house) logs() string { return filepath.Join(h.State(), "log") }
@@ -157,57 +167,42 @@ func (h *house) webhookSettings() []string {
 	}
 }
 
-// lazy starts a stack when the first test asks for it.
-type lazy struct {
-	once  sync.Once
-	house *house
-	err   error
+// binFolder names a folder of prebuilt programs to test, such as those of an image.
+const binFolder = "SWITCHYARD_E2E_BIN"
+
+var built string // by programs
+
+// programs are those of this tree, built once for all stacks.
+var programs = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv(binFolder); bin != "" {
+		return bin, nil
+	}
+	bin, err := os.MkdirTemp("", "switchyard-e2e-bin-")
+	if err != nil {
+		return "", err
+	}
+	built = bin
+	return bin, build("../..", bin)
+})
+
+func removePrograms() {
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
 }
 
-// breakable is the stack whose members tests may kill. They must not run in
-// parallel.
-var breakable lazy
-
-func (l *lazy) get(t *testing.T) *house {
-	t.Helper()
-	use(t) // skips with -short
-	l.once.Do(func() {
-		l.house, l.err = open(context.WithoutCancel(t.Context()), "breakable", settings{
-			// As short as they may be: what a dead replica holds is taken over after the lease.
-			stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
-		})
-	})
-	if l.err != nil {
-		t.Fatal(l.err)
+// build builds the services and the fakes of a tree into a folder.
+func build(tree, bin string) error {
+	args := []string{"build", "-pgo=off", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
+	for _, service := range stack.Services {
+		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
 	}
-	return l.house
-}
-
-// paired is a stack with two replicas of the gateway, which tests may kill. They
-// must not run in parallel.
-var paired lazy
-
-const secondGateway = stack.Gateway + "-2"
-
-func pairOfGateways(t *testing.T) *house {
-	t.Helper()
-	use(t)
-	paired.once.Do(func() {
-		paired.house, paired.err = openReplicas(context.WithoutCancel(t.Context()), "paired", settings{}, map[stack.Service]int{stack.Gateway: 2})
-	})
-	if paired.err != nil {
-		t.Fatal(paired.err)
+	command := exec.Command("go", args...)
+	command.Dir = tree
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build in %s: %w\n%s", tree, err, out)
 	}
-	return paired.house
-}
-
-// use gives the stack of the run.
-func use(t *testing.T) *house {
-	t.Helper()
-	if shared == nil {
-		t.Skip("needs the stack, which -short leaves out")
-	}
-	return shared
+	return nil
 }
 
 // unique makes a name that no other test has.

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,24 +10,77 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
-
 	"switchyard.dev/deploy/dev/stack"
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
 
-// custodies are the ways in which a key is held and sent, by name: the header of
-// each dialect and of Azure, and a file that is replaced.
+// custodies are the ways in which a key is held and sent, by name: the fleet's by
+// the header of each dialect and of Azure, and a file that is replaced; an
+// organization's own sealed, in a file and in a variable.
 var custodies = []struct {
 	name   string
 	vendor vendor
+	// bring makes a key the organization's own; nil where it is the fleet's.
+	bring func(t *testing.T, h *house, service client, v vendor)
 }{
-	{"bearer", vendor{dialect: "openai"}},
-	{"anthropic", vendor{dialect: "anthropic"}},
-	{"gemini", vendor{dialect: "gemini"}},
-	{"azure", vendor{dialect: "openai", more: object{"api_version": "2024-10-21"}}},
-	{"rotated", vendor{dialect: "openai"}},
+	{"bearer", vendor{dialect: "openai"}, nil},
+	{"anthropic", vendor{dialect: "anthropic"}, nil},
+	{"gemini", vendor{dialect: "gemini"}, nil},
+	{"azure", vendor{dialect: "openai", more: object{"api_version": "2024-10-21"}}, nil},
+	{"rotated", vendor{dialect: "openai"}, nil},
+	{"sealed", vendor{dialect: "anthropic", keyless: true}, bringSealed},
+	{"filed", vendor{dialect: "gemini", keyless: true}, bringFile},
+	{variable, vendor{dialect: "openai", keyless: true}, bringVariable},
+}
+
+// variable is the custody of keys that are in the gateway's environment, for the
+// one organization that they are of.
+const variable = "variable"
+
+var leakOrganization = "leak" + strings.ToLower(runSecret)
+
+// leakSettings put the keys of that custody into the environment.
+func leakSettings() []string {
+	settings := []string{"GATEWAY_BYOK_ENV_PREFIX=BYOK_{organization}__"}
+	for i := range leaks {
+		v := leaky[len(custodies)-1][i]
+		settings = append(settings, "BYOK_"+leakOrganization+"__"+variableOf(v)+"="+v.key())
+	}
+	return settings
+}
+
+func variableOf(v vendor) string { return strings.ToUpper(strings.ReplaceAll(v.name, "-", "_")) }
+
+func bringSealed(t *testing.T, h *house, service client, v vendor) {
+	t.Helper()
+	service.post(t, byokPath, h.bringKey(t, leakOrganization, v.name, v.key())).want(t, http.StatusCreated)
+}
+
+func bringFile(t *testing.T, h *house, service client, v vendor) {
+	t.Helper()
+	folder := filepath.Join(h.State(), "secrets", "gateway-organizations", leakOrganization)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, v.name), []byte(v.key()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	service.post(t, byokPath, object{"provider": v.name, "secret_ref": "file:" + v.name}).want(t, http.StatusCreated)
+}
+
+func bringVariable(t *testing.T, _ *house, service client, v vendor) {
+	t.Helper()
+	service.post(t, byokPath, object{"provider": v.name, "secret_ref": "env:BYOK_" + leakOrganization + "__" + variableOf(v)}).want(t, http.StatusCreated)
+}
+
+// withOwnKey makes a request of a face one that only the organization's own key may
+// pay for.
+func withOwnKey(face string, body object) object {
+	require := object{"byok": object{"mode": "require"}}
+	if face == "own" {
+		return body.with(require)
+	}
+	return body.with(object{"switchyard": require})
 }
 
 // leaks are what a vendor may do with the key that it was sent.
@@ -70,18 +122,24 @@ var leaky = func() (all [][]vendor) {
 	return all
 }()
 
-// A key that a vendor shouts back is nowhere to be found afterwards: answers of all
-// faces and all logs are searched at the end of the run (see TestMain), metrics and
-// stores here.
+// A key that a vendor shouts back is nowhere to be found afterwards: stores, spools,
+// logs, spans and the answers of all faces are searched at the end of the run (see
+// TestMain), metrics here, and the stores too, while they still hold everything.
+// What a panic leaves behind is looked through where one can be made: see
+// TestByokNeverLeaks and TestFleetKeyStaysInside of services/gateway/internal/api.
 func TestKeysStayInCustody(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	service := h.service(stack.Gateway, unique("org"))
+	service := h.service(stack.Gateway, leakOrganization)
+	spans := exported.expect(leaky[0][0].model)
 	for i, c := range custodies {
 		for j, leak := range leaks {
 			t.Run(c.name+", "+leak.name, func(t *testing.T) {
 				v := leaky[i][j]
 				key, path := v.key(), v.callPath()
+				if c.bring != nil {
+					c.bring(t, h, service, v)
+				}
 				if c.name == "rotated" {
 					service.post(t, chatPath, ask(v.model, "before")).want(t, http.StatusOK)
 					key = h.rotate(t, v)
@@ -97,12 +155,19 @@ func TestKeysStayInCustody(t *testing.T) {
 				for _, face := range faces {
 					for _, stream := range []bool{false, true} {
 						body := face.body(v.model, "leak of "+v.name).with(object{"stream": stream})
+						if c.bring != nil {
+							body = withOwnKey(face.name, body)
+						}
 						if a := service.post(t, face.path, body); a.status < 400 {
 							t.Errorf("answered %d: %s", a.status, shorten(a.body))
 						}
 					}
 				}
-				_, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).Chat(h.as(t, "org_leak"), llm(t, v.model, "leak of "+v.name))
+				request := llm(t, v.model, "leak of "+v.name)
+				if c.bring != nil {
+					request.Byok = &gatewayv1.ByokReference{Mode: "require"}
+				}
+				_, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).Chat(h.as(t, leakOrganization), request)
 				if err == nil || len(canaries.in([]byte(err.Error()))) > 0 {
 					t.Errorf("over gRPC: %v", err)
 				}
@@ -123,6 +188,7 @@ func TestKeysStayInCustody(t *testing.T) {
 			t.Errorf("%s is in %s", what, where)
 		}
 	}
+	waitFor(t, patience, "the spans of these calls", spans)
 }
 
 // rotate puts another key in the place of a vendor's.
@@ -161,72 +227,4 @@ func (h *house) sentKey(t *testing.T, v vendor, path, key string) error {
 		}
 	}
 	return fmt.Errorf("%s never got its key as %s", v.name, header)
-}
-
-// rowsOf is every row of the gateway's schema, as text.
-func (h *house) rowsOf(t *testing.T) string {
-	t.Helper()
-	db, err := pgx.Connect(t.Context(), h.DatabaseURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(context.WithoutCancel(t.Context()))
-	tables, err := db.Query(t.Context(), `SELECT quote_ident(table_schema) || '.' || quote_ident(table_name)
-		FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema') AND table_type = 'BASE TABLE'`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := pgx.CollectRows(tables, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all strings.Builder
-	for _, name := range names {
-		rows, err := db.Query(t.Context(), "SELECT r::text FROM "+name+" r")
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.WriteString(strings.Join(lines, "\n"))
-	}
-	return all.String()
-}
-
-// keysOf is every key of Redis with its value.
-func (h *house) keysOf(t *testing.T) string {
-	t.Helper()
-	options, err := redis.ParseURL(h.RedisURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := redis.NewClient(options)
-	defer db.Close()
-	var all strings.Builder
-	keys := db.Scan(t.Context(), 0, "*", 1000).Iterator()
-	for keys.Next(t.Context()) {
-		name := keys.Val()
-		var value any
-		switch db.Type(t.Context(), name).Val() {
-		case "string":
-			value = db.Get(t.Context(), name).Val()
-		case "hash":
-			value = db.HGetAll(t.Context(), name).Val()
-		case "list":
-			value = db.LRange(t.Context(), name, 0, -1).Val()
-		case "set":
-			value = db.SMembers(t.Context(), name).Val()
-		case "zset":
-			value = db.ZRange(t.Context(), name, 0, -1).Val()
-		case "stream":
-			value = db.XRange(t.Context(), name, "-", "+").Val()
-		}
-		fmt.Fprintln(&all, name, value)
-	}
-	if err := keys.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all.String()
 }

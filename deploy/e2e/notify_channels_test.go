@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,29 +13,6 @@ import (
 
 	"switchyard.dev/deploy/dev/stack"
 )
-
-// notifiers is a stack with two replicas of notify and all that its channels
-// call, which tests may kill. They must not run in parallel.
-var notifiers lazy
-
-const secondNotify = string(stack.Notify) + "-2"
-
-func notifyHouse(t *testing.T) *house {
-	t.Helper()
-	use(t)
-	notifiers.once.Do(func() {
-		notifiers.house, notifiers.err = openReplicas(context.WithoutCancel(t.Context()), "notifiers", settings{
-			stack.Notify: {
-				"NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s", "NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s", "NOTIFY_MAX_ATTEMPTS=6",
-				"NOTIFY_BREAKER_FAILURES=1000", "NOTIFY_EMAIL_UNSUBSCRIBE_URL=https://shop.example/u?n={notification_id}",
-			},
-		}, map[stack.Service]int{stack.Notify: 2}, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox)
-	})
-	if notifiers.err != nil {
-		t.Fatal(notifiers.err)
-	}
-	return notifiers.house
-}
 
 // hook is an incoming webhook of Slack that only one test uses.
 func (h *house) hook() (url, path string) {
@@ -302,49 +278,61 @@ func TestSendIsRepeatedByItsKey(t *testing.T) {
 	}
 }
 
-// Twelve messages to one URL, accepted by two replicas, go out one a second, the
-// storm of 429 in between loses none, and other URLs don't wait for it.
+// Messages to one URL, accepted by two replicas, go out one a second, the storm of
+// 429 in between loses none, and other URLs don't wait for it. Without Redis, and
+// for a moment after it has come back and forgotten everything, each replica keeps
+// to the rate by itself.
 func TestSlackRate(t *testing.T) {
 	h := notifyHouse(t)
-	for _, name := range []string{"with Redis", "without Redis"} { // in this order: connections that broke are noticed one by one
-		t.Run(name, func(t *testing.T) {
-			if name == "without Redis" {
-				h.withoutRedis(t)
-			}
-			const messages = 6
-			organization, mark := unique("org"), unique("mark")
-			url, path := h.hook()
-			h.script(t, stack.FakeSlack, rule{Match: object{"path": path}, Times: 2, Action: object{"status": 429, "retry_after": "1"}})
-			second := h.service(stack.Notify, organization)
-			second.base = h.URL(secondNotify)
-			var ids []string
-			for i := range messages {
-				client := h.service(stack.Notify, organization)
-				if i%2 == 1 {
-					client = second
-				}
-				var accepted struct {
-					ID string `json:"notification_id"`
-				}
-				client.post(t, notifyPath, object{"channels": []string{"slack"}, "message": fmt.Sprint(mark, " ", i), "target": object{"webhook_url": url}}).
-					into(t, http.StatusAccepted, &accepted)
-				ids = append(ids, accepted.ID)
-			}
-			for _, id := range ids {
-				if log := h.ended(t, organization, id); log.Status != "delivered" {
-					t.Errorf("%s: %s", log.Status, log.summary())
-				}
-			}
-			posts := h.posts(t, mark)
-			if len(posts) != messages {
-				t.Errorf("%d messages arrived, want %d", len(posts), messages)
-			}
-			for i := 1; i < len(posts) && name == "with Redis"; i++ {
-				if gap := posts[i].Time.Sub(posts[i-1].Time); gap < 900*time.Millisecond {
-					t.Errorf("message %d came %s after the one before", i, gap)
-				}
-			}
-		})
+	const replicas, almost = 2, 900 * time.Millisecond
+	t.Run("with Redis", func(t *testing.T) { h.spaced(t, h.burst(t), 1, almost) })
+	t.Run("without Redis", func(t *testing.T) {
+		h.withoutRedis(t)
+		h.spaced(t, h.burst(t), replicas, almost)
+	})
+	t.Run("with Redis that came back", func(t *testing.T) {
+		h.spaced(t, h.burst(t), replicas, almost)
+		h.spaced(t, h.burst(t), 1, almost) // the first took longer than that moment
+	})
+}
+
+// burst sends several messages to one URL by both replicas and gives what Slack took.
+func (h *house) burst(t *testing.T) []slackPost {
+	t.Helper()
+	const messages = 6
+	organization, mark := unique("org"), unique("mark")
+	url, path := h.hook()
+	h.script(t, stack.FakeSlack, rule{Match: object{"path": path}, Times: 2, Action: object{"status": 429, "retry_after": "1"}})
+	first, second := h.service(stack.Notify, organization), h.service(stack.Notify, organization)
+	second.base = h.URL(secondNotify)
+	var ids []string
+	for i := range messages {
+		var accepted struct {
+			ID string `json:"notification_id"`
+		}
+		[]client{first, second}[i%2].post(t, notifyPath, object{"channels": []string{"slack"}, "message": fmt.Sprint(mark, " ", i), "target": object{"webhook_url": url}}).
+			into(t, http.StatusAccepted, &accepted)
+		ids = append(ids, accepted.ID)
+	}
+	for _, id := range ids {
+		if log := h.ended(t, organization, id); log.Status != "delivered" {
+			t.Errorf("%s: %s", log.Status, log.summary())
+		}
+	}
+	posts := h.posts(t, mark)
+	if len(posts) != messages {
+		t.Errorf("%d messages arrived, want %d", len(posts), messages)
+	}
+	return posts
+}
+
+// spaced wants no more than so many messages within a time.
+func (h *house) spaced(t *testing.T, posts []slackPost, most int, within time.Duration) {
+	t.Helper()
+	for i := most; i < len(posts); i++ {
+		if gap := posts[i].Time.Sub(posts[i-most].Time); gap < within {
+			t.Errorf("message %d came %s after the %d. before it", i, gap, most)
+		}
 	}
 }
 

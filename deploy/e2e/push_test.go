@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -22,28 +21,6 @@ const (
 	historyPath       = "/v1/push/history"
 	sendsPath         = "/v1/notifications/sends/"
 )
-
-// pushing is a stack with web push on, two replicas of notify and a push
-// service, which tests may kill. They must not run in parallel.
-var pushing lazy
-
-func pushHouse(t *testing.T) *house {
-	t.Helper()
-	use(t)
-	pushing.once.Do(func() {
-		pushing.house, pushing.err = openReplicas(context.WithoutCancel(t.Context()), "pushing", settings{
-			// Leases as short as they may be: what a dead replica holds is taken over after them.
-			stack.Notify: {
-				"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s",
-				"NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s", "NOTIFY_BREAKER_PAUSE=200ms", "NOTIFY_BREAKER_MAX_PAUSE=1s",
-			},
-		}, map[stack.Service]int{stack.Notify: 2}, stack.FakePush)
-	})
-	if pushing.err != nil {
-		t.Fatal(pushing.err)
-	}
-	return pushing.house
-}
 
 // subscriber is a subscription of the fake push service.
 type subscriber struct {

@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,20 +24,6 @@ var slowly = addVendor(vendor{name: "slowly", dialect: "openai", model: "slowly"
 
 // releaseFile names the commit of the release before this one.
 const releaseFile = "../../.ci/release"
-
-// programs builds the services and the fakes of a tree into bin.
-func programs(t *testing.T, tree, bin string) {
-	t.Helper()
-	args := []string{"build", "-pgo=off", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
-	for _, service := range stack.Services {
-		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
-	}
-	build := exec.CommandContext(t.Context(), "go", args...)
-	build.Dir = tree
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build in %s: %v\n%s", tree, err, out)
-	}
-}
 
 // releaseBefore unpacks the tree of the release before from the history.
 func releaseBefore(t *testing.T, tree string) {
@@ -90,13 +75,6 @@ type fleet struct {
 
 const replicas = 2
 
-func member(service stack.Service, n int) string {
-	if n == 1 {
-		return string(service)
-	}
-	return fmt.Sprint(service, "-", n)
-}
-
 func startFleet(t *testing.T, bin string) fleet {
 	t.Helper()
 	of := map[stack.Service]*balancer{}
@@ -112,18 +90,7 @@ func startFleet(t *testing.T, bin string) fleet {
 	}
 	more[stack.Edge] = append(more[stack.Edge], "EDGE_GATEWAY_URL="+of[stack.Gateway].url(),
 		"EDGE_WEBHOOK_EGRESS_URL="+of[stack.WebhookEgress].url(), "EDGE_NOTIFY_URL="+of[stack.Notify].url())
-	t.Setenv("SWITCHYARD_E2E_BIN", bin)
-	h, err := openReplicas(t.Context(), "fleet", more, count)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(h.Stop(context.WithoutCancel(t.Context())), leaksIn(h.logs())); err != nil {
-			t.Errorf("%v; look into %s", err, h.logs())
-		} else if !t.Failed() {
-			_ = os.RemoveAll(h.root)
-		}
-	})
+	h := plan{name: "fleet", settings: more, replicas: count, bin: bin}.start(t)
 	for service, b := range of {
 		var addresses []string
 		for n := 1; n <= replicas; n++ {
@@ -228,21 +195,23 @@ func TestRollout(t *testing.T) {
 		t.Fatal(err)
 	}
 	releaseBefore(t, tree)
-	programs(t, tree, bin)
+	if err := build(tree, bin); err != nil {
+		t.Fatal(err)
+	}
 	forgetNewSettings(t, bin)
 	f := startFleet(t, bin)
 	organization, to := unique("org"), f.receiver()
 	tr := &traffic{fleet: f, stop: make(chan struct{})}
 	tr.begin(t, organization, to)
 
-	next := filepath.Join(root, "next")
-	if err := os.Mkdir(next, 0o755); err != nil {
+	next, err := programs()
+	if err != nil {
 		t.Fatal(err)
 	}
-	programs(t, "../..", next)
 	for _, service := range stack.Services {
 		// A running program can't be overwritten, but its name can go to another.
-		if err := os.Rename(filepath.Join(next, string(service)), filepath.Join(bin, string(service))); err != nil {
+		program := filepath.Join(bin, string(service))
+		if err := errors.Join(os.Remove(program), os.Symlink(filepath.Join(next, string(service)), program)); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := f.Command(t.Context(), service, "migrate").CombinedOutput(); err != nil {

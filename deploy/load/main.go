@@ -22,6 +22,7 @@ const help = `use
   load gateway [flags]   the gateway beside a thin relay and the provider itself
   load edge [flags]      the edge beside a thin relay and httputil.ReverseProxy
   load webhook [flags]   webhook-egress beside a bare client and bare inserts
+  load notify [flags]    notify: broadcasts, deep pages of an inbox, idle streams
   load gateway -h        its flags`
 
 func main() {
@@ -45,6 +46,8 @@ func run(ctx context.Context, args []string) error {
 		return runEdge(ctx, rest)
 	case "webhook":
 		return runWebhook(ctx, rest)
+	case "notify":
+		return runNotify(ctx, rest)
 	case "serve": // what load starts of itself
 		return serve(ctx, rest)
 	}

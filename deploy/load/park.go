@@ -3,13 +3,59 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
+
+	"switchyard.dev/deploy/load/drive"
 )
 
+// parked measures beside backlogs behind a target that is left alone: what they
+// cost while nothing happens, and while much does.
+func (y *dispatchYard) parked(ctx context.Context, plan webhookPlan, out io.Writer) error {
+	for _, size := range plan.parked {
+		if err := y.park(ctx, size); err != nil {
+			return fmt.Errorf("park %d: %w", size, err)
+		}
+		w := titled(out, fmt.Sprintf("%d parked rows", size))
+		if err := y.idle(ctx, w, max(plan.quiet, minIdle)); err != nil {
+			return err
+		}
+		_ = w.Flush()
+		printf(w, "run\t%s\n", runHead)
+		err := y.row(ctx, w, fmt.Sprintf("HTTP, 64 connections, %d parked", size), y.http(drive.Load{Connections: 64, Time: plan.time}))
+		if _ = w.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queueTables are those that would tell a look at what is parked.
+const queueTables = "^(delivery|deliveries|attempts)"
+
+// minIdle is long enough for every loop of the service to have come round, and for
+// the counters of the sessions before to be in.
+const minIdle = 5 * time.Second
+
+// idle tells what the service does with a queue of parked rows alone.
+func (y *dispatchYard) idle(ctx context.Context, w io.Writer, d time.Duration) error {
+	time.Sleep(minIdle)
+	before, err := y.worked(ctx, queueTables)
+	if err != nil {
+		return err
+	}
+	spent, began := y.spent(ctx), time.Now()
+	time.Sleep(d)
+	cost, seconds := y.spent(ctx).since(spent), time.Since(began).Seconds()
+	after, err := y.worked(ctx, queueTables)
+	work := after.since(before)
+	printf(w, "idle for\trows read\trows written\tWAL bytes/s\tCPU of the service\t\n")
+	printf(w, "%.0f s\t%d\t%d\t%.0f\t%.1f %%\t\n", seconds, work.read, work.written, float64(cost.wal)/seconds, 100*cost.service.Seconds()/seconds)
+	return err
+}
+
 // park fills the queue up to a number of rows behind a target that is left
-// alone, which the run beside it must not feel. It writes the rows itself: the
-// contract has no way to be given millions at once, and nobody reads the
-// deliveries that they stand for while the target is parked.
+// alone. Nobody reads the deliveries that they stand for while it is.
 func (y *dispatchYard) park(ctx context.Context, size int) error {
 	const prepare = `
 		INSERT INTO webhook.flow (organization_id, scheme, host, port, ready_at, state, parked_until, parked_reason)

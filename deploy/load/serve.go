@@ -27,6 +27,9 @@ func serve(ctx context.Context, args []string) error {
 	upstream := set.String("relay", "", "relay to this URL instead of being the provider")
 	reverse := set.String("reverse", "", "be httputil.ReverseProxy before this URL")
 	receive := set.Bool("receiver", false, "be the receiver of webhooks instead")
+	push := set.Bool("push", false, "be a push service instead")
+	streams := set.Int("hold", 0, "hold so many inbox streams of notify at -relay open, then tell how many are")
+	bearer := set.String("bearer", "", "the token that -hold shows")
 	set.DurationVar(&config.Delay, "delay", 0, "time before an answer")
 	set.IntVar(&config.Pieces, "pieces", 0, "pieces of a stream")
 	set.DurationVar(&config.Pause, "pause", 0, "time between pieces")
@@ -36,7 +39,14 @@ func serve(ctx context.Context, args []string) error {
 	handler := plain.New(config)
 	switch {
 	case *receive:
-		handler = &plain.Receiver{}
+		handler = &plain.Receiver{Delay: config.Delay}
+	case *push:
+		handler = &plain.PushService{}
+	case *streams > 0:
+		var err error
+		if handler, err = hold(ctx, *upstream, *bearer, *streams); err != nil {
+			return err
+		}
 	case *reverse != "":
 		target, err := url.Parse(*reverse)
 		if err != nil {
@@ -78,7 +88,7 @@ func startHelper(ctx context.Context, dir, name string, args ...string) (*helper
 		return nil, err
 	}
 	h := &helper{p, "http://" + address}
-	err = p.Await(ctx, 10*time.Second, func(ctx context.Context) error {
+	err = p.Await(ctx, time.Minute, func(ctx context.Context) error {
 		var dialer net.Dialer
 		conn, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {

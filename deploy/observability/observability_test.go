@@ -34,8 +34,8 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 }
 
 var (
-	instrument = regexp.MustCompile(`"((?:switchyard|gen_ai)\.[a-z_.]+)"`)
-	series     = regexp.MustCompile(`\b(?:switchyard|gen_ai)_[A-Za-z_]+\b`)
+	instrument = regexp.MustCompile(`"((?:switchyard|notify|gen_ai)\.[a-z_.]+)"`)
+	series     = regexp.MustCompile(`\b(?:switchyard|notify|gen_ai)_[A-Za-z_]+\b`)
 	// What Prometheus adds to an instrument's name: its unit and its kind.
 	suffix = regexp.MustCompile(`(?:_(?:seconds|bytes|USD|ratio))?(?:_(?:total|bucket|sum|count))?$`)
 )
@@ -63,7 +63,9 @@ func instruments(t *testing.T) map[string]bool {
 // A dashboard or an alert over a metric that nobody measures shows calm for ever.
 func TestQueriesNameWhatIsMeasured(t *testing.T) {
 	known := instruments(t)
-	for _, path := range []string{"dashboards.yaml", "prometheus/rules.yaml"} {
+	for path, least := range map[string]int{
+		"dashboards.yaml": 40, "prometheus/rules.yaml": 10, "prometheus/adapter.yaml": 3, "../k8s/components/backlog/kustomization.yaml": 1,
+	} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -74,9 +76,37 @@ func TestQueriesNameWhatIsMeasured(t *testing.T) {
 				t.Errorf("%s: no service measures %s", path, name)
 			}
 		}
-		if len(used) < 5 {
+		if len(used) < least {
 			t.Errorf("%s: names %d of our metrics", path, len(used))
 		}
+	}
+}
+
+// What webhook-egress scales by is what the adapter offers, by a query that is
+// tested with the alerts.
+func TestScalesByWhatTheAdapterOffers(t *testing.T) {
+	var adapter struct {
+		ExternalRules []struct {
+			MetricsQuery string `yaml:"metricsQuery"`
+			Name         struct{ As string }
+		} `yaml:"externalRules"`
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if err := yaml.Unmarshal([]byte(read("prometheus/adapter.yaml")), &adapter); err != nil || len(adapter.ExternalRules) != 1 {
+		t.Fatalf("%+v: %v", adapter, err)
+	}
+	rule := adapter.ExternalRules[0]
+	if !strings.Contains(read("../k8s/components/backlog/kustomization.yaml"), "metric: {name: "+rule.Name.As+"}") {
+		t.Errorf("no autoscaler asks for %s", rule.Name.As)
+	}
+	if !strings.Contains(read("prometheus/rules_test.yaml"), "- expr: "+rule.MetricsQuery+"\n") {
+		t.Errorf("%s is not tested", rule.MetricsQuery)
 	}
 }
 

@@ -140,7 +140,7 @@ func (s *Stack) startServices(ctx context.Context) error {
 	for _, service := range Services {
 		for n := range max(s.options.Replicas[service], 1) {
 			name := member(service, n)
-			m, err := s.start(s.spec(service, name, "serve"), service, healthy(s.URL(name)))
+			m, err := s.start(s.spec(service, name, "serve"), service, healthy(s.URL(name), s.options.Authority))
 			if err != nil {
 				return err
 			}

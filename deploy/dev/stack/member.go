@@ -2,6 +2,8 @@ package stack
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -162,12 +164,16 @@ func (s *Stack) stopMembers(ctx context.Context, which func(*memberProcess) bool
 	return errors.Join(failed...)
 }
 
-// healthy is nil once a service says that it is ready for requests.
-func healthy(url string) func(context.Context) error {
-	client := &http.Client{
-		Timeout:   probeTimeout,
-		Transport: &http.Transport{DisableKeepAlives: true}, // no idle connection stays behind
+// healthy is nil once a service says that it is ready for requests. Like other
+// probes it shows no certificate.
+func healthy(url string, authority *Authority) func(context.Context) error {
+	transport := &http.Transport{DisableKeepAlives: true} // no idle connection stays behind
+	if authority != nil {
+		roots := x509.NewCertPool()
+		roots.AddCert(authority.certificate)
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
+	client := &http.Client{Timeout: probeTimeout, Transport: transport}
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/health/ready", http.NoBody)
 		if err != nil {

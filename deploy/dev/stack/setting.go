@@ -65,7 +65,7 @@ func (s *Stack) settings(service Service, name string, user environ) []string {
 		"SERVICE_TOKENS_FILE=" + s.vault.path(tokensFile),
 		"DRAIN_DELAY=0s",
 	}
-	own = append(own, s.particular(service)...)
+	own = append(append(own, s.particular(service)...), s.secure(service)...)
 	if targets := s.targets(service, user); targets != "" {
 		own = append(own, "ALLOW_TARGETS="+targets)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"switchyard.dev/deploy/dev/store"
@@ -38,6 +39,8 @@ type Options struct {
 	Fakes    []Fake               // the third parties to stand in for
 	FakeArgs []string             // further flags of deploy/fakes
 	WebPush  bool                 // switches web push on, which is off by default
+
+	Authority *Authority // of the certificates with which the services speak mutual TLS; nil for plain text
 
 	Bin        string   // a folder with all binaries; "" builds them
 	BuildFlags []string // as -race
@@ -142,8 +145,10 @@ func (s *Stack) plan(ctx context.Context) (err error) {
 	if s.vault, err = openVault(filepath.Join(s.options.State, "secrets")); err != nil {
 		return fmt.Errorf("make the folder of the secrets: %w", err)
 	}
-	s.secrets, err = makeSecrets(s.vault)
-	return err
+	if s.secrets, err = makeSecrets(s.vault); err != nil || s.options.Authority == nil {
+		return err
+	}
+	return errors.Join(s.Certify(s.options.Authority), s.Trust(s.options.Authority))
 }
 
 func complete(o *Options) error {
@@ -187,10 +192,16 @@ func FindRoot() (string, error) {
 
 // URL is the HTTP face of a service or one of its replicas ("gateway-2"), "" when
 // the stack has none such.
-func (s *Stack) URL(member string) string { return s.addresses.url(member) }
+func (s *Stack) URL(member string) string {
+	url := s.addresses.url(member)
+	if s.options.Authority != nil {
+		url = strings.Replace(url, "http://", "https://", 1)
+	}
+	return url
+}
 
 // FakeURL is where a fake listens, "" when it was not asked for.
-func (s *Stack) FakeURL(fake Fake) string { return s.URL(fakeMember(fake)) }
+func (s *Stack) FakeURL(fake Fake) string { return s.addresses.url(fakeMember(fake)) }
 
 // DemoURL is where notify's demo page is.
 func (s *Stack) DemoURL() string { return "http://" + s.addresses.dial(string(Notify), faceDemo) }

@@ -160,7 +160,7 @@ func stopStack(t *testing.T, s *Stack) {
 
 func ready(t *testing.T, s *Stack, member string) bool {
 	t.Helper()
-	return healthy(s.URL(member))(t.Context()) == nil
+	return healthy(s.URL(member), nil)(t.Context()) == nil
 }
 
 func TestAStackFromStartToStop(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 // sent off; the age on arrival is noted. GET /tally reads the count and the
 // ages since the last reading.
 type Receiver struct {
+	// Delay before the answer to what is posted to /slow.
+	Delay time.Duration
+
 	mu   sync.Mutex
 	got  int
 	ages []int64
@@ -40,6 +43,13 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	age, known := ageOf(body, now)
+	r.count(age, known)
+	if request.URL.Path == "/slow" {
+		wait(request, r.Delay)
+	}
+}
+
+func (r *Receiver) count(age int64, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got++

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 )
@@ -69,22 +70,16 @@ func streamError(r *http.Request, status int, data string) string {
 
 func vendorError(r *http.Request, status int, message string) any {
 	if speaksAnthropic(r) {
-		kind, text := anthropicKind(status)
-		if message == "" {
-			message = text
-		}
+		s := say(anthropicSayings, status, message)
 		return anthropicError{
 			Type:      "error",
-			Error:     anthropicErrorDetail{Type: kind, Message: message},
-			RequestID: id("req_01", 22, []byte(r.URL.Path+message), "error"),
+			Error:     anthropicErrorDetail{Type: s.kind, Message: s.text},
+			RequestID: id("req_01", 22, []byte(r.URL.Path+s.text), "error"),
 		}
 	}
 	if speaksGemini(r) {
-		kind, text := geminiKind(status)
-		if message == "" {
-			message = text
-		}
-		return geminiError{geminiErrorDetail{status, message, kind}}
+		s := say(geminiSayings, status, message)
+		return geminiError{geminiErrorDetail{status, s.text, s.kind}}
 	}
 	detail := openAIKind(r, status)
 	if message != "" {
@@ -113,52 +108,44 @@ func openAIKind(r *http.Request, status int) openAIErrorDetail {
 	}
 }
 
-// anthropicKind gives the vendor's error type and usual text for a status.
-func anthropicKind(status int) (kind, text string) {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error", "invalid x-api-key"
-	case http.StatusPaymentRequired:
-		return "billing_error", "Your credit balance is too low to access the Anthropic API."
-	case http.StatusForbidden:
-		return "permission_error", "Your API key does not have permission to use the specified resource."
-	case http.StatusNotFound:
-		return "not_found_error", "Not found"
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large", "Request exceeds the maximum size"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error", "This request would exceed your account's rate limit. Please try again later."
-	case http.StatusGatewayTimeout:
-		return "timeout_error", "Request timed out"
-	case 529:
-		return "overloaded_error", "Overloaded"
-	default:
-		if status >= 500 {
-			return "api_error", "Internal server error"
-		}
-		return "invalid_request_error", http.StatusText(status)
-	}
+// saying is how a vendor calls a status, and its usual text.
+type saying struct{ kind, text string }
+
+var anthropicSayings = map[int]saying{
+	http.StatusUnauthorized:          {"authentication_error", "invalid x-api-key"},
+	http.StatusPaymentRequired:       {"billing_error", "Your credit balance is too low to access the Anthropic API."},
+	http.StatusForbidden:             {"permission_error", "Your API key does not have permission to use the specified resource."},
+	http.StatusNotFound:              {"not_found_error", "Not found"},
+	http.StatusRequestEntityTooLarge: {"request_too_large", "Request exceeds the maximum size"},
+	http.StatusTooManyRequests:       {"rate_limit_error", "This request would exceed your account's rate limit. Please try again later."},
+	http.StatusInternalServerError:   {"api_error", "Internal server error"},
+	http.StatusGatewayTimeout:        {"timeout_error", "Request timed out"},
+	529:                              {"overloaded_error", "Overloaded"},
+	0:                                {"invalid_request_error", ""},
 }
 
-// geminiKind gives the vendor's status name and usual text for a status.
-func geminiKind(status int) (kind, text string) {
-	switch status {
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED", "Request had invalid authentication credentials."
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED", "The caller does not have permission"
-	case http.StatusNotFound:
-		return "NOT_FOUND", "Requested entity was not found."
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details."
-	case http.StatusServiceUnavailable:
-		return "UNAVAILABLE", "The model is overloaded. Please try again later."
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED", "Deadline expired before operation could complete."
+var geminiSayings = map[int]saying{
+	http.StatusUnauthorized:        {"UNAUTHENTICATED", "Request had invalid authentication credentials."},
+	http.StatusForbidden:           {"PERMISSION_DENIED", "The caller does not have permission"},
+	http.StatusNotFound:            {"NOT_FOUND", "Requested entity was not found."},
+	http.StatusTooManyRequests:     {"RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details."},
+	http.StatusInternalServerError: {"INTERNAL", "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"},
+	http.StatusServiceUnavailable:  {"UNAVAILABLE", "The model is overloaded. Please try again later."},
+	http.StatusGatewayTimeout:      {"DEADLINE_EXCEEDED", "Deadline expired before operation could complete."},
+	0:                              {"INVALID_ARGUMENT", "Request contains an invalid argument."},
+}
+
+// say chooses what is said of a status: what the vendor has for it, else what it has
+// for 500 or, of a caller's fault, under 0. The message goes before the usual text.
+func say(of map[int]saying, status int, message string) saying {
+	s, ok := of[status]
+	switch {
+	case ok:
+	case status >= http.StatusInternalServerError:
+		s = of[http.StatusInternalServerError]
 	default:
-		if status >= 500 {
-			return "INTERNAL", "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"
-		}
-		return "INVALID_ARGUMENT", "Request contains an invalid argument."
+		s = of[0]
 	}
+	s.text = cmp.Or(message, s.text, http.StatusText(status))
+	return s
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 
 	"switchyard.dev/deploy/fakes/fault"
+	"switchyard.dev/deploy/fakes/journal"
 )
 
 // maxBody is what Anthropic's edge accepts.
@@ -26,12 +27,13 @@ const created = 1767225600
 // of an action is an Answer.
 type Server struct {
 	*fault.Injector
-	handler http.Handler
+	answered *journal.Journal[Answered]
+	handler  http.Handler
 }
 
 // New returns a vendor that follows script. It panics on an invalid one.
 func New(script fault.Script) *Server {
-	s := &Server{}
+	s := &Server{answered: journal.New[Answered](maxAnswered, maxAnsweredBytes)}
 	s.Injector = fault.NewInjector(script, fault.Options{
 		MaxBody:     maxBody,
 		ErrorBody:   errorBody,
@@ -47,7 +49,9 @@ func New(script fault.Script) *Server {
 	api.HandleFunc("POST /v1beta/models/{call}", gemini)
 	api.HandleFunc("GET /v1/models", models)
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") })
-	s.handler = s.Handler(http.NewServeMux(), api)
+	control := http.NewServeMux()
+	fault.ServeJournal(control, "answered", s.answered, nil)
+	s.handler = s.Handler(control, s.account(api))
 	return s
 }
 

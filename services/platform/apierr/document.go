@@ -27,6 +27,15 @@ func NewDocument(e *Error, requestID string) any {
 	}
 }
 
+// Plain is the error body of notifications: the text alone.
+type Plain struct {
+	// Error is for people.
+	Error string `json:"error"`
+}
+
+// NewPlain renders e as its text.
+func NewPlain(e *Error, _ string) any { return Plain{e.Text} }
+
 // Problem is the RFC 9457 form of the same error, sent to callers that ask for
 // application/problem+json.
 type Problem struct {

@@ -63,9 +63,7 @@ func (s *Server) httpTLS() *tls.Config {
 	if !s.mutual() {
 		return s.options.TLS
 	}
-	config := s.options.TLS.Clone()
-	config.ClientAuth = tls.VerifyClientCertIfGiven
-	return config
+	return unasked(s.options.TLS)
 }
 
 // adopt puts what a dialect says in its own way where everybody looks for it.

@@ -107,7 +107,13 @@ func (o *observer) line(ctx context.Context, call *Call, status int, elapsed tim
 			level = slog.LevelError
 		}
 	}
-	o.log.LogAttrs(ctx, level, "call", attrs...)
+	if out := o.log.Handler(); out.Enabled(ctx, level) {
+		// A record of our own has no place in the code: nobody is shown it, and it
+		// takes a walk up the stack.
+		line := slog.NewRecord(time.Now(), level, "call", 0)
+		line.AddAttrs(attrs...)
+		_ = out.Handle(ctx, line)
+	}
 }
 
 // recoverPanic keeps a panic of one request from ending the others.

@@ -1,76 +1,194 @@
 package rpc
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
-	"time"
+
+	"google.golang.org/grpc/credentials"
 )
 
-// TLS are the settings of a face that speaks TLS itself; none of them set means
-// plain text, for a mesh or loopback. Embed it in a service's Config with the
-// prefix "TLS_".
-type TLS struct {
-	CertFile string `env:"CERT_FILE" doc:"PEM certificate chain of both listeners; empty for plain text"`
+// Certificate are the settings of a face that speaks TLS itself; none of them
+// set means plain text, for a mesh or loopback. Embed it in a service's Config
+// with the prefix "TLS_".
+type Certificate struct {
+	CertFile string `env:"CERT_FILE" doc:"PEM certificate chain of the listeners; empty for plain text"`
 	KeyFile  string `env:"KEY_FILE" doc:"PEM private key of the certificate"`
+}
+
+// Config returns nil when TLS is off. The files are read again when they change,
+// so that a renewed certificate needs no restart.
+func (c Certificate) Config() (*tls.Config, error) { return TLS{Certificate: c}.Config() }
+
+// TLS are the settings of a face whose callers may have to show certificates.
+type TLS struct {
+	Certificate
+
 	ClientCA string `env:"CLIENT_CA_FILE" doc:"PEM certificates that callers' certificates must come from (mutual TLS); empty asks for none"`
 }
 
-// Config returns nil when TLS is off. The certificate is read again when its
-// file changes, so that a renewed one needs no restart.
+// Config is Certificate.Config; the CAs follow their file too.
 func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil // No TLS is a valid setting.
 	}
-	if t.CertFile == "" || t.KeyFile == "" {
-		return nil, errors.New("TLS_CERT_FILE and TLS_KEY_FILE go together")
+	if t.CertFile == "" {
+		return nil, errPair
 	}
-	pair := &keyPair{cert: t.CertFile, key: t.KeyFile}
-	if _, err := pair.get(nil); err != nil {
+	files, err := openFiles(t.CertFile, t.KeyFile, t.ClientCA)
+	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.get, NextProtos: []string{"h2", "http/1.1"}}
-	if t.ClientCA == "" {
+	base := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if t.ClientCA != "" {
+		base.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := files.now()
+		config := base.Clone()
+		config.GetConfigForClient, config.Certificates, config.ClientCAs = nil, now.pair, now.pool
 		return config, nil
 	}
-	pem, err := os.ReadFile(t.ClientCA)
-	if err != nil {
-		return nil, fmt.Errorf("TLS client CA: %w", err)
-	}
-	config.ClientCAs = x509.NewCertPool()
-	if !config.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("TLS client CA %s: holds no PEM certificate", t.ClientCA)
-	}
-	config.ClientAuth = tls.RequireAndVerifyClientCert
-	return config, nil
+	return base, nil
 }
 
-// keyPair is a certificate that follows its file.
-type keyPair struct {
-	cert, key string
+// unasked is a server's configuration that lets callers in who show no
+// certificate; a wrong one still ends the handshake.
+func unasked(config *tls.Config) *tls.Config {
+	demanding := config.GetConfigForClient
+	config = config.Clone()
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		now, err := demanding(hello)
+		if err == nil {
+			now.ClientAuth = tls.VerifyClientCertIfGiven
+		}
+		return now, err
+	}
+	return config
+}
+
+// ClientTLS are the settings of a client that speaks TLS to one of our services.
+type ClientTLS struct {
+	CertFile string `env:"CERT_FILE" doc:"PEM certificate chain that is shown to the service (mutual TLS); empty shows none"`
+	KeyFile  string `env:"KEY_FILE" doc:"PEM private key of the certificate"`
+	CA       string `env:"CA_FILE" doc:"PEM certificates that the service's certificate must come from; empty for those that the machine trusts"`
+}
+
+// Dial returns an http.Transport's DialTLSContext over a dialer, whose timeout
+// bounds the handshake too. Each handshake has the files as they are.
+func (c ClientTLS) Dial(dialer *net.Dialer) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+	files, err := openFiles(c.CertFile, c.KeyFile, c.CA)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return (&tls.Dialer{NetDialer: dialer, Config: files.now().client()}).DialContext(ctx, network, addr)
+	}, nil
+}
+
+// Credentials is Dial for gRPC.
+func (c ClientTLS) Credentials() (credentials.TransportCredentials, error) {
+	files, err := openFiles(c.CertFile, c.KeyFile, c.CA)
+	if err != nil {
+		return nil, err
+	}
+	return following{credentials.NewTLS(files.now().client()), files}, nil
+}
+
+// following are credentials that have the files as they are at each handshake.
+type following struct {
+	credentials.TransportCredentials
+
+	files *files
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (f following) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(f.files.now().client()).ClientHandshake(ctx, authority, conn)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (f following) Clone() credentials.TransportCredentials {
+	return following{f.TransportCredentials.Clone(), f.files}
+}
+
+var errPair = errors.New("TLS: CERT_FILE and KEY_FILE go together")
+
+// material is what a handshake is made of: at most one pair, and the CAs that
+// the other side's certificate must come from, nil for none of our own.
+type material struct {
+	pair []tls.Certificate
+	pool *x509.CertPool
+}
+
+func (m material) client() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: m.pair, RootCAs: m.pool}
+}
+
+// files are those of a material, of which any may be left out.
+type files struct {
+	cert, key, ca string
 
 	mu     sync.Mutex
-	loaded *tls.Certificate
-	from   time.Time
+	loaded material
+	stamps [3]int64 // of what is loaded
 }
 
-// get returns the newest pair that could be read: a file that is being replaced
-// doesn't end the handshakes.
-func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	info, err := os.Stat(p.cert)
-	if err == nil && (p.loaded == nil || info.ModTime().After(p.from)) {
-		var pair tls.Certificate
-		if pair, err = tls.LoadX509KeyPair(p.cert, p.key); err == nil {
-			p.loaded, p.from = &pair, info.ModTime()
+func openFiles(cert, key, ca string) (f *files, err error) {
+	if (cert == "") != (key == "") {
+		return nil, errPair
+	}
+	f = &files{cert: cert, key: key, ca: ca}
+	f.stamps = f.stamp()
+	f.loaded, err = f.read()
+	return f, err
+}
+
+// now is the newest material that could be read: files that are being replaced
+// don't end the handshakes.
+func (f *files) now() material {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if stamps := f.stamp(); stamps != f.stamps {
+		if renewed, err := f.read(); err == nil {
+			f.loaded, f.stamps = renewed, stamps
 		}
 	}
-	if p.loaded == nil {
-		return nil, fmt.Errorf("TLS certificate: %w", err)
+	return f.loaded
+}
+
+// stamp is when each file last changed.
+func (f *files) stamp() (stamps [3]int64) {
+	for i, path := range []string{f.cert, f.key, f.ca} {
+		if info, err := os.Stat(path); err == nil {
+			stamps[i] = info.ModTime().UnixNano()
+		}
 	}
-	return p.loaded, nil
+	return stamps
+}
+
+func (f *files) read() (m material, err error) {
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return material{}, fmt.Errorf("TLS certificate: %w", err)
+		}
+		m.pair = []tls.Certificate{pair}
+	}
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return material{}, fmt.Errorf("TLS CA: %w", err)
+		}
+		m.pool = x509.NewCertPool()
+		if !m.pool.AppendCertsFromPEM(pem) {
+			return material{}, fmt.Errorf("TLS CA %s: holds no PEM certificate", f.ca)
+		}
+	}
+	return m, nil
 }

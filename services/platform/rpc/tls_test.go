@@ -75,7 +75,7 @@ func TestMutualTLS(t *testing.T) {
 	serverCert, serverKey := certificate(t, dir, "server")
 	clientCert, clientKey := certificate(t, dir, "client")
 	strangerCert, strangerKey := certificate(t, dir, "stranger")
-	config, err := rpc.TLS{CertFile: serverCert, KeyFile: serverKey, ClientCA: clientCert}.Config()
+	config, err := rpc.TLS{Certificate: rpc.Certificate{CertFile: serverCert, KeyFile: serverKey}, ClientCA: clientCert}.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestMutualTLSOfAServer(t *testing.T) {
 	serverCert, serverKey := certificate(t, dir, "server")
 	clientCert, clientKey := certificate(t, dir, "client")
 	strangerCert, strangerKey := certificate(t, dir, "stranger")
-	config, err := rpc.TLS{CertFile: serverCert, KeyFile: serverKey, ClientCA: clientCert}.Config()
+	config, err := rpc.TLS{Certificate: rpc.Certificate{CertFile: serverCert, KeyFile: serverKey}, ClientCA: clientCert}.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,10 +211,10 @@ func TestTLSSettings(t *testing.T) {
 		t.Errorf("off: %v, %v", config, err)
 	}
 	for name, settings := range map[string]rpc.TLS{
-		"no key":       {CertFile: cert},
-		"no such file": {CertFile: cert + "x", KeyFile: key},
+		"no key":       {Certificate: rpc.Certificate{CertFile: cert}},
+		"no such file": {Certificate: rpc.Certificate{CertFile: cert + "x", KeyFile: key}},
 		"CA only":      {ClientCA: cert},
-		"CA no PEM":    {CertFile: cert, KeyFile: key, ClientCA: key},
+		"CA no PEM":    {Certificate: rpc.Certificate{CertFile: cert, KeyFile: key}, ClientCA: key},
 	} {
 		if _, err := settings.Config(); err == nil {
 			t.Errorf("%s: taken", name)

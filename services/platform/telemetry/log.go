@@ -33,10 +33,21 @@ func newLogger(opts Options) *slog.Logger {
 	return slog.New(&handler{Handler: base, base: base})
 }
 
-// rename calls the time of a line ts and writes it in UTC.
+// rename calls the time of a line ts and writes it in UTC. The level becomes a
+// text here, since the handler would take reflection to it.
 func rename(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
-		return slog.Time("ts", a.Value.Time().UTC())
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.TimeKey:
+		if a.Value.Kind() == slog.KindTime {
+			return slog.Time("ts", a.Value.Time().UTC())
+		}
+	case slog.LevelKey:
+		if level, ok := a.Value.Any().(slog.Level); ok {
+			return slog.String(slog.LevelKey, level.String())
+		}
 	}
 	return a
 }

@@ -8,11 +8,13 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
@@ -27,7 +29,7 @@ import (
 type Options struct {
 	// Service is the name of the service, for example "webhook-egress".
 	Service string
-	// Version is that of the build.
+	// Version is that of the build; empty means what the build says of itself.
 	Version string
 	// LogLevel is the lowest level that is written; the zero value is info.
 	LogLevel slog.Level
@@ -37,6 +39,8 @@ type Options struct {
 
 // Telemetry is the logger, the tracing and the metrics of one process.
 type Telemetry struct {
+	// Version is that of the build.
+	Version string
 	// Log writes JSON with the keys ts, level, msg, service and version, and
 	// request_id and trace_id where the context has them.
 	Log *slog.Logger
@@ -56,6 +60,7 @@ type Telemetry struct {
 // Setup builds the telemetry of a process and connects to nothing yet. It
 // fails when a standard OTEL_* variable is malformed.
 func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
+	opts.Version = cmp.Or(opts.Version, version())
 	res, err := resource.New(
 		ctx,
 		resource.WithTelemetrySDK(),
@@ -66,6 +71,7 @@ func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
 		return nil, fmt.Errorf("telemetry: resource: %w", err)
 	}
 	t := &Telemetry{
+		Version:    opts.Version,
 		Log:        newLogger(opts),
 		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 		Registry:   prometheus.NewRegistry(),
@@ -98,4 +104,17 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("telemetry: shutdown: %w", err)
 	}
 	return nil
+}
+
+// release is set by the builds of images, which don't see the repository:
+// -ldflags "-X switchyard.dev/services/platform/telemetry.release=v1.2.3".
+var release string
+
+// version is the release, or what the Go toolchain stamped.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if release != "" || !ok {
+		return cmp.Or(release, "unknown")
+	}
+	return info.Main.Version
 }

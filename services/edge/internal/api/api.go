@@ -25,9 +25,11 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Verifier finds the key of an Authorization header.
+// Verifier finds the key of an Authorization header, and follows it through a
+// call, see apikey.Verifier.
 type Verifier interface {
 	Verify(ctx context.Context, authorization string) (*apikey.Key, error)
+	Follow(ctx context.Context, key *apikey.Key) (following context.Context, done func())
 }
 
 // Limiter bounds how often keys and organizations call, see limit.Limiter.
@@ -193,7 +195,9 @@ func (a *API) product(r route.Route, target *url.URL) handler {
 		if err := a.options.Counter.Admit(); err != nil {
 			return err
 		}
-		return a.options.Relay.Do(w, req, proxy.Call{
+		ctx, done := a.options.Verifier.Follow(req.Context(), key)
+		defer done()
+		return a.options.Relay.Do(w, req.WithContext(ctx), proxy.Call{
 			Target: whole(target, r, req), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID,
 			Dialect: a.options.Table.Dialect(r.Path),
 			Inject:  func(h http.Header) { inject(req.Context(), h) },

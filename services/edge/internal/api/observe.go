@@ -77,9 +77,17 @@ func (a *API) observe(name string, h handler) http.Handler {
 		case err != nil && cut: // nobody may take half an answer for a whole one
 			panic(http.ErrAbortHandler)
 		case err != nil:
-			rpc.WriteError(w, r, apierr.From(err), apierr.Body(a.options.Table.Dialect(r.URL.Path), apierr.NewDocument))
+			rpc.WriteError(w, r, apierr.From(err), a.errorBody(r.URL.Path))
 		}
 	})
+}
+
+// errorBody renders errors as they are expected at a path.
+func (a *API) errorBody(path string) func(*apierr.Error, string) any {
+	if a.options.Table.PlainErrors(path) {
+		return apierr.NewPlain
+	}
+	return apierr.Body(a.options.Table.Dialect(path), apierr.NewDocument)
 }
 
 // guarded keeps a panic of one request from ending its connection unexplained.

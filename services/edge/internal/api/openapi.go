@@ -28,6 +28,7 @@ func newDocument(table route.Table) ([]byte, error) {
 		"": d.AddSchema("Error", ownError()), apierr.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
 		apierr.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
 	}
+	plain := d.AddSchema("PlainError", plainError())
 	sources := make(map[string]*apidoc.Source)
 	for upstream, face := range contracts {
 		text, err := fs.ReadFile(gen.OpenAPI, "openapi/"+face+".swagger.json")
@@ -41,7 +42,11 @@ func newDocument(table route.Table) ([]byte, error) {
 	for _, r := range table.Routes {
 		dialect := table.Dialect(r.Path)
 		operation := newOperation(d, sources[r.Upstream], r, dialect)
-		if err := complete(operation, r, failures[dialect]); err != nil {
+		failure := failures[dialect]
+		if table.PlainErrors(r.Path) {
+			failure = plain
+		}
+		if err := complete(operation, r, failure); err != nil {
 			return nil, fmt.Errorf("route %s: %w", r.Path, err)
 		}
 		d.Add(r.Method, strings.Replace(r.Path, "...}", "}", 1), operation)

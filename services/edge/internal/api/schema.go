@@ -30,12 +30,16 @@ func detail() apidoc.Object {
 	}
 }
 
-// ownError is the schema of apierr.Document. Notifications answer with `error`
-// alone, which is the text then.
+// ownError is the schema of apierr.Document.
 func ownError() apidoc.Object {
 	properties := detail()
-	properties["error"], properties["reason"] = text("Code, such as rate_limited. In errors of the notification service: the text."), text("For people.")
+	properties["error"], properties["reason"] = text("Code, such as rate_limited."), text("For people.")
 	return object("What went wrong.", properties)
+}
+
+// plainError is the schema of apierr.Plain.
+func plainError() apidoc.Object {
+	return object("What went wrong.", apidoc.Object{"error": text("For people. Programs branch on the status.")})
 }
 
 func openAIError() apidoc.Object {

@@ -58,7 +58,9 @@ type Key struct {
 	// Origin is the first key of the chain of rotations that this one is in, empty
 	// for the first itself; ReplacedBy the next one, if there is one.
 	Origin, ReplacedBy string
-	// Buckets are what a request with the key is taken from. A Verifier fills them in.
+	// Digest is what the key is found by, Buckets what a request with it is taken
+	// from. A Verifier fills them in.
+	Digest  Digest
 	Buckets Buckets
 }
 

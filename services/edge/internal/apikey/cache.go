@@ -188,7 +188,7 @@ func (c *cache) lookup(ctx context.Context, digest Digest) (*Key, error) {
 	if key == nil || !key.Live(time.Now()) {
 		return nil, nil // a dead key is as good as none.
 	}
-	key.Buckets = key.buckets(c.limits)
+	key.Digest, key.Buckets = digest, key.buckets(c.limits)
 	return key, nil
 }
 
@@ -200,6 +200,15 @@ func bound[V any](entries map[Digest]V, limit int) {
 		}
 		delete(entries, victim)
 	}
+}
+
+// holds tells whether a key is still what is known of it.
+func (c *cache) holds(key *Key) bool {
+	s := c.shard(key.Digest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.known[key.Digest]
+	return known != nil && known.key == key
 }
 
 // forget drops what is known of a digest. A lookup under way is not kept, since

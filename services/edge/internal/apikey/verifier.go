@@ -11,13 +11,14 @@ import (
 type Verifier struct {
 	pepper *Pepper
 	cache  *cache
+	calls  *calls
 }
 
 // NewVerifier remembers up to size known keys and as many unknown ones. While
 // the loader fails, a known key stays good for staleFor beyond its minute. Limits
 // bound whoever has none of their own.
 func NewVerifier(pepper *Pepper, loader Loader, size int, staleFor time.Duration, limits Limits) *Verifier {
-	return &Verifier{pepper: pepper, cache: newCache(loader, size, staleFor, limits)}
+	return &Verifier{pepper: pepper, cache: newCache(loader, size, staleFor, limits), calls: newCalls()}
 }
 
 // Verify finds the live key of an Authorization header (RFC 6750, section 2.1).
@@ -38,5 +39,15 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (*Key, erro
 	return key, nil
 }
 
-// Forget makes the next request with the key of this digest ask anew.
-func (v *Verifier) Forget(digest Digest) { v.cache.forget(digest) }
+// Forget makes the next request with the key of this digest ask anew, and has
+// the calls reviewed that it has opened.
+func (v *Verifier) Forget(digest Digest) {
+	v.cache.forget(digest)
+	v.calls.suspect(digest)
+}
+
+// forgetAll is Forget for every digest.
+func (v *Verifier) forgetAll() {
+	v.cache.forgetAll()
+	v.calls.suspectAll()
+}

@@ -29,8 +29,9 @@ type Feed interface {
 	Touch(ctx context.Context, uses map[string]time.Time) error
 }
 
-// Watcher follows the feed and makes a Verifier forget what changed: the truth
-// behind the announcements, which may get lost.
+// Watcher follows the feed and makes a Verifier forget what changed, and end the
+// calls of keys that are gone: the truth behind the announcements, which may get
+// lost.
 type Watcher struct {
 	verifier *Verifier
 	feed     Feed
@@ -68,6 +69,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-poll.C:
 		}
 		err := w.poll(ctx)
+		w.verifier.review(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
@@ -88,7 +90,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 		return fmt.Errorf("read position: %w", err)
 	}
 	if newest < w.position { // the database went back in time: it was restored
-		w.verifier.cache.forgetAll()
+		w.verifier.forgetAll()
 		w.position = newest
 	}
 	for w.position < newest {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -69,7 +68,7 @@ func Serve(ctx context.Context, cfg Config) error {
 }
 
 func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: p.cfg.LogLevel})
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
@@ -189,11 +188,14 @@ func (p *parts) startServer(ctx context.Context) error {
 		}
 		p.runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, p.telemetry.Log) })
 	}
-	transport := proxy.Transport()
-	p.runner.OnClose("connections", func(context.Context) error {
-		transport.CloseIdleConnections()
-		return nil
-	})
+	transport, err := p.upstreamTransport()
+	if err != nil {
+		return err
+	}
+	secure, err := p.cfg.TLS.Config()
+	if err != nil {
+		return err
+	}
 	handler, err := api.New(api.Options{
 		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
 		Table: p.table, Upstreams: p.cfg.upstreams(),
@@ -207,7 +209,22 @@ func (p *parts) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return rpc.ServeHTTP(ctx, p.runner, "http", p.cfg.Listen, handler, nil)
+	return rpc.ServeHTTP(ctx, p.runner, "http", p.cfg.Listen, handler, secure)
+}
+
+// upstreamTransport is how the services are reached.
+func (p *parts) upstreamTransport() (*http.Transport, error) {
+	dial, err := p.cfg.UpstreamTLS.Dial(proxy.Dialer)
+	if err != nil {
+		return nil, fmt.Errorf("EDGE_UPSTREAM_TLS_: %w", err)
+	}
+	transport := proxy.Transport()
+	transport.DialTLSContext = dial
+	p.runner.OnClose("connections", func(context.Context) error {
+		transport.CloseIdleConnections()
+		return nil
+	})
+	return transport, nil
 }
 
 // open is the pool of the database that the settings name.
@@ -240,12 +257,4 @@ func pepper(cfg Config) (*apikey.Pepper, error) {
 		return nil, fmt.Errorf("EDGE_KEY_PEPPER_FILE: %w", err)
 	}
 	return apikey.NewPepper(value)
-}
-
-// version is that of the build, as the toolchain stamped it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }

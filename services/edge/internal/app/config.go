@@ -37,20 +37,24 @@ type Config struct {
 	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it its routes are not served"`
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"base URL of notify; without it its routes are not served"`
-	KeyLimit        limit.Limit   `env:"KEY_LIMIT" doc:"rate limit of keys that have none of their own: requests/window or requests/window/burst, such as 600/1m; empty is none"`
-	OrgLimit        limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"the same for all keys of an organization together"`
-	MaxBody         int64         `env:"MAX_BODY" envDefault:"8388608" doc:"largest request body in bytes"`
-	BodyMemory      int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies held at once, beyond which calls get 503"`
-	BodyTimeout     time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to send a body"`
-	WriteTimeout    time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to accept a piece of an answer; streams may last"`
-	UsageMinutes    time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
-	UsageHours      time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"how long usage is kept by the hour, then by the day"`
-	UsageDays       time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"how long usage is kept at all"`
-	SpoolDir        string        `env:"SPOOL_DIR" doc:"folder in which counts wait while Postgres is away; it must outlive a restart. Default: the system's temporary folder"`
-	SpoolLimit      int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts from which on calls are refused with 503"`
-	LogLevel        slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	DrainDelay      time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the start of the drain"`
-	DrainGrace      time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
+
+	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
+	TLS         rpc.Certificate `envPrefix:"TLS_"`
+
+	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"rate limit of keys that have none of their own: requests/window or requests/window/burst, such as 600/1m; empty is none"`
+	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"the same for all keys of an organization together"`
+	MaxBody      int64         `env:"MAX_BODY" envDefault:"8388608" doc:"largest request body in bytes"`
+	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies held at once, beyond which calls get 503"`
+	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to send a body"`
+	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to accept a piece of an answer; streams may last"`
+	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
+	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"how long usage is kept by the hour, then by the day"`
+	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"how long usage is kept at all"`
+	SpoolDir     string        `env:"SPOOL_DIR" doc:"folder in which counts wait while Postgres is away; it must outlive a restart. Default: the system's temporary folder"`
+	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts from which on calls are refused with 503"`
+	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the start of the drain"`
+	DrainGrace   time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
 }
 
 // Load reads the settings from the environment.
@@ -108,6 +112,11 @@ func (c *Config) servable() error {
 	}
 	if len(c.upstreams()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: at least one is required"))
+	}
+	for name, base := range c.upstreams() {
+		if base.Scheme != "https" && (base.Scheme != "http" || c.UpstreamTLS != (rpc.ClientTLS{})) {
+			errs = append(errs, fmt.Errorf("URL of %s: want http, or https where EDGE_UPSTREAM_TLS_ settings are there", name))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -67,6 +69,43 @@ func TestCallsOnlyOnce(t *testing.T) {
 	}
 	if n := calls.Load(); n != 2 {
 		t.Errorf("the service was called %d times, want 2", n)
+	}
+}
+
+// A call that the edge ends itself says why, or looks cut where it had begun; the
+// service is let go at once.
+func TestEdgeEndsACall(t *testing.T) {
+	why := apierr.New(apierr.KindUnauthenticated, "invalid_key", "the key is gone")
+	for name, begun := range map[string]bool{"before the head": false, "in a stream": true} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancelCause(t.Context())
+			ended := make(chan struct{})
+			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if begun {
+					_, _ = io.WriteString(w, "data: 1\n\n")
+					_ = http.NewResponseController(w).Flush()
+				}
+				end(why)
+				<-r.Context().Done()
+				close(ended)
+			}))
+			defer service.Close()
+			target, err := url.Parse(service.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			transport := proxy.Transport()
+			defer transport.CloseIdleConnections()
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
+			err = proxy.New(transport, secret.New(token), bounds).Do(httptest.NewRecorder(), r, proxy.Call{
+				Target: target, Timeout: time.Minute, Succeeded: func() func() error { return func() error { return nil } },
+			})
+			<-ended
+			if errors.Is(err, proxy.ErrCut) != begun || !errors.Is(err, why) {
+				t.Errorf("error = %v", err)
+			}
+		})
 	}
 }
 

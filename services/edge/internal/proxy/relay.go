@@ -10,6 +10,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -82,11 +83,14 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 	}
 }
 
+// Dialer connects to the services. Its timeout bounds the TLS handshake too.
+var Dialer = &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}
+
 // Transport is made for few hosts and many calls. It follows no environment
 // proxy and leaves bodies as they are.
 func Transport() *http.Transport {
 	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:         Dialer.DialContext,
 		MaxIdleConns:        1024,
 		MaxIdleConnsPerHost: 512,
 		IdleConnTimeout:     time.Minute, // below the services' own, so that they never close first
@@ -122,7 +126,7 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode == http.StatusUnauthorized { // the edge's token, not the customer's key
 		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").
-			Wrap(errors.New("the service refused the edge's token"))
+			Wrap(errors.New("the service refused the edge's token or certificate"))
 	}
 	settled := func() error { return nil }
 	if answer.StatusCode/100 == 2 {
@@ -154,18 +158,30 @@ func (x *Relay) send(ctx context.Context, r *http.Request, body []byte, call Cal
 
 // failure says what became of a call without an answer.
 func failure(ctx context.Context, r *http.Request, err error) error {
+	refused, ended := errors.AsType[*apierr.Error](context.Cause(r.Context()))
 	switch {
+	case ended: // by us, not by the customer
+		return refused
 	case r.Context().Err() != nil:
 		return apierr.New(apierr.KindCanceled, apierr.ReasonCancelled, "the request was cancelled").Wrap(err)
 	case errors.Is(context.Cause(ctx), errNoHead):
 		return apierr.New(apierr.KindTimeout, ReasonUpstreamTimeout, "the service did not answer in time").Wrap(err)
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" { // it never saw the call
+	if unseen(err) {
 		e := apierr.New(apierr.KindUnavailable, ReasonUpstreamUnavailable, "the service can't be reached").Wrap(err)
 		e.RetryAfter = time.Second
 		return e
 	}
 	return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service broke off the call").Wrap(err)
+}
+
+// unseen tells that the call never reached the service.
+func unseen(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // pass writes an answer as it comes. The last byte of one whose length is known,

@@ -50,6 +50,14 @@ type Table struct {
 	// Dialects are the names of other APIs by the prefix below which their SDKs
 	// call: these are answered, errors too, in that API's words.
 	Dialects map[string]string `yaml:"dialects" json:"-"`
+	// Plain are prefixes below which the service's errors are a text alone, and the
+	// edge's are like them.
+	Plain []string `yaml:"plain_errors" json:"-"`
+}
+
+// PlainErrors tells whether errors at a path are a text alone.
+func (t Table) PlainErrors(path string) bool {
+	return slices.ContainsFunc(t.Plain, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // Dialect of a path; empty is our own words.
@@ -86,6 +94,11 @@ func parse(text []byte) (Table, error) {
 	for prefix, dialect := range table.Dialects {
 		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || apierr.Body(dialect, nil) == nil {
 			return Table{}, fmt.Errorf("route table: dialects: %s: must be a path below %s that ends in / with a known dialect", prefix, root)
+		}
+	}
+	for _, prefix := range table.Plain {
+		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || table.Dialect(prefix) != "" {
+			return Table{}, fmt.Errorf("route table: plain_errors: %s: must be a path below %s that ends in / and has no dialect", prefix, root)
 		}
 	}
 	seen := make(map[string]bool)

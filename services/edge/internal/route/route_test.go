@@ -206,6 +206,8 @@ func TestParseRefuses(t *testing.T) {
 		"a pattern in between": {"/product/v1/a", "/product/v1/{a...}/b"},
 		"a nameless rest":      {"/product/v1/a", "/product/v1/{...}"},
 		"an unknown dialect":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: cobol}"},
+		"plain elsewhere":      {"version: v1", "version: v1\nplain_errors: [/v1/a/]"},
+		"plain in a dialect":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: openai}\nplain_errors: [/product/v1/a/b/]"},
 		"a dialect elsewhere":  {"version: v1", "version: v1\ndialects: {/v1/a/: openai}"},
 		"outside of product":   {"/product/v1/a", "/v1/a"},
 		"the edge's own":       {"/product/v1/a", "/product/v1/_meta/a"},

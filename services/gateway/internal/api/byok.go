@@ -104,15 +104,7 @@ func (s *byokServer) PutByokConfig(ctx context.Context, m *gatewayv1.PutByokConf
 
 // GetByokConfig reads an active configuration.
 func (s *byokServer) GetByokConfig(ctx context.Context, m *gatewayv1.GetByokConfigRequest) (*gatewayv1.ByokConfig, error) {
-	organization, err := organizationOf(ctx, m.GetOrganizationId())
-	if err != nil {
-		return nil, err
-	}
-	config, err := s.custodian.Get(ctx, organization, m.GetProvider())
-	if err != nil {
-		return nil, err
-	}
-	return toByokConfig(&config), nil
+	return withConfig(ctx, m, s.custodian.Get, toByokConfig)
 }
 
 // DeleteByokConfig deactivates a configuration.
@@ -130,45 +122,47 @@ func (s *byokServer) DeleteByokConfig(ctx context.Context, m *gatewayv1.DeleteBy
 
 // RotateByokConfig replaces the credential of an active configuration.
 func (s *byokServer) RotateByokConfig(ctx context.Context, m *gatewayv1.RotateByokConfigRequest) (*gatewayv1.ByokConfig, error) {
-	organization, err := organizationOf(ctx, m.GetOrganizationId())
-	if err != nil {
-		return nil, err
-	}
-	offer, err := toOffer(m, m.RotationIntervalDays)
-	if err != nil {
-		return nil, err
-	}
-	config, err := s.custodian.Rotate(ctx, organization, m.GetProvider(), offer)
-	if err != nil {
-		return nil, err
-	}
-	return toByokConfig(&config), nil
+	return withConfig(ctx, m, func(ctx context.Context, organization, provider string) (byok.Config, error) {
+		offer, err := toOffer(m, m.RotationIntervalDays)
+		if err != nil {
+			return byok.Config{}, err
+		}
+		return s.custodian.Rotate(ctx, organization, provider, offer)
+	}, toByokConfig)
 }
 
 // GetByokLifecycle reads the age and the ownership of a credential.
 func (s *byokServer) GetByokLifecycle(ctx context.Context, m *gatewayv1.GetByokLifecycleRequest) (*gatewayv1.ByokLifecycle, error) {
-	organization, err := organizationOf(ctx, m.GetOrganizationId())
-	if err != nil {
-		return nil, err
-	}
-	config, err := s.custodian.Get(ctx, organization, m.GetProvider())
-	if err != nil {
-		return nil, err
-	}
-	return toLifecycle(&config, time.Now()), nil
+	return withConfig(ctx, m, s.custodian.Get, toLifecycleNow)
 }
 
 // TransferByokConfig gives a configuration to another principal.
 func (s *byokServer) TransferByokConfig(ctx context.Context, m *gatewayv1.TransferByokConfigRequest) (*gatewayv1.ByokLifecycle, error) {
+	return withConfig(ctx, m, func(ctx context.Context, organization, provider string) (byok.Config, error) {
+		return s.custodian.Transfer(ctx, organization, provider, m.GetOwnerPrincipal())
+	}, toLifecycleNow)
+}
+
+// ofConfig is a request for one configuration.
+type ofConfig interface {
+	GetOrganizationId() string
+	GetProvider() string
+}
+
+// withConfig does something with a configuration of the caller's organization, and
+// shows what it is then.
+func withConfig[Out any](
+	ctx context.Context, m ofConfig, do func(ctx context.Context, organization, provider string) (byok.Config, error), show func(*byok.Config) Out,
+) (out Out, err error) {
 	organization, err := organizationOf(ctx, m.GetOrganizationId())
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	config, err := s.custodian.Transfer(ctx, organization, m.GetProvider(), m.GetOwnerPrincipal())
+	config, err := do(ctx, organization, m.GetProvider())
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	return toLifecycle(&config, time.Now()), nil
+	return show(&config), nil
 }
 
 // PurgeByok erases every stored credential of an organization.
@@ -265,6 +259,8 @@ func toLifecycle(c *byok.Config, now time.Time) *gatewayv1.ByokLifecycle {
 	out.Stale = len(out.GetStaleReasons()) > 0
 	return out
 }
+
+func toLifecycleNow(c *byok.Config) *gatewayv1.ByokLifecycle { return toLifecycle(c, time.Now()) }
 
 // toOptionalTime is null for the zero time.
 func toOptionalTime(t time.Time) *timestamppb.Timestamp {

@@ -169,28 +169,38 @@ func TestCompatibleModels(t *testing.T) {
 	}
 }
 
-// Who leaves a stream ends the call upstream, and pays for what came.
-func TestCompatibleCallerLeaves(t *testing.T) {
+// Who leaves a stream, on whatever face and at whatever stage, ends the call
+// upstream at once, and pays for what came: before the first content nothing.
+func TestCallerLeavesAtEachStage(t *testing.T) {
 	b := setup(t)
-	for i, path := range []string{completions, messagesPath} {
-		ctx, cancel := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.http.URL+path, strings.NewReader(`{"model":"first/endless","stream":true,`+anthropicMsg+`}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer svc")
-		r.Header.Set("X-Organization-Id", fmt.Sprint("leaver-", i))
-		resp, err := b.http.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = resp.Body.Read(make([]byte, 1))
-		cancel()
-		_ = resp.Body.Close()
-		<-b.vendor.left
-		for b.rows(t, "outcome = 'cancelled' AND organization_id = $1", fmt.Sprint("leaver-", i)) == 0 {
-			if t.Context().Err() != nil {
-				t.Fatal("not billed")
+	for i, path := range []string{chatPath, completions, messagesPath} {
+		more := map[string]string{messagesPath: `"max_tokens":9,`}[path]
+		for stage, model := range map[string]string{"before the head": "silent", "in the text": "endless", "in a call": "endless-call"} {
+			organization := fmt.Sprint("leaver-", i, "-", model)
+			ctx, cancel := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.http.URL+path, strings.NewReader(`{"model":"first/`+model+`","stream":true,`+more+messages+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer svc")
+			r.Header.Set("X-Organization-Id", organization)
+			r.Header.Set("X-Request-Id", organization)
+			go func() { // Leaves once the vendor waits, and what it said has come through.
+				<-b.vendor.reached
+				if model == "silent" {
+					cancel()
+				}
+			}()
+			if resp, err := b.http.Client().Do(r); err == nil {
+				_, _ = resp.Body.Read(make([]byte, 1))
+				cancel()
+				_ = resp.Body.Close()
+			}
+			<-b.vendor.left
+			b.recorded(t, organization, 1)
+			billed := b.rows(t, "outcome = 'cancelled' AND usage_state = 'estimated' AND output_tokens > 0 AND input_tokens > 0 AND organization_id = $1", organization)
+			if all := b.rows(t, "organization_id = $1", organization); billed != all || (all == 1) != (model != "silent") {
+				t.Errorf("%s, %s: %d rows, %d of them of a part", path, stage, all, billed)
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/inference"
@@ -135,112 +134,6 @@ func toChat(m *gatewayv1.LlmRequest) (*provider.Chat, error) {
 	}
 	chat.ResponseFormat, err = toResponseFormat(m.GetResponseFormat())
 	return chat, err
-}
-
-func toMessage(path string, m *gatewayv1.ChatMessage) (provider.Message, error) {
-	out := provider.Message{Role: provider.Role(m.GetRole()), Name: m.GetName(), ToolCallID: m.GetToolCallId()}
-	switch {
-	case out.Role == provider.RoleTool && out.ToolCallID == "":
-		return out, apierr.Invalid(path+".tool_call_id", "is required in a tool message")
-	case out.Role != provider.RoleTool && out.ToolCallID != "":
-		return out, apierr.Invalid(path+".tool_call_id", "is for tool messages only")
-	case out.Role != provider.RoleAssistant && len(m.GetToolCalls()) > 0:
-		return out, apierr.Invalid(path+".tool_calls", "are for assistant messages only")
-	}
-	for _, call := range m.GetToolCalls() {
-		out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
-			Index: len(out.ToolCalls), ID: call.GetId(), Name: call.GetFunction().GetName(),
-			Arguments: call.GetFunction().GetArguments(), Extra: call.GetExtraContent(),
-		})
-	}
-	var err error
-	out.Content, err = toContent(path+".content", m.GetContent(), out.Role)
-	if err == nil && out.Content == nil && len(out.ToolCalls) == 0 {
-		err = apierr.Invalid(path+".content", "is required")
-	}
-	return out, err
-}
-
-// part is a content part of the contract.
-type part struct {
-	Type     string  `json:"type"`
-	Text     *string `json:"text"`
-	ImageURL *struct {
-		URL    string `json:"url"`
-		Detail string `json:"detail"`
-	} `json:"image_url"`
-}
-
-// toText reads a JSON string. One without an escape is its own text.
-func toText(raw []byte) (text string, err error) {
-	if end := len(raw) - 1; end > 0 && raw[end] == '"' && isPlain(raw[1:end]) {
-		return string(raw[1:end]), nil
-	}
-	err = json.Unmarshal(raw, &text)
-	return text, err
-}
-
-// isPlain tells whether the inside of a JSON string needs no decoding.
-func isPlain(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return utf8.Valid(text)
-}
-
-// toContent reads a string or an array of parts.
-func toContent(path string, raw []byte, role provider.Role) ([]provider.Part, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	if raw[0] == '"' {
-		text, err := toText(raw)
-		if err != nil {
-			return nil, refuse(path, err)
-		}
-		return []provider.Part{{Text: text}}, nil
-	}
-	if raw[0] != '[' {
-		return nil, apierr.Invalid(path, "must be a string or an array of parts")
-	}
-	var parts []part
-	if err := decode(bytes.NewReader(raw), &parts); err != nil {
-		return nil, within(path, err)
-	}
-	if len(parts) == 0 {
-		return nil, apierr.Invalid(path, "must not be empty")
-	}
-	content := make([]provider.Part, len(parts))
-	for i, p := range parts {
-		var err error
-		if content[i], err = toPart(fmt.Sprintf("%s[%d]", path, i), p, role); err != nil {
-			return nil, err
-		}
-	}
-	return content, nil
-}
-
-func toPart(path string, p part, role provider.Role) (provider.Part, error) {
-	switch {
-	case p.Type == "text" && p.Text != nil && p.ImageURL == nil:
-		return provider.Part{Text: *p.Text}, nil
-	case p.Type == "text":
-		return provider.Part{}, apierr.Invalid(path, "a text part has text and nothing else")
-	case p.Type != "image_url":
-		return provider.Part{}, apierr.Invalid(path+".type", "must be text or image_url")
-	case p.ImageURL == nil || p.Text != nil:
-		return provider.Part{}, apierr.Invalid(path, "an image_url part has image_url and nothing else")
-	case role != provider.RoleUser:
-		return provider.Part{}, apierr.Invalid(path, "images are for user messages only")
-	case !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:image/"):
-		return provider.Part{}, apierr.Invalid(path+".image_url.url", "must be an https URL or a data: URI of an image")
-	case !slices.Contains([]string{"", "auto", "low", "high"}, p.ImageURL.Detail):
-		return provider.Part{}, apierr.Invalid(path+".image_url.detail", "must be auto, low or high")
-	}
-	return provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail}, nil
 }
 
 func toTools(tools []*gatewayv1.Tool) ([]provider.Tool, error) {

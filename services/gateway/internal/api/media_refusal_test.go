@@ -64,7 +64,8 @@ func embeddingRefusals() []refusal {
 		{body: `"optimization_goal":"fun"`, grpc: embedding(func(m *request) { m.OptimizationGoal = "fun" }), text: "optimization_goal"},
 		{body: `"byok":{"mode":"maybe"}`, grpc: embedding(func(m *request) { m.Byok = &gatewayv1.ByokReference{Mode: "maybe"} }), text: "byok.mode"},
 		{body: `"provider":"a b"`, grpc: embedding(func(m *request) { m.Provider = "a b" }), text: "provider"},
-		{body: `"provider":"nobody-there"`, grpc: embedding(func(m *request) { m.Provider = "nobody-there" }), text: `"nobody-there"`, reason: "provider_unknown"},
+		{body: `"byok":{"provider":"a b"}`, grpc: embedding(func(m *request) { m.Byok = &gatewayv1.ByokReference{Provider: "a b"} }), text: "byok.provider"},
+		{body: `"provider":"nobody-there"`, grpc: embedding(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
 		{body: `"data_classification":"-"`, grpc: embedding(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
 		{body: `"metadata":{"":"v"}`, grpc: embedding(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
 		{body: `"cache":"maybe"`, grpc: embedding(func(m *request) { m.Cache = "maybe" }), text: "cache"},
@@ -102,7 +103,8 @@ func visionRefusals() []refusal {
 		{body: `"max_tokens":0`, grpc: vision(func(m *request) { m.MaxTokens = new(int32(0)) }), text: "max_tokens"},
 		{body: `"optimization_goal":"fun"`, grpc: vision(func(m *request) { m.OptimizationGoal = "fun" }), text: "optimization_goal"},
 		{body: `"byok":{"mode":"maybe"}`, grpc: vision(func(m *request) { m.Byok = &gatewayv1.ByokReference{Mode: "maybe"} }), text: "byok.mode"},
-		{body: `"provider":"nobody-there"`, grpc: vision(func(m *request) { m.Provider = "nobody-there" }), text: `"nobody-there"`, reason: "provider_unknown"},
+		{body: `"byok":{"provider":"a b"}`, grpc: vision(func(m *request) { m.Byok = &gatewayv1.ByokReference{Provider: "a b"} }), text: "byok.provider"},
+		{body: `"provider":"nobody-there"`, grpc: vision(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
 		{body: `"data_classification":"-"`, grpc: vision(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
 		{body: `"metadata":{"":"v"}`, grpc: vision(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
 		{body: `"cache":"maybe"`, grpc: vision(func(m *request) { m.Cache = "maybe" }), text: "cache"},
@@ -142,7 +144,8 @@ func imageRefusals() []refusal {
 		{body: `"output_format":"gif"`, grpc: drawing(func(m *request) { m.OutputFormat = "gif" }), text: "output_format"},
 		{body: `"optimization_goal":"fun"`, grpc: drawing(func(m *request) { m.OptimizationGoal = "fun" }), text: "optimization_goal"},
 		{body: `"byok":{"mode":"maybe"}`, grpc: drawing(func(m *request) { m.Byok = &gatewayv1.ByokReference{Mode: "maybe"} }), text: "byok.mode"},
-		{body: `"provider":"nobody-there"`, grpc: drawing(func(m *request) { m.Provider = "nobody-there" }), text: `"nobody-there"`, reason: "provider_unknown"},
+		{body: `"byok":{"provider":"a b"}`, grpc: drawing(func(m *request) { m.Byok = &gatewayv1.ByokReference{Provider: "a b"} }), text: "byok.provider"},
+		{body: `"provider":"nobody-there"`, grpc: drawing(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
 		{body: `"data_classification":"-"`, grpc: drawing(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
 		{body: `"metadata":{"":"v"}`, grpc: drawing(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
 		{body: `"run_id":"a b"`, grpc: drawing(func(m *request) { m.RunId = "a b" }), text: "run_id: must be printable"},
@@ -203,28 +206,34 @@ func merge(t *testing.T, fine map[string]any, fields string) string {
 	return string(text)
 }
 
-// What only JSON can get wrong.
+// What only JSON can get wrong, by path.
+var mediaBadJSON = map[string]map[string]string{
+	embeddingsPath: {
+		``: "model", `{`: "body: invalid JSON", `[]`: "body: must be a JSON object", `{} {}`: "body: invalid JSON",
+		`{"model":1,"input":"x"}`:                                         "model: must be a string",
+		`{"model":"m","input":"x","byok":"mine"}`:                         "byok: must be an object",
+		`{"model":"m","input":"x","allow_substitution":"no"}`:             "allow_substitution: must be true or false",
+		`{"model":"m","input":"x","inputs":"y"}`:                          "inputs: unknown field",
+		`{"model":"m","model":"n","input":"x"}`:                           "body: duplicate field",
+		`{"model":"m","input":"x","dimensions":"two"}`:                    "dimensions: must be an integer",
+		`{"model":"m","input":"x","byok":{"api_key":"` + canary + `"}}`:   "byok.api_key: unknown field",
+		`{"model":"m","input":"x","optimization_goal":"cost","user":"u"}`: "user: unknown field",
+	},
+	visionPath: {
+		``: "prompt", `{"prompt":1}`: "prompt: must be a string", `{"prompt":"x","image":"y"}`: "image: must be",
+		`{"prompt":"x","byok":"mine"}`: "byok: must be an object", `{"prompt":"x","allow_substitution":"no"}`: "allow_substitution: must be true or false",
+		`{"prompt":"x","image":{"uri":"y"}}`: "image.uri: unknown field", `{"prompt":"x","stream":true}`: "stream: unknown field",
+	},
+	imagesPath: {
+		``: "prompt, messages", `{"prompt":1}`: "prompt: must be a string", `{"prompt":"x","n":true}`: "n: must be an integer",
+		`{"prompt":"x","byok":"mine"}`: "byok: must be an object", `{"prompt":"x","allow_substitution":"no"}`: "allow_substitution: must be true or false",
+		`{"prompt":"x","cache":"bypass"}`: "cache: unknown field", `{"messages":[{"role":"user","contents":"x"}]}`: "messages[0].contents: unknown field",
+	},
+}
+
 func TestMediaBadJSON(t *testing.T) {
 	b := setup(t)
-	for path, bodies := range map[string]map[string]string{
-		embeddingsPath: {
-			``: "model", `{`: "body: invalid JSON", `[]`: "body: must be a JSON object", `{} {}`: "body: invalid JSON",
-			`{"model":1,"input":"x"}`:                                         "model: must be a string",
-			`{"model":"m","input":"x","inputs":"y"}`:                          "inputs: unknown field",
-			`{"model":"m","model":"n","input":"x"}`:                           "body: duplicate field",
-			`{"model":"m","input":"x","dimensions":"two"}`:                    "dimensions: must be an integer",
-			`{"model":"m","input":"x","byok":{"api_key":"` + canary + `"}}`:   "byok.api_key: unknown field",
-			`{"model":"m","input":"x","optimization_goal":"cost","user":"u"}`: "user: unknown field",
-		},
-		visionPath: {
-			``: "prompt", `{"prompt":1}`: "prompt: must be a string", `{"prompt":"x","image":"y"}`: "image: must be",
-			`{"prompt":"x","image":{"uri":"y"}}`: "image.uri: unknown field", `{"prompt":"x","stream":true}`: "stream: unknown field",
-		},
-		imagesPath: {
-			``: "prompt, messages", `{"prompt":1}`: "prompt: must be a string", `{"prompt":"x","n":true}`: "n: must be an integer",
-			`{"prompt":"x","cache":"bypass"}`: "cache: unknown field", `{"messages":[{"role":"user","contents":"x"}]}`: "messages[0].contents: unknown field",
-		},
-	} {
+	for path, bodies := range mediaBadJSON {
 		for body, text := range bodies {
 			got := b.post(t, path, body)
 			got.refused(t, 400, "invalid_request", text)

@@ -62,7 +62,8 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 				}
 				return names
 			},
-			Pings: map[string]func(context.Context) error{status.Postgres: b.pool.Ping},
+			Policy: func() (string, string) { return "v1", "" },
+			Pings:  map[string]func(context.Context) error{status.Postgres: b.pool.Ping},
 		},
 	}), func() status.Facts {
 		return status.Facts{

@@ -202,7 +202,7 @@ func fromAttempts(attempts []trace.Attempt) []*gatewayv1.Attempt {
 	for i, a := range attempts {
 		out[i] = &gatewayv1.Attempt{
 			Number: int32(i + 1), Provider: a.Provider, Model: a.Model, Credential: a.Credential, Outcome: a.Outcome,
-			ErrorClass: toNullable(a.Class), Error: toNullable(a.Error),
+			ErrorClass: toNullable(a.Class), Error: toNullable(a.Error), ProviderRequestId: toNullable(a.VendorID),
 			StartedAt: timestamppb.New(a.StartedAt), FirstTokenMs: optionalMilliseconds(a.FirstTokenMs), DurationMs: a.DurationMs,
 		}
 		if a.HTTPStatus > 0 {

@@ -39,14 +39,15 @@ type vendor struct {
 	mu       sync.Mutex
 	requests []string
 	keys     []string      // what each request was authenticated with
-	left     chan struct{} // a caller of "endless" left
+	reached  chan struct{} // "endless", "endless-call" or "silent" has said all
+	left     chan struct{} // and its caller left
 	// fails is what it says to every request instead; nil for nothing.
 	fails http.HandlerFunc
 }
 
 func newVendor(tb testing.TB) *vendor {
 	tb.Helper()
-	v := &vendor{left: make(chan struct{}, 1)}
+	v := &vendor{reached: make(chan struct{}, 64), left: make(chan struct{}, 1)}
 	v.Server = httptest.NewServer(http.HandlerFunc(v.serve))
 	tb.Cleanup(v.Close)
 	return v
@@ -59,6 +60,7 @@ func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
 		Stream bool   `json:"stream"`
 	}
 	_ = json.Unmarshal(body, &request)
+	w.Header().Set("X-Request-Id", vendorID(request.Model))
 	v.mu.Lock()
 	v.requests = append(v.requests, string(body))
 	v.keys = append(v.keys, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
@@ -110,8 +112,15 @@ data: {"type":"message_stop"}
 		stream(`{"choices":[{"delta":{"role":"assistant"}}]}`, `{"error":{"message":"overloaded","type":"server_error"}}`)
 	case model == "cut":
 		stream(hello, `{"error":{"message":"gave up on `+r.Header.Get("Authorization")+`","type":"server_error"}}`)
-	case model == "endless":
-		stream(hello)
+	case model == "endless", model == "endless-call", model == "silent":
+		switch model {
+		case "endless":
+			stream(hello)
+		case "endless-call":
+			stream(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}}]}`)
+		}
+		v.reached <- struct{}{}
 		<-r.Context().Done()
 		v.left <- struct{}{}
 	case model == "tools" && request.Stream:
@@ -128,6 +137,9 @@ data: {"type":"message_stop"}
 		say(200, `{"choices":[{"message":{"content":"hello <there> &"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`)
 	}
 }
+
+// vendorID is what the vendor calls a request for a model.
+func vendorID(model string) string { return "vendor-" + model }
 
 func (v *vendor) last() string {
 	v.mu.Lock()

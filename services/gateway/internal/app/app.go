@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -120,7 +119,7 @@ func Serve(ctx context.Context, cfg Config) error {
 }
 
 func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: p.cfg.LogLevel})
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
@@ -223,12 +222,4 @@ func (p *parts) newServer() (*rpc.Server, error) {
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.RefuseRawKeyMessage, MaxBody: maxBody, UnaryTimeout: p.cfg.TotalTimeout + settleTime, TLS: secure,
 	})
-}
-
-// version is the build's, as the Go toolchain stamped it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }

@@ -44,7 +44,7 @@ type Config struct {
 
 	CacheKeyFile secret.File `env:"CACHE_KEY_FILE" doc:"file with the secret, of 32 bytes or more, that cached answers are sealed with; all replicas the same. Without it, or without Redis, none is kept"`
 
-	TraceKeysFile secret.File `env:"TRACE_KEYS_FILE" doc:"file with the secrets, of 32 bytes or more, that captured requests and answers are sealed with, one a line: the first seals, all open; all replicas the same. Without it no content is captured"`
+	TraceKeysFile secret.File `env:"TRACE_KEYS_FILE" doc:"file with the secrets, of 32 bytes or more, that captured requests and answers are sealed with, one a line: the first seals, all open; all replicas the same. Where none is named, or it is not there at the start, no content is captured"`
 
 	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"what an answer waits for: committed (its ledger row is in Postgres) or async (it is in the spool)"`
 	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must outlive a restart, and replicas may share it. Default: the system's temporary folder"`

@@ -7,20 +7,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/signal"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"switchyard.dev/services/gateway/internal/catalog"
+	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
@@ -40,11 +39,14 @@ type fleets struct {
 	book     *catalog.Book
 	override func() routing.Override
 	// monitor is set before the first request.
-	monitor *health.Monitor
-	reloads metric.Int64Counter
+	monitor  *health.Monitor
+	reloads  metric.Int64Counter
+	releases releases
 
 	mu      sync.Mutex // One reload at a time.
 	present atomic.Pointer[generation]
+	// standing tells whether what was last released is in force; see release.go.
+	standing standing
 }
 
 // generation is a fleet with what it was made of.
@@ -65,7 +67,7 @@ func (p *parts) openFleet(ctx context.Context) error {
 	meter := p.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
 		cfg: p.cfg, log: p.telemetry.Log, client: wire.NewClient(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
-		book: p.book, override: p.wheel.Override,
+		book: p.book, override: p.wheel.Override, releases: postgres.NewReleases(p.control),
 	}
 	if p.vault != nil {
 		f.own = p.vault
@@ -75,6 +77,7 @@ func (p *parts) openFleet(ctx context.Context) error {
 		return err
 	}
 	f.present.Store(first)
+	p.watcher.Watch(control.Policy, f.follow)
 	f.book.Put(first.catalog)
 	for _, vendor := range first.policy.Providers {
 		_, err := first.fleet.Keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name)
@@ -90,13 +93,23 @@ func (p *parts) openFleet(ctx context.Context) error {
 }
 
 func (f *fleets) measure(meter metric.Meter) error {
-	var errs [2]error
+	var errs [3]error
 	f.reloads, errs[0] = meter.Int64Counter("switchyard.gateway.policy.reloads",
 		metric.WithDescription("Reloads of the policy by outcome: changed, unchanged or refused."))
 	_, errs[1] = meter.Int64ObservableGauge("switchyard.gateway.policy.loaded", metric.WithUnit("s"),
 		metric.WithDescription("When the policy in force was loaded, in seconds since 1970."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(f.present.Load().version.LoadedAt.Unix())
+			return nil
+		}))
+	_, errs[2] = meter.Int64ObservableGauge("switchyard.gateway.policy.behind",
+		metric.WithDescription("1 while another policy is in force than the one that was last released to all replicas."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			behind := int64(0)
+			if f.standing.problem() != "" {
+				behind = 1
+			}
+			o.Observe(behind)
 			return nil
 		}))
 	if err := errors.Join(errs[:]...); err != nil {
@@ -117,19 +130,21 @@ func (f *fleets) prices() *price.Table { return f.present.Load().prices }
 // policy is the one in force.
 func (f *fleets) policy() *routing.Policy { return f.present.Load().policy }
 
-// Reload reads the files again and puts a fleet made of them in force. A bad file
-// changes nothing; the error says which one, where and why.
-func (f *fleets) Reload(ctx context.Context) (routing.Reloaded, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before := f.present.Load()
-	now, err := f.read(time.Now())
+// made is a generation of the files as they are, or what the log says of a bad one.
+func (f *fleets) made(ctx context.Context) (*generation, error) {
+	g, err := f.read(time.Now())
 	if err != nil {
 		f.reloads.Add(ctx, 1, outcome("refused"))
 		f.log.ErrorContext(ctx, "policy not reloaded; the one before stays in force",
-			slog.String("version", before.version.Hash), slog.String("error", err.Error()))
-		return routing.Reloaded{}, apierr.New(apierr.KindUnprocessable, routing.ReasonPolicyInvalid, "nothing changed: "+err.Error())
+			slog.String("version", f.present.Load().version.Hash), slog.String("error", err.Error()))
+		return nil, apierr.New(apierr.KindUnprocessable, routing.ReasonPolicyInvalid, "nothing changed: "+err.Error())
 	}
+	return g, nil
+}
+
+// put puts a generation in force and tells what it changes.
+func (f *fleets) put(ctx context.Context, now *generation) routing.Reloaded {
+	before := f.present.Load()
 	result := routing.Reloaded{
 		Now: now.version, Before: before.version, Changed: now.version.Hash != before.version.Hash,
 		Changes: changes(before, now), Warnings: now.warnings,
@@ -146,7 +161,7 @@ func (f *fleets) Reload(ctx context.Context) (routing.Reloaded, error) {
 	f.reloads.Add(ctx, 1, outcome(kind))
 	f.log.InfoContext(ctx, "policy reloaded", slog.String("outcome", kind), slog.String("version", now.version.Hash),
 		slog.String("before", before.version.Hash), slog.Any("changes", result.Changes), slog.Any("warnings", result.Warnings))
-	return result, nil
+	return result
 }
 
 func outcome(name string) metric.MeasurementOption {
@@ -163,21 +178,6 @@ func changes(before, now *generation) []string {
 		all = append(all, "catalog changed")
 	}
 	return all
-}
-
-// watch reloads whenever the process gets SIGHUP.
-func (f *fleets) watch(ctx context.Context) error {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-hangups:
-			_, _ = f.Reload(ctx) // It has said in the log what came of it.
-		}
-	}
 }
 
 // read makes a generation of the files.

@@ -18,12 +18,13 @@ import (
 func (p *parts) watchStatus(context.Context) error {
 	host, _ := os.Hostname() // Without a name, only places are harder to tell apart.
 	o := status.Options{
-		Replica: p.replica.String(), Place: host + " " + p.cfg.HTTPListen, Version: version(), Log: p.telemetry.Log,
+		Replica: p.replica.String(), Place: host + " " + p.cfg.HTTPListen, Version: p.telemetry.Version, Log: p.telemetry.Log,
 		Slow: postgres.NewReports(p.pool),
 		Sources: status.Sources{
 			Checks: p.checks, Draining: lifecycle.ErrDraining,
 			Vendors:   func() []status.Sight { return status.Sights(p.health.Snapshot(), p.health.Figures()) },
 			Providers: p.providerNames,
+			Policy:    p.fleets.inForce,
 			Pings: map[string]func(context.Context) error{
 				status.Postgres: p.pool.Ping,
 				status.Spool:    p.ledger.Ready,
@@ -63,7 +64,7 @@ func (p *parts) facts() status.Facts {
 	g := p.fleets.present.Load()
 	return status.Facts{
 		Policy: g.policy, Override: p.wheel.Override(), State: g.state(p.fleets), Snapshot: p.health.Snapshot(), Figures: p.health.Figures(),
-		Bulkheads: p.health.Bulkhead, Now: time.Now().UTC(),
+		Bulkheads: p.health.Bulkhead, PolicyProblem: p.fleets.standing.problem(), Now: time.Now().UTC(),
 		HasKey: func(provider string) bool {
 			_, err := g.fleet.Keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, provider)
 			return err == nil

@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/cache"
@@ -10,22 +13,21 @@ import (
 	"switchyard.dev/services/gateway/internal/redact"
 	"switchyard.dev/services/gateway/internal/trace"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
 )
 
 // openTraces makes the pipeline's witness, which records behind the answers, and
 // the archive that shows what it recorded. What is kept of whom, the policy says.
 func (p *parts) openTraces(ctx context.Context) error {
-	var keys *trace.Keys
-	if p.cfg.TraceKeysFile != "" {
-		var err error
-		if keys, err = trace.NewKeys(p.cfg.TraceKeysFile); err != nil {
-			return fmt.Errorf("%s_TRACE_KEYS_FILE: %w", prefix, err)
-		}
-	} else {
-		p.telemetry.Log.InfoContext(ctx, "no content of requests is captured; that needs "+prefix+"_TRACE_KEYS_FILE")
+	keys, err := traceKeys(p.cfg.TraceKeysFile)
+	if err != nil {
+		return err
+	}
+	if keys == nil {
+		p.telemetry.Log.InfoContext(ctx, "no content of requests is captured; that needs the file of "+prefix+"_TRACE_KEYS_FILE at the start",
+			slog.String("file", string(p.cfg.TraceKeysFile)))
 	}
 	store, log := postgres.NewTraces(p.pool), p.telemetry.Log
-	var err error
 	p.witness, err = trace.NewRecorder(trace.Options{
 		Store: store, Keys: keys, Rule: p.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: p.telemetry.MeterProvider.Meter(service),
 	})
@@ -37,6 +39,22 @@ func (p *parts) openTraces(ctx context.Context) error {
 	p.runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
 	p.runner.OnClose("traces", p.witness.Close)
 	return nil
+}
+
+// traceKeys are nil where no file is named, and where it isn't there: a volume may
+// name it before anybody has made the secret.
+func traceKeys(file secret.File) (*trace.Keys, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // None is an answer.
+	}
+	keys, err := trace.NewKeys(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil //nolint:nilnil // None is an answer.
+	case err != nil:
+		return nil, fmt.Errorf("%s_TRACE_KEYS_FILE: %w", prefix, err)
+	}
+	return keys, nil
 }
 
 // tracing is what is kept of an organization's requests.

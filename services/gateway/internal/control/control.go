@@ -27,6 +27,7 @@ const (
 	Credentials   Topic = "credential"
 	Routing       Topic = "routing"
 	Models        Topic = "model"
+	Policy        Topic = "policy"
 )
 
 // ErrUnchanged is what a change returns that finds nothing to do: it leaves no

@@ -69,7 +69,9 @@ type Try struct {
 	Class      apierr.Class
 	Code       string
 	HTTPStatus int
-	Started    time.Time
+	// VendorID is the vendor's own id of the call; empty where it gave none.
+	VendorID string
+	Started  time.Time
 	// FirstToken and Duration are since then.
 	FirstToken, Duration time.Duration
 }
@@ -150,6 +152,8 @@ func (a *Account) planned(p *routing.Plan) {
 		a.Route = "pin"
 	case p.Canary:
 		a.Route = "canary"
+	case p.Affinity:
+		a.Route = "affinity"
 	case p.Requested != "":
 		a.Route = "requested"
 	default:
@@ -158,11 +162,14 @@ func (a *Account) planned(p *routing.Plan) {
 }
 
 // called notes a call that was made, with its failure; nil is an answer.
-func (a *Account) called(c candidate, started time.Time, outcome string, f *failure) {
+func (a *Account) called(c candidate, made call, outcome string, f *failure) {
 	if a == nil {
 		return
 	}
-	try := Try{Target: c.Target, Credential: c.credential.Source, Outcome: outcome, Started: started, Duration: time.Since(started)}
+	try := Try{
+		Target: c.Target, Credential: c.credential.Source, Outcome: outcome, VendorID: made.receipt.ID(),
+		Started: made.started, Duration: time.Since(made.started),
+	}
 	if f != nil {
 		try.Class, try.Code, try.HTTPStatus = f.Class, shortCode(f.Code), f.Status
 	}

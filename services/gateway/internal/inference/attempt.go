@@ -141,29 +141,28 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	r.permit, r.answered = permit, false
 	r.attempts++
 	r.metrics.attempt(c.Provider, r.attempts)
-	start := time.Now()
 	err := r.guarded(r.beginCall(ctx, c), c, grace)
-	r.upstream += time.Since(start)
+	r.upstream += time.Since(r.now.started)
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
 		r.served = c
-		r.account.called(c, start, TryOK, nil)
+		r.account.called(c, r.now, TryOK, nil)
 		if !r.streams {
 			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
 		}
 		return over
 	case ok: // The request's own, found while it was prepared.
-		r.account.called(c, start, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
+		r.account.called(c, r.now, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
 		r.failCall(ctx, string(fault.Reason))
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, fault)
 	case ctx.Err() != nil:
-		r.account.called(c, start, TryCancelled, nil)
+		r.account.called(c, r.now, TryCancelled, nil)
 		r.failCall(ctx, string(ledger.OutcomeCancelled))
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, ended(ctx))
 	}
-	return r.fail(ctx, c, start, err)
+	return r.fail(ctx, c, err)
 }
 
 func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (err error) {
@@ -172,9 +171,9 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 }
 
 // fail notes an attempt that failed at the vendor.
-func (r *round) fail(ctx context.Context, c candidate, start time.Time, err error) verdict {
+func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
-	r.account.called(c, start, TryFailed, &f)
+	r.account.called(c, r.now, TryFailed, &f)
 	r.failCall(ctx, string(f.Class))
 	f.repeatable = !r.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok {

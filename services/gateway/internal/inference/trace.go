@@ -18,6 +18,8 @@ type call struct {
 	span    trace.Span
 	label   label
 	started time.Time
+	// receipt of the vendor; nil where nobody keeps it.
+	receipt *provider.Receipt
 }
 
 // beginCall starts the telemetry of a call to a candidate.
@@ -26,6 +28,10 @@ func (x *execution) beginCall(ctx context.Context, c candidate) context.Context 
 	x.now = call{
 		label:   label{provider: c.Provider, model: x.metrics.model(c.Target), operation: operation},
 		started: time.Now(),
+	}
+	if x.account != nil {
+		x.now.receipt = new(provider.Receipt)
+		ctx = provider.WithReceipt(ctx, x.now.receipt)
 	}
 	ctx, x.now.span = x.Tracer.Start(ctx, operation+" "+c.Model, trace.WithSpanKind(trace.SpanKindClient))
 	if x.now.span.IsRecording() {

@@ -47,6 +47,33 @@ func TestAffinitySpreads(t *testing.T) {
 	}
 }
 
+// A plan says when the affinity made its first choice: where nothing else told the
+// first from the next.
+func TestAffinityIsTold(t *testing.T) {
+	p := read(t, hosts)
+	live := func(s seen) State { return State{Now: now, Live: s} }
+	for name, tt := range map[string]struct {
+		request Request
+		state   State
+		want    bool
+	}{
+		"hosts of equal merit":      {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, State{Now: now}, true},
+		"ranked together":           {Request{Model: "m", Affinity: 7, Goal: GoalQuality}, State{Now: now}, true},
+		"without an affinity":       {Request{Model: "m", Goal: GoalLatency}, State{Now: now}, false},
+		"a host that is named":      {Request{Model: "b/m", Affinity: 7, Substitution: true}, State{Now: now}, false},
+		"the policy's own order":    {Request{Affinity: 7, Goal: GoalCost, Substitution: true}, State{Now: now}, false},
+		"the only one that is up":   {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, live(seen{down: map[Target]bool{{"a", "m"}: true, {"b", "m"}: true}}), false},
+		"the others are as good":    {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, live(seen{down: map[Target]bool{{"a", "m"}: true}}), true},
+		"an operator's pin":         {Request{Model: "m", Affinity: 7}, State{Now: now, Override: Override{Pin: &Target{"a", "m"}}}, false},
+		"where the prompt was last": {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, State{Now: now, Last: Target{"b", "m"}, LastAt: now}, true},
+	} {
+		plan, err := p.Plan(tt.request, tt.state)
+		if err != nil || plan.Affinity != tt.want {
+			t.Errorf("%s: %s, %v, affinity %v", name, names(plan), err, plan.Affinity)
+		}
+	}
+}
+
 // The goal's order stands above the affinity: only what the policy ranks
 // together is spread.
 func TestAffinityKeepsTheGoal(t *testing.T) {

@@ -60,6 +60,7 @@ type planner struct {
 	excluded  []Exclusion
 	isCanary  bool
 	isPinned  bool
+	isAffine  bool
 	warn      string
 }
 
@@ -188,6 +189,9 @@ func (b *planner) section(offers []*offer, substitute bool) {
 		}
 	}
 	b.rank(b.picked[from:])
+	if from == 0 {
+		b.isAffine = b.request.Affinity != 0 && affine(b.picked)
+	}
 }
 
 func (b *planner) has(o *offer) bool {
@@ -222,7 +226,7 @@ func (b *planner) plan() (Plan, error) {
 		return Plan{}, b.refusal()
 	}
 	plan := Plan{
-		Requested: b.requested, Excluded: b.excluded, Pinned: b.isPinned, Canary: b.isCanary, Warning: b.warn,
+		Requested: b.requested, Excluded: b.excluded, Pinned: b.isPinned, Canary: b.isCanary, Affinity: b.isAffine && !b.isCanary, Warning: b.warn,
 		Candidates: make([]Candidate, len(b.picked)),
 	}
 	if c := b.state.Override.Canary; c != nil && !b.isPinned {

@@ -75,6 +75,17 @@ func better(a, b *scored) int {
 	return cmp.Compare(a.index, b.index)
 }
 
+// affine tells whether the first of a ranked section owes its place to an
+// affinity: nothing else tells it from the next.
+func affine(section []scored) bool {
+	if len(section) < 2 {
+		return false
+	}
+	a, b := &section[0], &section[1]
+	alike := a.shares && b.shares && a.score == b.score && a.place == b.place && a.down == b.down
+	return alike && (a.warm != b.warm || a.spread != b.spread)
+}
+
 func first(is bool) int {
 	if is {
 		return -1

@@ -103,8 +103,9 @@ type Plan struct {
 	Candidates []Candidate
 	// Excluded could not serve this request, or may not, and why.
 	Excluded []Exclusion
-	// Pinned and Canary tell that an operator's override made the first choice.
-	Pinned, Canary bool
+	// Pinned and Canary tell that an operator's override made the first choice,
+	// Affinity that the request's own did, among offers of equal merit.
+	Pinned, Canary, Affinity bool
 	// Trial is the canary that was in force, by its revision; 0 is none.
 	Trial int
 	// Warning is what the caller should know of a deprecated model; empty for none.

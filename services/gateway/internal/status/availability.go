@@ -83,6 +83,21 @@ var stores = []Dependency{
 	},
 }
 
+// policyFiles are what this replica reads at its start and at each reload.
+func policyFiles(f Facts) Dependency {
+	d := Dependency{
+		Name: "policy", Kind: KindFile,
+		Purpose:    "the files of policy, further providers, prices and catalog, each replica's own",
+		Impact:     "a replica whose files are bad, or others than those that were last released, goes on by the policy that it has; it can't start without good ones",
+		Mitigation: "it looks each second, and follows once its files are those released",
+		Ping:       Ping{State: Up, At: f.Now},
+	}
+	if f.PolicyProblem != "" {
+		d.State = Degraded
+	}
+	return d
+}
+
 // secrets are the fleet's keys.
 func secrets(f Facts) Dependency {
 	d := Dependency{
@@ -122,7 +137,7 @@ func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool)
 			a.Dependencies = append(a.Dependencies, d)
 		}
 	}
-	a.Dependencies = append(a.Dependencies, secrets(f))
+	a.Dependencies = append(a.Dependencies, policyFiles(f), secrets(f))
 	alone := onlyProviders(f)
 	for i := range f.Policy.Providers {
 		a.Dependencies = append(a.Dependencies, providerDependency(&f.Policy.Providers[i], alone, vendors, f))

@@ -14,8 +14,10 @@ type Report struct {
 	Replica string `json:"replica"`
 	// Place is the host and address that it listens on: another replica there has
 	// taken its place.
-	Place     string    `json:"place"`
-	Version   string    `json:"version"`
+	Place   string `json:"place"`
+	Version string `json:"version"`
+	// Policy in force, by the hash of its files.
+	Policy    string    `json:"policy,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	// Ready tells that it takes requests, Draining that it is stopping. Problems are
 	// short codes of what is wrong.
@@ -137,6 +139,7 @@ func judgeVendor(provider string, reports []Report) Vendor {
 // Replica is one of the gateway's processes.
 type Replica struct {
 	ID, Version string
+	Policy      string
 	State       State
 	Problems    []string
 	StartedAt   time.Time
@@ -144,7 +147,7 @@ type Replica struct {
 }
 
 func judgeReplica(r Report, now time.Time) Replica {
-	out := Replica{ID: r.Replica, Version: r.Version, Problems: r.Problems, StartedAt: r.StartedAt, LastSeen: now.Add(-r.Age)}
+	out := Replica{ID: r.Replica, Version: r.Version, Policy: r.Policy, Problems: r.Problems, StartedAt: r.StartedAt, LastSeen: now.Add(-r.Age)}
 	switch {
 	case r.Age > silence:
 		out.State, out.Problems = Down, []string{"no_sign_of_life"}

@@ -113,8 +113,12 @@ const maxNamed = 5
 
 func (f *Fleet) summary() string {
 	up := 0
+	policies := make(map[string]bool)
 	var troubled, failing, slow []string
 	for _, r := range f.Replicas {
+		if r.State != Down && r.Policy != "" {
+			policies[r.Policy] = true
+		}
 		if r.State == Up {
 			up++
 		} else {
@@ -142,6 +146,9 @@ func (f *Fleet) summary() string {
 		if len(part.list) > 0 {
 			parts = append(parts, part.what+strings.Join(part.list, ", "))
 		}
+	}
+	if n := len(policies); n > 1 {
+		parts = append(parts, fmt.Sprintf("%d versions of the policy are in force", n))
 	}
 	if len(failing)+len(slow) == 0 {
 		parts = append(parts, map[State]string{Unknown: "no provider was called lately"}[f.Vendor])

@@ -45,6 +45,9 @@ type Sources struct {
 	// Vendors are what was seen of providers, Providers those configured.
 	Vendors   func() []Sight
 	Providers func() []string
+	// Policy in force, and a short code of what keeps the one that was last released
+	// from being it.
+	Policy func() (version, problem string)
 	// Pings measure dependencies, by name.
 	Pings map[string]func(ctx context.Context) error
 }
@@ -232,6 +235,10 @@ func (m *Monitor) measure(ctx context.Context) {
 // report is what this replica says now.
 func (m *Monitor) report(ctx context.Context) Report {
 	r := Report{Replica: m.Replica, Place: m.Place, Version: m.Version, StartedAt: m.started, Ready: true, Vendors: m.Sources.Vendors(), Since: make(map[string]Mark)}
+	policy, problem := m.Sources.Policy()
+	if r.Policy = policy; problem != "" {
+		r.Problems = append(r.Problems, problem)
+	}
 	checks := m.Sources.Checks(ctx)
 	for _, check := range checks {
 		switch {

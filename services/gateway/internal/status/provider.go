@@ -63,7 +63,10 @@ type Facts struct {
 	Bulkheads func(provider string) health.Bulkhead
 	// HasKey tells whether the fleet has a credential for a provider, or it needs none.
 	HasKey func(provider string) bool
-	Now    time.Time
+	// PolicyProblem is what keeps the policy that was last released from being in
+	// force here; empty for nothing.
+	PolicyProblem string
+	Now           time.Time
 }
 
 // Providers are all that are configured, by name. The times since which their

@@ -125,6 +125,8 @@ type replica struct {
 	checks []Check
 	sights []Sight
 	ping   error
+	// policy in force, and what keeps the last release from being it.
+	policy, problem string
 }
 
 func (r *replica) do(change func()) {
@@ -140,6 +142,7 @@ func newReplica(id, place string, fast, slow Board) *replica {
 		Draining:  errDraining,
 		Vendors:   func() []Sight { r.mu.Lock(); defer r.mu.Unlock(); return slices.Clone(r.sights) },
 		Providers: func() []string { return []string{"v"} },
+		Policy:    func() (string, string) { r.mu.Lock(); defer r.mu.Unlock(); return r.policy, r.problem },
 		Pings:     map[string]func(context.Context) error{Redis: func(context.Context) error { r.mu.Lock(); defer r.mu.Unlock(); return r.ping }},
 	}})
 	return r
@@ -250,6 +253,33 @@ func TestMonitorTellsWhatIsWrong(t *testing.T) {
 		}
 		if p := r.Ping("nothing"); p.State != Unknown {
 			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// Replicas that run different policies are told of, and one that can't follow a
+// release is degraded until it does.
+func TestPoliciesOfReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newBoard()
+		a, b := newReplica("a", "host:1", nil, slow), newReplica("b", "host:2", nil, slow)
+		a.policy, b.policy = "new", "old"
+		defer a.start(t)()
+		defer b.start(t)()
+		const differ = "2 versions of the policy are in force"
+		for _, step := range []struct{ policy, problem, verdict, summary string }{
+			{"old", "", "operational", differ},
+			{"old", "policy_refused", "gateway_degraded", "b degraded policy_refused; " + differ},
+			{"new", "", "operational", "2 of 2 replicas are well; no provider"},
+		} {
+			b.do(func() { b.policy, b.problem = step.policy, step.problem })
+			time.Sleep(5 * time.Second)
+			for _, r := range []*replica{a, b} {
+				f := r.Fleet()
+				if string(f.Verdict) != step.verdict || !strings.Contains(f.Summary, step.summary) || f.Replicas[0].Policy != "new" || f.Replicas[1].Policy != step.policy {
+					t.Errorf("%+v: %s, %q, %+v", step, f.Verdict, f.Summary, f.Replicas)
+				}
+			}
 		}
 	})
 }

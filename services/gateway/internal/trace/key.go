@@ -38,7 +38,12 @@ type Keys struct {
 	stat  fs.FileInfo
 	first string
 	named map[string][]byte
+	// sealers are those of the first secret, by organization.
+	sealers map[string]cipher.AEAD
 }
+
+// maxSealers bounds what is kept of them.
+const maxSealers = 1024
 
 // NewKeys reads the secrets of a file.
 func NewKeys(file secret.File) (*Keys, error) {
@@ -49,6 +54,12 @@ func NewKeys(file secret.File) (*Keys, error) {
 // read looks into the file when it is another than last time. One that can't be
 // read leaves the keys as they are.
 func (k *Keys) read() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.readLocked()
+}
+
+func (k *Keys) readLocked() error {
 	stat, err := os.Stat(string(k.file))
 	if err != nil {
 		return fmt.Errorf("trace keys: %w", err)
@@ -75,17 +86,13 @@ func (k *Keys) read() error {
 			first = hex.EncodeToString(name)
 		}
 	}
-	k.stat, k.first, k.named = stat, first, named
+	k.stat, k.first, k.named, k.sealers = stat, first, named, make(map[string]cipher.AEAD)
 	return nil
 }
 
 // seal encrypts a packet for its organization, bound to the record.
 func (k *Keys) seal(organization string, id uuid.UUID, p *Packet) (key string, sealed []byte, err error) {
-	k.mu.Lock()
-	_ = k.read() // Else the keys before serve on.
-	key, text := k.first, k.named[k.first]
-	k.mu.Unlock()
-	aead, err := newAEAD(text, organization)
+	key, aead, err := k.sealer(organization)
 	if err != nil {
 		return "", nil, err
 	}
@@ -98,11 +105,28 @@ func (k *Keys) seal(organization string, id uuid.UUID, p *Packet) (key string, s
 	return key, aead.Seal(nonce, nonce, plain, id[:]), nil
 }
 
+// sealer gives the first secret's name, and its cipher for an organization.
+func (k *Keys) sealer(organization string) (key string, aead cipher.AEAD, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known := k.sealers[organization]; known != nil {
+		return k.first, known, nil
+	}
+	if aead, err = newAEAD(k.named[k.first], organization); err != nil {
+		return "", nil, err
+	}
+	if len(k.sealers) >= maxSealers {
+		clear(k.sealers)
+	}
+	k.sealers[organization] = aead
+	return k.first, aead, nil
+}
+
 // open decrypts a content.
 func (k *Keys) open(organization string, id uuid.UUID, c Content) (*Packet, error) {
 	k.mu.Lock()
 	text := k.named[c.Key]
-	if text == nil && k.read() == nil {
+	if text == nil && k.readLocked() == nil {
 		text = k.named[c.Key]
 	}
 	k.mu.Unlock()

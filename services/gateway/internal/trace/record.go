@@ -54,7 +54,7 @@ func newRecord(a *inference.Account, rule Rule) Record {
 func newAttempt(t *inference.Try) Attempt {
 	return Attempt{
 		Provider: t.Provider, Model: t.Model, Credential: t.Credential, Outcome: t.Outcome,
-		Class: string(t.Class), Error: t.Code, HTTPStatus: t.HTTPStatus, StartedAt: t.Started,
+		Class: string(t.Class), Error: t.Code, HTTPStatus: t.HTTPStatus, VendorID: t.VendorID, StartedAt: t.Started,
 		FirstTokenMs: milliseconds(t.FirstToken), DurationMs: milliseconds(t.Duration),
 	}
 }

@@ -22,7 +22,7 @@ const (
 	maxQueue      = 4096
 	maxQueueBytes = 64 << 20
 	// maxBatch entries are stored in one transaction, of which the first waits for
-	// linger at the most.
+	// linger, or until there are as many.
 	maxBatch = 256
 	linger   = 100 * time.Millisecond
 	// storeTime bounds one transaction. While the store is away it is asked again
@@ -51,7 +51,9 @@ type Options struct {
 type Recorder struct {
 	Options
 
-	queue   chan *inference.Account
+	queue chan *inference.Account
+	// plenty wakes Run, which sleeps while accounts gather.
+	plenty  chan struct{}
 	bytes   atomic.Int64
 	dropped atomic.Int64 // since that was logged
 	said    time.Time
@@ -60,7 +62,7 @@ type Recorder struct {
 
 // NewRecorder returns a recorder that stores nothing until Run.
 func NewRecorder(o Options) (*Recorder, error) {
-	r := &Recorder{Options: o, queue: make(chan *inference.Account, maxQueue)}
+	r := &Recorder{Options: o, queue: make(chan *inference.Account, maxQueue), plenty: make(chan struct{}, 1)}
 	var err error
 	r.entries, err = o.Meter.Int64Counter("switchyard.gateway.traces",
 		metric.WithDescription("Traces of requests by outcome: kept, or dropped because the queue was full or the store refused them."))
@@ -82,7 +84,14 @@ func (r *Recorder) Watch(request *inference.Request) (keep int, ok bool) {
 // Saw implements inference.Witness.
 func (r *Recorder) Saw(_ context.Context, a *inference.Account) {
 	size := weight(a)
-	if r.bytes.Add(size) <= maxQueueBytes {
+	waiting := r.bytes.Add(size)
+	if waiting > maxQueueBytes/2 || len(r.queue) >= maxBatch {
+		select {
+		case r.plenty <- struct{}{}:
+		default:
+		}
+	}
+	if waiting <= maxQueueBytes {
 		select {
 		case r.queue <- a:
 			return
@@ -140,27 +149,39 @@ func (r *Recorder) Close(ctx context.Context) error {
 	}
 }
 
-// gather makes a batch of what waits, and of what comes in a moment.
+// gather makes a batch of what waits, once that has had a moment to grow: it sleeps
+// meanwhile, since each account comes from a request whose answer is still to be sent.
 func (r *Recorder) gather(ctx context.Context, first *inference.Account) []Entry {
-	batch := make([]Entry, 0, maxBatch)
+	r.pause(ctx)
+	if r.Keys != nil {
+		_ = r.Keys.read() // Else the keys before serve on.
+	}
+	batch := make([]Entry, 0, min(len(r.queue)+1, maxBatch))
 	add := func(a *inference.Account) {
 		batch = append(batch, r.entry(ctx, a))
 		r.bytes.Add(-weight(a))
 	}
 	add(first)
-	timer := time.NewTimer(linger)
-	defer timer.Stop()
 	for len(batch) < maxBatch {
 		select {
 		case a := <-r.queue:
 			add(a)
-		case <-timer.C:
-			return batch
-		case <-ctx.Done():
+		default:
 			return batch
 		}
 	}
 	return batch
+}
+
+// pause waits for linger, or until there is plenty to do.
+func (r *Recorder) pause(ctx context.Context) {
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	select {
+	case <-r.plenty:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // store tries until the entries are stored, are refused, or ctx ends.

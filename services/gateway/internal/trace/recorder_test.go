@@ -138,6 +138,38 @@ func TestRecorderStoresBehind(t *testing.T) {
 	})
 }
 
+// What comes within a moment shares a transaction, and plenty doesn't wait for its
+// end.
+func TestRecorderGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{}
+		r := newRecorder(t, s)
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = r.Run(ctx) })
+		for range 3 {
+			r.Saw(ctx, account("few", `{}`))
+			time.Sleep(linger / 10)
+		}
+		if synctest.Wait(); s.tries != 0 {
+			t.Errorf("stored after %s", 3*linger/10)
+		}
+		time.Sleep(linger)
+		if synctest.Wait(); s.tries != 1 || len(s.entries) != 3 {
+			t.Errorf("%d in %d transactions", len(s.entries), s.tries)
+		}
+		begun := time.Now()
+		for range maxBatch + 2 {
+			r.Saw(ctx, account("many", `{}`))
+		}
+		if synctest.Wait(); len(s.entries) < maxBatch || time.Since(begun) != 0 {
+			t.Errorf("%d stored after %s", len(s.entries), time.Since(begun))
+		}
+		stop()
+		group.Wait()
+	})
+}
+
 // A full queue drops, and never waits.
 func TestRecorderDrops(t *testing.T) {
 	r := newRecorder(t, &shelf{})
@@ -206,6 +238,9 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(path, []byte(long("b")+"\n"+long("a")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := keys.read(); err != nil {
+		t.Fatal(err)
+	}
 	after, _, err := keys.seal("acme", id, packet)
 	if err != nil || after == name {
 		t.Errorf("still sealed with %s: %v", after, err)
@@ -216,7 +251,7 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(path, []byte(long("c")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := keys.seal("acme", id, packet); err != nil {
+	if err := keys.read(); err != nil {
 		t.Error(err)
 	}
 	if _, err := keys.open("acme", id, content); !errors.Is(err, errKey) {

@@ -40,6 +40,7 @@ type Attempt struct {
 	Class      string    `json:"error_class,omitzero"`
 	Error      string    `json:"error,omitzero"`
 	HTTPStatus int       `json:"http_status,omitzero"`
+	VendorID   string    `json:"vendor_id,omitzero"`
 	StartedAt  time.Time `json:"started_at"`
 	// FirstTokenMs is 0 for none.
 	FirstTokenMs float64 `json:"first_token_ms,omitzero"`

@@ -12,7 +12,6 @@ import (
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/send"
-	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -61,11 +60,4 @@ func Register(ctx context.Context, server *rpc.Server, s Services) error {
 		return fmt.Errorf("register services: %w", err)
 	}
 	return nil
-}
-
-// ErrorBody is the service's JSON error document (specification, Errors, rule 9).
-func ErrorBody(e *apierr.Error, _ string) any {
-	return struct {
-		Error string `json:"error"`
-	}{e.Text}
 }

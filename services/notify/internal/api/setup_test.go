@@ -29,11 +29,12 @@ import (
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/postgres"
-	"switchyard.dev/services/notify/internal/seal"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/notify/migrations"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -65,7 +66,7 @@ func setup(t *testing.T, options ...option) *bench {
 	outbox, inboxes := postgres.NewOutbox(b.pool), postgres.NewInboxes(b.pool)
 	b.feed = inbox.NewFeed(inboxes, 100, slog.New(slog.DiscardHandler))
 	services := api.Services{Logs: outbox, Inboxes: inboxes.Announce(b.feed.Ring), Feed: b.feed}
-	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "notify")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func setup(t *testing.T, options ...option) *bench {
 		Log:    slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Tokens: tokens(t), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: api.ErrorBody, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
+		ErrorBody: apierr.NewPlain, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,16 +18,17 @@ import (
 	"switchyard.dev/services/notify/internal/dispatch"
 	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/postgres"
-	"switchyard.dev/services/notify/internal/seal"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/apidoc"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -82,7 +82,7 @@ func Serve(ctx context.Context, cfg Config) error {
 }
 
 func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version(), LogLevel: p.cfg.LogLevel})
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (p *parts) newServer() (*rpc.Server, error) {
 	return rpc.New(rpc.Options{
 		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
-		ErrorBody: api.ErrorBody, MaxBody: maxBody, UnaryTimeout: unaryTimeout, TLS: secure,
+		ErrorBody: apierr.NewPlain, MaxBody: maxBody, UnaryTimeout: unaryTimeout, TLS: secure,
 	})
 }
 
@@ -197,12 +197,4 @@ func (p *parts) services() api.Services {
 		s.Push = p.push.registry
 	}
 	return s
-}
-
-// version is the build's, as the Go toolchain stamped it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"google.golang.org/grpc/credentials/insecure"
+
 	"switchyard.dev/services/notify/internal/breaker"
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/dispatch"
@@ -16,11 +18,11 @@ import (
 	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/notify/internal/rate"
 	"switchyard.dev/services/notify/internal/redis"
-	"switchyard.dev/services/notify/internal/seal"
 	"switchyard.dev/services/notify/internal/shared"
 	"switchyard.dev/services/notify/internal/smtp"
 	"switchyard.dev/services/notify/internal/upkeep"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/seal"
 )
 
 // idlePerHost is how many idle connections are kept to a receiver.
@@ -46,7 +48,7 @@ func (p *parts) openGuards(context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("encryption key: %w", err)
 	}
-	p.box, err = seal.New(key)
+	p.box, err = seal.New(key, "notify")
 	return err
 }
 
@@ -162,16 +164,13 @@ func (p *parts) newWebhook() (webhook delivering, idempotent bool, err error) {
 			Checker: p.webhookGuard, Poster: p.newPoster(p.webhookGuard), Secrets: channel.Directory(own.SecretsDir), Now: time.Now,
 		}), false, nil
 	}
-	roots := p.roots
-	if own.EgressTLS && roots == nil {
-		if roots, err = x509.SystemCertPool(); err != nil {
-			return nil, false, fmt.Errorf("certificates: %w", err)
+	transport := insecure.NewCredentials()
+	if own.EgressTLS {
+		if transport, err = own.EgressTLSFiles.Credentials(); err != nil {
+			return nil, false, fmt.Errorf("%s_WEBHOOK_EGRESS_TLS_: %w", prefix, err)
 		}
 	}
-	if !own.EgressTLS {
-		roots = nil
-	}
-	client, err := egress.Dial(own.EgressAddress, roots, own.EgressTokenFile)
+	client, err := egress.Dial(own.EgressAddress, transport, own.EgressTokenFile)
 	if err != nil {
 		return nil, false, err
 	}

@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/notify/internal/dispatch"
 	"switchyard.dev/services/notify/internal/smtp"
 	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -58,9 +59,12 @@ type EmailSettings struct {
 type WebhookSettings struct {
 	EgressAddress   string      `env:"EGRESS_ADDRESS" doc:"host:port of the gRPC face of webhook egress, which then carries webhooks; empty posts them directly"`
 	EgressTokenFile secret.File `env:"EGRESS_TOKEN_FILE" doc:"file with our service token at webhook egress; required with its address"`
-	EgressTLS       bool        `env:"EGRESS_TLS" envDefault:"false" doc:"speak TLS to webhook egress; CA_FILE holds for it too"`
-	SecretsDir      string      `env:"SECRETS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, that holds the secret which signs its webhooks when they are posted directly"`
-	RequireHTTPS    bool        `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
+	EgressTLS       bool        `env:"EGRESS_TLS" envDefault:"false" doc:"speak TLS to webhook egress"`
+
+	EgressTLSFiles rpc.ClientTLS `envPrefix:"EGRESS_TLS_"`
+
+	SecretsDir   string `env:"SECRETS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, that holds the secret which signs its webhooks when they are posted directly"`
+	RequireHTTPS bool   `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
 }
 
 // Bounds of settings.
@@ -106,6 +110,7 @@ func (c Config) validateChannels() error {
 		{c.Email.UnsubscribeURL != "" && !strings.HasPrefix(c.Email.UnsubscribeURL, "https://"), "EMAIL_UNSUBSCRIBE_URL: want an https URL"},
 		{strings.ContainsAny(c.Email.UnsubscribeURL, "<> \r\n"), "EMAIL_UNSUBSCRIBE_URL: want a URL without spaces and angle brackets"},
 		{c.Webhook.EgressAddress != "" && c.Webhook.EgressTokenFile == "", "WEBHOOK_EGRESS_TOKEN_FILE: required with WEBHOOK_EGRESS_ADDRESS"},
+		{c.Webhook.EgressTLSFiles != (rpc.ClientTLS{}) && !c.Webhook.EgressTLS, "WEBHOOK_EGRESS_TLS: must be true where its files are set"},
 		{c.WebPushEnabled && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with WEB_PUSH_ENABLED"},
 	})
 }

@@ -5,15 +5,12 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -33,13 +30,8 @@ type Client struct {
 var _ channel.Egress = (*Client)(nil)
 
 // Dial makes a client of the gRPC face at an address; it connects when first
-// used. roots nil means no TLS. The token is read for each call, so that it can
-// be replaced.
-func Dial(address string, roots *x509.CertPool, token secret.File) (*Client, error) {
-	transport := insecure.NewCredentials()
-	if roots != nil {
-		transport = credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
-	}
+// used. The token is read for each call, so that it can be replaced.
+func Dial(address string, transport credentials.TransportCredentials, token secret.File) (*Client, error) {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport))
 	if err != nil {
 		return nil, fmt.Errorf("webhook egress at %q: %w", address, err)

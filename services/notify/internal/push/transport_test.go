@@ -20,8 +20,8 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/notify/internal/channel"
-	"switchyard.dev/services/notify/internal/seal"
 	"switchyard.dev/services/notify/internal/webpush"
+	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "notify")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,9 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 )
@@ -13,12 +15,15 @@ import (
 const (
 	// maxKnown bounds the copies.
 	maxKnown = 20_000
-	// exchangeTimeout bounds a round trip, backOff is how long a replica goes on
-	// alone after one that failed.
+	// exchangeTimeout bounds all that one question or change asks of the server,
+	// backOff is how long a replica goes on alone after one without an answer.
 	exchangeTimeout = 300 * time.Millisecond
 	backOff         = time.Second
 	// tries is how often a state that others have changed meanwhile is decided again.
-	tries = 8
+	tries = 64
+	// breaks is how many connections may turn out broken before the server counts
+	// as away: after a restart of it, each that was kept does.
+	breaks = 64
 )
 
 // Cells keep texts under keys. A cell that nobody wrote is empty.
@@ -66,55 +71,70 @@ func New(o Options) *States { return &States{o: o, known: make(map[string]copied
 func (s *States) Change(ctx context.Context, key string, step func(old string) (next string)) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	for range tries {
-		done, err := s.exchange(ctx, key, step)
-		if err != nil {
-			s.o.Log.DebugContext(ctx, "shared state goes on alone", slog.String("error", err.Error()))
-			break
-		}
-		if done {
+	if !s.isAlone() {
+		err := s.reach(ctx, func(ctx context.Context) error { return s.exchange(ctx, key, step) })
+		if err == nil {
 			return
 		}
+		s.o.Log.DebugContext(ctx, "shared state goes on alone", slog.String("error", err.Error()))
 	}
 	s.keep(key, step(s.copyOf(key)))
 }
 
-// exchange tries a change on the shared state.
-func (s *States) exchange(ctx context.Context, key string, step func(string) string) (done bool, err error) {
-	if s.isAlone() {
-		s.keep(key, step(s.copyOf(key)))
-		return true, nil
+// errContended says that others changed a state too often to get between.
+var errContended = errors.New("shared: the state changes too fast")
+
+// exchange changes the shared state, again where others were quicker.
+func (s *States) exchange(ctx context.Context, key string, step func(string) string) error {
+	for range tries {
+		old, err := s.o.Cells.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		next := step(s.o.Merge(s.copyOf(key), old))
+		swapped, err := s.o.Cells.Swap(ctx, key, old, next, s.o.Life)
+		if err != nil {
+			return err
+		}
+		if swapped {
+			s.keep(key, next)
+			return nil
+		}
 	}
+	return errContended
+}
+
+// reach asks the server, again where a connection that was kept is broken, and
+// goes on alone for a while when there is no answer. Asking twice is harmless: a
+// change whose answer was lost is decided again upon what it made.
+func (s *States) reach(ctx context.Context, ask func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	old, err := s.o.Cells.Get(ctx, key)
-	if err != nil {
-		return false, s.part(err)
+	for range breaks {
+		if err = ask(ctx); err == nil || errors.Is(err, errContended) {
+			return err
+		}
+		if failed, ok := errors.AsType[*net.OpError](err); ctx.Err() != nil || ok && failed.Op == "dial" {
+			break
+		}
 	}
-	next := step(s.o.Merge(s.copyOf(key), old))
-	swapped, err := s.o.Cells.Swap(ctx, key, old, next, s.o.Life)
-	if err != nil {
-		return false, s.part(err)
-	}
-	if swapped {
-		s.keep(key, next)
-	}
-	return swapped, nil
+	s.part()
+	return err
 }
 
 // Look reads a state, which may be as old as fresh.
-func (s *States) Look(ctx context.Context, key string, fresh time.Duration) string {
+func (s *States) Look(ctx context.Context, key string, fresh time.Duration) (text string) {
 	s.mu.Lock()
 	seen, ok := s.known[key]
 	s.mu.Unlock()
 	if ok && s.o.Now().Sub(seen.at) < fresh || s.isAlone() {
 		return seen.text
 	}
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
-	text, err := s.o.Cells.Get(ctx, key)
+	err := s.reach(ctx, func(ctx context.Context) (err error) {
+		text, err = s.o.Cells.Get(ctx, key)
+		return err
+	})
 	if err != nil {
-		_ = s.part(err)
 		return seen.text
 	}
 	text = s.o.Merge(seen.text, text)
@@ -128,11 +148,10 @@ func (s *States) isAlone() bool {
 	return s.o.Cells == nil || s.o.Now().Before(s.alone)
 }
 
-func (s *States) part(err error) error {
+func (s *States) part() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alone = s.o.Now().Add(backOff)
-	return err
 }
 
 func (s *States) copyOf(key string) string {

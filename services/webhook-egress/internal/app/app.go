@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/telemetry"
 	"switchyard.dev/services/webhook-egress/internal/api"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
@@ -36,7 +37,6 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/redis"
 	"switchyard.dev/services/webhook-egress/internal/replay"
 	"switchyard.dev/services/webhook-egress/internal/replica"
-	"switchyard.dev/services/webhook-egress/internal/seal"
 	"switchyard.dev/services/webhook-egress/internal/signing"
 	"switchyard.dev/services/webhook-egress/internal/upkeep"
 	"switchyard.dev/services/webhook-egress/migrations"
@@ -52,9 +52,6 @@ const (
 	// heartbeats and upkeep, which must not queue behind them.
 	poolSize, controlSize = 16, 2
 )
-
-// version is set by the build.
-var version = "dev"
 
 // parts is the service while it is put together.
 type parts struct {
@@ -94,7 +91,7 @@ func Serve(ctx context.Context, cfg Config) error {
 }
 
 func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, Version: version, LogLevel: p.cfg.LogLevel})
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
@@ -167,7 +164,7 @@ func (p *parts) openGuards(context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("encryption key: %w", err)
 	}
-	p.box, err = seal.New(key)
+	p.box, err = seal.New(key, "webhook")
 	return err
 }
 

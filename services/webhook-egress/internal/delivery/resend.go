@@ -24,7 +24,6 @@ type Resend struct {
 
 // Resent is what became of it.
 type Resent struct {
-	Flow Flow
 	// Deduplicated: the key was used before, and nothing changed.
 	Deduplicated bool
 }
@@ -62,7 +61,7 @@ func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, d
 		return Record{}, false, fmt.Errorf("resend: %w", err)
 	}
 	if !resent.Deduplicated {
-		s.o.Dispatcher.Waiting(resent.Flow)
+		s.o.Dispatcher.Waiting()
 	}
 	record, err = s.Get(ctx, r.Organization, r.Owner, r.ID, false)
 	return record, resent.Deduplicated, err

@@ -82,8 +82,8 @@ type Dispatcher interface {
 	Send(job Job)
 	// Return gives back what was reserved for a job that was not stored.
 	Return(flow Flow, bytes int)
-	// Waiting tells that a delivery of the flow waits in the store.
-	Waiting(flow Flow)
+	// Waiting tells that a delivery waits in the store.
+	Waiting()
 }
 
 // Guard checks targets, as netguard.Guard does.
@@ -210,7 +210,7 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 		case one.LeaseSeq > 0:
 			s.o.Dispatcher.Send(drafts[i].Job(one.Flow.ID, one.LeaseSeq))
 		default:
-			s.o.Dispatcher.Waiting(one.Flow)
+			s.o.Dispatcher.Waiting()
 		}
 	}
 	return stored, nil

@@ -77,7 +77,7 @@ func (m *memory) Send(job delivery.Job) {
 	m.sent = append(m.sent, job)
 }
 func (m *memory) Return(delivery.Flow, int) { m.mu.Lock(); defer m.mu.Unlock(); m.returned++ }
-func (m *memory) Waiting(delivery.Flow)     { m.mu.Lock(); defer m.mu.Unlock(); m.waiting++ }
+func (m *memory) Waiting()                  { m.mu.Lock(); defer m.mu.Unlock(); m.waiting++ }
 
 type plainSealer struct{}
 

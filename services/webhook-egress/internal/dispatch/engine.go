@@ -223,7 +223,7 @@ func (e *Engine) Return(flow delivery.Flow, bytes int) { e.wakeIf(e.room.give(fl
 
 // Waiting implements delivery.Dispatcher. It doesn't hold back what comes after:
 // while much comes in, some of it always waits, and all would.
-func (e *Engine) Waiting(delivery.Flow) {
+func (e *Engine) Waiting() {
 	e.Wake()
 	if e.o.Notify != nil {
 		e.o.Notify()

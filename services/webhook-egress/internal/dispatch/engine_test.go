@@ -19,10 +19,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/seal"
 )
 
 func TestDelivers(t *testing.T) {
@@ -320,7 +320,7 @@ func TestNoSecretIsKept(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_ = q.Header.Write(w)
 	})
-	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "webhook")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestNoSecretIsKept(t *testing.T) {
 func TestUnreadableHeadersWait(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, nil)
-	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "webhook")
 	if err != nil {
 		t.Fatal(err)
 	}

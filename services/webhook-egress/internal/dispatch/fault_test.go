@@ -21,15 +21,16 @@ import (
 // soak tells whether the long forms of tests are asked for.
 func soak() bool { return os.Getenv("SOAK") != "" }
 
-// keepEnqueuing sends until the end of the faults and gives what was accepted.
-func (w *world) keepEnqueuing(nodes []*node, r *receiver, stop <-chan struct{}, taken *atomic.Int32) (accepted []delivery.ID, refused int) {
+// keepEnqueuing sends until the end of the faults, each to the node that of gives,
+// and gives what was accepted.
+func (w *world) keepEnqueuing(of func(i int) *node, r *receiver, stop <-chan struct{}, taken *atomic.Int32) (accepted []delivery.ID, refused int) {
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
 			return accepted, refused
 		case <-time.After(time.Millisecond):
 		}
-		a, err := nodes[i%len(nodes)].service.Enqueue(w.t.Context(), request(r))
+		a, err := of(i).service.Enqueue(w.t.Context(), request(r))
 		if err != nil {
 			refused++
 			continue
@@ -81,7 +82,9 @@ func faulty(t *testing.T, fault func(w *world)) {
 	var accepted []delivery.ID
 	var refused int
 	var load sync.WaitGroup
-	load.Go(func() { accepted, refused = w.keepEnqueuing(nodes, r, stop, &taken) })
+	load.Go(func() {
+		accepted, refused = w.keepEnqueuing(func(i int) *node { return nodes[i%len(nodes)] }, r, stop, &taken)
+	})
 	for n := 0; n < faults || taken.Load() < enough && n < 20*faults; n++ {
 		time.Sleep(200 * time.Millisecond)
 		fault(w)

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/seal"
 	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestSecretsOverlap(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, nil)
-	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "webhook")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,11 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
-	"switchyard.dev/services/webhook-egress/internal/seal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,7 +88,7 @@ type memory struct {
 
 	kept    endpoint.Endpoint
 	added   int
-	woken   []delivery.Flow
+	woken   int
 	trials  []delivery.Trial
 	pages   int
 	failing error
@@ -132,7 +132,7 @@ func (m *memory) CancelDeleted(context.Context, int) (bool, error) {
 	return m.pages > 0, m.failing
 }
 
-func (m *memory) Waiting(flow delivery.Flow) { m.woken = append(m.woken, flow) }
+func (m *memory) Waiting() { m.woken++ }
 
 func (m *memory) Try(_ context.Context, t delivery.Trial) (delivery.Record, *delivery.Attempt, error) {
 	m.trials = append(m.trials, t)
@@ -147,7 +147,7 @@ func service(t *testing.T, m *memory, change func(*endpoint.Options)) *endpoint.
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := seal.New(secret.New(strings.Repeat("ab", 32)))
+	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "webhook")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestSecretIsSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.NoLeak(t, canary, string(m.kept.Secret))
-	box, _ := seal.New(secret.New(strings.Repeat("ab", 32)))
+	box, _ := seal.New(secret.New(strings.Repeat("ab", 32)), "webhook")
 	if text, err := box.Open(m.kept.Secret, e.ID.String()); err != nil || string(text) != canary {
 		t.Errorf("opened %q, %v", text, err)
 	}
@@ -190,8 +190,8 @@ func TestSecretIsSealed(t *testing.T) {
 	if text, err := box.Open(m.kept.Secret, e.ID.String()); err != nil || string(text) != canary+"2" || !m.kept.PreviousUntil.Equal(now.Add(24*time.Hour)) {
 		t.Errorf("rotated to %q until %s, %v", text, m.kept.PreviousUntil, err)
 	}
-	if len(m.woken) != 1 {
-		t.Errorf("woken %v", m.woken)
+	if m.woken != 1 {
+		t.Errorf("woken %d times", m.woken)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/signing"
@@ -47,7 +48,7 @@ type Deliverer interface {
 
 // Waker is told of flows that may go on.
 type Waker interface {
-	Waiting(flow delivery.Flow)
+	Waiting()
 }
 
 // Options of a Service. Sealer may be nil: then no endpoint may have a secret.
@@ -205,7 +206,7 @@ func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) 
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("update endpoint: %w", err)
 	}
-	s.o.Waker.Waiting(delivery.Flow{ID: e.FlowID, Organization: e.Organization, Metered: true})
+	s.o.Waker.Waiting()
 	return e, nil
 }
 
@@ -261,18 +262,8 @@ func (s *Service) Delete(ctx context.Context, scope Scope, id string) error {
 
 // Run cancels what deletions have left, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(sweepPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		if err := s.cancel(ctx, cancelPages); err != nil && ctx.Err() == nil {
-			s.o.Log.ErrorContext(ctx, "cancelling for deleted endpoints failed", slog.String("error", err.Error()))
-		}
-	}
+	sweep := func(ctx context.Context) error { return s.cancel(ctx, cancelPages) }
+	return lifecycle.Repeat{Every: sweepPause, Do: sweep, Log: s.o.Log, Name: "cancelling for deleted endpoints"}.Run(ctx)
 }
 
 func (s *Service) cancel(ctx context.Context, pages int) error {

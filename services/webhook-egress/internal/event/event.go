@@ -73,7 +73,7 @@ type Store interface {
 
 // Waker is told of deliveries that wait in the store.
 type Waker interface {
-	Waiting(flow delivery.Flow)
+	Waiting()
 }
 
 // Service emits events.
@@ -118,7 +118,7 @@ func (s *Service) Emit(ctx context.Context, r Request) (Result, error) {
 		return Result{}, fmt.Errorf("emit event: %w", err)
 	}
 	if !result.Deduplicated && len(result.Deliveries) > 0 {
-		s.waker.Waiting(delivery.Flow{Organization: r.Organization, Metered: true})
+		s.waker.Waiting()
 	}
 	return result, nil
 }

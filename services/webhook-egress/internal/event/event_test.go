@@ -71,7 +71,7 @@ func (m *memory) Relay(_ context.Context, limit int, made func(event.Operational
 	return len(page), len(page), nil
 }
 
-func (m *memory) Waiting(delivery.Flow) { m.with(func() { m.woken++ }) }
+func (m *memory) Waiting() { m.with(func() { m.woken++ }) }
 
 type sealer struct{}
 

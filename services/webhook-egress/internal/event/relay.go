@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 )
@@ -54,18 +55,7 @@ func NewRelay(notes Notes, waker Waker, maxAttempts int, log *slog.Logger, now f
 
 // Run relays until ctx ends.
 func (r *Relay) Run(ctx context.Context) error {
-	ticker := time.NewTicker(relayPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		if err := r.relay(ctx); err != nil && ctx.Err() == nil {
-			r.log.ErrorContext(ctx, "operational events wait", slog.String("error", err.Error()))
-		}
-	}
+	return lifecycle.Repeat{Every: relayPause, Do: r.relay, Log: r.log, Name: "relay of operational events"}.Run(ctx)
 }
 
 // relay tells all that there is.
@@ -86,7 +76,7 @@ func (r *Relay) page(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
 	if deliveries > 0 {
-		r.waker.Waiting(delivery.Flow{Metered: true})
+		r.waker.Waiting()
 	}
 	return taken, nil
 }

@@ -234,21 +234,21 @@ func (s Replays) Page(ctx context.Context) (done replay.Done, err error) {
 		if deadline := jobs[0].DeadlineAt; deadline != nil && !time.Now().Before(*deadline) {
 			return q.FailReplay(ctx, dbsql.FailReplayParams{ID: jobs[0].ID, Error: replay.ErrorDeadline})
 		}
-		done.Flows, err = work(ctx, q, &jobs[0])
+		done.Queued, err = work(ctx, q, &jobs[0])
 		return err
 	})
 	return done, err
 }
 
-// work does a page of a job that is locked.
-func work(ctx context.Context, q *dbsql.Queries, job *dbsql.Replay) ([]delivery.Flow, error) {
+// work does a page of a job that is locked, and gives how many it queued.
+func work(ctx context.Context, q *dbsql.Queries, job *dbsql.Replay) (int, error) {
 	r, err := replayOf(job)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	where, err := newSearch(r.Organization, r.Owner, r.Filter, r.Created)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	after := where.start()
 	if job.Cursor.Valid {
@@ -256,7 +256,7 @@ func work(ctx context.Context, q *dbsql.Queries, job *dbsql.Replay) ([]delivery.
 	}
 	ids, err := where.look(ctx, q, after, pageWindow)
 	if err != nil {
-		return nil, fmt.Errorf("look: %w", err)
+		return 0, fmt.Errorf("look: %w", err)
 	}
 	move := dbsql.MoveReplayParams{ID: job.ID, Status: string(replay.StatusRunning), Cursor: job.Cursor}
 	last := len(ids) < pageWindow
@@ -265,7 +265,7 @@ func work(ctx context.Context, q *dbsql.Queries, job *dbsql.Replay) ([]delivery.
 		move.Cursor = ids[len(ids)-1]
 		matched, err := where.matching(ctx, q, ids)
 		if err != nil {
-			return nil, fmt.Errorf("match: %w", err)
+			return 0, fmt.Errorf("match: %w", err)
 		}
 		page, pause := replay.Pace(job.RatePerSecond)
 		if len(matched) > page {
@@ -274,7 +274,7 @@ func work(ctx context.Context, q *dbsql.Queries, job *dbsql.Replay) ([]delivery.
 		}
 		if len(matched) > 0 {
 			if done, err = requeue(ctx, q, r.Organization, matched, int(orZero(job.MaxAttempts)), orZero(job.DeadlineAt)); err != nil {
-				return nil, err
+				return 0, err
 			}
 		}
 		move.Replayed, move.Skipped, move.Delay = int32(done.count), int32(len(matched)-done.count), pause(done.count)
@@ -283,12 +283,12 @@ func work(ctx context.Context, q *dbsql.Queries, job *dbsql.Replay) ([]delivery.
 		move.Status = string(replay.StatusCompleted)
 	}
 	if err := q.MoveReplay(ctx, move); err != nil {
-		return nil, fmt.Errorf("move: %w", err)
+		return 0, fmt.Errorf("move: %w", err)
 	}
 	if last {
-		return done.flows, q.CloseReplay(ctx, job.ID)
+		return done.count, q.CloseReplay(ctx, job.ID)
 	}
-	return done.flows, nil
+	return done.count, nil
 }
 
 // Fail implements replay.Jobs.

@@ -75,7 +75,6 @@ func (s *Store) Resend(ctx context.Context, r delivery.Resend) (resent delivery.
 		case done.count == 0:
 			return apierr.New(apierr.KindConflict, delivery.ReasonInFlight, "the delivery has not ended yet")
 		}
-		resent.Flow = done.flows[0]
 		return nil
 	})
 	return resent, err
@@ -84,10 +83,7 @@ func (s *Store) Resend(ctx context.Context, r delivery.Resend) (resent delivery.
 // requeued is what became of deliveries that were to be resent: so many are
 // queued again, so many not because their endpoint was deleted. Of the rest,
 // none has ended.
-type requeued struct {
-	count, deleted int
-	flows          []delivery.Flow
-}
+type requeued struct{ count, deleted int }
 
 // requeue starts a new series of attempts of those that have ended.
 func requeue(
@@ -104,7 +100,6 @@ func requeue(
 	}
 	p := dbsql.RequeueParams{OrganizationID: organization, MaxAttempts: int32(maxAttempts), Deadline: orEpoch(deadline)}
 	var advance dbsql.AdvanceFlowsParams
-	seen := make(map[int64]bool)
 	for _, d := range ended {
 		if d.EndpointDeleted {
 			done.deleted++
@@ -114,10 +109,6 @@ func requeue(
 		p.Ids, p.CreatedAts, p.FlowIds = append(p.Ids, d.ID), append(p.CreatedAts, d.CreatedAt), append(p.FlowIds, flow)
 		p.LeaseSeqs, p.BodyBytes = append(p.LeaseSeqs, d.LeaseSeq), append(p.BodyBytes, d.BodyBytes)
 		advance.FlowIds, advance.Delays = append(advance.FlowIds, flow), append(advance.Delays, 0)
-		if !seen[flow] {
-			seen[flow] = true
-			done.flows = append(done.flows, delivery.Flow{ID: flow, Organization: organization, Metered: true})
-		}
 	}
 	if done.count = len(p.Ids); done.count == 0 {
 		return done, nil

@@ -80,7 +80,7 @@ func (m *memory) Page(context.Context) (replay.Done, error) {
 	err := m.pages[0]
 	m.pages = m.pages[1:]
 	m.done++
-	return replay.Done{Found: true, Job: delivery.NewID(now), Flows: make([]delivery.Flow, 2)}, err
+	return replay.Done{Found: true, Job: delivery.NewID(now), Queued: 2}, err
 }
 
 func (m *memory) Fail(_ context.Context, _ delivery.ID, reason string) error {
@@ -97,7 +97,7 @@ func (m *memory) Postpone(_ context.Context, _ delivery.ID, pause time.Duration)
 	return nil
 }
 
-func (m *memory) Waiting(delivery.Flow) { m.with(func() { m.woken++ }) }
+func (m *memory) Waiting() { m.with(func() { m.woken++ }) }
 
 func TestFilters(t *testing.T) {
 	id := delivery.NewID(now).String()
@@ -215,8 +215,8 @@ func TestWorker(t *testing.T) {
 		turn := func() { time.Sleep(300 * time.Millisecond); synctest.Wait() }
 		turn()
 		m.with(func() {
-			if m.done != 4 || m.woken != 6 || m.postponed != 0 {
-				t.Errorf("%d pages, %d flows woken", m.done, m.woken)
+			if m.done != 4 || m.woken != 3 || m.postponed != 0 {
+				t.Errorf("%d pages, woken %d times", m.done, m.woken)
 			}
 			m.pages = []error{away}
 		})

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -23,8 +24,8 @@ type Done struct {
 	Found bool
 	// Job is its id, also beside an error where it is known.
 	Job delivery.ID
-	// Flows that deliveries now wait in.
-	Flows []delivery.Flow
+	// Queued deliveries now wait in the store.
+	Queued int
 }
 
 // Jobs are worked on a page at a time.
@@ -40,7 +41,7 @@ type Jobs interface {
 
 // Waker is told of deliveries that wait in the store.
 type Waker interface {
-	Waiting(flow delivery.Flow)
+	Waiting()
 }
 
 // Worker does jobs. Every replica has one; they share the jobs between them.
@@ -55,17 +56,14 @@ func NewWorker(jobs Jobs, waker Waker, log *slog.Logger) *Worker { return &Worke
 
 // Run works until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
-	ticker := time.NewTicker(workPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		for ctx.Err() == nil && w.page(ctx) {
-		}
+	return lifecycle.Repeat{Every: workPause, Do: w.work, Log: w.log, Name: "replays"}.Run(ctx)
+}
+
+// work does all that is due. What fails is told with its job.
+func (w *Worker) work(ctx context.Context) error {
+	for ctx.Err() == nil && w.page(ctx) {
 	}
+	return nil
 }
 
 // page tells whether there may be more to do at once.
@@ -73,8 +71,8 @@ func (w *Worker) page(ctx context.Context) bool {
 	done, err := w.bounded(ctx)
 	switch {
 	case err == nil:
-		for _, flow := range done.Flows {
-			w.waker.Waiting(flow)
+		if done.Queued > 0 {
+			w.waker.Waiting()
 		}
 		return done.Found
 	case errors.Is(err, delivery.ErrConflict):

@@ -1067,12 +1067,16 @@ type ReplicaStatus struct {
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// `up`, `degraded`, `draining` or `down` (no sign of life).
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// Short codes of what is wrong with it.
+	// Short codes of what is wrong with it, as `postgres_away`, `policy_refused` (the
+	// files that it was to reload are bad) or `policy_differs` (they are others than
+	// those of the replica that was asked to reload).
 	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	// When it started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// Its last sign of life.
-	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	// Version of the policy in force on it: a hash of its files.
+	PolicyVersion string `protobuf:"bytes,7,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1147,6 +1151,13 @@ func (x *ReplicaStatus) GetLastSeenAt() *timestamppb.Timestamp {
 		return x.LastSeenAt
 	}
 	return nil
+}
+
+func (x *ReplicaStatus) GetPolicyVersion() string {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return ""
 }
 
 // VendorStatus is one provider judged by live traffic.
@@ -1356,7 +1367,7 @@ const file_switchyard_gateway_v1_providers_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x03(\v2$.switchyard.gateway.v1.ReplicaStatusR\breplicas\x12=\n" +
 	"\avendors\x18\a \x03(\v2#.switchyard.gateway.v1.VendorStatusR\avendors\x12;\n" +
 	"\vmeasured_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"measuredAt\"\xf5\x01\n" +
+	"measuredAt\"\x9c\x02\n" +
 	"\rReplicaStatus\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x18\n" +
@@ -1366,7 +1377,8 @@ const file_switchyard_gateway_v1_providers_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12<\n" +
 	"\flast_seen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastSeenAt\"\xff\x02\n" +
+	"lastSeenAt\x12%\n" +
+	"\x0epolicy_version\x18\a \x01(\tR\rpolicyVersion\"\xff\x02\n" +
 	"\fVendorStatus\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x120\n" +

@@ -2015,6 +2015,8 @@ func (m *ReplicaStatus) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for PolicyVersion
+
 	if len(errors) > 0 {
 		return ReplicaStatusMultiError(errors)
 	}

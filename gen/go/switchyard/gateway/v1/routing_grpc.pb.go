@@ -38,10 +38,13 @@ const (
 // audited. A change that names an expected_version other than the present one
 // is refused with 409 `version_conflict`.
 type RoutingServiceClient interface {
-	// ReloadPolicy reads the policy again, with its further providers, prices and
-	// keys, on the replica that is asked. A bad file changes nothing and answers
-	// 422 `policy_invalid` with what is wrong and where. Requests in hand keep the
-	// policy that they began with.
+	// ReloadPolicy reads the policy again, with its further providers, prices,
+	// catalog and keys. The replica that is asked checks its files: a bad one changes
+	// nothing anywhere and answers 422 `policy_invalid` with what is wrong and where.
+	// Within a second every other replica reads its own files too. One whose files
+	// are bad keeps the policy that it has; GetFleetStatus shows the version of each
+	// replica, and which of them could not follow. Requests in hand keep the policy
+	// that they began with.
 	ReloadPolicy(ctx context.Context, in *ReloadPolicyRequest, opts ...grpc.CallOption) (*ReloadPolicyResponse, error)
 	// GetRoutingConfig reads the canary, the pin, the ranks and the fallback ladder in force.
 	GetRoutingConfig(ctx context.Context, in *GetRoutingConfigRequest, opts ...grpc.CallOption) (*RoutingConfig, error)
@@ -156,10 +159,13 @@ func (c *routingServiceClient) GetCanaryStatus(ctx context.Context, in *GetCanar
 // audited. A change that names an expected_version other than the present one
 // is refused with 409 `version_conflict`.
 type RoutingServiceServer interface {
-	// ReloadPolicy reads the policy again, with its further providers, prices and
-	// keys, on the replica that is asked. A bad file changes nothing and answers
-	// 422 `policy_invalid` with what is wrong and where. Requests in hand keep the
-	// policy that they began with.
+	// ReloadPolicy reads the policy again, with its further providers, prices,
+	// catalog and keys. The replica that is asked checks its files: a bad one changes
+	// nothing anywhere and answers 422 `policy_invalid` with what is wrong and where.
+	// Within a second every other replica reads its own files too. One whose files
+	// are bad keeps the policy that it has; GetFleetStatus shows the version of each
+	// replica, and which of them could not follow. Requests in hand keep the policy
+	// that they began with.
 	ReloadPolicy(context.Context, *ReloadPolicyRequest) (*ReloadPolicyResponse, error)
 	// GetRoutingConfig reads the canary, the pin, the ranks and the fallback ladder in force.
 	GetRoutingConfig(context.Context, *GetRoutingConfigRequest) (*RoutingConfig, error)

@@ -128,6 +128,17 @@ func TestChatRefuses(t *testing.T) {
 		`{` + hi + `,"output_config":3}`:                                          "output_config: must be a JSON object",
 		`{` + hi + `,"output_format":{"type":3}}`:                                 "output_format.type: must not be this number",
 		`{` + hi + `,"max_tokens":8}`:                                             `body: holds "max_tokens" twice`,
+		`{` + hi + `,"model":3}`:                                                  "model: must not be this number",
+		`{` + hi + `,"stream":"yes"}`:                                             "stream: must not be this string",
+		`{` + hi + `,"temperature":"x"}`:                                          "temperature: must not be this string",
+		`{` + hi + `,"top_p":"x"}`:                                                "top_p: must not be this string",
+		`{` + hi + `,"stop_sequences":"x"}`:                                       "stop_sequences: must not be this string",
+		`{` + hi + `,"tools":{}}`:                                                 "tools: must be an array",
+		`{` + hi + `,"tools":[{"name":3}]}`:                                       "tools[0].name: must not be this number",
+		`{"max_tokens":9,"messages":{}}`:                                          "messages: must be an array",
+		user(`{"type":3}`):                                                        "messages[0].content[0].type: must be a string",
+		user(`{"type":"text","text":3}`):                                          "messages[0].content[0].text: must not be this number",
+		user(`{"type":"tool_use","id":3}`):                                        "messages[0].content[0].id: must not be this number",
 		`{` + hi + `,"system":5}`:                                                 "system: must be a string or an array",
 	} {
 		_, err := Dialect{}.Chat([]byte(body), nil)

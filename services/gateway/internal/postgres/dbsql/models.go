@@ -253,6 +253,13 @@ type Organization struct {
 	Version            int64
 }
 
+type PolicyRelease struct {
+	One        bool
+	Hash       string
+	ReleasedAt time.Time
+	Version    int64
+}
+
 type ProbeLease struct {
 	One     bool
 	Holder  uuid.UUID

@@ -11,8 +11,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// relay is the caller's body with the candidate's model, and streamed or not as
-// the call is; all else stays byte for byte.
+// relay is the caller's body with the candidate's model, streamed or not as the
+// call is, and without what the vendor would refuse of calls that another one made;
+// all else stays byte for byte.
 func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	body := chat.Native.Body
 	if !gjson.ValidBytes(body) || !wire.ParseView(body).IsObject() {
@@ -22,6 +23,9 @@ func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	if err != nil {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: can't be put into JSON", Cause: err}
 	}
-	return wire.Override(body, wire.Member{Name: "model", Value: string(model)},
-		wire.Member{Name: "stream", Value: strconv.FormatBool(stream)}), nil
+	members := []wire.Member{{Name: "model", Value: string(model)}, {Name: "stream", Value: strconv.FormatBool(stream)}}
+	if messages := wire.ParseView(body).Get("messages"); messages.Exists() && mends(chat) {
+		members = append(members, wire.Member{Name: "messages", Value: mended(messages)})
+	}
+	return wire.Override(body, members...), nil
 }

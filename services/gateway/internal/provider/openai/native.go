@@ -10,28 +10,10 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// rewrites tells that a caller's body can't be sent as it is: the ids in it
-// would be refused, so that the parsed fields have to do.
-func (p *Provider) rewrites(chat *provider.Chat) bool {
-	if !p.traits.shortToolIDs {
-		return false
-	}
-	for _, m := range chat.Messages {
-		if m.ToolCallID != "" && !isShort(m.ToolCallID) {
-			return true
-		}
-		for _, call := range m.ToolCalls {
-			if !isShort(call.ID) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // relay is the caller's body with what is ours to say: the model, whether and
-// how to stream, and the token limit by the name that the server knows. Every
-// other field stays byte for byte. asked tells whether the caller wants the
+// how to stream, the token limit by the name that the server knows, and what the
+// server would refuse of calls that another vendor made. Every other field stays
+// byte for byte. asked tells whether the caller wants the
 // chunk that holds the usage.
 func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage, asked bool, err error) {
 	text := chat.Native.Body
@@ -44,7 +26,7 @@ func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage
 		return nil, false, &provider.Error{Class: apierr.ClassPolicy, Text: "the model's name can't be put into JSON", Cause: err}
 	}
 	var options gjson.Result
-	limit := p.limitName(own)
+	limit, mends := p.limitName(own), p.mends(chat)
 	out := make([]byte, 0, len(text)+len(model)+64)
 	out = append(append(out, `{"model":`...), model...)
 	own.ForEach(func(key, value gjson.Result) bool {
@@ -58,6 +40,8 @@ func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage
 			return true
 		case limit != "" && (key.Str == "max_tokens" || key.Str == "max_completion_tokens"):
 			name = limit
+		case mends && key.Str == "messages":
+			value.Raw = p.mended(value)
 		}
 		out = append(append(append(append(out, ','), name...), ':'), value.Raw...)
 		return true

@@ -122,6 +122,29 @@ func TestCodeBeforeText(t *testing.T) {
 	}
 }
 
+// A code that is known decides by itself, whatever the text says.
+func TestCodeAlone(t *testing.T) {
+	for code, tt := range map[string]struct {
+		status int
+		want   apierr.Class
+	}{
+		"context_length_exceeded": {400, apierr.ClassContextOverflow}, "exceed_context_size_error": {400, apierr.ClassContextOverflow},
+		"string_above_max_length": {400, apierr.ClassPolicy}, "unsupported_parameter": {400, apierr.ClassPolicy},
+		"content_policy_violation": {400, apierr.ClassContentPolicy}, "moderation_blocked": {400, apierr.ClassContentPolicy},
+		"content_filter": {400, apierr.ClassContentPolicy}, "ResponsibleAIPolicyViolation": {400, apierr.ClassContentPolicy},
+		"insufficient_quota": {429, apierr.ClassAuth}, "billing_hard_limit_reached": {429, apierr.ClassAuth},
+		"billing_not_active": {429, apierr.ClassAuth}, "access_terminated": {400, apierr.ClassAuth},
+		"invalid_api_key": {400, apierr.ClassAuth}, "account_deactivated": {400, apierr.ClassAuth},
+		"rate_limit_exceeded": {503, apierr.ClassRateLimit}, "slow_down": {503, apierr.ClassRateLimit}, "too_many_requests": {400, apierr.ClassRateLimit},
+	} {
+		p := refusing(t, tt.status, `{"error":{"code":"`+code+`","message":"Sorry."}}`)
+		_, err := p.Chat(t.Context(), provider.Credential{}, &provider.Chat{Model: "m"})
+		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Class != tt.want || e.Code != code {
+			t.Errorf("%s: %v, want class %s", code, err, tt.want)
+		}
+	}
+}
+
 // Whoever can do it is asked through these.
 var (
 	_ provider.Chatter    = (*openai.Provider)(nil)

@@ -212,9 +212,9 @@ type call struct {
 	usageAsked bool
 }
 
-// call prefers the caller's own body where the server can take it.
+// call prefers the caller's own body where it is in the dialect.
 func (p *Provider) call(chat *provider.Chat, stream bool) (call, error) {
-	if chat.Native == nil || chat.Native.Dialect != Dialect || p.rewrites(chat) {
+	if chat.Native == nil || chat.Native.Dialect != Dialect {
 		return call{body: p.encode(chat, stream)}, nil
 	}
 	body, asked, err := p.relay(chat, stream)

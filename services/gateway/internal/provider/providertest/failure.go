@@ -208,6 +208,26 @@ func (d Dialect) noKey(t *testing.T) {
 	}
 }
 
+// receipts: the vendor's own id of a call is known, whatever came of it.
+func (d Dialect) receipts(t *testing.T) {
+	const id = "vendor-4711"
+	for name, answer := range map[string]http.HandlerFunc{
+		"an answer": d.either(t, "text"), "a refusal": reply(http.StatusBadRequest, asJSON, "{}"), "a page": reply(http.StatusOK, nil, "<html>"),
+	} {
+		p := d.serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Request-Id", id)
+			answer(w, r)
+		})
+		for way, call := range map[string]func(context.Context, provider.Chatter) error{"whole": chat, "streamed": streamChat} {
+			var receipt provider.Receipt
+			_ = call(provider.WithReceipt(t.Context(), &receipt), p)
+			if receipt.ID() != id {
+				t.Errorf("%s, %s: %q", name, way, receipt.ID())
+			}
+		}
+	}
+}
+
 // brokenKey: a key that no header can carry shows in no error.
 func (d Dialect) brokenKey(t *testing.T) {
 	p := d.serve(t, d.either(t, "text"))

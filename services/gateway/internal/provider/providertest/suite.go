@@ -59,6 +59,7 @@ func Run(t *testing.T, d Dialect) {
 	t.Run("cut streams", d.cutStreams)
 	t.Run("cut answer", d.cutAnswer)
 	t.Run("cancelled", d.cancelled)
+	t.Run("receipts", d.receipts)
 	t.Run("no key", d.noKey)
 	t.Run("key not sendable", d.brokenKey)
 	t.Run("vendor away", d.away)

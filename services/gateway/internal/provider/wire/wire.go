@@ -103,6 +103,9 @@ func (c *Caller) Post(ctx context.Context, url string, header http.Header, body 
 	if err != nil {
 		return nil, Interrupted(ctx, err)
 	}
+	if receipt := provider.ReceiptOf(ctx); receipt != nil {
+		receipt.Note(c.requestID(response.Header))
+	}
 	if response.StatusCode/100 == 2 {
 		return response, nil
 	}

@@ -1,7 +1,7 @@
-// Package seal encrypts what a channel has to keep until it has sent, for it may
-// hold a credential: a Slack URL, a device's keys. AES-256-GCM with a key from a
-// file; each text is bound to the thing it belongs to, so that a row copied to
-// another place can't be opened there.
+// Package seal encrypts the small secrets that a service has to keep in its own
+// rows: a device's keys, a header that carries a credential. AES-256-GCM (NIST SP
+// 800-38D) with a key from a file. Each text is bound to the service and to the
+// thing that it belongs to: a row copied to another place can't be opened there.
 package seal
 
 import (
@@ -25,10 +25,14 @@ const (
 var ErrOpen = errors.New("seal: cannot be opened")
 
 // Box seals and opens. It is safe for concurrent use.
-type Box struct{ aead cipher.AEAD }
+type Box struct {
+	aead    cipher.AEAD
+	service string
+}
 
-// New takes a key of 32 bytes in hex or base64. The error does not repeat it.
-func New(key secret.Value) (*Box, error) {
+// New takes a key of 32 bytes in hex or base64, and the name of the service whose
+// rows it seals. The error does not repeat the key.
+func New(key secret.Value, service string) (*Box, error) {
 	raw := decodeKey(strings.TrimSpace(key.Reveal()))
 	if len(raw) != keyBytes {
 		return nil, errors.New("seal: the key must be 32 bytes in hex or base64")
@@ -41,7 +45,7 @@ func New(key secret.Value) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
-	return &Box{aead}, nil
+	return &Box{aead, service}, nil
 }
 
 func decodeKey(text string) []byte {
@@ -57,7 +61,7 @@ func decodeKey(text string) []byte {
 
 // Seal encrypts text for the thing named owner.
 func (b *Box) Seal(text []byte, owner string) []byte {
-	return append([]byte{version}, b.aead.Seal(nil, nil, text, bound(owner))...) //nolint:gosec // This AEAD makes its own random nonce and takes none.
+	return append([]byte{version}, b.aead.Seal(nil, nil, text, b.bound(owner))...) //nolint:gosec // This AEAD makes its own random nonce and takes none.
 }
 
 // Open gives the text back, or ErrOpen.
@@ -65,11 +69,14 @@ func (b *Box) Open(sealed []byte, owner string) ([]byte, error) {
 	if len(sealed) == 0 || sealed[0] != version {
 		return nil, ErrOpen
 	}
-	text, err := b.aead.Open(nil, nil, sealed[1:], bound(owner))
+	text, err := b.aead.Open(nil, nil, sealed[1:], b.bound(owner))
 	if err != nil {
 		return nil, ErrOpen
 	}
 	return text, nil
 }
 
-func bound(owner string) []byte { return append([]byte{version}, "switchyard/notify:"+owner...) }
+// bound is what a text can't be opened without.
+func (b *Box) bound(owner string) []byte {
+	return append([]byte{version}, "switchyard/"+b.service+":"+owner...)
+}

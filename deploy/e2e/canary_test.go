@@ -1,0 +1,353 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+// Canaries are the secrets of a run. Whatever a test or a stack makes up and hands
+// out is added to the one list; when the tests are over, all that the stacks have
+// stored, logged and answered is searched for it. See [house.close].
+var canaries = secretList{}
+
+// secretOrganization signs with a secret that is not the default one.
+const secretOrganization = "org_with_a_secret"
+
+var (
+	runSecret          = rand.Text()
+	organizationSecret = "canary-org-secret-" + runSecret
+)
+
+// secretList holds texts that must not show up anywhere, by what they are.
+type secretList struct {
+	mu      sync.Mutex
+	byStart map[uint64][]secret
+	starts  [1 << 16]bool // the first two bytes of all of them
+}
+
+type secret struct {
+	what string
+	text []byte
+}
+
+// start is how long a secret is at least, and what it is found by.
+const start = 8
+
+// add adds a secret in each form that it may show up in.
+func (l *secretList) add(what, text string) {
+	l.put(what, []byte(text))
+	l.put(what+" in hexadecimal", fmt.Appendf(nil, "%x", text)) // as Postgres shows bytes
+	if _, bare, ok := strings.Cut(text, "whsec_"); ok {
+		l.add(what+" without its prefix", bare)
+	}
+	for _, decode := range []func(string) ([]byte, error){
+		base64.StdEncoding.DecodeString, base64.RawURLEncoding.DecodeString, hex.DecodeString,
+	} {
+		if raw, err := decode(text); err == nil && len(raw) > start {
+			l.put(what+" decoded", fmt.Appendf(nil, "%x", raw))
+		}
+	}
+}
+
+func (l *secretList) put(what string, text []byte) {
+	if len(text) < start {
+		panic("e2e: " + what + " is too short to be looked for")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := binary.LittleEndian.Uint64(text)
+	same := func(s secret) bool { return s.what == what && bytes.Equal(s.text, text) }
+	if slices.ContainsFunc(l.byStart[key], same) {
+		return
+	}
+	if l.byStart == nil {
+		l.byStart = map[uint64][]secret{}
+	}
+	l.byStart[key] = append(l.byStart[key], secret{what, text})
+	l.starts[binary.LittleEndian.Uint16(text)] = true
+}
+
+// in names the secrets that a text holds.
+func (l *secretList) in(text []byte) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := map[string]bool{}
+	for i := 0; i+start <= len(text); i++ {
+		if !l.starts[binary.LittleEndian.Uint16(text[i:])] {
+			continue
+		}
+		for _, s := range l.byStart[binary.LittleEndian.Uint64(text[i:])] {
+			if bytes.HasPrefix(text[i:], s.text) {
+				found[s.what] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// custody is where a secret may lie all the same, and why.
+type custody struct{ place, what, reason string } // both begin so
+
+var exceptions = []custody{}
+
+// leaks names the secrets in a text that have no business at its place.
+func (l *secretList) leaks(place string, text []byte) (errs []error) {
+	for _, what := range l.in(text) {
+		kept := slices.ContainsFunc(exceptions, func(c custody) bool {
+			return strings.HasPrefix(place, c.place) && strings.HasPrefix(what, c.what)
+		})
+		if !kept {
+			errs = append(errs, fmt.Errorf("%s is in %s", what, place))
+		}
+	}
+	return errs
+}
+
+// learnSecrets makes canaries of all secrets that the stack has made and of
+// those that the tests configured.
+func (h *house) learnSecrets() error {
+	for _, v := range vendors {
+		canaries.add("the key of provider "+v.name, v.key())
+	}
+	canaries.add("an organization's signing secret", organizationSecret)
+	folder := filepath.Join(h.State(), "secrets")
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		// Hashes of tokens are no secrets, nor is a certificate, and of a URL only the password is.
+		public := slices.Contains([]string{".yaml", ".url", ".pem"}, filepath.Ext(path)) || entry.Name() == "redis-url"
+		if err != nil || entry.IsDir() || public {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(line) // a sealing key's line says of what kind it is
+			canaries.add("the content of "+entry.Name(), words[len(words)-1])
+		}
+		return nil
+	})
+}
+
+// leaksInStores looks for secrets in every row of Postgres and every key of Redis.
+func (h *house) leaksInStores(ctx context.Context, list *secretList) error {
+	found := map[string]error{} // each once
+	look := func(place, text string) {
+		for _, err := range list.leaks(place, []byte(text)) {
+			found[err.Error()] = err
+		}
+	}
+	errs := []error{h.eachRow(ctx, look), h.eachKey(ctx, look)}
+	for _, text := range slices.Sorted(maps.Keys(found)) {
+		errs = append(errs, found[text])
+	}
+	return errors.Join(errs...)
+}
+
+// eachRow shows every row of every table of the services as text, with the table's
+// name as its place.
+func (h *house) eachRow(ctx context.Context, show func(place, text string)) error {
+	db, err := pgx.Connect(ctx, h.DatabaseURL())
+	if err != nil {
+		return err
+	}
+	defer db.Close(context.WithoutCancel(ctx))
+	rows, err := db.Query(ctx, `SELECT format('%I.%I', nspname, relname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE relkind IN ('r', 'm') AND nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'`)
+	if err != nil {
+		return err
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err == nil && len(tables) == 0 {
+		err = errors.New("there is no table to look through")
+	}
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		rows, err := db.Query(ctx, "SELECT r::text FROM "+table+" r")
+		if err != nil {
+			return err
+		}
+		var text string
+		if _, err := pgx.ForEachRow(rows, []any{&text}, func() error { show(table, text); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachKey shows every key of Redis with its value.
+func (h *house) eachKey(ctx context.Context, show func(place, text string)) error {
+	options, err := redis.ParseURL(h.RedisURL())
+	if err != nil {
+		return err
+	}
+	db := redis.NewClient(options)
+	defer db.Close()
+	keys := db.Scan(ctx, 0, "*", 1000).Iterator()
+	for keys.Next(ctx) {
+		name := keys.Val()
+		var value any
+		switch db.Type(ctx, name).Val() {
+		case "string":
+			value = db.Get(ctx, name).Val()
+		case "hash":
+			value = db.HGetAll(ctx, name).Val()
+		case "list":
+			value = db.LRange(ctx, name, 0, -1).Val()
+		case "set":
+			value = db.SMembers(ctx, name).Val()
+		case "zset":
+			value = db.ZRange(ctx, name, 0, -1).Val()
+		case "stream":
+			value = db.XRange(ctx, name, "-", "+").Val()
+		}
+		show("Redis "+name, fmt.Sprintln(name, value))
+	}
+	return keys.Err()
+}
+
+// rowsOf is every row of the services, as text.
+func (h *house) rowsOf(t *testing.T) string { t.Helper(); return all(t, h.eachRow) }
+
+// keysOf is every key of Redis with its value.
+func (h *house) keysOf(t *testing.T) string { t.Helper(); return all(t, h.eachKey) }
+
+func all(t *testing.T, each func(context.Context, func(place, text string)) error) string {
+	t.Helper()
+	var text strings.Builder
+	if err := each(t.Context(), func(_, row string) { text.WriteString(row + "\n") }); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// leaksInFiles looks through the logs of every process of the stack, the stores
+// too, and through what lies in the spools.
+func (h *house) leaksInFiles(list *secretList) error {
+	logs, err := filepath.Glob(filepath.Join(h.logs(), "*"))
+	if err == nil && len(logs) == 0 {
+		err = errors.New("there is no log to look through in " + h.logs())
+	}
+	errs := []error{err}
+	look := func(path string) {
+		text, err := os.ReadFile(path)
+		place, _ := filepath.Rel(h.State(), path)
+		errs = append(append(errs, err), list.leaks(place, text)...)
+	}
+	for _, log := range append(logs, filepath.Join(h.State(), "postgres", "log"), filepath.Join(h.State(), "redis", "log")) {
+		look(log)
+	}
+	err = filepath.WalkDir(filepath.Join(h.State(), "spool"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			look(path)
+		}
+		return err
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// answerLog keeps what the stacks have answered.
+type answerLog struct {
+	mu  sync.Mutex
+	all []answer
+}
+
+var responses answerLog
+
+func (l *answerLog) add(a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, a)
+}
+
+func (l *answerLog) leaks() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, a := range l.all {
+		var head bytes.Buffer
+		_ = a.header.Write(&head)
+		errs = append(errs, canaries.leaks("the answer to "+a.label, append(head.Bytes(), a.body...))...)
+	}
+	return errors.Join(errs...)
+}
+
+// The search itself must be able to fail: what is planted in each place is found.
+func TestSearchFindsALeak(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	var list secretList
+	const what = "the planted secret"
+	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte("planted "+runSecret))
+	list.add(what, secret)
+	search := func() string {
+		return fmt.Sprint(errors.Join(h.leaksInStores(t.Context(), &list), h.leaksInFiles(&list)))
+	}
+	if found := search(); found != "<nil>" {
+		t.Fatalf("before it was planted: %s", found)
+	}
+	places := h.plant(t, secret)
+	found := search()
+	for _, place := range places {
+		if !strings.Contains(found, what) || !strings.Contains(found, " is in "+place) {
+			t.Errorf("it is in %s, and was not found there: %s", place, found)
+		}
+	}
+}
+
+// plant puts a secret where none may be, until the end of the test.
+func (h *house) plant(t *testing.T, secret string) (places []string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := pgx.Connect(ctx, h.DatabaseURL())
+	must(err)
+	_, err = db.Exec(ctx, fmt.Sprintf(`CREATE SCHEMA planted
+		CREATE TABLE as_text AS SELECT 1 AS n, %[1]s AS v
+		CREATE TABLE as_bytes AS SELECT convert_to('before ' || %[1]s || ' after', 'UTF8') AS v
+		CREATE TABLE as_json AS SELECT jsonb_build_object('headers', jsonb_build_array(%[1]s)) AS v`, "'"+secret+"'::text"))
+	must(err)
+	options, err := redis.ParseURL(h.RedisURL())
+	must(err)
+	keys := redis.NewClient(options)
+	must(errors.Join(keys.Set(ctx, "planted:value", secret, 0).Err(), keys.HSet(ctx, "planted:hash", "field", secret).Err(), keys.Set(ctx, "planted:"+secret, 1, 0).Err()))
+	files := []string{filepath.Join("log", "planted.log"), filepath.Join("spool", "planted")}
+	for _, file := range files {
+		must(os.WriteFile(filepath.Join(h.State(), file), []byte(`{"msg":"`+secret+`"}`), 0o600))
+	}
+	t.Cleanup(func() {
+		_, err := db.Exec(ctx, "DROP SCHEMA planted CASCADE")
+		errs := []error{err, db.Close(ctx), keys.Del(ctx, "planted:value", "planted:hash", "planted:"+secret).Err(), keys.Close()}
+		for _, file := range files {
+			errs = append(errs, os.Remove(filepath.Join(h.State(), file)))
+		}
+		must(errors.Join(errs...))
+	})
+	return append(files, "planted.as_text", "planted.as_bytes", "planted.as_json", "Redis planted:value", "Redis planted:hash", "Redis planted:whsec_")
+}

@@ -1,0 +1,100 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+)
+
+// exported is the collector that every gateway sends its spans to over OTLP.
+var exported = newCollector()
+
+// collector takes spans as they come off the wire, whatever is in them, and looks
+// for secrets in them at once: a secret is a canary before anybody uses it.
+type collector struct {
+	url string
+
+	mu    sync.Mutex
+	seen  map[string]bool // of what is waited for
+	found []error
+}
+
+func newCollector() *collector {
+	c := &collector{seen: map[string]bool{}}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	c.url = "http://" + listener.Addr().String()
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawBytes{}), grpc.MaxRecvMsgSize(64<<20), grpc.UnknownServiceHandler(c.take))
+	go func() { _ = server.Serve(listener) }() // for as long as the tests run
+	return c
+}
+
+// take answers every call with an empty message, which is that all was taken.
+func (c *collector) take(_ any, stream grpc.ServerStream) error {
+	var message []byte
+	if err := stream.RecvMsg(&message); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	for text := range c.seen {
+		c.seen[text] = c.seen[text] || bytes.Contains(message, []byte(text))
+	}
+	c.found = append(c.found, canaries.leaks("a span", message)...)
+	c.mu.Unlock()
+	return stream.SendMsg(&[]byte{})
+}
+
+// expect gives a question whether a text has come since.
+func (c *collector) expect(text string) func() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[text] = false
+	return func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.seen[text] {
+			return fmt.Errorf("no span holds %s", text)
+		}
+		return nil
+	}
+}
+
+func (c *collector) leaks() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.found...)
+}
+
+// rawBytes leaves messages as they are.
+type rawBytes struct{}
+
+var _ encoding.CodecV2 = rawBytes{}
+
+func (rawBytes) Name() string { return "proto" }
+
+func (rawBytes) Marshal(v any) (mem.BufferSlice, error) {
+	message, ok := v.(*[]byte)
+	if !ok {
+		return nil, fmt.Errorf("not bytes but %T", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(*message)}, nil
+}
+
+func (rawBytes) Unmarshal(data mem.BufferSlice, v any) error {
+	message, ok := v.(*[]byte)
+	if !ok {
+		return fmt.Errorf("not bytes but %T", v)
+	}
+	*message = data.Materialize()
+	return nil
+}

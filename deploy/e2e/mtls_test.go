@@ -1,0 +1,332 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	grpctls "google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// All services show each other certificates: calls pass, nobody else gets in, and
+// certificates and authorities are renewed under load without a failed call.
+func TestMutualTLS(t *testing.T) {
+	first, second := newAuthority(t), newAuthority(t)
+	h := secureHouse(t, first)
+	organization := unique("org")
+	ai, people := h.command(t, organization, "ai", "read"), h.command(t, organization, "notifications", "write")
+	outside := web(t, nil, first)
+
+	t.Run("calls pass", func(t *testing.T) {
+		calls(t, outside, ai, h.URL(string(stack.Edge))+chatRoute, ask("sandbox", "hello"), http.StatusOK)
+		target := h.FakeURL(stack.FakeWebhook) + "/mtls"
+		accepted := calls(t, outside, people, h.URL(string(stack.Edge))+sendRoute, object{
+			"channels": []string{"webhook"}, "message": "hello", "target": object{"url": target},
+		}, http.StatusAccepted)
+		inside := web(t, first, first)
+		// Notify hands it to webhook egress over gRPC.
+		waitFor(t, patience, "the webhook", func() error {
+			a := calls(t, inside, h.Secrets().Service, h.URL(string(stack.Notify))+"/v1/notifications/sends/"+fmt.Sprint(accepted["notification_id"])+"?organization_id="+organization, nil, http.StatusOK)
+			if text, _ := json.Marshal(a); !strings.Contains(string(text), `"delivered"`) {
+				return errors.New(string(text))
+			}
+			return nil
+		})
+	})
+	t.Run("nobody else gets in", func(t *testing.T) { refusesStrangers(t, h, first, second) })
+	t.Run("renewal", func(t *testing.T) {
+		ended := h.underLoad(t, outside, ai, people)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended.more(t, 40)
+		}
+		must(h.Certify(first)) // the same authority
+		must(h.Trust(first, second))
+		must(h.CertifyOne(stack.Gateway, second))
+		must(h.CertifyOne(stack.WebhookEgress, second))
+		must(h.CertifyOne(stack.Notify, second))
+		ended.stop()
+		// The edge's certificate is still of the first one; then it is renewed too.
+		must(h.CertifyOne(stack.Edge, second))
+		must(h.Trust(second))
+		outside = web(t, nil, second)
+		calls(t, outside, ai, h.URL(string(stack.Edge))+chatRoute, ask("sandbox", "hello"), http.StatusOK)
+		refusesStrangers(t, h, second, first)
+	})
+	t.Run("a wrong certificate at the edge", func(t *testing.T) {
+		edge := h.URL(string(stack.Edge)) + chatRoute
+		if err := errors.Join(h.CertifyOne(stack.Gateway, second), h.CertifyOne(stack.Edge, first)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Kill(string(stack.Gateway)); err != nil { // so that connections are made anew
+			t.Fatal(err)
+		}
+		// Its probe trusts the first authority only, so that it is waited for here.
+		_ = h.Restart(shortly(t), string(stack.Gateway))
+		either := web(t, nil, first, second)
+		waitFor(t, patience, "the refusal", func() error {
+			status, body := call(t, either, ai, edge, ask("sandbox", "hello"))
+			if status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
+				return fmt.Errorf("%d: %s", status, body)
+			}
+			return nil
+		})
+		waitFor(t, patience, "the line that says why", func() error {
+			log, err := os.ReadFile(filepath.Join(h.logs(), "edge.log"))
+			if !strings.Contains(string(log), "tls: ") {
+				return fmt.Errorf("not there: %v", err)
+			}
+			return nil
+		})
+		if err := h.CertifyOne(stack.Edge, second); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, patience, "calls again", func() error {
+			if status, body := call(t, either, ai, edge, ask("sandbox", "hello")); status != http.StatusOK {
+				return fmt.Errorf("%d: %s", status, body)
+			}
+			return nil
+		})
+	})
+}
+
+func newAuthority(t *testing.T) *stack.Authority {
+	t.Helper()
+	a, err := stack.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// secureHouse starts a stack of its own whose services speak mutual TLS.
+func secureHouse(t *testing.T, authority *stack.Authority) *house {
+	t.Helper()
+	use(t) // skips with -short
+	root, err := os.MkdirTemp("", "switchyard-e2e-mtls-")
+	if err == nil {
+		err = os.Chmod(root, 0o755) //nolint:gosec // Postgres runs as another user and must get through
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{root: root}
+	h.Stack, err = stack.Start(t.Context(), stack.Options{
+		State: filepath.Join(root, "state"), Bin: os.Getenv("SWITCHYARD_E2E_BIN"),
+		Fakes: []stack.Fake{stack.FakeWebhook}, Authority: authority,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.Stop(context.WithoutCancel(t.Context())), leaksIn(h.logs())); err != nil || t.Failed() {
+			t.Errorf("look into %s: %v", h.logs(), err)
+			return
+		}
+		_ = os.RemoveAll(root)
+	})
+	return h
+}
+
+// command makes a product key without a running edge.
+func (h *house) command(t *testing.T, organization, product, permission string) string {
+	t.Helper()
+	out, err := h.Command(t.Context(), stack.Edge, "keys", "create", "--org", organization, "--product", product, "--permission", permission, "--json").Output()
+	var k productKey
+	if err == nil {
+		err = json.Unmarshal(out, &k)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	canaries.add("the product key "+k.ID, k.Key)
+	return k.Key
+}
+
+// secured is the side of a client that trusts some authorities and shows a
+// certificate of one, if any. Each call of it is a handshake.
+func secured(t *testing.T, own *stack.Authority, trusted ...*stack.Authority) *tls.Config {
+	t.Helper()
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	for _, a := range trusted {
+		config.RootCAs.AppendCertsFromPEM([]byte(a.PEM))
+	}
+	if own == nil {
+		return config
+	}
+	certificate, key, err := own.Issue("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A client would leave out a certificate that the server doesn't trust.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	return config
+}
+
+func web(t *testing.T, own *stack.Authority, trusted ...*stack.Authority) *http.Client {
+	t.Helper()
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: secured(t, own, trusted...), DisableKeepAlives: true}}
+}
+
+// call posts a body, or gets without one; a status of 0 is a failed handshake.
+func call(t *testing.T, client *http.Client, token, url string, body any) (status int, answer []byte) {
+	t.Helper()
+	method := http.MethodPost
+	if body == nil {
+		method = http.MethodGet
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, url, reader(t, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err = io.ReadAll(response.Body)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	return response.StatusCode, answer
+}
+
+func calls(t *testing.T, client *http.Client, token, url string, body any, want int) (answer map[string]any) {
+	t.Helper()
+	status, text := call(t, client, token, url, body)
+	if status != want {
+		t.Fatalf("%s answered %d: %s", url, status, shorten(text))
+	}
+	_ = json.NewDecoder(bytes.NewReader(text)).Decode(&answer)
+	return answer
+}
+
+// refusesStrangers holds the services to their authority: only open paths answer
+// callers without a certificate, a wrong one gets nothing at all.
+func refusesStrangers(t *testing.T, h *house, right, wrong *stack.Authority) {
+	t.Helper()
+	nobody, stranger, known := web(t, nil, right), web(t, wrong, right), web(t, right, right)
+	for service, path := range map[stack.Service]string{
+		stack.Gateway: "/v1/providers", stack.WebhookEgress: "/v1/endpoints?organization_id=o", stack.Notify: "/v1/notifications?organization_id=o&user_id=u",
+	} {
+		base, token := h.URL(string(service)), h.Secrets().Service
+		if status, text := call(t, nobody, token, base+path, nil); status != http.StatusUnauthorized || !strings.Contains(string(text), "client certificate is required") {
+			t.Errorf("%s without a certificate: %d: %s", service, status, text)
+		}
+		if status, text := call(t, stranger, token, base+path, nil); status != 0 || !strings.Contains(string(text), "tls: ") {
+			t.Errorf("%s with a stranger's: %d: %s", service, status, text)
+		}
+		if status, text := call(t, known, token, base+path, nil); status != http.StatusOK {
+			t.Errorf("%s with ours: %d: %s", service, status, text)
+		}
+		for _, open := range []string{"/health", "/health/live", "/health/ready", "/metrics"} {
+			if status, text := call(t, nobody, "", base+open, nil); status != http.StatusOK {
+				t.Errorf("%s%s without a certificate: %d: %s", service, open, status, text)
+			}
+		}
+		for name, own := range map[string]*stack.Authority{"nobody": nil, "a stranger": wrong, "a caller of ours": right} {
+			if err := health(t, h.GRPC(string(service)), secured(t, own, right)); (err == nil) != (own == right) {
+				t.Errorf("%s over gRPC, %s: %v", service, name, err)
+			}
+		}
+	}
+}
+
+func health(t *testing.T, address string, config *tls.Config) error {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(grpctls.NewTLS(config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	return err
+}
+
+// load is callers that go on until they are stopped.
+type load struct {
+	served atomic.Int64
+	stop   func()
+}
+
+// more waits for so many further calls.
+func (l *load) more(t *testing.T, n int64) {
+	t.Helper()
+	until := l.served.Load() + n
+	waitFor(t, patience, "calls", func() error {
+		if served := l.served.Load(); served < until {
+			return fmt.Errorf("%d of %d", served, until)
+		}
+		return nil
+	})
+}
+
+// underLoad calls the edge all the while; a call that fails fails the test.
+func (h *house) underLoad(t *testing.T, client *http.Client, ai, people string) *load {
+	t.Helper()
+	l, over := &load{}, make(chan struct{})
+	var callers sync.WaitGroup
+	for _, c := range []struct {
+		token, route string
+		body         object
+		want         int
+	}{
+		{ai, chatRoute, ask("sandbox", "hello"), http.StatusOK},
+		{people, sendRoute, object{"channels": []string{"webhook"}, "message": "hello", "target": object{"url": h.FakeURL(stack.FakeWebhook) + "/mtls"}}, http.StatusAccepted},
+	} {
+		callers.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if status, text := call(t, client, c.token, h.URL(string(stack.Edge))+c.route, c.body); status != c.want {
+					t.Errorf("%s: %d: %s", c.route, status, text)
+					return
+				}
+				l.served.Add(1)
+			}
+		})
+	}
+	l.stop = sync.OnceFunc(func() {
+		close(over)
+		callers.Wait()
+	})
+	t.Cleanup(l.stop)
+	return l
+}
+
+// shortly is a context for what may not succeed.
+func shortly(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience/6)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,114 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// The stacks of the run. Each starts when the first test asks for it, and stops
+// after the last one. Tests of the shared one are parallel; the others' members may
+// be killed, so that theirs run one after the other.
+var (
+	shared = planned(plan{name: "shared"})
+
+	// breakable is short of slots and has leases as short as they may be: what a
+	// dead replica holds is taken over after the lease.
+	breakable = planned(plan{name: "breakable", settings: settings{
+		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
+	}})
+
+	paired = planned(plan{name: "paired", replicas: map[stack.Service]int{stack.Gateway: 2}})
+
+	// edges are short with customers.
+	edges = planned(plan{name: "edges", replicas: map[stack.Service]int{stack.Edge: 2}, settings: settings{
+		stack.Edge: {fmt.Sprint("EDGE_MAX_BODY=", edgeBody), "EDGE_BODY_TIMEOUT=1s", "EDGE_WRITE_TIMEOUT=1s"},
+	}})
+
+	notifiers = planned(plan{
+		name: "notifiers", replicas: map[stack.Service]int{stack.Notify: 2},
+		fakes: []stack.Fake{stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox},
+		settings: settings{stack.Notify: {
+			"NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s", "NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s", "NOTIFY_MAX_ATTEMPTS=6",
+			"NOTIFY_BREAKER_FAILURES=1000", "NOTIFY_EMAIL_UNSUBSCRIBE_URL=https://shop.example/u?n={notification_id}",
+		}},
+	})
+
+	pushing = planned(plan{
+		name: "pushing", replicas: map[stack.Service]int{stack.Notify: 2}, fakes: []stack.Fake{stack.FakePush},
+		settings: settings{stack.Notify: {
+			"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s",
+			"NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s", "NOTIFY_BREAKER_PAUSE=200ms", "NOTIFY_BREAKER_MAX_PAUSE=1s",
+		}},
+	})
+)
+
+// Second replicas.
+const (
+	secondGateway = stack.Gateway + "-2"
+	secondEdge    = stack.Edge + "-2"
+	secondNotify  = string(stack.Notify) + "-2"
+)
+
+// use gives the shared stack.
+func use(t *testing.T) *house { t.Helper(); return shared.get(t) }
+
+func pairOfGateways(t *testing.T) *house { t.Helper(); return paired.get(t) }
+func pairOfEdges(t *testing.T) *house    { t.Helper(); return edges.get(t) }
+func notifyHouse(t *testing.T) *house    { t.Helper(); return notifiers.get(t) }
+func pushHouse(t *testing.T) *house      { t.Helper(); return pushing.get(t) }
+
+// lazy is a stack that starts when the first test asks for it.
+type lazy struct {
+	plan  plan
+	once  sync.Once
+	house *house
+	err   error
+}
+
+var stacks []*lazy
+
+func planned(p plan) *lazy {
+	l := &lazy{plan: p}
+	stacks = append(stacks, l)
+	return l
+}
+
+// get gives the running stack; with -short the test is skipped.
+func (l *lazy) get(t *testing.T) *house {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a stack, which -short leaves out")
+	}
+	l.once.Do(func() { l.house, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
+	if l.err != nil {
+		t.Fatalf("the stack %s does not start: %v", l.plan.name, l.err)
+	}
+	return l.house
+}
+
+// start gives a stack to one test alone, at whose end it is closed.
+func (p plan) start(t *testing.T) *house {
+	t.Helper()
+	h, err := p.open(t.Context())
+	if err != nil {
+		t.Fatalf("the stack %s does not start: %v", p.name, err)
+	}
+	t.Cleanup(func() {
+		if err := h.close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log("look into", h.logs())
+			return
+		}
+		_ = os.RemoveAll(h.root)
+	})
+	return h
+}

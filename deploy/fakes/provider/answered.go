@@ -1,0 +1,75 @@
+package provider
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	maxAnswered      = 100_000
+	maxAnsweredBytes = 64 << 20
+	maxAnsweredBody  = 2 << 10
+)
+
+// Answered is a call that the vendor began to answer with 2xx: what it would
+// send an invoice for.
+type Answered struct {
+	Time time.Time `json:"time"`
+	Path string    `json:"path"`
+	// Body is the request's, its first 2 KiB.
+	Body string `json:"body"`
+	// Whole tells that the last byte was written while the caller was there.
+	Whole bool `json:"whole"`
+}
+
+// account keeps what the vendor answers.
+func (s *Server) account(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		head := &head{ResponseWriter: w}
+		entry := Answered{Time: time.Now().UTC(), Path: r.URL.Path, Body: string(body[:min(len(body), maxAnsweredBody)])}
+		// Deferred: a script may end the answer with a panic.
+		defer func() {
+			if head.status/100 == 2 {
+				s.answered.Add(entry, len(entry.Body))
+			}
+		}()
+		next.ServeHTTP(head, r)
+		entry.Whole = !head.broken && r.Context().Err() == nil
+	})
+}
+
+// Answered returns the newest calls that were answered, at most limit, oldest first.
+func (s *Server) Answered(limit int) []Answered { return s.answered.Last(limit, nil) }
+
+// head notes the status of an answer, and whether a write failed.
+type head struct {
+	http.ResponseWriter
+
+	status int
+	broken bool
+}
+
+func (h *head) WriteHeader(status int) {
+	h.status = status
+	h.ResponseWriter.WriteHeader(status)
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	if h.status == 0 {
+		h.WriteHeader(http.StatusOK)
+	}
+	n, err := h.ResponseWriter.Write(p)
+	h.broken = h.broken || err != nil
+	return n, err
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (h *head) Unwrap() http.ResponseWriter { return h.ResponseWriter }

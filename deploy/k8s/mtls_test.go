@@ -1,0 +1,62 @@
+//go:build k8s
+
+package k8s_test
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// With mutual TLS every service shows the certificate that is made for it, asks
+// its callers for theirs, and is called by a name that its certificate is for.
+func TestMutualTLSIsWhole(t *testing.T) {
+	all, _ := build(t, "overlays/production")
+	for _, service := range services {
+		deployment, _ := find(all, "Deployment", service)
+		c, prefix := deployment.Spec.Template.Spec.Containers[0], strings.ToUpper(strings.ReplaceAll(service, "-", "_"))+"_"
+		needs := []string{"TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"}
+		if service == "edge" { // its callers are customers
+			needs = []string{"TLS_CERT_FILE", "TLS_KEY_FILE", "UPSTREAM_TLS_CERT_FILE", "UPSTREAM_TLS_KEY_FILE", "UPSTREAM_TLS_CA_FILE"}
+		}
+		for _, name := range needs {
+			if !strings.HasPrefix(c.value(prefix+name), "/mtls/") {
+				t.Errorf("%s: %s is %q", service, prefix+name, c.value(prefix+name))
+			}
+		}
+		for _, p := range []*probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			if p.HTTPGet.Scheme != "HTTPS" {
+				t.Errorf("%s: a probe asks over %q", service, p.HTTPGet.Scheme)
+			}
+		}
+		certificate, _ := find(all, "Certificate", service)
+		if volumes := deployment.Spec.Template.Spec.Volumes; !slices.ContainsFunc(volumes, func(v volume) bool { return v.Secret != nil && v.Secret.SecretName == certificate.Spec.SecretName }) {
+			t.Errorf("%s mounts no certificate: %+v", service, volumes)
+		}
+		if !slices.Contains(certificate.Spec.DNSNames, service) || !slices.Contains(certificate.Spec.DNSNames, "switchyard") {
+			t.Errorf("the certificate of %s is for %v", service, certificate.Spec.DNSNames)
+		}
+	}
+	edge, _ := find(all, "Deployment", "edge")
+	for _, name := range []string{"EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"} {
+		to, err := url.Parse(edge.Spec.Template.Spec.Containers[0].value(name))
+		if err != nil || to.Scheme != "https" || !slices.Contains(services, to.Hostname()) {
+			t.Errorf("%s is %v, %v", name, to, err)
+		}
+	}
+	notify, _ := find(all, "Deployment", "notify")
+	if c := notify.Spec.Template.Spec.Containers[0]; c.value("NOTIFY_WEBHOOK_EGRESS_TLS") != "true" || c.value("NOTIFY_WEBHOOK_EGRESS_TLS_CERT_FILE") == "" {
+		t.Error("notify calls webhook-egress without a certificate")
+	}
+}
+
+// value is that of an environment variable.
+func (c container) value(name string) string {
+	for _, e := range c.Env {
+		if e.Name == name {
+			return e.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/load/proc"
+)
+
+// notifyPlan is how to measure notify.
+type notifyPlan struct {
+	parts   []string
+	devices int
+	records int
+	streams int
+	keep    bool
+}
+
+// The parts of a run.
+const (
+	partPush    = "push"
+	partFeed    = "feed"
+	partStreams = "streams"
+)
+
+func parseNotify(args []string) (notifyPlan, error) {
+	plan := notifyPlan{parts: []string{partPush, partFeed, partStreams}}
+	set := flag.NewFlagSet("load notify", flag.ContinueOnError)
+	set.Func("parts", "what to measure: push,feed,streams", func(text string) error {
+		all := plan.parts
+		plan.parts = strings.Split(text, ",")
+		for _, part := range plan.parts {
+			if !slices.Contains(all, part) {
+				return fmt.Errorf("no part %q", part)
+			}
+		}
+		return nil
+	})
+	set.IntVar(&plan.devices, "devices", 100_000, "devices of a broadcast")
+	set.IntVar(&plan.records, "records", 1_000_000, "records of the inbox that is paged through, a hundred a page")
+	set.IntVar(&plan.streams, "streams", 10_000, "inbox streams that are held open")
+	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
+	return plan, set.Parse(args)
+}
+
+// messageYard is all that runs while notify is measured.
+type messageYard struct {
+	dir      string
+	receiver *helper
+	stack    *stack.Stack
+	db       *pgx.Conn
+	http     *http.Client
+	service  int // process ids
+	postgres func() []int
+}
+
+func runNotify(ctx context.Context, args []string) (err error) {
+	plan, err := parseNotify(args)
+	if err != nil {
+		return err
+	}
+	y, err := openMessageYard(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
+	report, err := y.measure(ctx, plan)
+	fmt.Print(report)
+	if err == nil && plan.keep {
+		return keep("notify", report)
+	}
+	return err
+}
+
+func openMessageYard(ctx context.Context) (_ *messageYard, err error) {
+	y := &messageYard{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: registrars}}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, y.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if y.dir, err = openDir(); err != nil {
+		return nil, err
+	}
+	if y.receiver, err = startHelper(ctx, y.dir, "pushservice", "-push"); err != nil {
+		return nil, err
+	}
+	y.stack, err = stack.Start(ctx, stack.Options{
+		State: y.dir + "/stack", Durable: true, WebPush: true,
+		Env:      map[stack.Service][]string{stack.Notify: {"NOTIFY_ALLOW_TARGETS=" + strings.TrimPrefix(y.receiver.url, "http://")}},
+		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if y.db, err = pgx.Connect(ctx, y.stack.DatabaseURL()); err != nil {
+		return nil, err
+	}
+	if y.service, err = y.stack.PID(string(stack.Notify)); err != nil {
+		return nil, err
+	}
+	server, err := y.stack.PID("postgres")
+	y.postgres = func() []int { return append(proc.Children(server), server) }
+	return y, err
+}
+
+func (y *messageYard) close(ctx context.Context) error {
+	var errs []error
+	if y.db != nil {
+		errs = append(errs, y.db.Close(ctx))
+	}
+	if y.stack != nil {
+		errs = append(errs, y.stack.Stop(ctx))
+	}
+	if y.receiver != nil {
+		y.receiver.Kill()
+	}
+	return errors.Join(append(errs, os.RemoveAll(y.dir))...)
+}
+
+func (y *messageYard) measure(ctx context.Context, plan notifyPlan) (string, error) {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s, one replica, Postgres with fsync on the same machine\n", machine())
+	for _, part := range plan.parts {
+		var err error
+		switch part {
+		case partPush:
+			err = y.measurePush(ctx, plan.devices, &out)
+		case partFeed:
+			err = y.measureFeed(ctx, plan.records, &out)
+		case partStreams:
+			err = y.measureStreams(ctx, plan.streams, &out)
+		}
+		if err != nil {
+			return out.String(), fmt.Errorf("%s: %w", part, err)
+		}
+	}
+	return out.String(), nil
+}
+
+// call makes a request of notify and reads its answer into a value.
+func (y *messageYard) call(ctx context.Context, method, path string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	var content io.Reader = http.NoBody
+	if body != nil {
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, y.stack.URL(string(stack.Notify))+path, content)
+	if err != nil {
+		return err
+	}
+	request.Header = y.header()
+	answer, err := y.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	got, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: status %d: %.200s", method, path, answer.StatusCode, got)
+	}
+	return json.Unmarshal(got, into)
+}
+
+func (y *messageYard) header() http.Header {
+	return http.Header{
+		"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {stack.Organization}, "Content-Type": {"application/json"},
+	}
+}
+
+// rss is notify's memory in MiB.
+func (y *messageYard) rss() (float64, error) {
+	bytes, err := proc.RSS(y.service)
+	return float64(bytes) / (1 << 20), err
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/fakes/plain"
+)
+
+// registrars register devices at a time.
+const registrars = 32
+
+// measurePush registers devices and tells all of them, then once more with a kill
+// of the service in the midst.
+func (y *messageYard) measurePush(ctx context.Context, devices int, out *strings.Builder) error {
+	began := time.Now()
+	if err := y.register(ctx, devices); err != nil {
+		return err
+	}
+	printf(out, "\npush, to a service that decrypts nothing; %d devices, registered at %.0f/s\n", devices, float64(devices)/time.Since(began).Seconds())
+	whole, err := y.broadcast(ctx, devices, 0)
+	if err != nil {
+		return err
+	}
+	n := float64(devices)
+	printf(out, "  broadcast            %.0f pushes/s, in %s\n", n/whole.took.Seconds(), whole.took.Round(100*time.Millisecond))
+	printf(out, "  CPU of the service   %.0f µs a push: %.0f pushes/s and core; of Postgres %.0f µs\n",
+		whole.service.Seconds()/n*1e6, n/whole.service.Seconds(), whole.postgres.Seconds()/n*1e6)
+	printf(out, "  RSS in MiB           %.0f before, %.0f at most; by tenths of the way %.0f\n", whole.before, slices.Max(whole.rss), tenths(whole.rss))
+	printf(out, "  arrived              %d pushes at %d devices\n", whole.tally.Pushes, whole.tally.Devices)
+	killed, err := y.broadcast(ctx, devices, devices/3)
+	if err != nil {
+		return err
+	}
+	printf(out, "  with a kill -9       %d pushes at %d devices, %d of them twice; marked as possibly duplicated: %t; in %s, a lease of it\n",
+		killed.tally.Pushes, killed.tally.Devices, killed.tally.Pushes-killed.tally.Devices, killed.log.Doubled, killed.took.Round(100*time.Millisecond))
+	return nil
+}
+
+// register makes devices that all have one key pair: what a push costs is the
+// same, and making them costs less.
+func (y *messageYard) register(ctx context.Context, devices int) error {
+	key, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	auth := make([]byte, 16)
+	_, _ = rand.Read(auth)
+	keys := map[string]string{
+		"p256dh": base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()), "auth": base64.RawURLEncoding.EncodeToString(auth),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for first := range registrars {
+		group.Go(func() error {
+			for n := first; n < devices; n += registrars {
+				body := map[string]any{"subscription": map[string]any{"endpoint": fmt.Sprint(y.receiver.url, "/push/", n), "keys": keys}}
+				var made struct{}
+				if err := y.call(ctx, http.MethodPost, "/v1/push/registrations", body, &made); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// told is what a broadcast came to.
+type told struct {
+	took              time.Duration
+	service, postgres time.Duration // processor time
+	before            float64       // RSS in MiB, and rss while it went on
+	rss               []float64
+	tally             plain.PushTally
+	log               sendLog
+}
+
+// sendLog is the log of the one channel of a send.
+type sendLog struct {
+	Status    string `json:"status"`
+	Delivered int    `json:"delivered_count"`
+	Failed    int    `json:"failed_count"`
+	Doubled   bool   `json:"possibly_duplicated"`
+}
+
+// broadcast tells all devices and waits until the send has ended. Once killAt
+// have been told, the service is killed and started again; never for 0.
+func (y *messageYard) broadcast(ctx context.Context, devices, killAt int) (f told, err error) {
+	if err := y.tally(ctx, http.MethodDelete, nil); err != nil {
+		return f, err
+	}
+	if f.before, err = y.rss(); err != nil {
+		return f, err
+	}
+	service, postgres, began := used([]int{y.service}), used(y.postgres()), time.Now()
+	var sent struct {
+		ID string `json:"notification_id"`
+	}
+	body := map[string]any{
+		"channels": []string{"web_push"}, "subject": "Order 7", "message": strings.Repeat("carriage ", 20), "target": map[string]any{"broadcast": true},
+	}
+	if err := y.call(ctx, http.MethodPost, "/v1/notify", body, &sent); err != nil {
+		return f, err
+	}
+	const look = 250 * time.Millisecond
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for f.log.Status == "" {
+		<-tick.C
+		if ctx.Err() != nil {
+			return f, ctx.Err()
+		}
+		if err := y.watch(ctx, sent.ID, &f); err != nil {
+			return f, err
+		}
+		if killAt > 0 && f.tally.Devices >= killAt {
+			killAt = 0
+			if err := y.killed(ctx); err != nil {
+				return f, err
+			}
+		}
+	}
+	f.took = time.Since(began)
+	f.service, f.postgres = used([]int{y.service})-service, used(y.postgres())-postgres
+	if f.log.Delivered != devices || f.log.Failed > 0 || f.tally.Devices != devices {
+		return f, fmt.Errorf("%d devices: the log says %+v, arrived %+v", devices, f.log, f.tally)
+	}
+	return f, nil
+}
+
+// watch notes how far a broadcast is, and how it ended when it has.
+func (y *messageYard) watch(ctx context.Context, id string, f *told) error {
+	rss, err := y.rss()
+	if err != nil {
+		return err
+	}
+	f.rss = append(f.rss, rss)
+	if err := y.tally(ctx, http.MethodGet, &f.tally); err != nil {
+		return err
+	}
+	var log struct {
+		Status   string    `json:"status"`
+		Channels []sendLog `json:"channels"`
+	}
+	if err := y.call(ctx, http.MethodGet, "/v1/notifications/sends/"+id+"?limit=1", nil, &log); err != nil {
+		return err
+	}
+	if log.Status != "pending" {
+		f.log = log.Channels[0]
+	}
+	return nil
+}
+
+// killed kills the service and starts it again.
+func (y *messageYard) killed(ctx context.Context) (err error) {
+	if err := y.stack.Kill(string(stack.Notify)); err != nil {
+		return err
+	}
+	if err := y.stack.Restart(ctx, string(stack.Notify)); err != nil {
+		return err
+	}
+	y.service, err = y.stack.PID(string(stack.Notify))
+	return err
+}
+
+// tally asks the push service what it got, or lets it forget.
+func (y *messageYard) tally(ctx context.Context, method string, into *plain.PushTally) error {
+	request, err := http.NewRequestWithContext(ctx, method, y.receiver.url+"/tally", http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := y.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if into == nil {
+		_, err = io.Copy(io.Discard, answer.Body)
+		return err
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}
+
+// tenths are ten of many values, evenly spaced.
+func tenths(all []float64) []float64 {
+	const parts = 10
+	var some []float64
+	for i := range parts {
+		some = append(some, all[i*len(all)/parts])
+	}
+	return some
+}

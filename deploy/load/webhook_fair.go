@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"switchyard.dev/deploy/load/drive"
+)
+
+// hang is how long the receiver takes to answer what is sent to /slow: less than
+// the service waits, so that the breaker never relieves it.
+const hang = 10 * time.Second
+
+// hanging is much of one tenant that is due at a receiver which hangs.
+var hanging = backlog{prefix: "org_hangs_", organizations: 1, path: "/slow"}
+
+// fairRate is what the other tenant enqueues, deliveries a second.
+const fairRate = 500
+
+// fairness measures how old another tenant's deliveries arrive, alone, beside one
+// whose receiver hangs (twice), and alone again.
+func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Writer) error {
+	if plan.quiet == 0 {
+		return nil
+	}
+	if err := y.makeFlows(ctx, hanging); err != nil {
+		return err
+	}
+	if err := y.seed(ctx, hanging, 100_000); err != nil {
+		return err
+	}
+	alone, beside := newAges(), newAges()
+	for round, ages := range []*hdrhistogram.Histogram{alone, beside, beside, alone} {
+		switch {
+		case round == 1:
+			if err := y.hangUp(ctx); err != nil {
+				return err
+			}
+		case round == 3:
+			if err := y.stop(ctx, hanging); err != nil {
+				return err
+			}
+		}
+		f, err := y.run(ctx, y.http(drive.Load{Connections: 16, Rate: fairRate, Time: plan.time / 2}))
+		if err != nil {
+			return fmt.Errorf("fairness: %w", err)
+		}
+		ages.Merge(f.ages)
+	}
+	w := titled(out, fmt.Sprintf("A tenant at %d/s beside one with 100,000 due at a receiver that answers after %s", fairRate, hang))
+	printf(w, "\tdeliveries\tage p50\tage p99\t\n")
+	for _, one := range []struct {
+		name string
+		ages *hdrhistogram.Histogram
+	}{{"alone", alone}, {"beside it", beside}} {
+		p50, p99 := quantiles(one.ages)
+		printf(w, "%s\t%d\t%s\t%s\t\n", one.name, one.ages.TotalCount(), p50, p99)
+	}
+	a50, a99 := quantiles(alone)
+	b50, b99 := quantiles(beside)
+	printf(w, "ratio\t\t%.2fx\t%.2fx\t\n", ratio(b50, a50), ratio(b99, a99))
+	return w.Flush()
+}
+
+// hangUp lets the backlog go and waits until it has its share of the slots.
+func (y *dispatchYard) hangUp(ctx context.Context) error {
+	if err := y.release(ctx, hanging); err != nil {
+		return err
+	}
+	before, err := y.tally(ctx)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for got := 0; err == nil && got < 200; <-tick.C {
+		now, failed := y.tally(ctx)
+		got, err = now.Got-before.Got, failed
+	}
+	return err
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/load/client"
+	"switchyard.dev/deploy/load/drive"
+)
+
+// rates measures deliveries from the enqueue to the arrival, beside the floors.
+func (y *dispatchYard) rates(ctx context.Context, plan webhookPlan, out io.Writer) error {
+	if plan.quiet == 0 {
+		return nil
+	}
+	w := titled(out, "Floors")
+	printf(w, "floor\tper second\t\n")
+	posted, err := bareClient(ctx, y.receiver.url, plan.time/4)
+	if err != nil {
+		return err
+	}
+	printf(w, "bare Go client, 64 connections\t%.0f\t\n", posted)
+	inserted, err := batchedInserts(ctx, y.db, plan.time/4)
+	if err != nil {
+		return err
+	}
+	printf(w, "batched inserts of the same bytes\t%.0f\t\n", inserted)
+	_ = w.Flush()
+
+	w = titled(out, "Rates")
+	defer func() { _ = w.Flush() }()
+	printf(w, "run\t%s\n", runHead)
+	return errors.Join(
+		y.row(ctx, w, "quiet, 50/s", y.http(drive.Load{Connections: 8, Rate: 50, Time: plan.quiet})),
+		y.row(ctx, w, "HTTP, 64 connections", y.http(drive.Load{Connections: 64, Time: plan.time})),
+		y.row(ctx, w, "HTTP, 256 connections", y.http(drive.Load{Connections: 256, Time: plan.time})),
+		y.row(ctx, w, "HTTP, 3000/s offered", y.http(drive.Load{Connections: 128, Rate: held, Time: plan.time})),
+		y.row(ctx, w, "gRPC, 3000/s offered", y.streams(8, held, plan.time)),
+		y.row(ctx, w, "gRPC, 8 streams", y.streams(8, 0, plan.time)),
+	)
+}
+
+const runHead = "accepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tage p99\tCPU-s/10k service\tCPU-s/10k Postgres\tWAL bytes each\tfailed\t"
+
+// offer puts load on the service.
+type offer func(context.Context) (*drive.Result, error)
+
+// row makes a run and a line of the table of it.
+func (y *dispatchYard) row(ctx context.Context, w *tabwriter.Writer, name string, load offer) error {
+	f, err := y.run(ctx, load)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	printf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%d\t%d\t\n", name, f.accepted, f.endToEnd,
+		f.enqueue50, f.enqueue99, f.age50, f.age99, f.service, f.postgres, f.wal, f.failed)
+	return nil
+}
+
+// request enqueues a delivery for an organization.
+func (y *dispatchYard) request(organization string) (*client.Request, error) {
+	return client.NewRequest(y.stack.URL(string(stack.WebhookEgress))+"/v1/deliveries",
+		http.Header{"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {organization}},
+		fmt.Appendf(nil, `{"url":%q,"event_type":"train.arrived","payload":%s}`, y.receiver.url+"/hook", payload))
+}
+
+func accepted(a client.Answer) error {
+	if a.Status != http.StatusAccepted {
+		return fmt.Errorf("status %d: %.200s", a.Status, a.Body)
+	}
+	return nil
+}
+
+// http offers a load to the JSON face.
+func (y *dispatchYard) http(load drive.Load) offer {
+	return func(ctx context.Context) (_ *drive.Result, err error) {
+		if load.Request, err = y.request(stack.Organization); err != nil {
+			return nil, err
+		}
+		load.Check = accepted
+		return drive.Run(ctx, load)
+	}
+}
+
+// dispatched are the figures of one run.
+type dispatched struct {
+	accepted, endToEnd                 float64
+	enqueue50, enqueue99, age50, age99 time.Duration
+	service, postgres                  float64 // CPU seconds per 10,000 deliveries
+	wal                                int64
+	failed                             int
+	ages                               *hdrhistogram.Histogram
+}
+
+// arrival bounds the wait for what was accepted.
+const arrival = 2 * time.Minute
+
+// newAges holds ages on arrival up to an hour, in microseconds.
+func newAges() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
+}
+
+// run enqueues what is offered and waits until all has arrived.
+func (y *dispatchYard) run(ctx context.Context, load offer) (dispatched, error) {
+	f := dispatched{ages: newAges()}
+	if _, err := y.tally(ctx); err != nil { // ages of before
+		return f, err
+	}
+	spent := y.spent(ctx)
+	started := time.Now()
+	result, err := load(ctx)
+	if err != nil {
+		return f, err
+	}
+	if result.Done() == 0 {
+		return f, fmt.Errorf("nothing was accepted: %w", result.Failure)
+	}
+	if err := y.await(ctx, f.ages, result.Done()); err != nil {
+		return f, err
+	}
+	n := float64(result.Done())
+	f.accepted, f.endToEnd, f.failed = result.PerSecond(), n/time.Since(started).Seconds(), result.Failed
+	f.enqueue50, f.enqueue99 = quantiles(result.Latency)
+	f.age50, f.age99 = quantiles(f.ages)
+	cost := y.spent(ctx).since(spent)
+	f.service, f.postgres, f.wal = cost.service.Seconds()/n*10_000, cost.postgres.Seconds()/n*10_000, cost.wal/int64(n)
+	if result.Failure != nil {
+		fmt.Fprintln(os.Stderr, "  failed:", result.Failure)
+	}
+	return f, nil
+}
+
+// await gathers the ages of so many deliveries.
+func (y *dispatchYard) await(ctx context.Context, ages *hdrhistogram.Histogram, n int) error {
+	deadline, tick := time.Now().Add(arrival), time.NewTicker(10*time.Millisecond)
+	defer tick.Stop()
+	for {
+		now, err := y.tally(ctx)
+		if err != nil {
+			return err
+		}
+		note(ages, now.Ages)
+		switch {
+		case ages.TotalCount() >= int64(n):
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%d of %d accepted deliveries arrived", ages.TotalCount(), n)
+		}
+		<-tick.C
+	}
+}
+
+func note(ages *hdrhistogram.Histogram, all []int64) {
+	for _, age := range all {
+		_ = ages.RecordValue(max(age, 1)) // within its range
+	}
+}
+
+// spending is what has been used so far.
+type spending struct {
+	service, postgres time.Duration
+	wal               int64
+}
+
+func (y *dispatchYard) spent(ctx context.Context) spending {
+	s := spending{service: used([]int{y.service}), postgres: used(y.postgres())}
+	_ = y.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&s.wal) // 0 shows
+	return s
+}
+
+func (s spending) since(before spending) spending {
+	return spending{s.service - before.service, s.postgres - before.postgres, s.wal - before.wal}
+}

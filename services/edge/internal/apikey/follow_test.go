@@ -1,0 +1,143 @@
+package apikey
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/platform/testkit"
+)
+
+// open begins a call with a key and watches it.
+func open(t *testing.T, v *Verifier, header string) (call context.Context, done func()) {
+	t.Helper()
+	key, err := v.Verify(t.Context(), header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Follow(t.Context(), key)
+}
+
+// watched runs the watcher until the test ends.
+func watched(t *testing.T, v *Verifier, s *fakeStore) (stop func()) {
+	t.Helper()
+	w, err := NewWatcher(t.Context(), v, s, testkit.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// after tells whether a call is over a while from now, and why.
+func after(call context.Context, d time.Duration) error {
+	time.Sleep(d)
+	synctest.Wait()
+	return context.Cause(call)
+}
+
+func TestCallsEndWithTheirKey(t *testing.T) {
+	gone := func(s *fakeStore, digest Digest) { s.change(digest, &Key{ID: "key_1", RevokedAt: new(time.Now())}) }
+	for name, tt := range map[string]struct {
+		change func(s *fakeStore, digest Digest)
+		ends   bool
+	}{
+		"revoked":         {gone, true},
+		"rotated at once": {func(s *fakeStore, digest Digest) { s.change(digest, &Key{ID: "key_1", ExpiresAt: new(time.Now())}) }, true},
+		"erased":          {func(s *fakeStore, digest Digest) { s.change(digest, nil) }, true},
+		"renamed":         {func(s *fakeStore, digest Digest) { s.change(digest, &Key{ID: "key_1", Name: "new"}) }, false},
+		"rotated with overlap": {func(s *fakeStore, digest Digest) {
+			s.change(digest, &Key{ID: "key_1", ExpiresAt: new(time.Now().Add(time.Hour))})
+		}, false},
+		"another one revoked": {func(s *fakeStore, _ Digest) { gone(s, Digest{1}) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v, s, header, digest := world(t)
+				defer watched(t, v, s)()
+				call, done := open(t, v, header)
+				defer done()
+				tt.change(s, digest)
+				if err := after(call, time.Second); (err != nil) != tt.ends || tt.ends && !errors.Is(err, ErrInvalid) {
+					t.Errorf("a second later: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A key that comes to its planned end opens nothing more, but what it has opened
+// goes on.
+func TestCallsOutliveThePlannedEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, header, digest := world(t)
+		s.rows[digest] = &Key{ID: "key_1", ExpiresAt: new(time.Now().Add(time.Minute))}
+		defer watched(t, v, s)()
+		call, done := open(t, v, header)
+		defer done()
+		if err := after(call, 10*time.Minute); err != nil || verify(t, v, header) != "invalid_key" {
+			t.Errorf("past the end: %v", err)
+		}
+	})
+}
+
+// The change may come between the check of a key and the beginning of its call,
+// and a lookup may fail while a key is reviewed.
+func TestCallsEndInRaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, header, digest := world(t)
+		defer watched(t, v, s)()
+		key, err := v.Verify(t.Context(), header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.change(digest, nil)
+		v.Forget(digest)
+		time.Sleep(time.Second) // nobody called: the change is past
+		call, done := v.Follow(t.Context(), key)
+		defer done()
+		if err := after(call, time.Second); !errors.Is(err, ErrInvalid) {
+			t.Errorf("begun after the revocation: %v", err)
+		}
+
+		s.change(digest, &Key{ID: "key_1"})
+		time.Sleep(time.Second)
+		call, done = open(t, v, header)
+		defer done()
+		s.fail(errors.New("away"))
+		v.Forget(digest)
+		if err := after(call, 10*time.Second); err != nil {
+			t.Errorf("what can't be told ended the call: %v", err)
+		}
+		s.fail(nil)
+		s.change(digest, nil)
+		if err := after(call, time.Second); !errors.Is(err, ErrInvalid) {
+			t.Errorf("after the outage: %v", err)
+		}
+	})
+}
+
+// Nothing is kept of calls that are over.
+func TestCallsAreForgotten(t *testing.T) {
+	v, _, header, digest := world(t)
+	for range 3 {
+		call, done := open(t, v, header)
+		v.Forget(digest)
+		done()
+		if !errors.Is(context.Cause(call), context.Canceled) {
+			t.Errorf("over: %v", context.Cause(call))
+		}
+	}
+	if len(v.calls.running)+len(v.calls.changed) != 0 {
+		t.Errorf("kept: %v, %v", v.calls.running, v.calls.changed)
+	}
+}

@@ -1,0 +1,59 @@
+package anthropic_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/provider/providertest"
+)
+
+// A conversation that was begun with another vendor goes on: the vendor refuses ids
+// of other forms and fields that it doesn't know, and gets neither. The rest of the
+// body stays as it is.
+func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
+	var got string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = string(body)
+	}))
+	defer server.Close()
+	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Client: server.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns := func(id, extra string) string {
+		return `[{"role":"user","content":"a  b"},{"role":"assistant","content":[{"type":"text","text":"I call"},{"type":"tool_use","id":"` + id + `","name":"f","input":{ }` + extra +
+			`}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + id + `","content":"x"}, {"type":"text","text":"y"}]}]`
+	}
+	for name, tt := range map[string]struct{ id, extra, want string }{
+		"its own":            {"toolu_01A", "", "toolu_01A"},
+		"another form of id": {"functions.f:0", "", "functions_f_0"},
+		"another's state":    {"toolu_01A", `,"extra_content":{"google":{"thought_signature":"c2ln"}}`, "toolu_01A"},
+		"both":               {"functions.f:0", `,"extra_content":{"google":{}}`, "functions_f_0"},
+	} {
+		call := provider.ToolCall{ID: tt.id, Name: "f"}
+		if tt.extra != "" {
+			call.Extra = []byte(`{"google":{}}`)
+		}
+		_, _ = p.Chat(t.Context(), providertest.Credential(), &provider.Chat{
+			Model: "m",
+			Messages: []provider.Message{
+				{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{call}}, {Role: provider.RoleTool, ToolCallID: tt.id},
+			},
+			Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte(`{"max_tokens":9,"top_k":5.0,"messages":` + turns(tt.id, tt.extra) + `}`)},
+		})
+		head := `{"model":"m","stream":false,"max_tokens":9,"top_k":5.0,"messages":`
+		if tt.want != tt.id || tt.extra != "" {
+			head = `{"model":"m","stream":false,"messages":` + turns(tt.want, "") + `,"max_tokens":9,"top_k":5.0}`
+		} else {
+			head += turns(tt.id, "") + `}`
+		}
+		if got != head {
+			t.Errorf("%s: sent %s, want %s", name, got, head)
+		}
+	}
+}

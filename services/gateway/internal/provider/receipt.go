@@ -1,0 +1,43 @@
+package provider
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Receipt is what a vendor's answer says of the call itself, whatever came of
+// it. The zero value is empty. Safe for concurrent use.
+type Receipt struct{ id atomic.Pointer[string] }
+
+type receiptKey struct{}
+
+// WithReceipt makes the calls under the context fill r in.
+func WithReceipt(ctx context.Context, r *Receipt) context.Context {
+	return context.WithValue(ctx, receiptKey{}, r)
+}
+
+// ReceiptOf is the receipt that a call under the context fills in; nil where
+// nobody asked for one.
+func ReceiptOf(ctx context.Context) *Receipt {
+	r, _ := ctx.Value(receiptKey{}).(*Receipt)
+	return r
+}
+
+// Note keeps the vendor's own id of the call. Where one request takes several
+// calls, that of the first to be answered stays.
+func (r *Receipt) Note(id string) {
+	if r != nil && id != "" {
+		r.id.CompareAndSwap(nil, &id)
+	}
+}
+
+// ID is the vendor's own id of the call; empty where it gave none.
+func (r *Receipt) ID() string {
+	if r == nil {
+		return ""
+	}
+	if id := r.id.Load(); id != nil {
+		return *id
+	}
+	return ""
+}

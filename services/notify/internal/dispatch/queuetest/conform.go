@@ -1,0 +1,198 @@
+package queuetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/dispatch"
+)
+
+// Queue is a store under test, empty at first.
+type Queue struct {
+	dispatch.Store
+
+	// Add queues a recipient of a lane, or of none, that is due now.
+	Add func(t *testing.T, name channel.Name, lane string) uuid.UUID
+	// Pass lets time pass for the store.
+	Pass func(t *testing.T, d time.Duration)
+}
+
+// lease is that of the suite's claims.
+const lease = time.Minute
+
+// Conform runs the suite; open gives a new queue.
+func Conform(t *testing.T, open func(t *testing.T) Queue) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Queue){
+		"the longest due first": longestDueFirst, "a lease is exclusive": exclusive, "a lease that ran out": lapsed,
+		"a result is kept": kept, "an end is an end": ended, "channels are apart": apart, "takers share": shared,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+func (q Queue) take(t *testing.T, count int) []dispatch.Leased {
+	t.Helper()
+	taken, err := q.Take(t.Context(), dispatch.Claim{Channel: channel.Email, Count: count, Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
+}
+
+// one takes the only one that is due.
+func (q Queue) one(t *testing.T) dispatch.Leased {
+	t.Helper()
+	taken := q.take(t, 2)
+	if len(taken) != 1 {
+		t.Fatalf("took %d, want one: %+v", len(taken), taken)
+	}
+	return taken[0]
+}
+
+func (q Queue) settle(t *testing.T, r dispatch.Result) (held bool) {
+	t.Helper()
+	all, err := q.Settle(t.Context(), channel.Email, []dispatch.Result{r})
+	if err != nil || len(all) != 1 {
+		t.Fatalf("settled %v, %v", all, err)
+	}
+	return all[0]
+}
+
+// nextDue wants the next one due in about d.
+func (q Queue) nextDue(t *testing.T, d time.Duration) {
+	t.Helper()
+	const about = 10 * time.Second // a real database takes its time
+	next, err := q.NextDue(t.Context(), channel.Email)
+	if err != nil || next > d || next < d-about {
+		t.Errorf("the next is due in %v, %v; want %v", next, err, d)
+	}
+}
+
+func longestDueFirst(t *testing.T, q Queue) {
+	var want []uuid.UUID
+	for range 3 {
+		want = append(want, q.Add(t, channel.Email, ""))
+		q.Pass(t, time.Second)
+	}
+	for i, l := range append(q.take(t, 2), q.take(t, 2)...) {
+		if i >= len(want) || l.Notification != want[i] {
+			t.Errorf("number %d is %s, want the order of %v", i+1, l.Notification, want)
+		}
+	}
+}
+
+func exclusive(t *testing.T, q Queue) {
+	id := q.Add(t, channel.Email, "lane")
+	l := q.one(t)
+	if l.Notification != id || l.Organization != "acme" || l.Lane != "lane" || string(l.Sealed) != "work" || l.Destination == "" ||
+		l.Attempts != 0 || l.Lost || l.Granted || l.Doubtful || !l.Deadline.After(l.AcceptedAt) {
+		t.Errorf("taken %+v", l)
+	}
+	if again := q.take(t, 2); len(again) != 0 {
+		t.Errorf("taken twice: %+v", again)
+	}
+	q.nextDue(t, lease)
+}
+
+// Only the latest holder of a lease may settle.
+func lapsed(t *testing.T, q Queue) {
+	q.Add(t, channel.Email, "")
+	first := q.one(t)
+	q.Pass(t, lease+time.Second)
+	second := q.one(t)
+	if !second.Lost || second.Fence <= first.Fence {
+		t.Errorf("first %+v, then %+v", first, second)
+	}
+	end := channel.Step{Ended: true, Delivered: true}
+	if q.settle(t, dispatch.Result{Leased: first, Step: end, Attempts: 1}) {
+		t.Error("the first holder settled")
+	}
+	if !q.settle(t, dispatch.Result{Leased: second, Step: end, Attempts: 1}) {
+		t.Error("the second holder could not settle")
+	}
+	if q.settle(t, dispatch.Result{Leased: second, Step: end, Attempts: 1}) {
+		t.Error("it settled twice")
+	}
+}
+
+func kept(t *testing.T, q Queue) {
+	q.Add(t, channel.Email, "lane")
+	l := q.one(t)
+	try := dispatch.Try{Number: 1, Outcome: channel.Lost(channel.ClassTimeout), StartedAt: time.Now(), Took: time.Millisecond}
+	held := q.settle(t, dispatch.Result{
+		Leased: l, Step: channel.Step{Delay: 30 * time.Second}, Attempts: 1, Doubtful: true, Granted: true, DeliveryID: "dlv", Tries: []dispatch.Try{try},
+	})
+	if !held {
+		t.Error("not settled")
+	}
+	q.nextDue(t, 30*time.Second)
+	if early := q.take(t, 1); len(early) != 0 {
+		t.Errorf("taken before its time: %+v", early)
+	}
+	const late = 2 * time.Second
+	q.Pass(t, 30*time.Second+late)
+	if l = q.one(t); l.Attempts != 1 || !l.Doubtful || !l.Granted || l.Late < late || l.DeliveryID != "dlv" || l.Lost {
+		t.Errorf("taken %+v", l)
+	}
+	q.settle(t, dispatch.Result{Leased: l, Attempts: 1}) // at once, and without a delivery's id, which stays
+	if l = q.one(t); l.DeliveryID != "dlv" || l.Granted || l.Doubtful {
+		t.Errorf("taken %+v", l)
+	}
+}
+
+func ended(t *testing.T, q Queue) {
+	q.Add(t, channel.Email, "")
+	q.settle(t, dispatch.Result{Leased: q.one(t), Step: channel.Step{Ended: true}, Attempts: 1})
+	q.Pass(t, 2*lease)
+	if left := q.take(t, 1); len(left) != 0 {
+		t.Errorf("taken after its end: %+v", left)
+	}
+	q.nextDue(t, time.Hour)
+}
+
+func apart(t *testing.T, q Queue) {
+	q.Add(t, channel.Slack, "")
+	if taken := q.take(t, 1); len(taken) != 0 {
+		t.Errorf("taken of another channel: %+v", taken)
+	}
+	q.nextDue(t, time.Hour)
+}
+
+func shared(t *testing.T, q Queue) {
+	const recipients = 20
+	for range recipients {
+		q.Add(t, channel.Email, "")
+	}
+	var mu sync.Mutex
+	seen := map[int64]int{}
+	var takers sync.WaitGroup
+	for range 4 {
+		takers.Go(func() {
+			for range recipients {
+				taken, err := q.Take(t.Context(), dispatch.Claim{Channel: channel.Email, Count: 3, Lease: lease})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				for _, l := range taken {
+					seen[l.ID]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	takers.Wait()
+	for id, n := range seen {
+		if n > 1 {
+			t.Errorf("%d was taken %d times", id, n)
+		}
+	}
+	if len(seen) != recipients {
+		t.Errorf("%d of %d were taken", len(seen), recipients)
+	}
+}

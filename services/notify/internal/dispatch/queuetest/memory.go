@@ -1,0 +1,143 @@
+// Package queuetest holds what every dispatch.Store has to do, as tests, and a
+// store in memory that does it. Tests only: those of package dispatch use the one
+// in memory, those of internal/postgres run the suite over the real one.
+package queuetest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/dispatch"
+)
+
+// Memory is a queue in memory. Its clock is time.Now, so that in a synctest
+// bubble it is the bubble's. It is safe for concurrent use.
+type Memory struct {
+	mu   sync.Mutex
+	rows []*row
+	fail error
+}
+
+var _ dispatch.Store = (*Memory)(nil)
+
+type row struct {
+	dispatch.Leased
+
+	channel channel.Name
+	due     time.Time
+	sending bool
+	end     channel.Step
+	tries   []dispatch.Try
+	doubled bool
+}
+
+// Add queues a recipient that is due now and gives its notification.
+func (m *Memory) Add(name channel.Name, lane string, lifetime time.Duration) uuid.UUID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	id := uuid.Must(uuid.NewV7())
+	m.rows = append(m.rows, &row{channel: name, due: now, Leased: dispatch.Leased{
+		ID: int64(len(m.rows) + 1), Notification: id, Organization: "acme", Sealed: []byte("work"), Destination: "test://host",
+		Lane: lane, AcceptedAt: now, Deadline: now.Add(lifetime),
+	}})
+	return id
+}
+
+// Fail lets every call fail with an error; nil ends that.
+func (m *Memory) Fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = err
+}
+
+// Take implements dispatch.Store.
+func (m *Memory) Take(_ context.Context, c dispatch.Claim) ([]dispatch.Leased, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return nil, m.fail
+	}
+	now := time.Now()
+	var taken []dispatch.Leased
+	for _, r := range m.open(c.Channel) {
+		if len(taken) == c.Count || r.due.After(now) {
+			break
+		}
+		r.Lost, r.Late = r.sending, now.Sub(r.due)
+		r.Fence++
+		r.sending, r.due = true, now.Add(c.Lease)
+		taken = append(taken, r.Leased)
+	}
+	return taken, nil
+}
+
+// NextDue implements dispatch.Store.
+func (m *Memory) NextDue(_ context.Context, name channel.Name) (time.Duration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return 0, m.fail
+	}
+	if open := m.open(name); len(open) > 0 {
+		return time.Until(open[0].due), nil
+	}
+	return time.Hour, nil
+}
+
+// open are the rows of a channel that have not ended, the longest due first.
+func (m *Memory) open(name channel.Name) []*row {
+	var open []*row
+	for _, r := range m.rows {
+		if r.channel == name && !r.end.Ended {
+			open = append(open, r)
+		}
+	}
+	slices.SortStableFunc(open, func(a, b *row) int { return cmp.Compare(a.due.UnixNano(), b.due.UnixNano()) })
+	return open
+}
+
+// Settle implements dispatch.Store.
+func (m *Memory) Settle(_ context.Context, _ channel.Name, results []dispatch.Result) ([]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return nil, m.fail
+	}
+	held := make([]bool, len(results))
+	for i, result := range results {
+		r := m.rows[result.Leased.ID-1]
+		if held[i] = r.sending && r.Fence == result.Leased.Fence; !held[i] {
+			continue
+		}
+		r.sending, r.end, r.due = false, result.Step, time.Now().Add(result.Step.Delay)
+		r.Attempts, r.Doubtful, r.Granted = result.Attempts, result.Doubtful, result.Granted
+		r.DeliveryID = cmp.Or(result.DeliveryID, r.DeliveryID)
+		r.tries, r.doubled = append(r.tries, result.Tries...), r.doubled || result.Duplicate
+	}
+	return held, nil
+}
+
+// State is what became of a recipient.
+type State struct {
+	Ended, Delivered, Doubled bool
+	Tries                     []dispatch.Try
+}
+
+// State tells what became of the recipient of a notification.
+func (m *Memory) State(id uuid.UUID) State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.rows {
+		if r.Notification == id {
+			return State{r.end.Ended, r.end.Delivered, r.doubled, slices.Clone(r.tries)}
+		}
+	}
+	return State{}
+}

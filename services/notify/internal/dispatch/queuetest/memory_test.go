@@ -1,0 +1,26 @@
+package queuetest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/dispatch/queuetest"
+)
+
+// Runs in one bubble for all, since a bubble has no subtests of its own.
+func TestMemoryConforms(t *testing.T) {
+	queuetest.Conform(t, func(*testing.T) queuetest.Queue {
+		m := &queuetest.Memory{}
+		return queuetest.Queue{
+			Store: m,
+			Add: func(_ *testing.T, name channel.Name, lane string) uuid.UUID {
+				return m.Add(name, lane, time.Hour)
+			},
+			Pass: func(_ *testing.T, d time.Duration) { m.Pass(d) },
+		}
+	})
+}

@@ -1,0 +1,209 @@
+package shared_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/notify/internal/shared"
+)
+
+// server is a server in memory. Its next answers may be errors, and it may be
+// silent, or have somebody else come before each change.
+type server struct {
+	mu     sync.Mutex
+	cells  map[string]string
+	broken int
+	silent bool
+	dead   bool
+	rival  bool
+	asked  int
+}
+
+var errBroken = errors.New("connection reset")
+
+func (s *server) answer(ctx context.Context) error {
+	s.mu.Lock()
+	s.asked++
+	broken, silent, dead := s.broken > 0, s.silent, s.dead
+	s.broken = max(s.broken-1, 0)
+	s.mu.Unlock()
+	switch {
+	case silent:
+		<-ctx.Done()
+		return ctx.Err()
+	case dead:
+		return fmt.Errorf("read cell: %w", &net.OpError{Op: "dial", Err: errBroken})
+	case broken:
+		return errBroken
+	}
+	return nil
+}
+
+func (s *server) Get(ctx context.Context, key string) (string, error) {
+	if err := s.answer(ctx); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cells[key], nil
+}
+
+func (s *server) Swap(ctx context.Context, key, old, next string, _ time.Duration) (bool, error) {
+	if err := s.answer(ctx); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rival {
+		s.cells[key] = plusOne(s.cells[key])
+	}
+	if s.cells[key] != old {
+		return false, nil
+	}
+	s.cells[key] = next
+	return true, nil
+}
+
+func plusOne(text string) string { return strconv.Itoa(number(text) + 1) }
+
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// greater is the copy of a count that counts.
+func greater(a, b string) string {
+	if number(a) > number(b) {
+		return a
+	}
+	return b
+}
+
+func states(cells shared.Cells) *shared.States {
+	return shared.New(shared.Options{Cells: cells, Merge: greater, Life: time.Hour, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+}
+
+func newServer() *server { return &server{cells: map[string]string{}} }
+
+// What every store of states has to do: each change is made upon the one before,
+// whoever made it.
+func TestChangesAreMadeUponEachOther(t *testing.T) {
+	s := newServer()
+	one, two := states(s), states(s)
+	var all sync.WaitGroup
+	for range 20 {
+		for _, replica := range []*shared.States{one, two} {
+			all.Go(func() { replica.Change(t.Context(), "k", plusOne) })
+		}
+	}
+	all.Wait()
+	if got := one.Look(t.Context(), "k", 0); got != "40" || s.cells["k"] != "40" {
+		t.Errorf("after 40 changes %s, kept %s", got, s.cells["k"])
+	}
+}
+
+// A server that comes back after a restart has every kept connection broken: that
+// is no reason to go on alone.
+func TestBrokenConnectionsAreReplaced(t *testing.T) {
+	s := newServer()
+	one, two := states(s), states(s)
+	one.Change(t.Context(), "k", plusOne)
+	s.broken = 40
+	one.Change(t.Context(), "k", plusOne)
+	s.broken = 40
+	if got := two.Look(t.Context(), "k", time.Second); got != "2" || s.cells["k"] != "2" {
+		t.Errorf("the other replica sees %s, the server holds %s", got, s.cells["k"])
+	}
+}
+
+// A server that is away costs one wait, then none for a while; the replica goes on
+// from what it knows, and what it did alone counts when the server is back, emptied.
+func TestServerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		one := states(s)
+		one.Change(t.Context(), "k", plusOne)
+		s.silent = true
+		began := time.Now()
+		one.Change(t.Context(), "k", plusOne)
+		first, asked := time.Since(began), s.asked
+		for range 10 {
+			one.Change(t.Context(), "k", plusOne)
+		}
+		if took := time.Since(began); first > 300*time.Millisecond || took != first || s.asked != asked {
+			t.Errorf("the first change took %v, all %v, and the server was asked %d times more", first, took, s.asked-asked)
+		}
+		if got := one.Look(t.Context(), "k", 0); got != "12" {
+			t.Errorf("alone it knows %s", got)
+		}
+		s.silent, s.cells = false, map[string]string{}
+		time.Sleep(time.Second)
+		one.Change(t.Context(), "k", plusOne)
+		if s.cells["k"] != "13" {
+			t.Errorf("the server that came back holds %s", s.cells["k"])
+		}
+	})
+}
+
+// There is an end of asking, and a server that refuses is asked once.
+func TestTriesAreBounded(t *testing.T) {
+	s := newServer()
+	s.dead = true
+	dead := states(s)
+	dead.Change(t.Context(), "k", plusOne)
+	if s.asked != 1 || dead.Look(t.Context(), "k", time.Hour) != "1" {
+		t.Errorf("a dead server was asked %d times", s.asked)
+	}
+	s = newServer()
+	s.broken = 1 << 30
+	one := states(s)
+	one.Change(t.Context(), "k", plusOne)
+	if s.asked > 100 || one.Look(t.Context(), "k", time.Hour) != "1" {
+		t.Errorf("it was asked %d times", s.asked)
+	}
+	s = newServer()
+	s.rival = true
+	one = states(s)
+	one.Change(t.Context(), "k", plusOne)
+	if s.asked > 200 {
+		t.Errorf("a contended state was asked for %d times", s.asked)
+	}
+	s.rival = false
+	if one.Change(t.Context(), "k", plusOne); s.cells["k"] == "" || number(s.cells["k"]) < 60 {
+		t.Errorf("contention sent it alone: %q", s.cells["k"])
+	}
+}
+
+// Copies are let go once there are too many, and when they are old.
+func TestCopiesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alone := states(nil)
+		for i := range 20_500 {
+			alone.Change(t.Context(), strconv.Itoa(i), plusOne)
+		}
+		left := 0
+		for i := range 20_500 {
+			if alone.Look(t.Context(), strconv.Itoa(i), 0) != "" {
+				left++
+			}
+		}
+		if left > 20_000 || left < 19_000 {
+			t.Errorf("%d copies are kept", left)
+		}
+		time.Sleep(61 * time.Minute)
+		var seen []string
+		alone.Change(t.Context(), "20499", func(old string) string { seen = append(seen, old); return plusOne(old) })
+		if strings.Join(seen, "") != "" {
+			t.Errorf("after its life a copy still says %q", seen)
+		}
+	})
+}
