@@ -38,6 +38,7 @@ GOLANGCI := $(BIN)/golangci-lint-v2.15.0
 KUSTOMIZE := $(BIN)/kustomize-v5.7.1
 KUBECTL_VALIDATE := $(BIN)/kubectl-validate-v0.0.4
 PROMTOOL := $(BIN)/promtool-v0.313.5
+GOVULNCHECK := $(BIN)/govulncheck-v1.8.0
 PLUGINS := $(BIN)/.plugins
 
 define install
@@ -50,6 +51,7 @@ $(SQLC): ; $(call install,github.com/sqlc-dev/sqlc/cmd/sqlc,v1.30.0)
 $(GOLANGCI): ; $(call install,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,v2.15.0)
 $(KUSTOMIZE): ; $(call install,sigs.k8s.io/kustomize/kustomize/v5,v5.7.1)
 $(KUBECTL_VALIDATE): ; $(call install,sigs.k8s.io/kubectl-validate,v0.0.4)
+$(GOVULNCHECK): ; $(call install,golang.org/x/vuln/cmd/govulncheck,v1.8.0)
 # Prometheus' module has replacements, which `go install` refuses; without service discovery it builds in a third of the time.
 $(PROMTOOL): .ci/promtool/go.mod
 	@mkdir -p $(BIN) && echo "building promtool" && GOWORK=off CGO_ENABLED=0 go -C .ci/promtool build -tags remove_all_sd,builtinassets -o $@ github.com/prometheus/prometheus/cmd/promtool
@@ -108,9 +110,24 @@ fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
 	@$(GOLANGCI) fmt $(PACKAGES)
 	@$(BUF) format -w proto
 
+##@ Dependencies
+
+.PHONY: ages audit
+# The database that govulncheck asks; GOVULNDB may name a copy of it.
+VULNERABILITIES := $(or $(GOVULNDB),https://vuln.go.dev)
+
+ages: ## every direct dependency with its version and age in months, the oldest first; offline
+	@for module in $(MODULES); do GOWORK=off go -C $$module list -m -f '{{if not (or .Main .Indirect .Replace)}}{{.Time.Format "2006-01-02"}} {{.Path}} {{.Version}}{{end}}' all; done | sort -u | \
+	awk -v today=$$(date -u +%Y-%m-%d) '{split(today, t, "-"); split($$1, d, "-"); printf "%3d  %s  %s %s\n", (t[1]-d[1])*12 + t[2]-d[2], $$1, $$2, $$3}'
+
+audit: ages ## ages, and known vulnerabilities in what is called, where their database can be reached
+	@if curl -sfL -m 10 -o /dev/null $(VULNERABILITIES)/index/db.json; \
+	then $(MAKE) --no-print-directory $(GOVULNCHECK); for module in $(MODULES); do echo "govulncheck $$module"; $(GOVULNCHECK) -db $(VULNERABILITIES) -C $$module ./...; done; \
+	else echo "govulncheck: not run, since $(VULNERABILITIES) can't be reached; the ages above are all that is known"; fi
+
 ##@ Test
 
-.PHONY: test isolate e2e k8s alerts bench load ci
+.PHONY: test isolate e2e soak k8s alerts bench load ci
 test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
 	@$(STORES) go test -race -timeout 10m work
 
@@ -118,7 +135,10 @@ isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
 
 e2e: ## black-box tests over HTTP and gRPC against the built binaries
-	@go test -count=1 -tags e2e -timeout 15m ./deploy/e2e/... ./deploy/compose/...
+	@go test -count=1 -tags e2e -timeout 20m ./deploy/e2e/... ./deploy/compose/...
+
+soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end
+	@SOAK_FOR=$${SOAK_FOR:-10m} go test -count=1 -tags e2e -v -timeout 90m -run '^TestSoak$$' ./deploy/e2e
 
 k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## every overlay builds, is valid and keeps the rules; offline
 	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) go test -count=1 -tags k8s ./deploy/k8s/
@@ -132,4 +152,4 @@ bench: dev ## every benchmark once, so that none rots, and the tests that -race 
 load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)
 
-ci: verify-gen verify-mod lint test isolate e2e k8s alerts bench ## all that must pass before a change lands
+ci: verify-gen verify-mod ages lint test isolate e2e k8s alerts bench ## all that must pass before a change lands

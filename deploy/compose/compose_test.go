@@ -156,3 +156,105 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 		})
 	}
 }
+
+// Whoever needs the stores waits until they answer, and what comes from elsewhere
+// is of one version.
+func TestOthersImagesArePinned(t *testing.T) {
+	project := load(t)
+	for _, service := range project.Services {
+		if service.Build != nil {
+			continue
+		}
+		if _, tag, found := strings.Cut(service.Image, ":"); !found || tag == "latest" || tag == "" {
+			t.Errorf("%s: image %q has no version", service.Name, service.Image)
+		}
+	}
+	for _, store := range []string{"postgres", "redis"} {
+		if service, err := project.GetService(store); err != nil || service.HealthCheck == nil || service.HealthCheck.Disable || len(service.HealthCheck.Test) < 2 {
+			t.Errorf("%s: nobody can tell whether it answers (%v)", store, err)
+		}
+		setup, err := project.GetService("setup")
+		if err != nil || setup.DependsOn[store].Condition != types.ServiceConditionHealthy {
+			t.Errorf("setup does not wait for %s: %v", store, err)
+		}
+	}
+	for _, service := range project.Services {
+		if name, ours := commandOf(service); ours && strings.HasSuffix(service.Name, "-migrate") && service.DependsOn["setup"].Condition != types.ServiceConditionCompletedSuccessfully {
+			t.Errorf("the migration of %s does not wait for setup", name)
+		}
+	}
+}
+
+// commandOf is command for any service.
+func commandOf(service types.ServiceConfig) (name string, ours bool) {
+	if service.Build == nil {
+		return "", false
+	}
+	return command(service)
+}
+
+// Every secret that a service reads is one that `setup` makes, in a volume that it
+// has, and none is in its environment.
+func TestSecretsAreMade(t *testing.T) {
+	made, err := os.ReadFile(filepath.Join(root, "deploy/dev/stack/secret.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for _, service := range load(t).Services {
+		if _, ours := commandOf(service); !ours {
+			continue
+		}
+		for name, value := range service.Environment {
+			file, secret := strings.CutPrefix(*value, "/secrets/")
+			switch {
+			case secret && !strings.HasPrefix(file, "database/") && !strings.Contains(string(made), `"`+file+`"`):
+				t.Errorf("%s: nobody makes %s, which %s names", service.Name, file, name)
+			case secret && !slices.ContainsFunc(service.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == "/secrets" && v.ReadOnly }):
+				t.Errorf("%s reads %s from a volume that it doesn't have", service.Name, name)
+			case strings.Contains(*value, "://") && strings.Contains(*value, "@"):
+				t.Errorf("%s: %s holds a credential", service.Name, name)
+			}
+			if secret {
+				files++
+			}
+		}
+	}
+	if files < 20 {
+		t.Errorf("%d secrets seen", files)
+	}
+}
+
+// needed are settings without which `serve` refuses to begin, which `config` can't tell.
+var needed = map[string][]string{
+	"edge":    {"EDGE_SERVICE_TOKENS_FILE", "EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
+	"gateway": {"GATEWAY_SERVICE_TOKENS_FILE"}, "webhook-egress": {"WEBHOOK_EGRESS_SERVICE_TOKENS_FILE"},
+	"notify": {"NOTIFY_SERVICE_TOKENS_FILE", "NOTIFY_ENCRYPTION_KEY_FILE"},
+}
+
+// Services find one another at names and ports that compose gives them.
+func TestServicesFindOneAnother(t *testing.T) {
+	project := load(t)
+	address := regexp.MustCompile(`^(?:http://)?([a-z-]+):(\d+)$`)
+	for name, settings := range needed {
+		service, err := project.GetService(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, setting := range settings {
+			if value := service.Environment[setting]; value == nil || *value == "" {
+				t.Errorf("%s: %s is missing", name, setting)
+			}
+		}
+		for setting, value := range service.Environment {
+			found := address.FindStringSubmatch(*value)
+			if found == nil || setting == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+				continue
+			}
+			other, err := project.GetService(found[1])
+			if err != nil || !slices.ContainsFunc(other.Ports, func(p types.ServicePortConfig) bool { return p.Published == found[2] }) {
+				t.Errorf("%s: nobody serves %s, which is %s (%v)", name, *value, setting, err)
+			}
+		}
+	}
+}

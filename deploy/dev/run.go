@@ -107,6 +107,11 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 			return env, err
 		}
 	}
+	// The organization's own Slack URL, at the fake one.
+	slack := filepath.Join(s.State(), "secrets", "notify-slack", stack.Organization)
+	if err := os.WriteFile(slack, []byte(s.FakeURL(stack.FakeSlack)+"/services/T1/B1/demo\n"), 0o600); err != nil {
+		return env, err
+	}
 	if err := os.WriteFile(demo.ReceiverFile(s.State()), []byte(s.FakeURL(stack.FakeWebhook)+"\n"), 0o600); err != nil {
 		return env, err
 	}

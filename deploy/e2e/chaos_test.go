@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,18 +59,24 @@ func (p *producer) run(t *testing.T) error {
 
 func (p *producer) enqueue(t *testing.T, key string) error {
 	t.Helper()
-	giveUp := time.Now().Add(patience)
-	for {
+	var refusal error // that is final
+	err := await(t.Context(), patience, func() error {
 		a, err := p.shop.try(t, http.MethodPost, deliveryRoute, p.to.deliver(object{"idempotency_key": key}))
-		if err == nil && (a.status == http.StatusAccepted || a.status == http.StatusOK) {
-			return p.note(a.body)
+		switch {
+		case err != nil:
+			return err
+		case a.status == http.StatusAccepted || a.status == http.StatusOK:
+			refusal = p.note(a.body)
+			return nil
 		}
-		// While the service is away, the edge answers 502 or 503.
-		if err == nil && a.status < http.StatusInternalServerError || time.Now().After(giveUp) {
-			return errors.Join(fmt.Errorf("%s: answered %d: %s", key, a.status, shorten(a.body)), err)
+		err = fmt.Errorf("%s: answered %d: %s", key, a.status, shorten(a.body))
+		if a.status >= http.StatusInternalServerError {
+			return err // While the service is away, the edge answers 502 or 503.
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		refusal = err
+		return nil
+	})
+	return errors.Join(err, refusal)
 }
 
 // note keeps the id of an accepted delivery.
@@ -170,54 +177,64 @@ func TestKillWebhookEgress(t *testing.T) {
 	t.Logf("%d deliveries, %d blows, %d arrived again", p.total, blows, twice)
 }
 
+// killAmid has each client make one call after the other, kills a member when a
+// quarter of them is answered, and starts it again. It tells how many were answered.
+func (h *house) killAmid(t *testing.T, victim stack.Service, clients []client, calls int64) int64 {
+	t.Helper()
+	var answered, begun atomic.Int64
+	var callers sync.WaitGroup
+	quarter := make(chan struct{})
+	for _, c := range clients {
+		callers.Go(func() {
+			for begun.Add(1) <= calls {
+				a, err := c.try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
+				if err == nil && a.status == http.StatusOK && answered.Add(1) == calls/4 {
+					close(quarter)
+				}
+			}
+		})
+	}
+	select {
+	case <-quarter:
+	case <-soon():
+		t.Error("the first quarter is not answered")
+	}
+	if err := h.Kill(string(victim)); err != nil {
+		t.Fatal(err)
+	}
+	callers.Wait()
+	if err := h.Restart(t.Context(), string(victim)); err != nil {
+		t.Fatal(err)
+	}
+	return answered.Load()
+}
+
+// countAll waits until every answered call is counted, and wants no more than those
+// and the ones that a kill cut short.
+func (h *house) countAll(t *testing.T, organization string, answered, cut int64) (counted int64) {
+	t.Helper()
+	waitFor(t, patience, "the count of every answered call", func() error {
+		if counted = h.counted(t, organization, "llm_requests"); counted < answered {
+			return fmt.Errorf("%d are counted, %d were answered", counted, answered)
+		}
+		return nil
+	})
+	if most := answered + cut; counted > most {
+		t.Errorf("%d are counted, want %d to %d", counted, answered, most)
+	}
+	return counted
+}
+
 // kill -9 of the edge amid calls: every call that was answered is on the bill,
 // once.
 func TestKillEdge(t *testing.T) {
 	h := breakable.get(t)
 	organization := unique("org")
 	ai := h.customer(t, organization, "ai", "read")
-	const calls = 40
-	var answered, begun atomic.Int64
-	var callers sync.WaitGroup
-	half := make(chan struct{})
-	for range 4 {
-		callers.Go(func() {
-			for begun.Add(1) <= calls {
-				a, err := ai.try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
-				if err != nil || a.status != http.StatusOK {
-					continue // the edge died
-				}
-				if answered.Add(1) == calls/2 {
-					close(half)
-				}
-			}
-		})
-	}
-	select {
-	case <-half:
-	case <-soon():
-		t.Error("the first half is not answered")
-	}
-	if err := h.Kill(string(stack.Edge)); err != nil {
-		t.Fatal(err)
-	}
-	callers.Wait()
-	if err := h.Restart(t.Context(), string(stack.Edge)); err != nil {
-		t.Fatal(err)
-	}
-	// A call that was cut short may have been counted just before; no more than
-	// one for each caller was under way.
-	least := answered.Load()
-	var counted int64
-	waitFor(t, patience, "the count of every answered call", func() error {
-		if counted = h.counted(t, organization, "llm_requests"); counted < least {
-			return fmt.Errorf("%d are counted, %d were answered", counted, least)
-		}
-		return nil
-	})
-	if most := least + 4; counted > most {
-		t.Errorf("%d are counted, want %d to %d", counted, least, most)
-	}
+	callers := slices.Repeat([]client{ai}, 4)
+	answered := h.killAmid(t, stack.Edge, callers, 80)
+	// A call that was cut short may have been counted just before.
+	counted := h.countAll(t, organization, answered, int64(len(callers)))
 
 	// And the counters go on from there.
 	ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)

@@ -7,28 +7,32 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
+	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 )
 
 // exported is the collector that every gateway sends its spans to over OTLP.
-var exported = newCollector()
+var exported = newCollector(&canaries)
 
 // collector takes spans as they come off the wire, whatever is in them, and looks
 // for secrets in them at once: a secret is a canary before anybody uses it.
 type collector struct {
-	url string
+	url  string
+	list *secretList
 
 	mu    sync.Mutex
 	seen  map[string]bool // of what is waited for
 	found []error
 }
 
-func newCollector() *collector {
-	c := &collector{seen: map[string]bool{}}
+func newCollector(list *secretList) *collector {
+	c := &collector{list: list, seen: map[string]bool{}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
@@ -49,7 +53,7 @@ func (c *collector) take(_ any, stream grpc.ServerStream) error {
 	for text := range c.seen {
 		c.seen[text] = c.seen[text] || bytes.Contains(message, []byte(text))
 	}
-	c.found = append(c.found, canaries.leaks("a span", message)...)
+	c.found = append(c.found, c.list.leaks("a span", message)...)
 	c.mu.Unlock()
 	return stream.SendMsg(&[]byte{})
 }
@@ -97,4 +101,30 @@ func (rawBytes) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	*message = data.Materialize()
 	return nil
+}
+
+// The search of spans must be able to fail too.
+func TestCollectorFindsALeak(t *testing.T) {
+	t.Parallel()
+	var list secretList
+	list.add("the planted secret", "planted-"+runSecret)
+	c := newCollector(&list)
+	arrived := c.expect("switchyard.attribute")
+	conn, err := grpc.NewClient(strings.TrimPrefix(c.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, text := range []string{"switchyard.attribute", "switchyard.attribute planted-" + runSecret} {
+		if found := c.leaks(); found != nil {
+			t.Fatalf("before it was planted: %v", found)
+		}
+		message, reply := []byte(text), []byte(nil)
+		if err := conn.Invoke(t.Context(), "/opentelemetry.proto.collector.trace.v1.TraceService/Export", &message, &reply, grpc.ForceCodecV2(rawBytes{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := fmt.Sprint(c.leaks(), arrived()); !strings.Contains(found, "the planted secret is in a span") || !strings.HasSuffix(found, "<nil>") {
+		t.Errorf("found %s", found)
+	}
 }

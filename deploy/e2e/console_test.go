@@ -19,8 +19,9 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// consolePicture says where the picture of the operators' page goes; nowhere by default.
-var consolePicture = flag.String("console-picture", "", "`file` for a picture of the gateway's console")
+// consolePicture says where the pictures of the operators' page go (by day, by night, on a
+// narrow screen); nowhere by default.
+var consolePicture = flag.String("console-picture", "", "`file` for pictures of the gateway's console")
 
 // The operators' page shows what the gateway does, leaves everything as it is
 // without an operator's token, and moves the routing with one.
@@ -81,6 +82,11 @@ func TestConsole(t *testing.T) {
 	give(h.Secrets().Service)
 	until(text("role", "read only") + ` && document.querySelector("[data-provider=sandbox]") !== null && ` + locked)
 	until(text("routing-note", "Read only"))
+	until(`document.querySelectorAll("#providers tr[data-provider]").length === 12 && ` + text("providers", "only where it is asked for"))
+	run(chromedp.Click("#more-providers"))
+	until(`document.querySelectorAll("#providers tr[data-provider]").length > 12`)
+	run(chromedp.Click("#more-providers"))
+	until(`document.querySelectorAll("#providers tr[data-provider]").length === 12`)
 
 	// An operator's.
 	give(h.Secrets().Operator)
@@ -111,10 +117,14 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	if *consolePicture != "" {
-		for file, scheme := range map[string]string{*consolePicture: "light", strings.TrimSuffix(*consolePicture, ".png") + "-dark.png": "dark"} {
+		for _, view := range []struct {
+			suffix, scheme string
+			width          int64
+		}{{"", "light", 1360}, {"-dark", "dark", 1360}, {"-narrow", "light", 390}} {
 			var picture []byte
-			run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}), chromedp.FullScreenshot(&picture, 100))
-			if err := os.WriteFile(file, picture, 0o600); err != nil {
+			run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: view.scheme}}),
+				chromedp.EmulateViewport(view.width, 1120), chromedp.FullScreenshot(&picture, 100))
+			if err := os.WriteFile(strings.TrimSuffix(*consolePicture, ".png")+view.suffix+".png", picture, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -36,6 +36,16 @@ func (h *house) gateways(organization string) []client {
 	return []client{first, second}
 }
 
+// restartAll restarts the stores, then both gateways.
+func (h *house) restartAll(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{store.Redis, store.Postgres, string(stack.Gateway), string(secondGateway)} {
+		if err := h.Restart(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // withinASecond is for what must have come to every replica.
 func withinASecond(t *testing.T, what string, objection func() error) {
 	t.Helper()
@@ -105,11 +115,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 		}
 		return nil
 	})
-	for _, name := range []string{store.Redis, store.Postgres, string(stack.Gateway), string(secondGateway)} {
-		if err := h.Restart(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h.restartAll(t)
 	refused()
 	operator.post(t, "/v1/admin/orgs/"+organization+"/unsuspend", object{}).want(t, http.StatusOK)
 	for _, gateway := range gateways {
@@ -283,21 +289,28 @@ func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
 	t.Logf("%d served, %d refused, %v of %v cents", served.Load(), refused.Load(), spent, ceiling)
 }
 
-// What a replica had set aside when it was killed returns, and the ledger has what
-// was answered.
-func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
-	h := pairOfGateways(t)
+// onlyCall is a run of one call, which streams on the second gateway.
+func (h *house) onlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
+	t.Helper()
 	h.drip(t)
-	organization, run := unique("org"), unique("run")
-	gateways := h.gateways(organization)
+	organization, run = unique("org"), unique("run")
+	gateways = h.gateways(organization)
 	for i := range gateways {
 		gateways[i] = gateways[i].with("X-Run-Id", run)
 	}
 	gateways[0].post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
-	s := gateways[1].stream(t, chatPath, ask(dripping.model, "hello", streamed))
+	s = gateways[1].stream(t, chatPath, ask(dripping.model, "hello", streamed))
 	if _, ok := s.next(t); !ok {
 		t.Fatal("no stream")
 	}
+	return organization, run, gateways, s
+}
+
+// What a replica had set aside when it was killed returns, and the ledger has what
+// was answered.
+func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
+	h := pairOfGateways(t)
+	organization, run, gateways, _ := h.onlyCall(t)
 	gateways[0].post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "run_exhausted", "in flight")
 	if err := h.Kill(string(secondGateway)); err != nil {
 		t.Fatal(err)

@@ -129,6 +129,13 @@ func TestDemoPage(t *testing.T) {
 		registration := registrationOf(t, workers, h.DemoURL())
 		run(serviceworker.DeliverPushMessage(h.DemoURL(), serviceworker.RegistrationID(registration), text))
 		shows("received", "Order 7: Your order was shipped.")
+		var shown []string // what the browser itself shows, outside the page
+		run(chromedp.Evaluate(`navigator.serviceWorker.ready
+			.then((worker) => worker.getNotifications())
+			.then((all) => all.map((n) => n.title + ": " + n.body))`, &shown, awaited))
+		if len(shown) != 1 || shown[0] != "Order 7: Your order was shipped." {
+			t.Errorf("the browser shows %q", shown)
+		}
 	})
 	t.Run("the count is live", func(t *testing.T) {
 		h.service(stack.Notify, stack.Organization).post(t, notifyPath, tell("demo", "from elsewhere <b>not bold</b>")).want(t, http.StatusAccepted)
@@ -158,6 +165,9 @@ func TestDemoPage(t *testing.T) {
 		t.Errorf("the page threw %q", faults)
 	}
 }
+
+// awaited has an expression's promise waited for.
+func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
 // registrationOf is the id of the page's service worker once it runs.
 func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin string) string {

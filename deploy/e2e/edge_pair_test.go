@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,25 +55,15 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	var current atomic.Pointer[string]
 	current.Store(&old.Key)
 	var served, failed atomic.Int64
-	stop := make(chan struct{})
-	var callers sync.WaitGroup
-	for i := range 4 {
-		callers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				a, err := h.both(*current.Load())[i%2].try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
-				if err != nil || a.status != http.StatusOK {
-					failed.Add(1)
-					t.Errorf("status %d, %v: %s", a.status, err, shorten(a.body))
-				}
-				served.Add(1)
-			}
-		})
-	}
+	customers := newCrowd(t)
+	customers.always(4, func(caller int) {
+		a, err := h.both(*current.Load())[caller%2].try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
+		if err != nil || a.status != http.StatusOK {
+			failed.Add(1)
+			t.Errorf("status %d, %v: %s", a.status, err, shorten(a.body))
+		}
+		served.Add(1)
+	})
 	enough := func(n int64) {
 		t.Helper()
 		until := served.Load() + n
@@ -89,8 +80,7 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	enough(40) // with the old one
 	current.Store(&next.Key)
 	enough(40)
-	close(stop)
-	callers.Wait()
+	customers.halt()
 	if time.Since(rotated) > 3*time.Second {
 		t.Log("slower than the overlap: nothing is proved of it")
 	}
@@ -240,40 +230,9 @@ func TestEdgeCountsOverReplicas(t *testing.T) {
 	h := pairOfEdges(t)
 	organization := unique("org")
 	k := h.key(t, organization, "ai", "read")
-	const calls = 200
-	var begun, answered atomic.Int64
-	var callers sync.WaitGroup
-	half := make(chan struct{})
-	for i := range 6 {
-		replica := h.both(k.Key)[i%2]
-		callers.Go(func() {
-			for begun.Add(1) <= calls {
-				a, err := replica.try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
-				if err == nil && a.status == http.StatusOK && answered.Add(1) == calls/4 {
-					close(half)
-				}
-			}
-		})
-	}
-	<-half
-	if err := h.Kill(string(secondEdge)); err != nil {
-		t.Fatal(err)
-	}
-	callers.Wait()
-	if err := h.Restart(t.Context(), string(secondEdge)); err != nil {
-		t.Fatal(err)
-	}
-	least := answered.Load()
-	var counted int64
-	waitFor(t, patience, "the count of every answered call", func() error {
-		if counted = h.counted(t, organization, "llm_requests"); counted < least {
-			return fmt.Errorf("%d are counted, %d were answered", counted, least)
-		}
-		return nil
-	})
-	if counted > least+3 { // one for each caller of the killed one
-		t.Errorf("%d are counted, %d were answered", counted, least)
-	}
+	callers := slices.Repeat(h.both(k.Key), 3)
+	answered := h.killAmid(t, secondEdge, callers, 200)
+	counted := h.countAll(t, organization, answered, int64(len(callers)/2)) // one for each caller of the killed one
 	for _, period := range []string{"minute", "hour", "day"} {
 		var page struct {
 			Usage []struct {

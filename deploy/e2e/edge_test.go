@@ -79,15 +79,22 @@ func TestEdgeKeyMatrix(t *testing.T) {
 			customer := h.customer(t, organization, tt.product, tt.permissions)
 			for route, body := range bodies {
 				a := customer.post(t, route, body)
+				refused := func(code, text string) {
+					if route == sendRoute { // as notify itself would say it
+						a.refusedWith(t, http.StatusForbidden, text)
+						return
+					}
+					a.refused(t, http.StatusForbidden, code, text)
+				}
 				switch {
 				case slices.Contains(tt.opens, route):
 					if a.status/100 != 2 {
 						t.Errorf("%s answered %d: %s", route, a.status, shorten(a.body))
 					}
 				case slices.Contains(tt.lacks, route):
-					a.refused(t, http.StatusForbidden, "permission_denied", "")
+					refused("permission_denied", "permission")
 				default:
-					a.refused(t, http.StatusForbidden, "product_not_allowed", "")
+					refused("product_not_allowed", "product")
 				}
 			}
 		})
@@ -274,6 +281,17 @@ func TestEdgeRouting(t *testing.T) {
 	a.refused(t, http.StatusMethodNotAllowed, "method_not_allowed", "")
 	if a.header.Get("Allow") != http.MethodPost {
 		t.Errorf("Allow: %q", a.header.Get("Allow"))
+	}
+	// Paths are taken as they come, and a HEAD for no GET.
+	for _, path := range []string{"/product/v1//ai/chat", "/product/v1/ai/../ai/chat", "/product/v1/ai/./chat", chatRoute + "/", "/product/v1/ai%2fchat"} {
+		ai.post(t, path, ask("sandbox", "hello")).refused(t, http.StatusNotFound, "not_found", "path")
+	}
+	ai.post(t, "/product/v1/notifications//send", object{}).refusedWith(t, http.StatusNotFound, "path")
+	for _, path := range []string{chatRoute, "/product/v1/ai/openai/v1/models"} {
+		head := ai.do(t, http.MethodHead, path, nil).want(t, http.StatusMethodNotAllowed)
+		if len(head.body) != 0 || head.header.Get("Allow") == "" || head.header.Get("X-Request-Id") == "" {
+			t.Errorf("HEAD %s: %q, %v", path, head.body, head.header)
+		}
 	}
 }
 

@@ -89,6 +89,7 @@ type plan struct {
 	settings settings
 	replicas map[stack.Service]int // of a service; 1 where it says nothing
 	fakes    []stack.Fake          // beside provider and webhook
+	secure   *stack.Authority      // of mutual TLS; nil for plain text
 	bin      string                // other programs than those of this tree
 }
 
@@ -133,7 +134,7 @@ func (p plan) options(h *house) stack.Options {
 		State:    filepath.Join(h.root, "state"),
 		Bin:      p.bin,
 		Fakes:    append([]stack.Fake{stack.FakeProvider, stack.FakeWebhook}, p.fakes...),
-		Replicas: p.replicas,
+		Replicas: p.replicas, Authority: p.secure,
 		Env: map[stack.Service][]string{
 			stack.Gateway:       append(h.gatewaySettings(), p.settings[stack.Gateway]...),
 			stack.WebhookEgress: append(h.webhookSettings(), p.settings[stack.WebhookEgress]...),
@@ -208,23 +209,27 @@ func build(tree, bin string) error {
 // unique makes a name that no other test has.
 func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:10]) }
 
-// waitFor asks until there is no objection left.
+// waitFor asks until there is no objection left, or ends the test.
 func waitFor(t *testing.T, within time.Duration, what string, objection func() error) {
 	t.Helper()
+	if err := await(t.Context(), within, objection); err != nil {
+		t.Fatalf("%s: not within %s: %v", what, within, err)
+	}
+}
+
+// await asks until there is no objection left, and gives the last one when the time is over.
+func await(ctx context.Context, within time.Duration, objection func() error) error {
 	const pause = 20 * time.Millisecond
 	deadline := time.Now().Add(within)
 	for {
 		err := objection()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, within, err)
+		if err == nil || time.Now().After(deadline) {
+			return err
 		}
 		select {
 		case <-time.After(pause):
-		case <-t.Context().Done():
-			t.Fatalf("%s: %v", what, err)
+		case <-ctx.Done():
+			return err
 		}
 	}
 }

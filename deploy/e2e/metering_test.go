@@ -25,9 +25,9 @@ const meteringCallers = 6
 // billed is callers at the gateway, each request with an id of its own, and a
 // billing consumer that follows the feed by its cursor alone.
 type billed struct {
+	*crowd
+
 	client client
-	stop   chan struct{}
-	group  sync.WaitGroup
 	next   atomic.Int64
 
 	mu       sync.Mutex
@@ -41,59 +41,28 @@ type billed struct {
 func (h *house) bill(t *testing.T) *billed {
 	t.Helper()
 	b := &billed{
-		client: h.service(stack.Gateway, unique("org")), stop: make(chan struct{}),
+		crowd: newCrowd(t), client: h.service(stack.Gateway, unique("org")),
 		answered: map[string]bool{}, records: map[string]int{}, ids: map[string]bool{},
 	}
-	for i := range meteringCallers {
-		b.group.Go(func() { b.call(t, i%2 == 1) })
-	}
-	b.group.Go(func() {
-		for !b.stopped() {
-			_ = b.read(t)
-			b.rest(10 * time.Millisecond)
-		}
+	b.always(meteringCallers, func(caller int) { b.call(t, caller%2 == 1) })
+	b.always(1, func(int) {
+		_ = b.read(t)
+		b.rest(10 * time.Millisecond)
 	})
-	t.Cleanup(b.halt)
 	return b
-}
-
-func (b *billed) stopped() bool {
-	select {
-	case <-b.stop:
-		return true
-	default:
-		return false
-	}
-}
-
-// rest leaves a server that is away alone for a while, unless it all stops.
-func (b *billed) rest(d time.Duration) {
-	select {
-	case <-b.stop:
-	case <-time.After(d):
-	}
-}
-
-func (b *billed) halt() {
-	if !b.stopped() {
-		close(b.stop)
-	}
-	b.group.Wait()
 }
 
 func (b *billed) call(t *testing.T, stream bool) {
 	t.Helper()
-	for !b.stopped() {
-		id := fmt.Sprint("metered-", b.next.Add(1))
-		a, err := b.client.with("X-Request-Id", id).try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": stream}))
-		if err != nil || a.status != http.StatusOK || stream && !bytes.Contains(a.body, []byte("[DONE]")) {
-			b.rest(20 * time.Millisecond) // the gateway is away
-			continue
-		}
-		b.mu.Lock()
-		b.answered[id] = true
-		b.mu.Unlock()
+	id := fmt.Sprint("metered-", b.next.Add(1))
+	a, err := b.client.with("X-Request-Id", id).try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": stream}))
+	if err != nil || a.status != http.StatusOK || stream && !bytes.Contains(a.body, []byte("[DONE]")) {
+		b.rest(20 * time.Millisecond) // the gateway is away
+		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered[id] = true
 }
 
 // read takes one page of the feed.

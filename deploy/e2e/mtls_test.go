@@ -30,7 +30,10 @@ import (
 // certificates and authorities are renewed under load without a failed call.
 func TestMutualTLS(t *testing.T) {
 	first, second := newAuthority(t), newAuthority(t)
-	h := secureHouse(t, first)
+	if testing.Short() {
+		t.Skip("needs a stack, which -short leaves out")
+	}
+	h := plan{name: "mtls", secure: first}.start(t)
 	organization := unique("org")
 	ai, people := h.command(t, organization, "ai", "read"), h.command(t, organization, "notifications", "write")
 	outside := web(t, nil, first)
@@ -68,8 +71,9 @@ func TestMutualTLS(t *testing.T) {
 		must(h.CertifyOne(stack.Notify, second))
 		ended.stop()
 		// The edge's certificate is still of the first one; then it is renewed too.
-		must(h.CertifyOne(stack.Edge, second))
-		must(h.Trust(second))
+		if err := errors.Join(h.CertifyOne(stack.Edge, second), h.Trust(second)); err != nil {
+			t.Fatal(err)
+		}
 		outside = web(t, nil, second)
 		calls(t, outside, ai, h.URL(string(stack.Edge))+chatRoute, ask("sandbox", "hello"), http.StatusOK)
 		refusesStrangers(t, h, second, first)
@@ -94,10 +98,10 @@ func TestMutualTLS(t *testing.T) {
 		})
 		waitFor(t, patience, "the line that says why", func() error {
 			log, err := os.ReadFile(filepath.Join(h.logs(), "edge.log"))
-			if !strings.Contains(string(log), "tls: ") {
-				return fmt.Errorf("not there: %v", err)
+			if err == nil && !strings.Contains(string(log), "tls: ") {
+				err = errors.New("not there")
 			}
-			return nil
+			return err
 		})
 		if err := h.CertifyOne(stack.Edge, second); err != nil {
 			t.Fatal(err)
@@ -118,35 +122,6 @@ func newAuthority(t *testing.T) *stack.Authority {
 		t.Fatal(err)
 	}
 	return a
-}
-
-// secureHouse starts a stack of its own whose services speak mutual TLS.
-func secureHouse(t *testing.T, authority *stack.Authority) *house {
-	t.Helper()
-	use(t) // skips with -short
-	root, err := os.MkdirTemp("", "switchyard-e2e-mtls-")
-	if err == nil {
-		err = os.Chmod(root, 0o755) //nolint:gosec // Postgres runs as another user and must get through
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &house{root: root}
-	h.Stack, err = stack.Start(t.Context(), stack.Options{
-		State: filepath.Join(root, "state"), Bin: os.Getenv("SWITCHYARD_E2E_BIN"),
-		Fakes: []stack.Fake{stack.FakeWebhook}, Authority: authority,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(h.Stop(context.WithoutCancel(t.Context())), leaksIn(h.logs())); err != nil || t.Failed() {
-			t.Errorf("look into %s: %v", h.logs(), err)
-			return
-		}
-		_ = os.RemoveAll(root)
-	})
-	return h
 }
 
 // command makes a product key without a running edge.

@@ -83,7 +83,7 @@ func TestNotifySecretsStayInside(t *testing.T) {
 // searchNotify looks for secrets in all rows, Redis and the metrics.
 func (h *house) searchNotify(t *testing.T) {
 	t.Helper()
-	texts := map[string]string{"Postgres": h.rowsOf(t), "Redis": h.keysOf(t)}
+	texts, attempted := map[string]string{"Postgres": h.rowsOf(t), "Redis": h.keysOf(t)}, false
 	for _, member := range []string{string(stack.Notify), secondNotify} {
 		response, err := http.Get(h.URL(member) + "/metrics")
 		if err != nil {
@@ -94,10 +94,11 @@ func (h *house) searchNotify(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = response.Body.Close()
-		if !strings.Contains(string(text), "notify_attempt_duration_seconds_count{") {
-			t.Errorf("%s has no metric of attempts", member)
-		}
+		attempted = attempted || strings.Contains(string(text), "notify_attempt_duration_seconds_count{")
 		texts["metrics of "+member] = string(text)
+	}
+	if !attempted {
+		t.Error("no replica has a metric of attempts")
 	}
 	for where, text := range texts {
 		for _, what := range canaries.in([]byte(text)) {

@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,8 +45,8 @@ func TestChatWithoutStores(t *testing.T) {
 
 // outage is callers that ask on and on, and count.
 type outage struct {
-	stop    chan struct{}
-	callers sync.WaitGroup
+	*crowd
+
 	served  atomic.Int64
 	failed  atomic.Int64
 	slowest atomic.Int64
@@ -57,31 +56,18 @@ type outage struct {
 // load begins callers at the gateway itself: the edge has stores of its own.
 func (h *house) load(t *testing.T) *outage {
 	t.Helper()
-	run := &outage{stop: make(chan struct{})}
+	run := &outage{crowd: newCrowd(t)}
 	client := h.service(stack.Gateway, unique("org"))
-	for i := range 4 {
-		run.callers.Go(func() {
-			for {
-				select {
-				case <-run.stop:
-					return
-				default:
-				}
-				run.note(i, func() (answer, error) {
-					return client.try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": i%2 == 1}))
-				})
-			}
-		})
-	}
-	t.Cleanup(func() { run.halt() })
+	run.always(4, func(caller int) {
+		begun := time.Now()
+		a, err := client.try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": caller%2 == 1}))
+		run.note(a, err, time.Since(begun))
+	})
 	return run
 }
 
-func (o *outage) note(_ int, call func() (answer, error)) {
-	begun := time.Now()
-	a, err := call()
-	took := int64(time.Since(begun))
-	for slowest := o.slowest.Load(); took > slowest && !o.slowest.CompareAndSwap(slowest, took); slowest = o.slowest.Load() {
+func (o *outage) note(a answer, err error, took time.Duration) {
+	for slowest := o.slowest.Load(); int64(took) > slowest && !o.slowest.CompareAndSwap(slowest, int64(took)); slowest = o.slowest.Load() {
 	}
 	if err == nil && a.status == http.StatusOK {
 		o.served.Add(1)
@@ -113,15 +99,6 @@ func (o *outage) soFor(t *testing.T, d time.Duration) int64 {
 	case <-t.Context().Done():
 	}
 	return o.served.Load() - before
-}
-
-func (o *outage) halt() {
-	select {
-	case <-o.stop:
-	default:
-		close(o.stop)
-	}
-	o.callers.Wait()
 }
 
 func (o *outage) end(t *testing.T) {

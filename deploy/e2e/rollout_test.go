@@ -104,30 +104,22 @@ func startFleet(t *testing.T, bin string) fleet {
 
 // traffic is what customers do all the while.
 type traffic struct {
-	fleet fleet
-	stop  chan struct{}
-	work  sync.WaitGroup
+	*crowd
 
+	fleet           fleet
 	calls, failures atomic.Int64
 	first           sync.Map // the first failure of each kind
 	mu              sync.Mutex
 	deliveries      []string
 }
 
-// always makes one kind of call after the other until the traffic stops.
-func (tr *traffic) always(kind string, call func() error) {
-	tr.work.Go(func() {
-		for {
-			select {
-			case <-tr.stop:
-				return
-			default:
-			}
-			tr.calls.Add(1)
-			if err := call(); err != nil {
-				tr.failures.Add(1)
-				tr.first.LoadOrStore(kind, err)
-			}
+// keepCalling has n customers make one kind of call until the traffic stops.
+func (tr *traffic) keepCalling(n int, kind string, call func() error) {
+	tr.always(n, func(int) {
+		tr.calls.Add(1)
+		if err := call(); err != nil {
+			tr.failures.Add(1)
+			tr.first.LoadOrStore(kind, err)
 		}
 	})
 }
@@ -149,30 +141,28 @@ func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
 		}
 	}
 	ai, webhooks, notifications := through("ai", "read"), through("webhooks", "write"), through("notifications", "write")
-	for range 2 {
-		tr.always("chat", expect(ai, chatRoute, ask("sandbox", "hello"), http.StatusOK))
-		tr.always("notification", expect(notifications, sendRoute,
-			object{"channels": []string{"in_app"}, "message": "hello", "target": object{"user_id": "u"}}, http.StatusAccepted))
-		tr.always("delivery", func() error {
-			a, err := webhooks.try(t, http.MethodPost, deliveryRoute, to.deliver())
-			if err != nil || a.status != http.StatusAccepted {
-				return errors.Join(fmt.Errorf("answered %d: %s", a.status, shorten(a.body)), err)
-			}
-			var got accepted
-			if err := json.Unmarshal(a.body, &got); err != nil {
-				return err
-			}
-			tr.mu.Lock()
-			defer tr.mu.Unlock()
-			tr.deliveries = append(tr.deliveries, got.ID)
-			return nil
-		})
-	}
+	tr.keepCalling(2, "chat", expect(ai, chatRoute, ask("sandbox", "hello"), http.StatusOK))
+	tr.keepCalling(2, "notification", expect(notifications, sendRoute,
+		object{"channels": []string{"in_app"}, "message": "hello", "target": object{"user_id": "u"}}, http.StatusAccepted))
+	tr.keepCalling(2, "delivery", func() error {
+		a, err := webhooks.try(t, http.MethodPost, deliveryRoute, to.deliver())
+		if err != nil || a.status != http.StatusAccepted {
+			return errors.Join(fmt.Errorf("answered %d: %s", a.status, shorten(a.body)), err)
+		}
+		var got accepted
+		if err := json.Unmarshal(a.body, &got); err != nil {
+			return err
+		}
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		tr.deliveries = append(tr.deliveries, got.ID)
+		return nil
+	})
 	// A stream that runs when its replica is told to stop can be finished, and so must be.
 	tr.fleet.script(t, stack.FakeProvider, rule{Match: slowly.match(), Action: object{
 		"slow_body_ms": 50, "answer": object{"text": strings.Repeat("word ", 40)},
 	}})
-	tr.always("stream", func() error {
+	tr.keepCalling(1, "stream", func() error {
 		a, err := ai.try(t, http.MethodPost, chatRoute, ask(slowly.model, "hello", streamed))
 		if err == nil && (a.status != http.StatusOK || !bytes.HasSuffix(bytes.TrimSpace(a.body), []byte("data: [DONE]")) || bytes.Contains(a.body, []byte("event: error"))) {
 			err = fmt.Errorf("answered %d: %s", a.status, a.body)
@@ -201,7 +191,7 @@ func TestRollout(t *testing.T) {
 	forgetNewSettings(t, bin)
 	f := startFleet(t, bin)
 	organization, to := unique("org"), f.receiver()
-	tr := &traffic{fleet: f, stop: make(chan struct{})}
+	tr := &traffic{crowd: newCrowd(t), fleet: f}
 	tr.begin(t, organization, to)
 
 	next, err := programs()
@@ -226,8 +216,7 @@ func TestRollout(t *testing.T) {
 			f.settled(t)
 		}
 	}
-	close(tr.stop)
-	tr.work.Wait()
+	tr.halt()
 	tr.judge(t, organization, to)
 }
 

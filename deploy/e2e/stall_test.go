@@ -18,17 +18,7 @@ import (
 // billed, and that the limit is overrun is in the audit.
 func TestAStalledReplicaIsFenced(t *testing.T) {
 	h := pairOfGateways(t)
-	h.drip(t)
-	organization, run := unique("org"), unique("run")
-	gateways := h.gateways(organization)
-	for i := range gateways {
-		gateways[i] = gateways[i].with("X-Run-Id", run)
-	}
-	gateways[0].post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
-	s := gateways[1].stream(t, chatPath, ask(dripping.model, "hello", streamed))
-	if _, ok := s.next(t); !ok {
-		t.Fatal("no stream")
-	}
+	organization, run, gateways, s := h.onlyCall(t)
 	pid, err := h.PID(string(secondGateway))
 	if err != nil {
 		t.Fatal(err)

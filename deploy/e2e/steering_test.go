@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"switchyard.dev/deploy/dev/stack"
-	"switchyard.dev/deploy/dev/store"
 )
 
 // What operators set of the routing holds on every replica. These tests have the
@@ -79,11 +78,7 @@ func TestPinHoldsEverywhere(t *testing.T) {
 	stale.base = gateways[1].base
 	stale.post(t, "/v1/admin/pin", object{"provider": pinnable.first.name, "expected_version": 0}).
 		refused(t, http.StatusConflict, "version_conflict", fmt.Sprint("the present version is ", pin["version"]))
-	for _, name := range []string{store.Redis, store.Postgres, string(stack.Gateway), string(secondGateway)} {
-		if err := h.Restart(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h.restartAll(t)
 	everywhere()
 	operator.post(t, "/v1/admin/unpin", object{"expected_version": pin["version"]}).want(t, http.StatusOK)
 	for _, gateway := range gateways {

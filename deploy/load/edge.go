@@ -22,6 +22,7 @@ import (
 type edgePlan struct {
 	round  time.Duration
 	rounds int
+	bin    string // a folder of built services
 	keep   bool
 }
 
@@ -38,13 +39,14 @@ func runEdge(ctx context.Context, args []string) (err error) {
 	set := flag.NewFlagSet("load edge", flag.ContinueOnError)
 	set.DurationVar(&plan.round, "round", 2*time.Second, "time of each measurement")
 	set.IntVar(&plan.rounds, "rounds", 5, "repeats, of which the median counts")
+	set.StringVar(&plan.bin, "bin", "", "folder with the services' binaries; empty builds them")
 	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 	y := &edgeYard{}
 	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	if err := y.open(ctx); err != nil {
+	if err := y.open(ctx, plan.bin); err != nil {
 		return err
 	}
 	targets, err := y.targets(ctx)
@@ -62,7 +64,7 @@ func runEdge(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-func (y *edgeYard) open(ctx context.Context) (err error) {
+func (y *edgeYard) open(ctx context.Context, bin string) (err error) {
 	if y.dir, err = openDir(); err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (y *edgeYard) open(ctx context.Context) (err error) {
 		return err
 	}
 	y.stack, err = stack.Start(ctx, stack.Options{
-		State: y.dir + "/state", Durable: true, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Edge: {"EDGE_GATEWAY_URL=" + y.vendor.url}},
+		State: y.dir + "/state", Durable: true, Bin: bin, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Edge: {"EDGE_GATEWAY_URL=" + y.vendor.url}},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})
 	return err

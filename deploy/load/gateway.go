@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,20 +28,37 @@ type gatewayPlan struct {
 	soak   time.Duration
 	keep   bool
 	bin    string
+	ways   []string
 }
+
+// gatewayWays are the ways through the gateway, beside which the provider itself
+// and the floor are always measured.
+var gatewayWays = []string{"async", "openai", "committed", "edge"}
+
+func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way) }
 
 func parseGateway(args []string) (gatewayPlan, error) {
 	var plan gatewayPlan
 	set := flag.NewFlagSet("load gateway", flag.ContinueOnError)
 	set.DurationVar(&plan.round, "round", 3*time.Second, "time of each measurement")
-	set.IntVar(&plan.rounds, "rounds", 3, "repeats, of which the median counts")
+	set.IntVar(&plan.rounds, "rounds", 3, "repeats, of which the median counts; 0 only watches memory")
 	set.Float64Var(&plan.rate, "rate", 200, "requests per second of the open loop")
 	set.IntVar(&plan.pieces, "pieces", 50, "pieces of a stream")
 	set.DurationVar(&plan.pause, "pause", 20*time.Millisecond, "time between the pieces of a stream")
 	set.DurationVar(&plan.soak, "soak", 30*time.Second, "time under load in which memory is watched")
 	set.StringVar(&plan.bin, "bin", "", "folder with the services' binaries; empty builds them")
 	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
-	return plan, set.Parse(args)
+	ways := set.String("ways", strings.Join(gatewayWays, ","), "ways to measure beside the provider and the floor; memory is that of the first")
+	if err := set.Parse(args); err != nil {
+		return plan, err
+	}
+	plan.ways = strings.Split(*ways, ",")
+	for _, way := range plan.ways {
+		if !slices.Contains(gatewayWays, way) {
+			return plan, fmt.Errorf("-ways: %q is none of %s", way, strings.Join(gatewayWays, ", "))
+		}
+	}
+	return plan, nil
 }
 
 // target is one way to the provider.
@@ -71,7 +89,7 @@ func runGateway(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	targets, err := y.targets(ctx)
+	targets, err := y.targets(ctx, plan)
 	if err != nil {
 		return err
 	}
@@ -114,7 +132,9 @@ func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
 	if y.async, err = y.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
 		return nil, err
 	}
-	y.committed, err = y.startStack(ctx, plan, "committed", providers)
+	if plan.wants("committed") {
+		y.committed, err = y.startStack(ctx, plan, "committed", providers)
+	}
 	return y, err
 }
 
@@ -154,8 +174,17 @@ func llmBody(stream bool) []byte {
 		question, stream)
 }
 
+// way is a target before its requests are prepared; flag is what -ways calls it,
+// empty for what is always measured.
+type way struct {
+	flag, name, url string
+	header          http.Header
+	body            func(stream bool) []byte
+	pids            []int
+}
+
 // targets are the ways to measure; the first is the provider itself, the second the floor.
-func (y *yard) targets(ctx context.Context) ([]target, error) {
+func (y *yard) targets(ctx context.Context, plan gatewayPlan) ([]target, error) {
 	key, err := y.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
 	if err != nil {
 		return nil, err
@@ -168,31 +197,34 @@ func (y *yard) targets(ctx context.Context) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	committed, err := y.committed.PID(string(stack.Gateway))
-	if err != nil {
-		return nil, err
-	}
 	customer := http.Header{"Authorization": {"Bearer " + key}}
 	const completions = "/v1/chat/completions"
 	at, service := y.async.URL, firstParty(y.async)
-	var all []target
-	for _, way := range []struct {
-		name, url string
-		header    http.Header
-		body      func(stream bool) []byte
-		pids      []int
-	}{
-		{"provider itself", y.vendor.url + completions, nil, openAIBody, nil},
-		{"thin relay (floor)", y.relay.url + completions, nil, openAIBody, []int{y.relay.PID()}},
-		{"gateway /v1/llm/chat", at("gateway") + "/v1/llm/chat", service, llmBody, []int{gateway}},
-		{"gateway openai face", at("gateway") + completions, service, openAIBody, []int{gateway}},
-		{"gateway, row committed", y.committed.URL("gateway") + "/v1/llm/chat", firstParty(y.committed), llmBody, []int{committed}},
-		{"edge + gateway", at("edge") + "/product/v1/ai/chat", customer, llmBody, []int{edge, gateway}},
-	} {
-		t := target{name: way.name, pids: way.pids}
+	ways := []way{
+		{"", "provider itself", y.vendor.url + completions, nil, openAIBody, nil},
+		{"", "thin relay (floor)", y.relay.url + completions, nil, openAIBody, []int{y.relay.PID()}},
+		{"async", "gateway /v1/llm/chat", at("gateway") + "/v1/llm/chat", service, llmBody, []int{gateway}},
+		{"openai", "gateway openai face", at("gateway") + completions, service, openAIBody, []int{gateway}},
+		{"edge", "edge + gateway", at("edge") + "/product/v1/ai/chat", customer, llmBody, []int{edge, gateway}},
+	}
+	if y.committed != nil {
+		pid, err := y.committed.PID(string(stack.Gateway))
+		if err != nil {
+			return nil, err
+		}
+		ways = append(ways, way{"committed", "gateway, row committed", y.committed.URL("gateway") + "/v1/llm/chat", firstParty(y.committed), llmBody, []int{pid}})
+	}
+	ways = slices.DeleteFunc(ways, func(w way) bool { return w.flag != "" && !plan.wants(w.flag) })
+	return prepare(ways)
+}
+
+func prepare(ways []way) ([]target, error) {
+	all := make([]target, 0, len(ways))
+	for _, w := range ways {
+		t := target{name: w.name, pids: w.pids}
 		var errs [2]error
-		t.chat, errs[0] = client.NewRequest(way.url, way.header, way.body(false))
-		t.stream, errs[1] = client.NewRequest(way.url, way.header, way.body(true))
+		t.chat, errs[0] = client.NewRequest(w.url, w.header, w.body(false))
+		t.stream, errs[1] = client.NewRequest(w.url, w.header, w.body(true))
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, err
 		}

@@ -25,6 +25,7 @@ type notifyPlan struct {
 	devices int
 	records int
 	streams int
+	bin     string
 	keep    bool
 }
 
@@ -51,6 +52,7 @@ func parseNotify(args []string) (notifyPlan, error) {
 	set.IntVar(&plan.devices, "devices", 100_000, "devices of a broadcast")
 	set.IntVar(&plan.records, "records", 1_000_000, "records of the inbox that is paged through, a hundred a page")
 	set.IntVar(&plan.streams, "streams", 10_000, "inbox streams that are held open")
+	set.StringVar(&plan.bin, "bin", "", "folder with all binaries; builds them by default")
 	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
 	return plan, set.Parse(args)
 }
@@ -71,7 +73,7 @@ func runNotify(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y, err := openMessageYard(ctx)
+	y, err := openMessageYard(ctx, plan.bin)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func runNotify(ctx context.Context, args []string) (err error) {
 	return err
 }
 
-func openMessageYard(ctx context.Context) (_ *messageYard, err error) {
+func openMessageYard(ctx context.Context, bin string) (_ *messageYard, err error) {
 	y := &messageYard{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: registrars}}}
 	defer func() {
 		if err != nil {
@@ -98,7 +100,7 @@ func openMessageYard(ctx context.Context) (_ *messageYard, err error) {
 		return nil, err
 	}
 	y.stack, err = stack.Start(ctx, stack.Options{
-		State: y.dir + "/stack", Durable: true, WebPush: true,
+		State: y.dir + "/stack", Durable: true, WebPush: true, Bin: bin,
 		Env:      map[stack.Service][]string{stack.Notify: {"NOTIFY_ALLOW_TARGETS=" + strings.TrimPrefix(y.receiver.url, "http://")}},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})

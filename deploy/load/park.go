@@ -17,7 +17,7 @@ func (y *dispatchYard) parked(ctx context.Context, plan webhookPlan, out io.Writ
 			return fmt.Errorf("park %d: %w", size, err)
 		}
 		w := titled(out, fmt.Sprintf("%d parked rows", size))
-		if err := y.idle(ctx, w, max(plan.quiet, minIdle)); err != nil {
+		if err := y.idle(ctx, w, plan.quiet); err != nil {
 			return err
 		}
 		_ = w.Flush()

@@ -25,9 +25,12 @@ import (
 type webhookPlan struct {
 	time   time.Duration
 	quiet  time.Duration
+	rates  bool
+	fair   bool
 	parked []int
 	due    []int
 	hold   time.Duration
+	grpc   bool
 	keep   bool
 }
 
@@ -35,10 +38,13 @@ func parseWebhook(args []string) (webhookPlan, error) {
 	plan := webhookPlan{}
 	set := flag.NewFlagSet("load webhook", flag.ContinueOnError)
 	set.DurationVar(&plan.time, "time", 20*time.Second, "time of each measurement")
-	set.DurationVar(&plan.quiet, "quiet", 10*time.Second, "time of what is measured while little happens; 0 leaves rates and fairness out")
+	set.DurationVar(&plan.quiet, "quiet", 10*time.Second, "time of what is measured while little happens")
+	set.BoolVar(&plan.rates, "rates", true, "measure from the enqueue to the arrival")
+	set.BoolVar(&plan.fair, "fair", true, "measure a tenant beside one whose receiver hangs")
 	set.Func("parked", "sizes of parked backlogs to measure beside, as 10000,1000000", sizes(&plan.parked))
 	set.Func("due", "sizes of due backlogs to drain, as 10000,5000000", sizes(&plan.due))
 	set.DurationVar(&plan.hold, "hold", 0, "time for which 3,000 deliveries a second are offered at the end")
+	set.BoolVar(&plan.grpc, "grpc", false, "hold over gRPC, not HTTP")
 	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
 	return plan, set.Parse(args)
 }

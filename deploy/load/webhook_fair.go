@@ -24,7 +24,7 @@ const fairRate = 500
 // fairness measures how old another tenant's deliveries arrive, alone, beside one
 // whose receiver hangs (twice), and alone again.
 func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Writer) error {
-	if plan.quiet == 0 {
+	if !plan.fair {
 		return nil
 	}
 	if err := y.makeFlows(ctx, hanging); err != nil {
@@ -45,7 +45,7 @@ func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Wr
 				return err
 			}
 		}
-		f, err := y.run(ctx, y.http(drive.Load{Connections: 16, Rate: fairRate, Time: plan.time / 2}))
+		f, err := y.run(ctx, y.http(drive.Load{Connections: 16, Rate: fairRate, Time: plan.time}))
 		if err != nil {
 			return fmt.Errorf("fairness: %w", err)
 		}

@@ -26,13 +26,17 @@ func (y *dispatchYard) hold(ctx context.Context, plan webhookPlan, out io.Writer
 	}
 	before, began := y.spent(ctx), time.Now()
 	done := make(chan error, 1)
+	load, face := y.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold}), "HTTP"
+	if plan.grpc {
+		load, face = y.streams(8, held, plan.hold), "gRPC"
+	}
 	var result *drive.Result
 	go func() {
 		var err error
-		result, err = y.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold})(ctx)
+		result, err = load(ctx)
 		done <- err
 	}()
-	w := titled(out, "3,000 deliveries a second offered over HTTP for "+plan.hold.String())
+	w := titled(out, "3,000 deliveries a second offered over "+face+" for "+plan.hold.String())
 	defer func() { _ = w.Flush() }()
 	printf(w, "after\tarrived/s\tage p50\tage p99\tqueue rows\toldest\tRSS MiB\t\n")
 	arrived, every := newAges(), time.NewTicker(max(plan.hold/20, time.Second))

@@ -31,7 +31,7 @@ var jobs = []job{
 	{"A question to a model", "POST /product/v1/ai/chat", (*show).chat},
 	{"The answer as a stream", "POST /product/v1/ai/chat, stream", (*show).stream},
 	{"A signed webhook", "POST /product/v1/webhooks/deliveries", (*show).deliver},
-	{"An in-app notification", "POST /product/v1/notifications/send", (*show).notify},
+	{"A notification by four channels", "POST /product/v1/notifications/send", (*show).notify},
 }
 
 var errNotRight = errors.New("not everything came back right")

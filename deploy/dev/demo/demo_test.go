@@ -34,7 +34,7 @@ func TestTheDemoShowsWhatCameBack(t *testing.T) {
 		`"A board "`, `"that connects."`, "2 deltas", "finish_reason stop",
 		"queued → delivered", "attempt 1", "retry, answer no answer timeout in 1000.5 ms", "delivered, answer 200 in 3.2 ms",
 		"X-Webhook-Signature: ", "the signature holds",
-		"Your order is paid", "1, before it was 0",
+		"Your order is paid", "1, before it was 0", "in_app, slack, email, webhook", "delivered after 2 attempts",
 		"llm_requests         +2 total 42", "deliveries           +1", "notifications_sent   +1",
 		"everything came back right",
 	} {
@@ -65,6 +65,7 @@ func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
 		{"the stream is cut off", func(h *house) { h.stream = strings.TrimSuffix(goodStream, "data: [DONE]\n\n") }, "without [DONE]"},
 		{"the signature is another's", func(h *house) { h.signature = digest("another", "1", "x") }, "doesn't fit"},
 		{"the delivery fails", func(h *house) { h.status = "failed" }, "ended as failed"},
+		{"a channel fails", func(h *house) { h.slack = "no_service" }, "slack ended as failed: no_service"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,9 +24,11 @@ type house struct {
 	signature string
 	swallow   bool // counts nothing
 	status    string
+	slack     string // why Slack failed
 
 	mu       sync.Mutex
 	polls    int
+	looks    int
 	counts   map[string]int
 	arrivals []map[string]any
 	inbox    []map[string]any
@@ -53,6 +55,7 @@ func newHouse(t *testing.T) *house {
 	mux.HandleFunc("GET /_arrivals", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]any{"arrivals": h.arrivals}) })
 	mux.HandleFunc("POST /product/v1/notifications/send", h.send)
 	mux.HandleFunc("GET /v1/notifications", h.list)
+	mux.HandleFunc("GET /v1/notifications/sends/n-1", h.sent)
 	mux.HandleFunc("GET /admin/v1/usage", h.usage)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -189,6 +192,27 @@ func (h *house) list(w http.ResponseWriter, r *http.Request) {
 	if h.face(w, r) {
 		reply(w, 200, map[string]any{"notifications": h.inbox, "unread_count": len(h.inbox), "next_cursor": ""})
 	}
+}
+
+// sent tells of the channels: under way at first.
+func (h *house) sent(w http.ResponseWriter, r *http.Request) {
+	if !h.face(w, r) {
+		return
+	}
+	h.looks++
+	status, slack, reason := "pending", "sending", any(nil)
+	if h.looks > 1 {
+		status, slack = "delivered", "delivered"
+	}
+	if h.slack != "" {
+		slack, reason = "failed", h.slack
+	}
+	reply(w, 200, map[string]any{"notification_id": "n-1", "status": status, "channels": []map[string]any{
+		{"channel": "in_app", "status": "delivered", "attempts": 1, "last_error": nil},
+		{"channel": "slack", "status": slack, "attempts": 2, "last_error": reason},
+		{"channel": "email", "status": "delivered", "attempts": 1, "last_error": nil},
+		{"channel": "webhook", "status": "delivered", "attempts": 1, "last_error": nil},
+	}})
 }
 
 // usage answers a metric per page.

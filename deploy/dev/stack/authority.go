@@ -76,7 +76,7 @@ func pemText(kind string, der []byte) string {
 // Files of the certificates in the vault.
 const trustedAuthorities = "tls/authorities.pem"
 
-func certificateFile(s Service) string { return filepath.Join("tls", string(s)+".crt") }
+func certificateFile(s Service) string { return filepath.Join("tls", string(s)+".pem") }
 func keyFile(s Service) string         { return filepath.Join("tls", string(s)+".key") }
 
 // Certify gives every service a certificate of an authority, also while it runs.

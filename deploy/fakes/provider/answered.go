@@ -20,8 +20,6 @@ type Answered struct {
 	Path string    `json:"path"`
 	// Body is the request's, its first 2 KiB.
 	Body string `json:"body"`
-	// Whole tells that the last byte was written while the caller was there.
-	Whole bool `json:"whole"`
 }
 
 // account keeps what the vendor answers.
@@ -42,19 +40,17 @@ func (s *Server) account(next http.Handler) http.Handler {
 			}
 		}()
 		next.ServeHTTP(head, r)
-		entry.Whole = !head.broken && r.Context().Err() == nil
 	})
 }
 
 // Answered returns the newest calls that were answered, at most limit, oldest first.
 func (s *Server) Answered(limit int) []Answered { return s.answered.Last(limit, nil) }
 
-// head notes the status of an answer, and whether a write failed.
+// head notes the status of an answer.
 type head struct {
 	http.ResponseWriter
 
 	status int
-	broken bool
 }
 
 func (h *head) WriteHeader(status int) {
@@ -66,9 +62,7 @@ func (h *head) Write(p []byte) (int, error) {
 	if h.status == 0 {
 		h.WriteHeader(http.StatusOK)
 	}
-	n, err := h.ResponseWriter.Write(p)
-	h.broken = h.broken || err != nil
-	return n, err
+	return h.ResponseWriter.Write(p)
 }
 
 // Unwrap lets http.ResponseController find the connection.

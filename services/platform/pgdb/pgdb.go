@@ -57,6 +57,7 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	if o.MaxConns > 0 {
 		cfg.MaxConns = o.MaxConns
 	}
+	cfg.AfterConnect = writeUUIDs
 	cfg.HealthCheckPeriod = healthPeriod
 	cfg.PingTimeout = connectTimeout
 	cfg.MaxConnIdleTime = maxConnIdle

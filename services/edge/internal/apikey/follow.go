@@ -12,12 +12,13 @@ import (
 // the call is over.
 func (v *Verifier) Follow(ctx context.Context, key *Key) (following context.Context, done func()) {
 	following, end := context.WithCancelCause(ctx)
-	remove := v.calls.add(key.Digest, end)
+	one := &call{key.Digest, end}
+	v.calls.add(one)
 	if !v.cache.holds(key) { // it changed since it was verified
 		v.calls.suspect(key.Digest)
 	}
 	return following, func() {
-		remove()
+		v.calls.remove(one)
 		end(nil)
 	}
 }
@@ -28,6 +29,10 @@ func (v *Verifier) review(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
 	for _, digest := range v.calls.suspects() {
+		if ctx.Err() != nil { // one lookup may take longer, but not each
+			v.calls.suspect(digest)
+			continue
+		}
 		key, err := v.cache.get(ctx, digest)
 		switch {
 		case err != nil:
@@ -38,50 +43,47 @@ func (v *Verifier) review(ctx context.Context) {
 	}
 }
 
-// calls are those under way, by the digest of their key.
+// calls are those under way. Ending one is rare, and may look at all of them.
 type calls struct {
 	mu      sync.Mutex
-	running map[Digest]map[*context.CancelCauseFunc]struct{}
-	changed map[Digest]struct{} // keys of running calls that may have ended
+	running map[*call]struct{}
+	changed map[Digest]struct{} // keys that may have ended since the last review
+}
+
+type call struct {
+	digest Digest
+	end    context.CancelCauseFunc
 }
 
 func newCalls() *calls {
-	return &calls{running: make(map[Digest]map[*context.CancelCauseFunc]struct{}), changed: make(map[Digest]struct{})}
+	return &calls{running: make(map[*call]struct{}), changed: make(map[Digest]struct{})}
 }
 
-func (c *calls) add(digest Digest, end context.CancelCauseFunc) (remove func()) {
+func (c *calls) add(one *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running[digest] == nil {
-		c.running[digest] = make(map[*context.CancelCauseFunc]struct{})
-	}
-	c.running[digest][&end] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.running[digest], &end)
-		if len(c.running[digest]) == 0 {
-			delete(c.running, digest)
-			delete(c.changed, digest)
-		}
-	}
+	c.running[one] = struct{}{}
 }
 
-// suspect has the key of running calls reviewed; one without calls is let be.
+func (c *calls) remove(one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, one)
+}
+
+// suspect has a key reviewed, if it has calls under way by then.
 func (c *calls) suspect(digest Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.running[digest]; ok {
-		c.changed[digest] = struct{}{}
-	}
+	c.changed[digest] = struct{}{}
 }
 
 // suspectAll is suspect for every key.
 func (c *calls) suspectAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for digest := range c.running {
-		c.changed[digest] = struct{}{}
+	for one := range c.running {
+		c.changed[one.digest] = struct{}{}
 	}
 }
 
@@ -89,9 +91,15 @@ func (c *calls) suspectAll() {
 func (c *calls) suspects() []Digest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.changed) == 0 {
+		return nil
+	}
 	var taken []Digest
-	for digest := range c.changed {
-		taken = append(taken, digest)
+	for one := range c.running {
+		if _, ok := c.changed[one.digest]; ok {
+			taken = append(taken, one.digest)
+			delete(c.changed, one.digest)
+		}
 	}
 	clear(c.changed)
 	return taken
@@ -100,7 +108,9 @@ func (c *calls) suspects() []Digest {
 func (c *calls) end(digest Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for end := range c.running[digest] {
-		(*end)(ErrInvalid)
+	for one := range c.running {
+		if one.digest == digest {
+			one.end(ErrInvalid)
+		}
 	}
 }

@@ -83,6 +83,13 @@ func (c *Config) Validate() error {
 	if c.BodyMemory < c.MaxBody {
 		errs = append(errs, errors.New("EDGE_BODY_MEMORY: must be EDGE_MAX_BODY or more"))
 	}
+	for name, base := range map[string]url.URL{
+		"EDGE_GATEWAY_URL": c.GatewayURL, "EDGE_WEBHOOK_EGRESS_URL": c.WebhookURL, "EDGE_NOTIFY_URL": c.NotifyURL,
+	} {
+		if base.Host != "" && base.Scheme != "https" && (base.Scheme != "http" || c.UpstreamTLS != (rpc.ClientTLS{})) {
+			errs = append(errs, fmt.Errorf("%s: must be http, or https where EDGE_UPSTREAM_TLS_ settings are given", name))
+		}
+	}
 	if err := c.retention().Check(); err != nil {
 		errs = append(errs, fmt.Errorf("EDGE_USAGE_MINUTES, EDGE_USAGE_HOURS, EDGE_USAGE_DAYS: %w", err))
 	}
@@ -112,11 +119,6 @@ func (c *Config) servable() error {
 	}
 	if len(c.upstreams()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: at least one is required"))
-	}
-	for name, base := range c.upstreams() {
-		if base.Scheme != "https" && (base.Scheme != "http" || c.UpstreamTLS != (rpc.ClientTLS{})) {
-			errs = append(errs, fmt.Errorf("URL of %s: want http, or https where EDGE_UPSTREAM_TLS_ settings are there", name))
-		}
 	}
 	return errors.Join(errs...)
 }

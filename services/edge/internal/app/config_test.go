@@ -38,6 +38,9 @@ func TestSettings(t *testing.T) {
 		"no room for one":   {append(base, "EDGE_BODY_MEMORY=1000"), "EDGE_BODY_MEMORY"},
 		"no time for one":   {append(base, "EDGE_BODY_TIMEOUT=0s"), "EDGE_BODY_TIMEOUT"},
 		"hours before days": {append(base, "EDGE_USAGE_DAYS=24h"), "EDGE_USAGE_DAYS"},
+		"another scheme":    {append(base, "EDGE_NOTIFY_URL=ftp://notify"), "EDGE_NOTIFY_URL"},
+		"TLS for plain":     {append(base, "EDGE_NOTIFY_URL=http://notify", "EDGE_UPSTREAM_TLS_CA_FILE=/tls/ca.crt"), "EDGE_NOTIFY_URL"},
+		"TLS":               {append(base, "EDGE_NOTIFY_URL=https://notify", "EDGE_UPSTREAM_TLS_CA_FILE=/tls/ca.crt"), ""},
 		"unknown setting":   {append(base, "EDGE_LISTN=:1"), "EDGE_LISTEN"},
 		"secret as a value": {append(base, "EDGE_SERVICE_TOKEN=abcdefgh"), "EDGE_SERVICE_TOKEN"},
 	} {

@@ -82,11 +82,12 @@ func TestEdgeEndsACall(t *testing.T) {
 			ended := make(chan struct{})
 			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				if begun {
+				if begun { // the customer has it before the end comes
 					_, _ = io.WriteString(w, "data: 1\n\n")
 					_ = http.NewResponseController(w).Flush()
+				} else {
+					end(why)
 				}
-				end(why)
 				<-r.Context().Done()
 				close(ended)
 			}))
@@ -98,15 +99,28 @@ func TestEdgeEndsACall(t *testing.T) {
 			transport := proxy.Transport()
 			defer transport.CloseIdleConnections()
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
-			err = proxy.New(transport, secret.New(token), bounds).Do(httptest.NewRecorder(), r, proxy.Call{
+			customer := told{httptest.NewRecorder(), func() { end(why) }}
+			err = proxy.New(transport, secret.New(token), bounds).Do(customer, r, proxy.Call{
 				Target: target, Timeout: time.Minute, Succeeded: func() func() error { return func() error { return nil } },
 			})
 			<-ended
-			if errors.Is(err, proxy.ErrCut) != begun || !errors.Is(err, why) {
+			if errors.Is(err, proxy.ErrCut) != begun || !errors.Is(err, why) || !begun && apierr.From(err).Kind != why.Kind {
 				t.Errorf("error = %v", err)
 			}
 		})
 	}
+}
+
+// told does something when the first piece of an answer arrives.
+type told struct {
+	*httptest.ResponseRecorder
+
+	then func()
+}
+
+func (w told) Write(p []byte) (int, error) {
+	w.then()
+	return w.ResponseRecorder.Write(p)
 }
 
 func TestCustomerLeaves(t *testing.T) {

@@ -5,10 +5,19 @@ import (
 	"testing"
 
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
+	"switchyard.dev/services/gateway/internal/approval"
+	"switchyard.dev/services/gateway/internal/budget"
+	"switchyard.dev/services/gateway/internal/byok"
+	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/probe"
 	"switchyard.dev/services/gateway/internal/reconcile"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/run"
 	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/trust"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -19,7 +28,12 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		steering.ReasonVersionConflict, reconcile.ReasonKeyReused,
 		inference.ReasonAllProvidersFailed, inference.ReasonProviderFailed, inference.ReasonProviderAuth,
 		inference.ReasonMissingKeys, inference.ReasonContextOverflow, inference.ReasonContentPolicy,
-		inference.ReasonStreamInterrupted, inference.ReasonLedgerFull,
+		inference.ReasonStreamInterrupted, inference.ReasonLedgerFull, inference.ReasonModelNotAllowed, inference.ReasonApprovalRequired,
+		inference.ReasonApprovalDenied, routing.ReasonCapabilityUnsupported, routing.ReasonDataClassification,
+		imagefetch.ReasonImageInvalid, imagefetch.ReasonTargetNotAllowed, budget.ReasonExceeded, probe.ReasonRunning,
+		byok.ReasonRawKeyRefused, byok.ReasonSealedCredentialInvalid, byok.ReasonSecretUnresolved, byok.ReasonProviderUnknown,
+		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, cache.ReasonPurgeIncomplete,
+		run.ReasonRevoked, run.ReasonExpired, run.ReasonExhausted, run.ReasonAborted, organization.ReasonSuspended,
 	} {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
 			t.Errorf("the contract has no reason %q", reason)

@@ -297,11 +297,20 @@ func TestShippedCatalog(t *testing.T) {
 			t.Errorf("%s: its successor %q is not served here", row.Target, row.Successor)
 		}
 	}
+	stays := func(what string, target routing.Target) {
+		if life := r.Life(target); life != nil && life.IsDeprecated(at) {
+			t.Errorf("%s has %s, which is deprecated", what, target)
+		}
+	}
 	for _, operation := range routing.Operations() {
 		for _, target := range p.Ladder(operation) {
-			if life := r.Life(target); life != nil && life.IsDeprecated(at) {
-				t.Errorf("the ladder of %s has %s, which is deprecated", operation, target)
-			}
+			stays("the ladder of "+string(operation), target)
 		}
+	}
+	for _, s := range p.Standings(routing.State{Now: at, Prices: prices}) {
+		stays("the goal "+string(s.Goal), routing.Target{Provider: s.Provider, Model: s.Model})
+	}
+	for _, d := range p.Defaults(routing.Operations()...) {
+		stays("the defaults", d.Target)
 	}
 }

@@ -96,11 +96,11 @@ func (k *Keys) seal(organization string, id uuid.UUID, p *Packet) (key string, s
 	if err != nil {
 		return "", nil, err
 	}
-	plain, err := p.encode()
+	sealed, err = p.encode(aead.NonceSize(), aead.Overhead())
 	if err != nil {
 		return "", nil, err
 	}
-	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(plain)+aead.Overhead())
+	nonce, plain := sealed[:aead.NonceSize()], sealed[aead.NonceSize():]
 	_, _ = rand.Read(nonce) // It never fails.
 	return key, aead.Seal(nonce, nonce, plain, id[:]), nil
 }
@@ -167,13 +167,13 @@ type head struct {
 }
 
 // encode writes a packet's parts, each behind its size, so that both texts stay
-// byte for byte what they were.
-func (p *Packet) encode() ([]byte, error) {
+// byte for byte what they were. It leaves room before and behind them.
+func (p *Packet) encode(before, behind int) ([]byte, error) {
 	first, err := json.Marshal(head{p.Form, p.Header, p.Metadata})
 	if err != nil {
 		return nil, fmt.Errorf("encode packet: %w", err)
 	}
-	out := make([]byte, 0, len(first)+len(p.Request)+len(p.Response)+12)
+	out := make([]byte, before, before+len(first)+len(p.Request)+len(p.Response)+12+behind)
 	for _, part := range [][]byte{first, p.Request, p.Response} {
 		out = append(binary.BigEndian.AppendUint32(out, uint32(len(part))), part...)
 	}

@@ -18,8 +18,10 @@ import (
 
 // Bounds of the recorder.
 const (
-	// maxQueue accounts wait, of maxQueueBytes together.
-	maxQueue      = 4096
+	// maxQueue accounts wait, of maxQueueBytes together. Each holds its request and
+	// answer, some ten kilobytes: twice as many, and a busy gateway whose store falls
+	// behind would take half as much memory again.
+	maxQueue      = 2048
 	maxQueueBytes = 64 << 20
 	// maxBatch entries are stored in one transaction, of which the first waits for
 	// linger, or until there are as many.

@@ -151,19 +151,25 @@ func TestRecorderGathers(t *testing.T) {
 			r.Saw(ctx, account("few", `{}`))
 			time.Sleep(linger / 10)
 		}
-		if synctest.Wait(); s.tries != 0 {
+		stored := func() (entries, tries int) {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.entries), s.tries
+		}
+		if _, tries := stored(); tries != 0 {
 			t.Errorf("stored after %s", 3*linger/10)
 		}
 		time.Sleep(linger)
-		if synctest.Wait(); s.tries != 1 || len(s.entries) != 3 {
-			t.Errorf("%d in %d transactions", len(s.entries), s.tries)
+		if entries, tries := stored(); tries != 1 || entries != 3 {
+			t.Errorf("%d in %d transactions", entries, tries)
 		}
 		begun := time.Now()
 		for range maxBatch + 2 {
 			r.Saw(ctx, account("many", `{}`))
 		}
-		if synctest.Wait(); len(s.entries) < maxBatch || time.Since(begun) != 0 {
-			t.Errorf("%d stored after %s", len(s.entries), time.Since(begun))
+		if entries, _ := stored(); entries < maxBatch || time.Since(begun) != 0 {
+			t.Errorf("%d stored after %s", entries, time.Since(begun))
 		}
 		stop()
 		group.Wait()
@@ -241,9 +247,12 @@ func TestKeys(t *testing.T) {
 	if err := keys.read(); err != nil {
 		t.Fatal(err)
 	}
-	after, _, err := keys.seal("acme", id, packet)
+	after, sealed, err := keys.seal("acme", id, packet)
 	if err != nil || after == name {
 		t.Errorf("still sealed with %s: %v", after, err)
+	}
+	if _, err := keys.open("acme", id, Content{Key: after, Sealed: sealed}); err != nil {
+		t.Errorf("what the new key sealed: %v", err)
 	}
 	if _, err := keys.open("acme", id, content); err != nil {
 		t.Error(err)
@@ -296,12 +305,12 @@ func TestUpkeepTakesBoundedBatches(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	good, _ := (&Packet{Form: "chat", Request: []byte("{}")}).encode()
+	good, _ := (&Packet{Form: "chat", Request: []byte("{}")}).encode(0, 0)
 	f.Add(good)
 	f.Add([]byte{0, 0, 0, 200, 1})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if p, err := decode(text); err == nil {
-			if again, err := p.encode(); err != nil || len(again) == 0 {
+			if again, err := p.encode(0, 0); err != nil || len(again) == 0 {
 				t.Fatal(err)
 			}
 		}

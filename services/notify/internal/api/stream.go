@@ -13,6 +13,7 @@ import (
 
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -33,9 +34,17 @@ const (
 	retryMillis = 2000
 )
 
+// errSlowReader ends the stream of a reader that takes nothing.
+var errSlowReader = apierr.New(apierr.KindUnavailable, "slow_reader", "events were not read for too long; resume after the last one")
+
 // StreamNotifications sends each change of an inbox over gRPC.
 func (s *inboxServer) StreamNotifications(in *notifyv1.StreamNotificationsRequest, stream grpc.ServerStreamingServer[notifyv1.InboxEvent]) error {
-	return s.follow(stream.Context(), in, grpcWriter{stream})
+	w := newGRPCWriter(stream.Send)
+	err := s.follow(stream.Context(), in, w)
+	if taken := w.close(); err == nil && !taken {
+		return errSlowReader
+	}
+	return err
 }
 
 // follow starts a stream of either face.
@@ -62,15 +71,64 @@ func lastSeen(id string) *int64 {
 	return &seq
 }
 
+// grpcWriter bounds each write, which gRPC itself doesn't: its Send waits for a
+// reader that takes nothing as long as the call lasts.
 type grpcWriter struct {
-	stream grpc.ServerStreamingServer[notifyv1.InboxEvent]
+	events chan *notifyv1.InboxEvent
+	failed chan error
+	ended  chan struct{}
+	slow   bool
 }
 
-// Event implements inbox.Writer.
-func (w grpcWriter) Event(e inbox.Event) error { return w.stream.Send(eventMessage(e)) }
+// newGRPCWriter starts the goroutine that sends. It ends with close, or, in the
+// midst of a Send, when the call does.
+func newGRPCWriter(send func(*notifyv1.InboxEvent) error) *grpcWriter {
+	w := &grpcWriter{events: make(chan *notifyv1.InboxEvent), failed: make(chan error, 1), ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		for event := range w.events {
+			if err := send(event); err != nil {
+				w.failed <- err
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// close waits until the last event is taken, and tells whether it was.
+func (w *grpcWriter) close() bool {
+	close(w.events)
+	if w.slow {
+		return false
+	}
+	timer := time.NewTimer(writeTime)
+	defer timer.Stop()
+	select {
+	case <-w.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Event implements inbox.Writer. An event waits for the one before it to be taken.
+func (w *grpcWriter) Event(e inbox.Event) error {
+	timer := time.NewTimer(writeTime)
+	defer timer.Stop()
+	select {
+	case w.events <- eventMessage(e):
+		return nil
+	case err := <-w.failed:
+		return err
+	case <-timer.C:
+		w.slow = true
+		return errSlowReader
+	}
+}
 
 // Beat implements inbox.Writer: HTTP/2 has its own.
-func (grpcWriter) Beat() error { return nil }
+func (*grpcWriter) Beat() error { return nil }
 
 // streamHandler is the stream as server-sent events (WHATWG HTML, section 9.2).
 func streamHandler(server *rpc.Server, s *inboxServer) func(http.ResponseWriter, *http.Request) error {

@@ -35,6 +35,7 @@ func TestLoad(t *testing.T) {
 		"a user, no password":     {[]string{database, tokens, "NOTIFY_SMTP_USERNAME=x"}, "NOTIFY_SMTP_USERNAME, SMTP_PASSWORD_FILE"},
 		"mail in the clear":       {[]string{database, tokens, "NOTIFY_SMTP_SECURITY=off"}, "NOTIFY_SMTP_SECURITY: want"},
 		"unsubscribing by http":   {[]string{database, tokens, "NOTIFY_EMAIL_UNSUBSCRIBE_URL=http://x.example"}, "NOTIFY_EMAIL_UNSUBSCRIBE_URL"},
+		"certificate without TLS": {[]string{database, tokens, "NOTIFY_WEBHOOK_EGRESS_TLS_CERT_FILE=/tls/tls.crt"}, "NOTIFY_WEBHOOK_EGRESS_TLS:"},
 		"egress without a token":  {[]string{database, tokens, "NOTIFY_WEBHOOK_EGRESS_ADDRESS=egress:9102"}, "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE"},
 		"a short lease":           {[]string{database, tokens, "NOTIFY_LEASE=16s"}, "NOTIFY_LEASE: want"},
 		"no schedule":             {[]string{database, tokens, "NOTIFY_RETRY_SCHEDULE=x"}, "NOTIFY_RETRY_SCHEDULE"},

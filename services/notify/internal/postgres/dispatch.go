@@ -101,6 +101,11 @@ func writeLog(ctx context.Context, db *dbsql.Queries, name channel.Name, results
 	if err := db.CountResults(ctx, sums(name, results)); err != nil {
 		return fmt.Errorf("count results: %w", err)
 	}
+	if reached := reachedDevices(results); len(reached) > 0 {
+		if err := db.TouchDevices(ctx, reached); err != nil {
+			return fmt.Errorf("touch devices: %w", err)
+		}
+	}
 	ids := notifications(results)
 	if err := endChannels(ctx, db, ids); err != nil {
 		return err
@@ -109,6 +114,17 @@ func writeLog(ctx context.Context, db *dbsql.Queries, name channel.Name, results
 		return fmt.Errorf("touch sends: %w", err)
 	}
 	return nil
+}
+
+// reachedDevices are the stored devices whose push service took something.
+func reachedDevices(results []dispatch.Result) []uuid.UUID {
+	var ids []uuid.UUID
+	for _, r := range results {
+		if r.Step.Delivered && r.Leased.Subscription != nil {
+			ids = append(ids, *r.Leased.Subscription)
+		}
+	}
+	return ids
 }
 
 // notifications are the sends that results belong to, each once.

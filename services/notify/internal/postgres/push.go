@@ -85,7 +85,7 @@ func (s *Devices) Device(ctx context.Context, id uuid.UUID) (push.Sealed, error)
 	}
 	return push.Sealed{
 		ID: row.SubID, Organization: row.OrganizationID, Digest: row.EndpointDigest, Text: row.Sealed,
-		KeyID: row.VapidKeyID, Status: push.Status(row.Status), Revision: row.Revision, LastDeliveredAt: row.LastDeliveredAt,
+		KeyID: row.VapidKeyID, Status: push.Status(row.Status), Revision: row.Revision,
 	}, failure("read device", err)
 }
 
@@ -99,11 +99,6 @@ func (s *Devices) Remove(ctx context.Context, id uuid.UUID, revision int64) erro
 func (s *Devices) Quarantine(ctx context.Context, id uuid.UUID, revision int64) error {
 	_, err := dbsql.New(s.pool).QuarantineDevice(ctx, dbsql.QuarantineDeviceParams{SubID: id, Revision: revision})
 	return failure("quarantine device", err)
-}
-
-// Touch notes that a push was taken just now.
-func (s *Devices) Touch(ctx context.Context, id uuid.UUID) error {
-	return failure("touch device", dbsql.New(s.pool).TouchDevice(ctx, id))
 }
 
 // History reads a page of what was pushed and whether more follows.

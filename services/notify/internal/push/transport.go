@@ -31,8 +31,7 @@ type Sealed struct {
 	KeyID  string
 	Status Status
 	// Revision is that of its registration.
-	Revision        int64
-	LastDeliveredAt *time.Time
+	Revision int64
 }
 
 // DeviceStore is what a Transport reads and learns of devices.
@@ -43,8 +42,6 @@ type DeviceStore interface {
 	Remove(ctx context.Context, id uuid.UUID, revision int64) error
 	// Quarantine sets a device aside, unless it has registered again.
 	Quarantine(ctx context.Context, id uuid.UUID, revision int64) error
-	// Touch notes that a push was taken just now.
-	Touch(ctx context.Context, id uuid.UUID) error
 }
 
 // Pusher makes one push, as webpush.Client does.
@@ -143,9 +140,6 @@ func (t *Transport) sender(send uuid.UUID, w work) (*webpush.Sender, error) {
 	return webpush.NewSender()
 }
 
-// touchEvery is how exact a device's last delivery is kept.
-const touchEvery = time.Minute
-
 // learn writes down what an answer says about the device, then gives the
 // outcome. What can't be written is learnt again at the next push.
 func (t *Transport) learn(ctx context.Context, task channel.Task, to recipient, a webpush.Answer) channel.Outcome {
@@ -153,13 +147,12 @@ func (t *Transport) learn(ctx context.Context, task channel.Task, to recipient, 
 		return Outcome(a)
 	}
 	var err error
-	switch {
-	case a.Verdict == webpush.Gone:
+	switch a.Verdict {
+	case webpush.Gone:
 		err = t.devices.Remove(ctx, to.ID, to.Revision)
-	case a.Verdict == webpush.Mismatch:
+	case webpush.Mismatch:
 		err = t.devices.Quarantine(ctx, to.ID, to.Revision)
-	case a.Verdict == webpush.Accepted && (to.LastDeliveredAt == nil || t.now().Sub(*to.LastDeliveredAt) >= touchEvery):
-		_ = t.devices.Touch(ctx, to.ID) // only for show; the push was taken
+	default: // says nothing of the device
 	}
 	if err != nil {
 		return channel.Retry(channel.ClassPanic, a.Status, 0)

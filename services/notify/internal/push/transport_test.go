@@ -122,8 +122,6 @@ func (w *world) Quarantine(_ context.Context, _ uuid.UUID, revision int64) error
 	return w.note("quarantine %d", revision)
 }
 
-func (w *world) Touch(context.Context, uuid.UUID) error { return w.note("touch") }
-
 func (w *world) Push(_ context.Context, key webpush.Key, from *webpush.Sender, _ webpush.Subscription, m webpush.Message) (webpush.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +146,7 @@ func TestDeliver(t *testing.T) {
 		want   channel.Outcome
 		calls  []string
 	}{
-		"accepted":   {answer{Verdict: webpush.Accepted, Status: 201}, channel.Delivered(201), []string{"touch"}},
+		"accepted":   {answer{Verdict: webpush.Accepted, Status: 201}, channel.Delivered(201), nil},
 		"gone":       {answer{Verdict: webpush.Gone, Status: 410}, channel.Removed(ClassGone, 410), []string{"remove 7"}},
 		"mismatch":   {answer{Verdict: webpush.Mismatch, Status: 403}, channel.Denied(ClassMismatch, 403, true), []string{"quarantine 7"}},
 		"bad token":  {answer{Verdict: webpush.Unauthorized, Status: 401, Reason: "http_401"}, channel.Outcome{Kind: channel.Auth, Class: channel.ClassCredential, Status: 401, Detail: "http_401"}, nil},

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -163,4 +164,24 @@ func TestCheckSubject(t *testing.T) {
 			t.Errorf("%q: %v", subject, err)
 		}
 	}
+}
+
+// A line is a key with a public point and an id, or is refused without a word of it.
+func FuzzParseKey(f *testing.F) {
+	f.Add(strings.Repeat("A", 42) + "E")
+	f.Add(strings.Repeat("_", 43))
+	f.Add("")
+	f.Add(" AQ== ")
+	f.Fuzz(func(t *testing.T, text string) {
+		key, err := ParseKey(secret.New(text))
+		if err != nil {
+			if err.Error() != errKey.Error() {
+				t.Fatalf("says %v", err)
+			}
+			return
+		}
+		if point, err := base64.RawURLEncoding.DecodeString(key.Public()); err != nil || len(point) != 65 || key.ID() == "" {
+			t.Fatalf("%q has the point %q and the id %q", text, key.Public(), key.ID())
+		}
+	})
 }

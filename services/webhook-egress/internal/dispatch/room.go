@@ -114,12 +114,13 @@ func (r *room) take(flow delivery.Flow, want int) int {
 	return got
 }
 
-// give returns slots. It tells whether somebody may be waiting for them.
+// give returns slots. It tells whether somebody may be waiting for them: whoever
+// waits for others is not helped, and every look costs a transaction.
 func (r *room) give(flow delivery.Flow, n, bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.share(flow, n, bytes)
-	return r.leave(n)
+	waited := r.share(flow, n, bytes)
+	return r.leave(n) || waited
 }
 
 // answered returns the share of a delivery whose request is over, settled the slot
@@ -127,8 +128,8 @@ func (r *room) give(flow delivery.Flow, n, bytes int) bool {
 func (r *room) answered(flow delivery.Flow, bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.share(flow, 1, bytes)
-	return r.wanted()
+	waited := r.share(flow, 1, bytes)
+	return r.wanted() || waited
 }
 
 func (r *room) settled() bool {
@@ -137,7 +138,11 @@ func (r *room) settled() bool {
 	return r.leave(1)
 }
 
-func (r *room) share(flow delivery.Flow, n, bytes int) {
+// share tells whether the flow itself waits, or the share of its organization was
+// used up, for which another of its flows may wait.
+func (r *room) share(flow delivery.Flow, n, bytes int) bool {
+	_, waits := r.backlog[flow.ID]
+	full := r.flows[flow.ID] >= r.limits.Flow || r.organizations[flow.Organization] >= r.limits.Organization
 	r.bytes -= bytes
 	if r.flows[flow.ID] -= n; r.flows[flow.ID] == 0 {
 		delete(r.flows, flow.ID)
@@ -145,6 +150,7 @@ func (r *room) share(flow delivery.Flow, n, bytes int) {
 	if r.organizations[flow.Organization] -= n; r.organizations[flow.Organization] == 0 {
 		delete(r.organizations, flow.Organization)
 	}
+	return waits || full && len(r.backlog) > 0
 }
 
 func (r *room) leave(n int) bool {
@@ -153,8 +159,9 @@ func (r *room) leave(n int) bool {
 	return r.wanted()
 }
 
+// wanted tells whether a claim found no slot at all, or too little memory.
 func (r *room) wanted() bool {
-	wanted := r.starved || len(r.backlog) > 0
+	wanted := r.starved
 	r.starved = false
 	return wanted
 }

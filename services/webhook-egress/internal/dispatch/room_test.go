@@ -193,3 +193,35 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d rows, %d bytes free", free, bytes)
 	}
 }
+
+// Who gives back a share wakes the claim only for what may go on with it.
+func TestWhoIsWoken(t *testing.T) {
+	hung := delivery.Flow{ID: 1, Organization: "a"}
+	sibling := delivery.Flow{ID: 2, Organization: "a"}
+	other := delivery.Flow{ID: 3, Organization: "b"}
+	limits := Limits{Total: 8, Organization: 4, Flow: 3, Fresh: 8, Bytes: MinBytes}
+	for name, tt := range map[string]struct {
+		hold  map[delivery.Flow]int // slots that are taken
+		waits delivery.Flow
+		gives delivery.Flow
+		woken bool
+	}{
+		"its own share":                    {map[delivery.Flow]int{hung: 3, other: 1}, hung, hung, true},
+		"another organization's":           {map[delivery.Flow]int{hung: 3, other: 1}, hung, other, false},
+		"its organization's, used up":      {map[delivery.Flow]int{hung: 3, sibling: 1}, sibling, hung, true},
+		"its organization's, which is not": {map[delivery.Flow]int{hung: 1, sibling: 1, other: 1}, hung, sibling, false},
+		"the last slot of all":             {map[delivery.Flow]int{hung: 3, sibling: 1, other: 3, {ID: 4, Organization: "c"}: 1}, hung, other, true},
+	} {
+		r := newRoom(limits)
+		for flow, n := range tt.hold {
+			if got := r.takeUpTo(flow, n); got != n {
+				t.Fatalf("%s: %d slots", name, got)
+			}
+		}
+		r.waiting(tt.waits.ID)
+		r.full() // a claim looked, and found what it found
+		if got := r.answered(tt.gives, 0); got != tt.woken {
+			t.Errorf("%s: woken %v", name, got)
+		}
+	}
+}

@@ -206,6 +206,25 @@ func TestFaultsOfConnecting(t *testing.T) {
 	}
 }
 
+// A target that takes the connection and never shakes hands holds it no longer than
+// the request may take.
+func TestTLSStalls(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() // the kernel takes connections, nobody reads them
+	began := time.Now()
+	reply := newSender(t, timeout, listener.Addr().String()).Send(t.Context(), "https://"+listener.Addr().String(), nil, []byte("{}"))
+	if took := time.Since(began); took > timeout+2*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if reply.Status != 0 || reply.Fault != delivery.FaultTimeout {
+		t.Errorf("status %d, fault %q (%v)", reply.Status, reply.Fault, reply.Err)
+	}
+}
+
 // The URL may hold a credential, and the error goes to the log.
 func TestErrorsDontHoldTheURL(t *testing.T) {
 	const canary = "canary-token-8191"

@@ -138,6 +138,9 @@ const (
 	ErrorReason_ERROR_REASON_REVIEWER_NOT_INDEPENDENT ErrorReason = 129
 	// In a stream after its first byte: the provider broke off.
 	ErrorReason_ERROR_REASON_STREAM_INTERRUPTED ErrorReason = 130
+	// 503: what was cached is served no more, but not all of it is deleted yet; send
+	// the purge again.
+	ErrorReason_ERROR_REASON_PURGE_INCOMPLETE ErrorReason = 131
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -235,6 +238,7 @@ var (
 		128: "ERROR_REASON_PROBE_RUNNING",
 		129: "ERROR_REASON_REVIEWER_NOT_INDEPENDENT",
 		130: "ERROR_REASON_STREAM_INTERRUPTED",
+		131: "ERROR_REASON_PURGE_INCOMPLETE",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -310,6 +314,7 @@ var (
 		"ERROR_REASON_PROBE_RUNNING":              128,
 		"ERROR_REASON_REVIEWER_NOT_INDEPENDENT":   129,
 		"ERROR_REASON_STREAM_INTERRUPTED":         130,
+		"ERROR_REASON_PURGE_INCOMPLETE":           131,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -517,7 +522,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"request_id\x18\x06 \x01(\tR\trequestIdB\x0e\n" +
 	"\f_retry_after\"'\n" +
 	"\x0fNotifyErrorBody\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error*\x8b\x14\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error*\xaf\x14\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -573,7 +578,8 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1bERROR_REASON_POLICY_INVALID\x10\x7f\x12\x1f\n" +
 	"\x1aERROR_REASON_PROBE_RUNNING\x10\x80\x01\x12*\n" +
 	"%ERROR_REASON_REVIEWER_NOT_INDEPENDENT\x10\x81\x01\x12$\n" +
-	"\x1fERROR_REASON_STREAM_INTERRUPTED\x10\x82\x01\x12#\n" +
+	"\x1fERROR_REASON_STREAM_INTERRUPTED\x10\x82\x01\x12\"\n" +
+	"\x1dERROR_REASON_PURGE_INCOMPLETE\x10\x83\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +

@@ -8,6 +8,8 @@
   let rights = "none"; // none, service or operator
   let organization = "";
   let opened = ""; // the request whose details are open
+  const FEW = 12; // providers that are shown before somebody asks for all
+  let all = false; // somebody has
   let busy = false;
   const versions = { pin: 0, canary: 0 };
 
@@ -54,6 +56,14 @@
   };
   const chip = (text, tone, kind = "chip") => el("span", { class: kind, "data-tone": tone || null }, text);
   const words = (code) => String(code || "").replaceAll("_", " ");
+  // Why requests that ask for nobody don't get a provider.
+  const unselected = {
+    missing_key: "has no key",
+    pinned_elsewhere: "routing is pinned elsewhere",
+    breaker_open: "its circuits are open",
+    bulkhead_full: "all its places are taken",
+    not_in_the_policys_choice: "only where it is asked for",
+  };
 
   const ms = (n) => (!n ? "–" : n < 1000 ? Math.round(n) + " ms" : (n / 1000).toFixed(n < 10000 ? 2 : 1) + " s");
   const percent = (n) => (n ? (100 * n).toFixed(n < 0.1 ? 1 : 0) + " %" : "0 %");
@@ -103,7 +113,7 @@
   };
 
   const selection = (p) => {
-    if (!p.selectable) return el("span", { class: "dim" }, words(p.not_selectable_reason) || "not selectable");
+    if (!p.selectable) return el("span", { class: "dim" }, unselected[p.not_selectable_reason] || words(p.not_selectable_reason) || "not selectable");
     const order = ["chat", "vision", "embeddings", "images"];
     const best = (p.ranks || []).filter((r) => r.goal === "quality").sort((a, b) => order.indexOf(a.operation) - order.indexOf(b.operation) || a.rank - b.rank)[0];
     return best ? el("span", { title: best.reason }, `${best.operation} ${best.rank}`, el("span", { class: "sub" }, "by quality")) : "selectable";
@@ -115,8 +125,11 @@
       body.replaceChildren(empty(9, rights === "none" ? "Providers are shown to whoever has a token." : "Providers can’t be read: " + why(reply)));
       return;
     }
+    // Troubles first, then those that are called.
     const weigh = { down: 0, degraded: 1, healthy: 2, unconfigured: 3 };
-    const rows = [...reply.body.providers].sort((a, b) => (weigh[a.status] ?? 2) - (weigh[b.status] ?? 2)).map((p) => {
+    const called = (p) => (p.models || []).reduce((n, m) => n + m.attempts, 0);
+    const sorted = [...reply.body.providers].sort((a, b) => (weigh[a.status] ?? 2) - (weigh[b.status] ?? 2) || called(b) - called(a));
+    const rows = sorted.slice(0, all ? sorted.length : FEW).map((p) => {
       const models = p.models || [];
       const calls = models.reduce((n, m) => n + m.attempts, 0);
       const errors = calls ? models.reduce((n, m) => n + m.error_rate * m.attempts, 0) / calls : 0;
@@ -135,6 +148,11 @@
         el("td", { class: "n" }, ms(worst("first_token_p50_ms"))),
         el("td", null, selection(p)));
     });
+    if (sorted.length > FEW) {
+      const turn = () => { all = !all; showProviders(reply); };
+      const label = all ? "Show fewer" : `Show ${sorted.length - FEW} more`;
+      rows.push(el("tr", null, el("td", { class: "more", colspan: 9 }, el("button", { type: "button", class: "quiet", id: "more-providers", on: { click: turn } }, label))));
+    }
     body.replaceChildren(...(rows.length ? rows : [empty(9, "The policy has no provider.")]));
     offer(reply.body.providers.map((p) => p.provider));
   };

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,9 +35,7 @@ func TestPostNotesTheVendorsID(t *testing.T) {
 	} {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				for name, values := range tt.header {
-					w.Header()[name] = values
-				}
+				maps.Copy(w.Header(), tt.header)
 				w.WriteHeader(status)
 			}))
 			var receipt provider.Receipt

@@ -72,7 +72,8 @@ async function unsubscribe() {
 
 function showDevice() {
   $("device").textContent = registered ? `Subscribed at ${registered.endpoint_origin}` : "Not subscribed";
-  $("subscribe").disabled = Boolean(registered);
+  $("subscribe").disabled = false;
+  $("subscribe").hidden = Boolean(registered);
   $("unsubscribe").hidden = !registered;
 }
 

@@ -74,6 +74,7 @@ func (q Queue) nextDue(t *testing.T, d time.Duration) {
 }
 
 func longestDueFirst(t *testing.T, q Queue) {
+	t.Helper()
 	var want []uuid.UUID
 	for range 3 {
 		want = append(want, q.Add(t, channel.Email, ""))
@@ -87,6 +88,7 @@ func longestDueFirst(t *testing.T, q Queue) {
 }
 
 func exclusive(t *testing.T, q Queue) {
+	t.Helper()
 	id := q.Add(t, channel.Email, "lane")
 	l := q.one(t)
 	if l.Notification != id || l.Organization != "acme" || l.Lane != "lane" || string(l.Sealed) != "work" || l.Destination == "" ||
@@ -101,6 +103,7 @@ func exclusive(t *testing.T, q Queue) {
 
 // Only the latest holder of a lease may settle.
 func lapsed(t *testing.T, q Queue) {
+	t.Helper()
 	q.Add(t, channel.Email, "")
 	first := q.one(t)
 	q.Pass(t, lease+time.Second)
@@ -121,6 +124,7 @@ func lapsed(t *testing.T, q Queue) {
 }
 
 func kept(t *testing.T, q Queue) {
+	t.Helper()
 	q.Add(t, channel.Email, "lane")
 	l := q.one(t)
 	try := dispatch.Try{Number: 1, Outcome: channel.Lost(channel.ClassTimeout), StartedAt: time.Now(), Took: time.Millisecond}
@@ -146,6 +150,7 @@ func kept(t *testing.T, q Queue) {
 }
 
 func ended(t *testing.T, q Queue) {
+	t.Helper()
 	q.Add(t, channel.Email, "")
 	q.settle(t, dispatch.Result{Leased: q.one(t), Step: channel.Step{Ended: true}, Attempts: 1})
 	q.Pass(t, 2*lease)
@@ -156,6 +161,7 @@ func ended(t *testing.T, q Queue) {
 }
 
 func apart(t *testing.T, q Queue) {
+	t.Helper()
 	q.Add(t, channel.Slack, "")
 	if taken := q.take(t, 1); len(taken) != 0 {
 		t.Errorf("taken of another channel: %+v", taken)
@@ -164,6 +170,7 @@ func apart(t *testing.T, q Queue) {
 }
 
 func shared(t *testing.T, q Queue) {
+	t.Helper()
 	const recipients = 20
 	for range recipients {
 		q.Add(t, channel.Email, "")

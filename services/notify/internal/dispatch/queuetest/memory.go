@@ -16,12 +16,13 @@ import (
 	"switchyard.dev/services/notify/internal/dispatch"
 )
 
-// Memory is a queue in memory. Its clock is time.Now, so that in a synctest
-// bubble it is the bubble's. It is safe for concurrent use.
+// Memory is a queue in memory. Its clock is that of the process, in a synctest
+// bubble the bubble's, and may be moved on. It is safe for concurrent use.
 type Memory struct {
-	mu   sync.Mutex
-	rows []*row
-	fail error
+	mu    sync.Mutex
+	rows  []*row
+	fail  error
+	ahead time.Duration // of the process's clock
 }
 
 var _ dispatch.Store = (*Memory)(nil)
@@ -41,13 +42,22 @@ type row struct {
 func (m *Memory) Add(name channel.Name, lane string, lifetime time.Duration) uuid.UUID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
+	now := m.now()
 	id := uuid.Must(uuid.NewV7())
 	m.rows = append(m.rows, &row{channel: name, due: now, Leased: dispatch.Leased{
 		ID: int64(len(m.rows) + 1), Notification: id, Organization: "acme", Sealed: []byte("work"), Destination: "test://host",
 		Lane: lane, AcceptedAt: now, Deadline: now.Add(lifetime),
 	}})
 	return id
+}
+
+func (m *Memory) now() time.Time { return time.Now().Add(m.ahead) }
+
+// Pass moves the clock on.
+func (m *Memory) Pass(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ahead += d
 }
 
 // Fail lets every call fail with an error; nil ends that.
@@ -64,7 +74,7 @@ func (m *Memory) Take(_ context.Context, c dispatch.Claim) ([]dispatch.Leased, e
 	if m.fail != nil {
 		return nil, m.fail
 	}
-	now := time.Now()
+	now := m.now()
 	var taken []dispatch.Leased
 	for _, r := range m.open(c.Channel) {
 		if len(taken) == c.Count || r.due.After(now) {
@@ -86,7 +96,7 @@ func (m *Memory) NextDue(_ context.Context, name channel.Name) (time.Duration, e
 		return 0, m.fail
 	}
 	if open := m.open(name); len(open) > 0 {
-		return time.Until(open[0].due), nil
+		return open[0].due.Sub(m.now()), nil
 	}
 	return time.Hour, nil
 }
@@ -116,7 +126,7 @@ func (m *Memory) Settle(_ context.Context, _ channel.Name, results []dispatch.Re
 		if held[i] = r.sending && r.Fence == result.Leased.Fence; !held[i] {
 			continue
 		}
-		r.sending, r.end, r.due = false, result.Step, time.Now().Add(result.Step.Delay)
+		r.sending, r.end, r.due = false, result.Step, m.now().Add(result.Step.Delay)
 		r.Attempts, r.Doubtful, r.Granted = result.Attempts, result.Doubtful, result.Granted
 		r.DeliveryID = cmp.Or(result.DeliveryID, r.DeliveryID)
 		r.tries, r.doubled = append(r.tries, result.Tries...), r.doubled || result.Duplicate

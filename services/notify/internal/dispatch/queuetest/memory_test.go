@@ -2,7 +2,6 @@ package queuetest_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,7 +10,6 @@ import (
 	"switchyard.dev/services/notify/internal/dispatch/queuetest"
 )
 
-// Runs in one bubble for all, since a bubble has no subtests of its own.
 func TestMemoryConforms(t *testing.T) {
 	queuetest.Conform(t, func(*testing.T) queuetest.Queue {
 		m := &queuetest.Memory{}

@@ -141,19 +141,18 @@ func (q *Queries) DeleteSubscription(ctx context.Context, arg DeleteSubscription
 }
 
 const device = `-- name: Device :one
-SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision, last_delivered_at
+SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision
 FROM push_subscription WHERE sub_id = $1
 `
 
 type DeviceRow struct {
-	SubID           uuid.UUID
-	OrganizationID  string
-	EndpointDigest  []byte
-	Sealed          []byte
-	VapidKeyID      string
-	Status          string
-	Revision        int64
-	LastDeliveredAt *time.Time
+	SubID          uuid.UUID
+	OrganizationID string
+	EndpointDigest []byte
+	Sealed         []byte
+	VapidKeyID     string
+	Status         string
+	Revision       int64
 }
 
 // What pushing to a device takes.
@@ -168,7 +167,6 @@ func (q *Queries) Device(ctx context.Context, subID uuid.UUID) (DeviceRow, error
 		&i.VapidKeyID,
 		&i.Status,
 		&i.Revision,
-		&i.LastDeliveredAt,
 	)
 	return i, err
 }
@@ -467,12 +465,18 @@ func (q *Queries) TakeExpansion(ctx context.Context, waiting int32) (PushExpansi
 	return i, err
 }
 
-const touchDevice = `-- name: TouchDevice :exec
-UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id = $1
+const touchDevices = `-- name: TouchDevices :exec
+UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id IN (
+    SELECT s.sub_id FROM push_subscription AS s
+    WHERE s.sub_id = ANY($1::uuid[]) AND (s.last_delivered_at IS NULL OR s.last_delivered_at < now() - interval '1 minute')
+    FOR UPDATE SKIP LOCKED
+)
 `
 
-func (q *Queries) TouchDevice(ctx context.Context, subID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, touchDevice, subID)
+// Notes, to the minute, that pushes were taken. It is only for show: a device that
+// somebody else changes now is passed over.
+func (q *Queries) TouchDevices(ctx context.Context, subIds []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, touchDevices, subIds)
 	return err
 }
 

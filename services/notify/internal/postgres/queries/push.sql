@@ -23,7 +23,7 @@ WHERE sub_id = @sub_id AND organization_id = @organization_id AND (sqlc.narg('us
 
 -- name: Device :one
 -- What pushing to a device takes.
-SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision, last_delivered_at
+SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision
 FROM push_subscription WHERE sub_id = @sub_id;
 
 -- name: RemoveDevice :execrows
@@ -33,8 +33,14 @@ DELETE FROM push_subscription WHERE sub_id = @sub_id AND revision = @revision;
 UPDATE push_subscription SET status = 'quarantined', updated_at = now()
 WHERE sub_id = @sub_id AND revision = @revision AND status = 'active';
 
--- name: TouchDevice :exec
-UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id = @sub_id;
+-- name: TouchDevices :exec
+-- Notes, to the minute, that pushes were taken. It is only for show: a device that
+-- somebody else changes now is passed over.
+UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id IN (
+    SELECT s.sub_id FROM push_subscription AS s
+    WHERE s.sub_id = ANY(@sub_ids::uuid[]) AND (s.last_delivered_at IS NULL OR s.last_delivered_at < now() - interval '1 minute')
+    FOR UPDATE SKIP LOCKED
+);
 
 -- name: AddUserRecipients :one
 -- The devices of a user, the newest ones where there are too many.

@@ -1,0 +1,81 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// A key that is revoked takes its streams along on both replicas within a second,
+// and the calls to the vendor behind them; a change that leaves it good, and
+// another key's end, cut nothing.
+func TestEdgeRevocationEndsStreams(t *testing.T) {
+	h := pairOfEdges(t)
+	h.drip(t) // the vendor begins its answer and never ends it
+	organization := unique("org")
+	ends := map[string]func(id string){
+		"revoked": func(id string) {
+			h.operator(stack.Edge).do(t, http.MethodDelete, "/admin/v1/keys/"+id, nil).want(t, http.StatusNoContent)
+		},
+		"revoked by command": func(id string) {
+			if out, err := h.Command(t.Context(), stack.Edge, "keys", "revoke", id).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		},
+		"rotated without overlap": func(id string) {
+			h.operate(t, http.MethodPost, "/admin/v1/keys/"+id+"/rotate", object{"overlap_seconds": 0}, http.StatusCreated)
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			gone, other := h.key(t, organization, "ai", "read"), h.key(t, organization, "ai", "read")
+			var cut []<-chan time.Time
+			for _, replica := range h.both(gone.Key) {
+				cut = append(cut, endOf(t, replica.stream(t, chatRoute, ask(dripping.model, "hello", streamed))))
+			}
+			stays := endOf(t, h.both(other.Key)[1].stream(t, chatRoute, ask(dripping.model, "hello", streamed)))
+			h.operate(t, http.MethodPatch, "/admin/v1/keys/"+gone.ID, object{"name": "renamed"}, http.StatusOK)
+			select {
+			case <-cut[0]:
+				t.Error("a new name cut a stream")
+			case <-cut[1]:
+				t.Error("a new name cut a stream")
+			case <-time.After(time.Second): // longer than a change takes to be known
+			}
+			end(gone.ID)
+			ended := time.Now()
+			for i, at := range cut {
+				select {
+				case at := <-at:
+					t.Logf("replica %d after %v", i+1, at.Sub(ended))
+				case <-time.After(time.Until(ended.Add(time.Second))):
+					t.Errorf("replica %d: the stream goes on after a second", i+1)
+				}
+			}
+			select {
+			case <-stays:
+				t.Error("another key's stream was cut")
+			default:
+			}
+		})
+	}
+}
+
+// endOf waits for a stream's first line, and then tells when it ends.
+func endOf(t *testing.T, s *eventStream) <-chan time.Time {
+	t.Helper()
+	if !s.lines.Scan() {
+		t.Fatalf("%s: nothing came: %v", s.label, s.lines.Err())
+	}
+	ended := make(chan time.Time, 1)
+	go func() {
+		for s.lines.Scan() {
+		}
+		ended <- time.Now()
+	}()
+	return ended
+}

@@ -1,0 +1,167 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// The soak: customers who use everything at once while services are killed, Postgres
+// is restarted and Redis loses all it has, then a calm, and at last an account of what
+// became of each call. `make soak` gives it ten minutes. soak_traffic_test.go has the
+// customers, soak_trouble_test.go the blows, soak_watch_test.go what the processes use,
+// soak_account_test.go and soak_arrivals_test.go the account.
+
+// Variables that fit a soak.
+const (
+	soakFor  = "SOAK_FOR"  // how long customers call; two thirds of it there is trouble
+	soakSeed = "SOAK_SEED" // a number that makes all chances fall as they did before
+)
+
+const (
+	soakShort = 45 * time.Second
+	// soakPatience is how long a customer tries to get an answer, and how long
+	// what was accepted may take to end after the last blow.
+	soakPatience = 2 * time.Minute
+	soakUsers    = 10
+)
+
+// The vendors of the soak: two dialects with the fleet's keys, one that only an
+// organization's own key opens.
+var (
+	soakOpenAI    = addVendor(vendor{name: "soak-openai", dialect: "openai", model: "soak-openai"})
+	soakAnthropic = addVendor(vendor{name: "soak-anthropic", dialect: "anthropic", model: "soak-anthropic"})
+	soakOwn       = addVendor(vendor{name: "soak-own", dialect: "openai", model: "soak-own", keyless: true})
+)
+
+// soak is one run of it.
+type soak struct {
+	house        *house
+	organization string
+	seed         uint64
+	customers    *crowd
+
+	ai, webhooks, notifications client // at the edge
+	egress, inbox               client // first-party faces, for what the edge doesn't offer
+	direct, fanned, notified    receiver
+	hook                        string    // begins the path of every Slack URL
+	over                        time.Time // when all that was accepted must have ended
+
+	number atomic.Int64      // of calls, keys and sends
+	billed map[string]*tally // by the edge's metric
+
+	mu         sync.Mutex
+	calls      map[string]asked // of completions, by request id
+	deliveries map[string]bool  // by id, of all that were accepted
+	sends      map[string]send  // by id
+	read       map[string]bool  // records that were marked read, by id
+	given      int              // calls that a customer gave up
+	reason     error            // why the first one
+}
+
+// tally is what customers know of the calls that one metric counts.
+type tally struct {
+	told    atomic.Int64 // whole answers with 2xx
+	unknown atomic.Int64 // answers that broke off or never came
+}
+
+func TestSoak(t *testing.T) {
+	length, seed := soakSettings(t)
+	t.Logf("%s with %s=%d", length, soakSeed, seed)
+	s := newSoak(t, seed)
+	begun := time.Now()
+	w := s.house.watch(t)
+	s.begin(t)
+	blows := plot(rand.New(rand.NewPCG(seed, 0)), length*2/3)
+	s.strike(t, begun, blows)
+	rest(t, time.Until(begun.Add(length)))
+	s.customers.halt()
+	w.halt()
+	a := s.account(t, blows, w)
+	fmt.Println(a)
+	for _, line := range a.lines {
+		if !line.holds {
+			t.Errorf("%s: found %s, expected %s", line.what, line.found, line.expected)
+		}
+	}
+}
+
+func soakSettings(t *testing.T) (length time.Duration, seed uint64) {
+	t.Helper()
+	length, err := time.ParseDuration(cmp.Or(os.Getenv(soakFor), soakShort.String()))
+	if err != nil {
+		t.Fatalf("%s: %v", soakFor, err)
+	}
+	seed = rand.Uint64()
+	if text := os.Getenv(soakSeed); text != "" {
+		var bad error
+		seed, bad = strconv.ParseUint(text, 10, 64)
+		err = errors.Join(err, bad)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", soakSeed, err)
+	}
+	return length, seed
+}
+
+// newSoak starts a stack with every channel, and signs the customers up.
+func newSoak(t *testing.T, seed uint64) *soak {
+	t.Helper()
+	h := plan{
+		name: "soak", fakes: []stack.Fake{stack.FakeSlack, stack.FakePush, stack.FakeSMTP, stack.FakeMailbox},
+		settings: settings{
+			stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
+			stack.Notify:        {"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s", "NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s"},
+		},
+	}.start(t)
+	organization := unique("org")
+	s := &soak{
+		house: h, organization: organization, seed: seed, customers: newCrowd(t),
+		ai: h.customer(t, organization, "ai", "read"), webhooks: h.customer(t, organization, "webhooks", "write"),
+		notifications: h.customer(t, organization, "notifications", "write"),
+		egress:        h.service(stack.WebhookEgress, organization), inbox: h.service(stack.Notify, organization),
+		direct: h.receiver(), fanned: h.receiver(), notified: h.receiver(), hook: "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", ""),
+		billed: map[string]*tally{"llm_requests": {}, "deliveries": {}, "notifications_sent": {}, "": {}},
+		calls:  map[string]asked{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
+	}
+	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
+	canaries.add("a Slack URL", s.hook)
+	// Something is on the wire whenever a blow falls.
+	h.script(t, stack.FakeProvider,
+		rule{Match: object{"body": `"stream":true`}, Action: object{"slow_body_ms": 5}},
+		rule{Action: object{"delay_ms": 20}})
+	for _, to := range []receiver{s.direct, s.fanned, s.notified} {
+		to.answers(t, object{"delay_ms": 20})
+	}
+	for _, types := range [][]string{{"*"}, {"order.*"}, {"order.paid"}} {
+		s.fanned.subscribe(t, s.egress, types)
+	}
+	for n := range soakUsers {
+		h.enrol(t, organization, h.browser(t, organization), object{"user_id": soakUser(n)})
+	}
+	return s
+}
+
+func soakUser(n int) string { return fmt.Sprint("user-", n) }
+
+// rest waits, but not beyond the test.
+func rest(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}

@@ -1,0 +1,273 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// fate is what a customer knows of a call.
+type fate int
+
+const (
+	told    fate = iota // a whole answer with 2xx
+	refused             // a whole answer that says no
+	unknown             // it broke off, or never came
+)
+
+// asked is a completion that a customer asked for.
+type asked struct {
+	fate   fate
+	cents  float64 // what it was said to cost
+	stated bool    // whether it was said
+}
+
+// send is a notification that was accepted.
+type send struct {
+	user, mark string
+	channels   []string
+}
+
+// Customers who ask for completions: what the gateway has in flight at most.
+const (
+	soakCompleters = 4
+	soakEmbedders  = 1
+)
+
+const embeddingsRoute = "/product/v1/ai/openai/v1/embeddings"
+
+// begin sends the customers on their way: each makes one kind of call after the
+// other, with a pause of its own chance.
+func (s *soak) begin(t *testing.T) {
+	t.Helper()
+	number := uint64(0)
+	for _, kind := range []struct {
+		customers int
+		pause     time.Duration // on average
+		call      func(*testing.T, *rand.Rand)
+	}{
+		{soakCompleters, 50 * time.Millisecond, s.chat},
+		{soakEmbedders, 80 * time.Millisecond, s.embed},
+		{4, 100 * time.Millisecond, s.deliver},
+		{1, 300 * time.Millisecond, s.emit},
+		{2, 250 * time.Millisecond, s.notify},
+		{1, 300 * time.Millisecond, s.markRead},
+	} {
+		var chances []*rand.Rand
+		for range kind.customers {
+			number++
+			chances = append(chances, rand.New(rand.NewPCG(s.seed, number)))
+		}
+		s.customers.always(kind.customers, func(customer int) {
+			chance := chances[customer]
+			kind.call(t, chance)
+			s.customers.rest(time.Duration(chance.Int64N(int64(2 * kind.pause))))
+		})
+	}
+}
+
+// next is a number that no other call has.
+func (s *soak) next() int64 { return s.number.Add(1) }
+
+// giveUp notes that a customer got no answer.
+func (s *soak) giveUp(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given++; s.reason == nil {
+		s.reason = err
+	}
+}
+
+// retry makes a call until it is told what became of it, as a good client does.
+func (s *soak) retry(t *testing.T, what string, try func() (fate, error)) {
+	t.Helper()
+	err := await(t.Context(), soakPatience, func() error {
+		fate, err := try()
+		if fate == told {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		s.giveUp(fmt.Errorf("%s: %w", what, err))
+	}
+}
+
+func (s *soak) chat(t *testing.T, chance *rand.Rand) {
+	t.Helper()
+	models := []object{
+		{"model": soakOpenAI.model},
+		{"model": soakAnthropic.model},
+		{"model": soakOwn.model, "byok": object{"mode": "require"}},
+	}
+	body := models[chance.IntN(len(models))].with(object{"stream": chance.IntN(2) == 0})
+	s.complete(t, chatRoute, func(mark string) object {
+		return body.with(object{"messages": say("Tell me about " + mark + ", please, in some words")})
+	})
+}
+
+func (s *soak) embed(t *testing.T, _ *rand.Rand) {
+	t.Helper()
+	s.complete(t, embeddingsRoute, func(mark string) object {
+		return object{"model": soakOpenAI.model, "dimensions": 8, "encoding_format": "float", "input": mark}
+	})
+}
+
+// marked finds a call by its id in what it says.
+var marked = regexp.MustCompile(`\[(call-\d+)\]`)
+
+// complete asks for a completion until it has a whole one. Each try is a call of
+// its own, with an id that the provider sees in the text.
+func (s *soak) complete(t *testing.T, path string, body func(mark string) object) {
+	t.Helper()
+	s.retry(t, path, func() (fate, error) {
+		id := fmt.Sprint("call-", s.next())
+		request := body("[" + id + "]")
+		a, err := s.ai.with("X-Request-Id", id).try(t, http.MethodPost, path, request)
+		c := asked{fate: s.billed["llm_requests"].note(a, err)}
+		if c.fate == told && request["stream"] == true && !wholeStream(a.body) {
+			c.fate = unknown
+			s.billed["llm_requests"].told.Add(-1)
+			s.billed["llm_requests"].unknown.Add(1)
+		}
+		if c.fate == told {
+			c.cents, c.stated = statedCents(a)
+		}
+		s.mu.Lock()
+		s.calls[id] = c
+		s.mu.Unlock()
+		return c.fate, fmt.Errorf("answered %d: %s, %w", a.status, shorten(a.body), err)
+	})
+}
+
+func wholeStream(body []byte) bool {
+	return bytes.HasSuffix(bytes.TrimSpace(body), []byte("data: [DONE]")) && !bytes.Contains(body, []byte("event: error"))
+}
+
+var costField = regexp.MustCompile(`"cost_cents":([0-9.eE+-]+)`)
+
+func statedCents(a answer) (float64, bool) {
+	found := costField.FindSubmatch(a.body)
+	if found == nil {
+		return 0, false
+	}
+	cents, err := strconv.ParseFloat(string(found[1]), 64)
+	return cents, err == nil
+}
+
+// note counts a call and tells its fate.
+func (c *tally) note(a answer, err error) fate {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return refused // it was never sent
+	case err != nil:
+		c.unknown.Add(1)
+		return unknown
+	case a.status/100 == 2:
+		c.told.Add(1)
+		return told
+	}
+	return refused
+}
+
+// insist makes a call that may be repeated until it is told, and reads the answer.
+func (s *soak) insist(t *testing.T, metric string, c client, method, path string, body any, into any) (ok bool) {
+	t.Helper()
+	s.retry(t, path, func() (fate, error) {
+		a, err := c.try(t, method, path, body)
+		fate := s.billed[metric].note(a, err)
+		if fate == told {
+			err = json.Unmarshal(a.body, into)
+			ok = err == nil
+			if err != nil {
+				s.giveUp(err)
+			}
+		}
+		return fate, fmt.Errorf("answered %d: %s, %w", a.status, shorten(a.body), err)
+	})
+	return ok
+}
+
+func (s *soak) deliver(t *testing.T, _ *rand.Rand) {
+	t.Helper()
+	var got accepted
+	body := s.direct.deliver(object{"idempotency_key": fmt.Sprint("delivery-", s.next())})
+	if s.insist(t, "deliveries", s.webhooks, http.MethodPost, deliveryRoute, body, &got) {
+		s.mu.Lock()
+		s.deliveries[got.ID] = true
+		s.mu.Unlock()
+	}
+}
+
+// emit fans an event out to three endpoints.
+func (s *soak) emit(t *testing.T, _ *rand.Rand) {
+	t.Helper()
+	var got fanned
+	body := object{"event_type": "order.paid", "payload": object{"order": 7}, "idempotency_key": fmt.Sprint("event-", s.next())}
+	if !s.insist(t, "", s.egress, http.MethodPost, eventPath, body, &got) {
+		return
+	}
+	if got.Matched != 3 || len(got.Deliveries) != 3 {
+		s.giveUp(fmt.Errorf("event %s matched %d endpoints", got.ID, got.Matched))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range got.Deliveries {
+		s.deliveries[d.Delivery] = true
+	}
+}
+
+// notify sends to a user's inbox and by some of the other channels.
+func (s *soak) notify(t *testing.T, chance *rand.Rand) {
+	t.Helper()
+	n := s.next()
+	one := send{user: soakUser(chance.IntN(soakUsers)), mark: fmt.Sprintf("[send-%d]", n), channels: []string{"in_app"}}
+	for _, channel := range []string{"slack", "email", "webhook", "web_push"} {
+		if chance.IntN(2) == 0 {
+			one.channels = append(one.channels, channel)
+		}
+	}
+	target := object{"user_id": one.user, "webhook_url": fmt.Sprint(s.house.FakeURL(stack.FakeSlack), s.hook, n), "email": fmt.Sprintf("send-%d@example.com", n), "url": s.notified.url(), "payload": object{"mark": one.mark}}
+	body := object{"channels": one.channels, "subject": "Order", "message": "About " + one.mark, "target": target, "idempotency_key": fmt.Sprint("send-", n)}
+	var got struct {
+		ID       string   `json:"notification_id"`
+		Channels []string `json:"accepted_channels"`
+	}
+	if !s.insist(t, "notifications_sent", s.notifications, http.MethodPost, sendRoute, body, &got) {
+		return
+	}
+	if len(got.Channels) != len(one.channels) {
+		s.giveUp(fmt.Errorf("send %s: accepted for %v of %v", got.ID, got.Channels, one.channels))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sends[got.ID] = one
+}
+
+// markRead marks one of a user's newest unread records.
+func (s *soak) markRead(t *testing.T, chance *rand.Rand) {
+	t.Helper()
+	var page inboxPage
+	if !s.insist(t, "", s.inbox, http.MethodGet, inboxPath+"?unread=true&limit=20&user_id="+soakUser(chance.IntN(soakUsers)), nil, &page) || len(page.Records) == 0 {
+		return
+	}
+	id := page.Records[chance.IntN(len(page.Records))].ID
+	var marked struct{}
+	if s.insist(t, "", s.inbox, http.MethodPut, inboxPath+"/"+id+"/read", nil, &marked) {
+		s.mu.Lock()
+		s.read[id] = true
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,35 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// A release moves its topic on, also when the files are the same as before: another
+// replica's may not be.
+func TestReleases(t *testing.T) {
+	c, _, changes := newControl(t)
+	r := postgres.NewReleases(c)
+	hash, first, err := r.Released(t.Context())
+	if err != nil || hash != "" || first != 1 {
+		t.Fatalf("before the first release: %q, %d, %v", hash, first, err)
+	}
+	for n := range int64(2) {
+		if err := r.Release(t.Context(), routing.Version{Hash: "old"}, routing.Version{Hash: "new"}); err != nil {
+			t.Fatal(err)
+		}
+		hash, level, err := r.Released(t.Context())
+		versions, errVersions := c.Versions(t.Context())
+		if err != nil || errVersions != nil || hash != "new" || level != first+n+1 || versions[control.Policy] != level {
+			t.Errorf("release %d: %q, %d of %v; %v, %v", n, hash, level, versions, err, errVersions)
+		}
+	}
+	entries, err := c.List(t.Context(), audit.Filter{Action: "policy.reload", Limit: 10})
+	if err != nil || len(entries) != 2 || entries[0].Subject != "new" || string(entries[0].Details) != `{"after": "new", "before": "old"}` || changes.Load() != 2 {
+		t.Errorf("%+v, %v; the replicas were told %d times", entries, err, changes.Load())
+	}
+}

@@ -1,0 +1,28 @@
+package caller
+
+import (
+	"strings"
+	"testing"
+)
+
+// A file of tokens that is taken lets in those that it lists, with a name and a
+// role each.
+func FuzzParseTokens(f *testing.F) {
+	sum := strings.Repeat("ab", 32)
+	f.Add("tokens:\n  - {name: a, role: operator, sha256: " + sum + "}\n")
+	f.Add("tokens:\n  - {name: a, role: admin, sha256: " + sum + "}\n")
+	f.Add("tokens:\n  - {name: a, role: service, sha256: ab}\n")
+	f.Add("tokens: [&x {name: a}, *x]")
+	f.Add("token: []")
+	f.Fuzz(func(t *testing.T, text string) {
+		entries, err := parseTokens(text)
+		if (err == nil) != (len(entries) > 0) {
+			t.Fatalf("%d tokens, %v", len(entries), err)
+		}
+		for _, e := range entries {
+			if e.name == "" || e.role != RoleService && e.role != RoleOperator && e.role != RoleSupport {
+				t.Fatalf("%+v", e)
+			}
+		}
+	})
+}
