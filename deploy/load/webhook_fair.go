@@ -35,12 +35,12 @@ func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Wr
 	}
 	alone, beside := newAges(), newAges()
 	for round, ages := range []*hdrhistogram.Histogram{alone, beside, beside, alone} {
-		switch {
-		case round == 1:
+		switch round {
+		case 1:
 			if err := y.hangUp(ctx); err != nil {
 				return err
 			}
-		case round == 3:
+		case 3:
 			if err := y.stop(ctx, hanging); err != nil {
 				return err
 			}

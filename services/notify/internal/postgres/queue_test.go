@@ -17,6 +17,7 @@ import (
 
 func TestQueueConforms(t *testing.T) {
 	queuetest.Conform(t, func(t *testing.T) queuetest.Queue {
+		t.Helper()
 		pool := testkit.Postgres(t, migrations.FS)
 		return queuetest.Queue{
 			Store: postgres.NewQueue(pool),
