@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -20,17 +23,28 @@ var _ dispatch.Store = (*Store)(nil)
 // often one flow is visited; others go first meanwhile.
 const turnDelay = 2 * time.Millisecond
 
+// A flow's floor stays behind the clock by the margin, and that of a flow which
+// always has rows left is raised once in a pace.
+const (
+	floorMargin = time.Second
+	floorPace   = time.Second
+)
+
 // Claim implements dispatch.Store.
 func (s *Store) Claim(ctx context.Context, c dispatch.Claim) (dispatch.Claimed, error) {
 	var claimed dispatch.Claimed
 	err := s.pipelined(ctx, "claim", func(q *dbsql.Queries) (err error) {
 		picked, err := q.PickFlows(ctx, dbsql.PickFlowsParams{
 			FullFlows: c.FullFlows, FullOrganizations: c.FullOrganizations, Flows: int32(c.Flows),
+			FloorPace: floorPace,
 		})
 		if err != nil {
 			return fmt.Errorf("pick flows: %w", err)
 		}
 		claimed.Flows = len(picked)
+		if len(picked) < c.Flows {
+			rand.Shuffle(len(picked), func(i, j int) { picked[i], picked[j] = picked[j], picked[i] }) //nolint:gosec // spreads load, guards nothing; see turn
+		}
 		if len(picked) > 0 {
 			if err := takeFrom(ctx, q, c, picked, &claimed); err != nil {
 				return err
@@ -58,6 +72,7 @@ func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []
 		flows[f.FlowID] = f
 		if n := grants[i].Rows; n > 0 {
 			take.FlowIds, take.Rooms = append(take.FlowIds, f.FlowID), append(take.Rooms, int32(n))
+			take.Floors = append(take.Floors, f.Floor)
 		}
 	}
 	taken := make(map[int64]int, len(picked))
@@ -73,7 +88,7 @@ func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []
 			taken[r.FlowID]++
 		}
 	}
-	return turn(ctx, q, c.Lease, picked, grants, taken, claimed)
+	return turn(ctx, q, c.Lease, c.Flows, picked, grants, taken, claimed)
 }
 
 func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {
@@ -92,13 +107,17 @@ func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {
 	return picked
 }
 
-// turn decides when each picked flow is looked at again.
+// turn decides when each picked flow is looked at again. Where a claim saw all that
+// are ready there is no queue of flows: chance decides who comes first, and one with
+// rows left is ready as it is. Each move would leave a dead version of its row, which
+// everybody who looks for the flow reads while some transaction is kept open.
 func turn(
-	ctx context.Context, q *dbsql.Queries, lease time.Duration,
+	ctx context.Context, q *dbsql.Queries, lease time.Duration, most int,
 	picked []dbsql.PickFlowsRow, grants []dispatch.Grant, taken map[int64]int, claimed *dispatch.Claimed,
 ) error {
 	var next dbsql.TurnFlowsParams
 	var park dbsql.ParkFlowsParams
+	floors := make(map[int64]time.Time) // of those to put to sleep, or only to raise the floor of
 	for i, f := range picked {
 		grant, delay, tried := grants[i], turnDelay, false
 		switch n := taken[f.FlowID]; {
@@ -109,12 +128,18 @@ func turn(
 			park.Delays = append(park.Delays, grant.Wait)
 			continue
 		case n < grant.Rows:
-			claimed.Drained = append(claimed.Drained, f.FlowID)
+			claimed.Drained, floors[f.FlowID] = append(claimed.Drained, f.FlowID), f.Floor
 			continue
 		case f.Open && f.ParkedReason != string(delivery.FaultBreakerOpen):
 			delay, tried = lease, true
 		default:
 			delay = max(delay, grant.Wait)
+		}
+		if f.FloorOld {
+			floors[f.FlowID] = f.Floor
+		}
+		if len(picked) < most && delay == turnDelay && !f.Open {
+			continue
 		}
 		next.FlowIds, next.Delays, next.Tried = append(next.FlowIds, f.FlowID), append(next.Delays, delay), append(next.Tried, tried)
 	}
@@ -128,20 +153,24 @@ func turn(
 			return fmt.Errorf("park flows: %w", err)
 		}
 	}
-	return sleep(ctx, q, claimed.Drained)
+	return sleep(ctx, q, floors)
 }
 
-// sleep leaves flows alone until the first of their rows is due. One to which
-// rows are being added is left as it is and looked at again.
-func sleep(ctx context.Context, q *dbsql.Queries, drained []int64) error {
-	if len(drained) == 0 {
+// sleep leaves flows alone until the first of their rows is due, and raises their
+// floors. One to which rows are being added is left as it is and looked at again.
+func sleep(ctx context.Context, q *dbsql.Queries, floors map[int64]time.Time) error {
+	if len(floors) == 0 {
 		return nil
 	}
-	locked, err := q.LockIdleFlows(ctx, drained)
+	locked, err := q.LockIdleFlows(ctx, slices.Collect(maps.Keys(floors)))
 	if err != nil {
 		return fmt.Errorf("lock idle flows: %w", err)
 	}
-	if err := q.SleepFlows(ctx, locked); err != nil {
+	p := dbsql.SleepFlowsParams{FlowIds: locked, Margin: floorMargin}
+	for _, flow := range locked {
+		p.Floors = append(p.Floors, floors[flow])
+	}
+	if err := q.SleepFlows(ctx, p); err != nil {
 		return fmt.Errorf("sleep flows: %w", err)
 	}
 	return nil

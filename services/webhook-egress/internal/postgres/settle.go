@@ -133,6 +133,7 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
 		w.returned.Delays, w.returned.Retries = append(w.returned.Delays, 0), append(w.returned.Retries, false)
 		w.parked[job.FlowID] = step
+		w.advance.FlowIds, w.advance.Delays = append(w.advance.FlowIds, job.FlowID), append(w.advance.Delays, 0) // the floor
 	default:
 		w.returned.Ids = append(w.returned.Ids, uuidOf(job.ID))
 		w.returned.Delays = append(w.returned.Delays, step.Delay)

@@ -56,18 +56,19 @@ const pickFlows = `-- name: PickFlows :many
 SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
-       opened, rate_per_second
+       opened, rate_per_second, floor, (floor_at < now() - $1::interval)::boolean AS floor_old
 FROM flow
 WHERE ready_at <= now()
   AND NOT paused
-  AND flow_id <> ALL ($1::bigint[])
-  AND organization_id <> ALL ($2::text[])
+  AND flow_id <> ALL ($2::bigint[])
+  AND organization_id <> ALL ($3::text[])
 ORDER BY ready_at
-LIMIT $3
+LIMIT $4
 FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type PickFlowsParams struct {
+	FloorPace         time.Duration
 	FullFlows         []int64
 	FullOrganizations []string
 	Flows             int32
@@ -83,11 +84,18 @@ type PickFlowsRow struct {
 	ParkedUntil    time.Time
 	Opened         int32
 	RatePerSecond  float64
+	Floor          time.Time
+	FloorOld       bool
 }
 
 // The flows that have waited longest. Held by another claim: passed over.
 func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlowsRow, error) {
-	rows, err := q.db.Query(ctx, pickFlows, arg.FullFlows, arg.FullOrganizations, arg.Flows)
+	rows, err := q.db.Query(ctx, pickFlows,
+		arg.FloorPace,
+		arg.FullFlows,
+		arg.FullOrganizations,
+		arg.Flows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +113,8 @@ func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlo
 			&i.ParkedUntil,
 			&i.Opened,
 			&i.RatePerSecond,
+			&i.Floor,
+			&i.FloorOld,
 		); err != nil {
 			return nil, err
 		}
@@ -204,14 +214,28 @@ func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsR
 
 const sleepFlows = `-- name: SleepFlows :exec
 UPDATE flow f
-SET ready_at = greatest(f.parked_until, coalesce(
-    (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = f.flow_id), 'infinity'))
-WHERE f.flow_id = ANY ($1::bigint[]) AND NOT f.paused
+SET ready_at = greatest(f.ready_at, f.parked_until, first.due_at),
+    floor = least(first.due_at, now() - $1::interval), floor_at = now()
+FROM (SELECT looked.flow_id, coalesce(
+          (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = looked.flow_id AND q.due_at >= looked.floor),
+          (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = looked.flow_id), 'infinity') AS due_at
+      FROM (SELECT unnest($2::bigint[]) AS flow_id, unnest($3::timestamptz[]) AS floor) AS looked) AS first
+WHERE f.flow_id = first.flow_id AND NOT f.paused
 `
 
-// A statement of its own, after LockIdleFlows, so that it sees every row.
-func (q *Queries) SleepFlows(ctx context.Context, flowIds []int64) error {
-	_, err := q.db.Exec(ctx, sleepFlows, flowIds)
+type SleepFlowsParams struct {
+	Margin  time.Duration
+	FlowIds []int64
+	Floors  []time.Time
+}
+
+// A statement of its own, after LockIdleFlows, so that it sees every row. Flows are
+// left alone until their first row is due, and their floors raised. Before a flow
+// sleeps for good, all is looked at: the release before 00005 lowers no floor. Its
+// transactions begin their rows' time, then lock the flow, and the margin is for
+// what lies between.
+func (q *Queries) SleepFlows(ctx context.Context, arg SleepFlowsParams) error {
+	_, err := q.db.Exec(ctx, sleepFlows, arg.Margin, arg.FlowIds, arg.Floors)
 	return err
 }
 
@@ -222,15 +246,15 @@ WHERE q.delivery_id = ANY (ARRAY(
     SELECT fits.delivery_id
     FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
           FROM (SELECT unnest($3::bigint[]) AS flow_id, unnest($4::integer[]) AS room,
-                       generate_series(1, cardinality($3::bigint[])) AS place) AS picked
+                       unnest($5::timestamptz[]) AS floor, generate_series(1, cardinality($3::bigint[])) AS place) AS picked
           CROSS JOIN LATERAL (
               SELECT waiting.delivery_id, waiting.due_at, waiting.body_bytes FROM delivery_queue waiting
-              WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
+              WHERE waiting.flow_id = picked.flow_id AND waiting.due_at >= picked.floor AND waiting.due_at <= now()
               ORDER BY waiting.due_at
               LIMIT picked.room
               FOR UPDATE SKIP LOCKED
           ) AS due) AS fits
-    WHERE fits.bytes <= $5::bigint))
+    WHERE fits.bytes <= $6::bigint))
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq
 `
 
@@ -239,6 +263,7 @@ type TakeRowsParams struct {
 	ReplicaID int64
 	FlowIds   []int64
 	Rooms     []int32
+	Floors    []time.Time
 	Bytes     int64
 }
 
@@ -250,7 +275,8 @@ type TakeRowsRow struct {
 }
 
 // Leases the oldest due rows of each flow, at most its room, and as many as have
-// bodies of no more bytes together than there is memory for. An array, because no
+// bodies of no more bytes together than there is memory for. It begins at the
+// flow's floor, behind the entries of dead rows. An array, because no
 // plan runs it twice, which would lock further rows, or reads the whole queue.
 func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsRow, error) {
 	rows, err := q.db.Query(ctx, takeRows,
@@ -258,6 +284,7 @@ func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsR
 		arg.ReplicaID,
 		arg.FlowIds,
 		arg.Rooms,
+		arg.Floors,
 		arg.Bytes,
 	)
 	if err != nil {

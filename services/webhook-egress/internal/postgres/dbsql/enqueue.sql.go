@@ -125,11 +125,11 @@ func (q *Queries) AddFlows(ctx context.Context, arg AddFlowsParams) error {
 
 const advanceFlows = `-- name: AdvanceFlows :exec
 UPDATE flow f
-SET ready_at = greatest(earlier.due_at, f.parked_until)
+SET ready_at = least(f.ready_at, greatest(earlier.due_at, f.parked_until)), floor = least(f.floor, earlier.due_at)
 FROM (SELECT flow_id, min(due_at) AS due_at
       FROM (SELECT unnest($1::bigint[]) AS flow_id, now() + unnest($2::interval[]) AS due_at) AS each_row
       GROUP BY flow_id ORDER BY flow_id) AS earlier
-WHERE f.flow_id = earlier.flow_id AND f.ready_at > greatest(earlier.due_at, f.parked_until)
+WHERE f.flow_id = earlier.flow_id AND (f.ready_at > greatest(earlier.due_at, f.parked_until) OR f.floor > earlier.due_at)
 `
 
 type AdvanceFlowsParams struct {
@@ -137,8 +137,8 @@ type AdvanceFlowsParams struct {
 	Delays  []time.Duration
 }
 
-// Flows whose rows now become due earlier than the flow would be looked at.
-// A flow that stays parked stays so.
+// Flows whose rows now become due earlier than the flow would be looked at, or
+// than its floor. A flow that stays parked stays so.
 func (q *Queries) AdvanceFlows(ctx context.Context, arg AdvanceFlowsParams) error {
 	_, err := q.db.Exec(ctx, advanceFlows, arg.FlowIds, arg.Delays)
 	return err

@@ -3,7 +3,7 @@
 SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
-       opened, rate_per_second
+       opened, rate_per_second, floor, (floor_at < now() - @floor_pace::interval)::boolean AS floor_old
 FROM flow
 WHERE ready_at <= now()
   AND NOT paused
@@ -15,7 +15,8 @@ FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: TakeRows :many
 -- Leases the oldest due rows of each flow, at most its room, and as many as have
--- bodies of no more bytes together than there is memory for. An array, because no
+-- bodies of no more bytes together than there is memory for. It begins at the
+-- flow's floor, behind the entries of dead rows. An array, because no
 -- plan runs it twice, which would lock further rows, or reads the whole queue.
 UPDATE delivery_queue q
 SET due_at = now() + @lease::interval, lease_seq = q.lease_seq + 1, leased_by = @replica_id::bigint
@@ -23,10 +24,10 @@ WHERE q.delivery_id = ANY (ARRAY(
     SELECT fits.delivery_id
     FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
           FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@rooms::integer[]) AS room,
-                       generate_series(1, cardinality(@flow_ids::bigint[])) AS place) AS picked
+                       unnest(@floors::timestamptz[]) AS floor, generate_series(1, cardinality(@flow_ids::bigint[])) AS place) AS picked
           CROSS JOIN LATERAL (
               SELECT waiting.delivery_id, waiting.due_at, waiting.body_bytes FROM delivery_queue waiting
-              WHERE waiting.flow_id = picked.flow_id AND waiting.due_at <= now()
+              WHERE waiting.flow_id = picked.flow_id AND waiting.due_at >= picked.floor AND waiting.due_at <= now()
               ORDER BY waiting.due_at
               LIMIT picked.room
               FOR UPDATE SKIP LOCKED
@@ -66,11 +67,19 @@ WHERE f.flow_id = turn.flow_id;
 SELECT flow_id FROM flow WHERE flow_id = ANY (@flow_ids::bigint[]) FOR UPDATE SKIP LOCKED;
 
 -- name: SleepFlows :exec
--- A statement of its own, after LockIdleFlows, so that it sees every row.
+-- A statement of its own, after LockIdleFlows, so that it sees every row. Flows are
+-- left alone until their first row is due, and their floors raised. Before a flow
+-- sleeps for good, all is looked at: the release before 00005 lowers no floor. Its
+-- transactions begin their rows' time, then lock the flow, and the margin is for
+-- what lies between.
 UPDATE flow f
-SET ready_at = greatest(f.parked_until, coalesce(
-    (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = f.flow_id), 'infinity'))
-WHERE f.flow_id = ANY (@flow_ids::bigint[]) AND NOT f.paused;
+SET ready_at = greatest(f.ready_at, f.parked_until, first.due_at),
+    floor = least(first.due_at, now() - @margin::interval), floor_at = now()
+FROM (SELECT looked.flow_id, coalesce(
+          (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = looked.flow_id AND q.due_at >= looked.floor),
+          (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = looked.flow_id), 'infinity') AS due_at
+      FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@floors::timestamptz[]) AS floor) AS looked) AS first
+WHERE f.flow_id = first.flow_id AND NOT f.paused;
 
 -- name: NextReady :one
 -- When a flow will be ready next, counted from now in seconds; negative when none is planned.

@@ -79,11 +79,11 @@ SELECT id, created_at, flow_id,
 FROM draft;
 
 -- name: AdvanceFlows :exec
--- Flows whose rows now become due earlier than the flow would be looked at.
--- A flow that stays parked stays so.
+-- Flows whose rows now become due earlier than the flow would be looked at, or
+-- than its floor. A flow that stays parked stays so.
 UPDATE flow f
-SET ready_at = greatest(earlier.due_at, f.parked_until)
+SET ready_at = least(f.ready_at, greatest(earlier.due_at, f.parked_until)), floor = least(f.floor, earlier.due_at)
 FROM (SELECT flow_id, min(due_at) AS due_at
       FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, now() + unnest(@delays::interval[]) AS due_at) AS each_row
       GROUP BY flow_id ORDER BY flow_id) AS earlier
-WHERE f.flow_id = earlier.flow_id AND f.ready_at > greatest(earlier.due_at, f.parked_until);
+WHERE f.flow_id = earlier.flow_id AND (f.ready_at > greatest(earlier.due_at, f.parked_until) OR f.floor > earlier.due_at);
