@@ -26,6 +26,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
+	if _, err := feed.Recv(); err != nil { // Ready: from here on the feed has every change.
+		return fmt.Errorf("feed: %w", err)
+	}
 	accepted, err := notifyv1.NewNotifyServiceClient(conn).Notify(ctx, &notifyv1.NotifyRequest{
 		Channels: []string{"in_app"}, Subject: "Train 7", Message: "arrives on track 3",
 		Target: &notifyv1.NotifyTarget{UserId: user},
