@@ -30,9 +30,6 @@ import (
 // certificates and authorities are renewed under load without a failed call.
 func TestMutualTLS(t *testing.T) {
 	first, second := newAuthority(t), newAuthority(t)
-	if testing.Short() {
-		t.Skip("needs a stack, which -short leaves out")
-	}
 	h := plan{name: "mtls", secure: first}.start(t)
 	organization := unique("org")
 	ai, people := h.command(t, organization, "ai", "read"), h.command(t, organization, "notifications", "write")

@@ -80,12 +80,9 @@ func planned(p plan) *lazy {
 	return l
 }
 
-// get gives the running stack; with -short the test is skipped.
+// get gives the running stack.
 func (l *lazy) get(t *testing.T) *house {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a stack, which -short leaves out")
-	}
 	l.once.Do(func() { l.house, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
 	if l.err != nil {
 		t.Fatalf("the stack %s does not start: %v", l.plan.name, l.err)

@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 
 	"switchyard.dev/deploy/dev/stack"
 	"switchyard.dev/deploy/load/proc"
@@ -57,15 +54,11 @@ func parseNotify(args []string) (notifyPlan, error) {
 	return plan, set.Parse(args)
 }
 
-// messageYard is all that runs while notify is measured.
+// messageYard is a rig with notify in it.
 type messageYard struct {
-	dir      string
-	receiver *helper
-	stack    *stack.Stack
-	db       *pgx.Conn
-	http     *http.Client
-	service  int // process ids
-	postgres func() []int
+	*rig
+
+	http *http.Client
 }
 
 func runNotify(ctx context.Context, args []string) (err error) {
@@ -73,10 +66,11 @@ func runNotify(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y, err := openMessageYard(ctx, plan.bin)
+	open, err := openRig(ctx, stack.Notify, "NOTIFY_ALLOW_TARGETS", stack.Options{WebPush: true, Bin: plan.bin}, "-push")
 	if err != nil {
 		return err
 	}
+	y := &messageYard{open, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: registrars}}}
 	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
 	report, err := y.measure(ctx, plan)
 	fmt.Print(report)
@@ -84,52 +78,6 @@ func runNotify(ctx context.Context, args []string) (err error) {
 		return keep("notify", report)
 	}
 	return err
-}
-
-func openMessageYard(ctx context.Context, bin string) (_ *messageYard, err error) {
-	y := &messageYard{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: registrars}}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, y.close(context.WithoutCancel(ctx)))
-		}
-	}()
-	if y.dir, err = openDir(); err != nil {
-		return nil, err
-	}
-	if y.receiver, err = startHelper(ctx, y.dir, "pushservice", "-push"); err != nil {
-		return nil, err
-	}
-	y.stack, err = stack.Start(ctx, stack.Options{
-		State: y.dir + "/stack", Durable: true, WebPush: true, Bin: bin,
-		Env:      map[stack.Service][]string{stack.Notify: {"NOTIFY_ALLOW_TARGETS=" + strings.TrimPrefix(y.receiver.url, "http://")}},
-		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	if y.db, err = pgx.Connect(ctx, y.stack.DatabaseURL()); err != nil {
-		return nil, err
-	}
-	if y.service, err = y.stack.PID(string(stack.Notify)); err != nil {
-		return nil, err
-	}
-	server, err := y.stack.PID("postgres")
-	y.postgres = func() []int { return append(proc.Children(server), server) }
-	return y, err
-}
-
-func (y *messageYard) close(ctx context.Context) error {
-	var errs []error
-	if y.db != nil {
-		errs = append(errs, y.db.Close(ctx))
-	}
-	if y.stack != nil {
-		errs = append(errs, y.stack.Stop(ctx))
-	}
-	if y.receiver != nil {
-		y.receiver.Kill()
-	}
-	return errors.Join(append(errs, os.RemoveAll(y.dir))...)
 }
 
 func (y *messageYard) measure(ctx context.Context, plan notifyPlan) (string, error) {

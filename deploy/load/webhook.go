@@ -13,12 +13,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"switchyard.dev/deploy/dev/stack"
 	"switchyard.dev/deploy/fakes/plain"
 	"switchyard.dev/deploy/load/client"
-	"switchyard.dev/deploy/load/proc"
 )
 
 // webhookPlan is how to measure webhook-egress.
@@ -63,15 +60,10 @@ func sizes(into *[]int) func(string) error {
 	}
 }
 
-// dispatchYard is all that runs while webhook-egress is measured.
+// dispatchYard is a rig with webhook-egress in it.
 type dispatchYard struct {
-	dir      string
-	receiver *helper
-	stack    *stack.Stack
-	db       *pgx.Conn
-	// service and postgres are the processes whose time is told apart.
-	service  int
-	postgres func() []int
+	*rig
+
 	// seeded numbers the deliveries that were written by SQL.
 	seeded int
 }
@@ -81,10 +73,11 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y, err := openDispatchYard(ctx)
+	open, err := openRig(ctx, stack.WebhookEgress, "WEBHOOK_EGRESS_ALLOW_TARGETS", stack.Options{BuildFlags: asShipped}, "-receiver", "-delay", hang.String())
 	if err != nil {
 		return err
 	}
+	y := &dispatchYard{rig: open}
 	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
 	report, err := y.measure(ctx, plan)
 	fmt.Print(report)
@@ -92,54 +85,6 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 		return keep("webhook", report)
 	}
 	return err
-}
-
-func openDispatchYard(ctx context.Context) (_ *dispatchYard, err error) {
-	y := &dispatchYard{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, y.close(context.WithoutCancel(ctx)))
-		}
-	}()
-	if y.dir, err = openDir(); err != nil {
-		return nil, err
-	}
-	if y.receiver, err = startHelper(ctx, y.dir, "receiver", "-receiver", "-delay", hang.String()); err != nil {
-		return nil, err
-	}
-	y.stack, err = stack.Start(ctx, stack.Options{
-		State: y.dir + "/stack", Durable: true, BuildFlags: asShipped,
-		Env: map[stack.Service][]string{stack.WebhookEgress: {
-			"WEBHOOK_EGRESS_ALLOW_TARGETS=" + strings.TrimPrefix(y.receiver.url, "http://"),
-		}},
-		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	if y.db, err = pgx.Connect(ctx, y.stack.DatabaseURL()); err != nil {
-		return nil, err
-	}
-	if y.service, err = y.stack.PID(string(stack.WebhookEgress)); err != nil {
-		return nil, err
-	}
-	server, err := y.stack.PID("postgres")
-	y.postgres = func() []int { return append(proc.Children(server), server) }
-	return y, err
-}
-
-func (y *dispatchYard) close(ctx context.Context) error {
-	var errs []error
-	if y.db != nil {
-		errs = append(errs, y.db.Close(ctx))
-	}
-	if y.stack != nil {
-		errs = append(errs, y.stack.Stop(ctx))
-	}
-	if y.receiver != nil {
-		y.receiver.Kill()
-	}
-	return errors.Join(append(errs, os.RemoveAll(y.dir))...)
 }
 
 // payload is as big as a usual event.

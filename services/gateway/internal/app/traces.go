@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/cache"
@@ -44,15 +45,11 @@ func (p *parts) openTraces(ctx context.Context) error {
 // traceKeys are nil where no file is named, and where it isn't there: a volume may
 // name it before anybody has made the secret.
 func traceKeys(file secret.File) (*trace.Keys, error) {
-	if file == "" {
-		return nil, nil //nolint:nilnil // None is an answer.
-	}
-	keys, err := trace.NewKeys(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil //nolint:nilnil // None is an answer.
-	case err != nil:
-		return nil, fmt.Errorf("%s_TRACE_KEYS_FILE: %w", prefix, err)
+	var keys *trace.Keys
+	if _, err := os.Stat(string(file)); !errors.Is(err, fs.ErrNotExist) {
+		if keys, err = trace.NewKeys(file); err != nil {
+			return nil, fmt.Errorf("%s_TRACE_KEYS_FILE: %w", prefix, err)
+		}
 	}
 	return keys, nil
 }

@@ -79,10 +79,13 @@ func preparedByOther(d device, text []byte) (func() error, error) {
 		P256dh: base64.RawURLEncoding.EncodeToString(d.private.PublicKey().Bytes()), Auth: base64.RawURLEncoding.EncodeToString(d.auth),
 	}}
 	return func() error {
-		_, err := other.SendNotification(text, to, &other.Options{ //nolint:bodyclose // it has none
+		answer, err := other.SendNotification(text, to, &other.Options{
 			HTTPClient: unsent{}, Subscriber: "ops@example.com", TTL: 60, VAPIDPrivateKey: private, VAPIDPublicKey: public,
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
 	}, nil
 }
 
