@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
@@ -213,13 +214,12 @@ func (p *parts) startServer(ctx context.Context) error {
 }
 
 // upstreamTransport is how the services are reached.
-func (p *parts) upstreamTransport() (*http.Transport, error) {
+func (p *parts) upstreamTransport() (*connpool.Pool, error) {
 	dial, err := p.cfg.UpstreamTLS.Dial(proxy.Dialer)
 	if err != nil {
 		return nil, fmt.Errorf("EDGE_UPSTREAM_TLS_: %w", err)
 	}
-	transport := proxy.Transport()
-	transport.DialTLSContext = dial
+	transport := proxy.Transport(dial)
 	p.runner.OnClose("connections", func(context.Context) error {
 		transport.CloseIdleConnections()
 		return nil

@@ -36,7 +36,7 @@ func BenchmarkRelay(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		transport := proxy.Transport()
+		transport := proxy.Transport(nil)
 		b.Cleanup(transport.CloseIdleConnections)
 		standard := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 		reverse := httptest.NewServer(standard)

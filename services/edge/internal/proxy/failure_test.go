@@ -96,7 +96,7 @@ func TestEdgeEndsACall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			transport := proxy.Transport()
+			transport := proxy.Transport(nil)
 			defer transport.CloseIdleConnections()
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
 			customer := told{httptest.NewRecorder(), func() { end(why) }}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -87,16 +88,15 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 var Dialer = &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}
 
 // Transport is made for few hosts and many calls. It follows no environment
-// proxy and leaves bodies as they are.
-func Transport() *http.Transport {
-	return &http.Transport{
-		DialContext:         Dialer.DialContext,
-		MaxIdleConns:        1024,
-		MaxIdleConnsPerHost: 512,
-		IdleConnTimeout:     time.Minute, // below the services' own, so that they never close first
-		DisableCompression:  true,
-		ReadBufferSize:      bufferSize,
-	}
+// proxy, leaves bodies as they are, and makes a call once. Services with TLS are
+// reached through dialTLS.
+func Transport(dialTLS func(ctx context.Context, network, address string) (net.Conn, error)) *connpool.Pool {
+	return connpool.New(connpool.Options{
+		Dial: Dialer.DialContext, DialTLS: dialTLS,
+		IdlePerHost: 512,
+		IdleTime:    time.Minute, // below the services' own, so that they never close first
+		ReadBuffer:  bufferSize,
+	})
 }
 
 var errNoHead = errors.New("the answer did not begin in time")
@@ -138,8 +138,6 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	return nil
 }
 
-// send makes the call. Its body can't be sent again: the transport would repeat
-// a call with an Idempotency-Key by itself, and retries are not the edge's.
 func (x *Relay) send(ctx context.Context, r *http.Request, body []byte, call Call) (*http.Response, error) {
 	header := request(r.Header, x.token.Reveal(), call)
 	if call.Inject != nil {

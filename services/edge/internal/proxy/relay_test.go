@@ -61,7 +61,7 @@ func relayWithin(tb testing.TB, within proxy.Bounds, upstream string, change ...
 	if err != nil {
 		tb.Fatal(err)
 	}
-	transport := proxy.Transport()
+	transport := proxy.Transport(nil)
 	relay := proxy.New(transport, secret.New(token), within)
 	e := &edge{settle: func() error { return nil }, errs: make(chan error, 64)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

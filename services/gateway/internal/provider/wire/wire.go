@@ -7,6 +7,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -36,32 +38,23 @@ const (
 
 // NewClient returns the client for vendors. Their base URLs are the operator's
 // configuration, so any address may be dialled, and no proxy of the environment
-// comes between. What is bounded is connecting, headers and idle connections.
-// Reading an answer has no limit here: the clocks of a call belong to package
-// inference. A connection that shares many calls (HTTP/2) is pinged when it is
-// silent, so that a dead one fails its calls. TCP_NODELAY is Go's default.
+// comes between. A call has its connection to itself: one that hangs or breaks
+// takes no other call along. What is bounded is connecting, headers and idle
+// connections. Reading an answer has no limit here: the clocks of a call belong
+// to package inference. TCP_NODELAY is Go's default.
 func NewClient(connectTimeout time.Duration) *http.Client {
-	dialer := net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	secure := &tls.Dialer{NetDialer: dialer, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  nil,
-			DialContext:            dialer.DialContext,
-			TLSHandshakeTimeout:    connectTimeout,
-			ForceAttemptHTTP2:      true,
-			HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
-			MaxIdleConns:           2048,
-			MaxIdleConnsPerHost:    1024, // As many as one vendor may have calls under way.
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 256 << 10,
-			DisableCompression:     true,
-		},
+		Transport: connpool.New(connpool.Options{
+			Dial: dialer.DialContext, DialTLS: secure.DialContext, IdlePerHost: idlePerHost,
+		}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// pingAfter is the silence after which a shared connection is pinged, and the
-// wait for the ping's answer.
-const pingAfter = 15 * time.Second
+// idlePerHost connections stay: as many as one vendor may have calls under way.
+const idlePerHost = 1024
 
 // Classify names the class of a vendor's refusal from its status and body. It
 // may fill in Code, Text and RetryAfter; Status is set already.

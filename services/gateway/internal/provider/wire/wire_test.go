@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,36 +114,34 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// The environment has no say in where calls go, and idle connections are bounded.
+// Redirects are answers, and calls that follow one another share a connection.
 func TestNewClient(t *testing.T) {
-	transport, ok := wire.NewClient(time.Second).Transport.(*http.Transport)
-	if !ok || transport.Proxy != nil || transport.MaxIdleConns <= 0 || transport.MaxIdleConnsPerHost <= 0 || transport.IdleConnTimeout <= 0 ||
-		!transport.ForceAttemptHTTP2 || transport.TLSHandshakeTimeout != time.Second {
-		t.Errorf("transport %+v", transport)
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://169.254.169.254/")
+		w.WriteHeader(http.StatusFound)
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
 	}
-}
-
-// Vendors speak HTTP/2, whose one connection all calls share.
-func TestClientSpeaksHTTP2(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
-	server.EnableHTTP2 = true
-	server.StartTLS()
+	server.Start()
 	defer server.Close()
 	client := wire.NewClient(time.Second)
 	defer client.CloseIdleConnections()
-	transport, ok := client.Transport.(*http.Transport)
-	trusted, ok2 := server.Client().Transport.(*http.Transport)
-	if !ok || !ok2 {
-		t.Fatal("not the transports expected")
+	for range 2 {
+		response, err := client.Post(server.URL, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusFound {
+			t.Errorf("status %d", response.StatusCode)
+		}
 	}
-	transport.TLSClientConfig = trusted.TLSClientConfig.Clone()
-	transport.TLSClientConfig.NextProtos = nil
-	response, err := (&wire.Caller{Client: client}).Post(t.Context(), server.URL, http.Header{}, nil) //nolint:bodyclose // Read closes it.
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, err := wire.Read(t.Context(), response); err != nil || string(body) != "HTTP/2.0" {
-		t.Errorf("%s, %v", body, err)
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
 	}
 }
 

@@ -1,0 +1,539 @@
+package connpool_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/platform/connpool"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience ends a test that would hang; nothing is measured against it.
+const patience = 10 * time.Second
+
+// transports must tell the same of every server.
+func transports(t *testing.T) map[string]http.RoundTripper {
+	t.Helper()
+	pool, standard := connpool.New(connpool.Options{}), &http.Transport{DisableCompression: true}
+	t.Cleanup(pool.CloseIdleConnections)
+	t.Cleanup(standard.CloseIdleConnections)
+	return map[string]http.RoundTripper{"pool": pool, "net/http": standard}
+}
+
+// script is a server of one answer a connection: it reads a request's head and
+// what is announced of its body, and says the words.
+func script(t *testing.T, words string) (url string, connections *atomic.Int64) {
+	t.Helper()
+	return converse(t, func(c net.Conn, from *bufio.Reader) {
+		for {
+			r, err := http.ReadRequest(from)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			if _, err = io.WriteString(c, words); err != nil || strings.Contains(words, "Connection: close") || !strings.Contains(words, "HTTP/1.1") {
+				return
+			}
+		}
+	})
+}
+
+// converse is a server that talks to each connection as the test says, and then
+// closes it.
+func converse(t *testing.T, talk func(net.Conn, *bufio.Reader)) (url string, connections *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	connections = new(atomic.Int64)
+	all.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			all.Go(func() {
+				defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(patience))
+				talk(c, bufio.NewReader(c))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		end()
+		all.Wait()
+	})
+	return "http://" + listener.Addr().String(), connections
+}
+
+func post(ctx context.Context, t *testing.T, transport http.RoundTripper, url, body string) (*http.Response, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transport.RoundTrip(r)
+}
+
+// say makes a call and tells what came of it in a line.
+func say(t *testing.T, transport http.RoundTripper, url string) string {
+	t.Helper()
+	response, err := post(t.Context(), t, transport, url, "question")
+	if err != nil {
+		return "no answer"
+	}
+	text, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	said := fmt.Sprint(response.StatusCode, " ", string(text))
+	if err != nil {
+		said += ", cut"
+	}
+	return said
+}
+
+// Every form that an answer may have is read as net/http reads it, and leaves the
+// connection usable, or not.
+func TestAnswers(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	tests := map[string]struct {
+		words, said string
+		connections int64 // of three calls
+	}{
+		"length":             {ok + "Content-Length: 4\r\n\r\ntext", "200 text", 1},
+		"empty":              {ok + "Content-Length: 0\r\n\r\n", "200 ", 1},
+		"no content":         {"HTTP/1.1 204 No Content\r\n\r\n", "204 ", 1},
+		"chunks":             {ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nte\r\n2\r\nxt\r\n0\r\n\r\n", "200 text", 1},
+		"chunks and trailer": {ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n4\r\ntext\r\n0\r\nX: y\r\n\r\n", "200 text", 1},
+		"interim":            {"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 4\r\n\r\ntext", "200 text", 1},
+		"refusal":            {"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\ntext", "429 text", 1},
+		"to the end":         {ok + "Connection: close\r\n\r\ntext", "200 text", 3},
+		"announced close":    {ok + "Connection: close\r\nContent-Length: 4\r\n\r\ntext", "200 text", 3},
+		"HTTP/1.0":           {"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\ntext", "200 text", 3},
+		"cut":                {ok + "Connection: close\r\nContent-Length: 9\r\n\r\ntext", "200 text, cut", 3},
+		"cut chunk":          {ok + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ntext", "200 text, cut", 3},
+		"cut head":           {"HTTP/1.", "no answer", 3},
+		"no HTTP":            {"220 ready\r\n\r\n", "no answer", 3},
+		"no words":           {"", "no answer", 3},
+		"another protocol":   {"HTTP/1.0 101 Switching Protocols\r\n\r\n", "no answer", 3},
+		"too many interim":   {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 6) + ok + "Connection: close\r\n\r\n", "no answer", 3},
+		"endless head":       {ok + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 300) + "Connection: close\r\n\r\n", "no answer", 3},
+	}
+	for name, tt := range tests {
+		for by, transport := range transports(t) {
+			t.Run(name+"/"+by, func(t *testing.T) {
+				standard := by == "net/http"
+				if standard && (name == "endless head" || name == "too many interim" || name == "another protocol") {
+					t.Skip("it has other limits, and lets protocols be switched")
+				}
+				url, connections := script(t, tt.words)
+				for range 3 {
+					if said := say(t, transport, url); said != tt.said {
+						t.Errorf("said %q, want %q", said, tt.said)
+					}
+				}
+				if got := connections.Load(); got != tt.connections {
+					t.Errorf("%d connections, want %d", got, tt.connections)
+				}
+			})
+		}
+	}
+}
+
+// A request arrives as net/http would send it.
+func TestRequests(t *testing.T) {
+	seen := make(chan string, 1)
+	url, _ := converse(t, func(c net.Conn, from *bufio.Reader) {
+		r, err := http.ReadRequest(from)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		seen <- fmt.Sprint(r.Method, r.RequestURI, r.Host, r.Header, r.ContentLength, r.TransferEncoding, string(body), err)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	})
+	for name, body := range map[string]func() io.Reader{
+		"none":           func() io.Reader { return nil },
+		"known length":   func() io.Reader { return strings.NewReader(strings.Repeat("x", 100_000)) },
+		"unknown length": func() io.Reader { return io.MultiReader(strings.NewReader("some "), strings.NewReader("more")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := map[string]string{}
+			for by, transport := range transports(t) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/path?q=1", body())
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("X-One", "1")
+				response, err := transport.RoundTrip(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = response.Body.Close()
+				told[by] = <-seen
+			}
+			if told["pool"] != told["net/http"] {
+				t.Errorf("pool:     %.300s\nnet/http: %.300s", told["pool"], told["net/http"])
+			}
+		})
+	}
+}
+
+// A server that closes an idle connection, or talks on it unasked, costs no request.
+func TestIdleConnectionIsLookedAt(t *testing.T) {
+	for name, more := range map[string]string{"closed": "", "talks": "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			idle, done := make(chan struct{}), make(chan struct{}, 2)
+			url, connections := converse(t, func(c net.Conn, from *bufio.Reader) {
+				if _, err := http.ReadRequest(from); err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				<-idle
+				_, _ = io.WriteString(c, more)
+				_ = c.Close()
+				done <- struct{}{}
+			})
+			pool := connpool.New(connpool.Options{})
+			defer pool.CloseIdleConnections()
+			get := func() error {
+				r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+				response, err := pool.RoundTrip(r) //nolint:bodyclose // It has none.
+				if err == nil && response.StatusCode != http.StatusOK {
+					err = errors.New(response.Status)
+				}
+				return err
+			}
+			if err := get(); err != nil {
+				t.Fatal(err)
+			}
+			close(idle)
+			<-done
+			testkit.Wait(t, patience, "the second request", func() error {
+				if connections.Load() == 2 {
+					return nil
+				}
+				if err := get(); err != nil && connections.Load() == 1 { // Within the time in which nobody looks.
+					t.Logf("the first connection: %v", err)
+				} else if err != nil {
+					t.Error(err)
+				}
+				return errors.New("the closed connection is used")
+			})
+		})
+	}
+}
+
+// A context that ends breaks off whatever waits, with its cause.
+func TestContextEnds(t *testing.T) {
+	cause := errors.New("the caller left")
+	for name, tt := range map[string]struct{ words, body string }{
+		"before the head": {"", "question"},
+		"in the head":     {"HTTP/1.1 200", "question"},
+		"in the body":     {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntext", "question"},
+		"while it sends":  {"", strings.Repeat("x", 64<<20)},
+	} {
+		for by, transport := range transports(t) {
+			t.Run(name+"/"+by, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				gone := make(chan struct{})
+				url, _ := converse(t, func(c net.Conn, from *bufio.Reader) {
+					_, _ = from.ReadByte()
+					_, _ = io.WriteString(c, tt.words)
+					cancel(cause)
+					if name != "while it sends" {
+						_, _ = io.Copy(io.Discard, from) // until the connection is gone
+					}
+					close(gone)
+				})
+				response, err := post(ctx, t, transport, url, tt.body)
+				if err == nil {
+					_, err = io.ReadAll(response.Body)
+					_ = response.Body.Close()
+				}
+				if !errors.Is(err, cause) {
+					t.Errorf("err = %v, want %v", err, cause)
+				}
+				<-gone
+			})
+		}
+	}
+}
+
+// A body may be closed by one goroutine while another waits for more of it.
+func TestCloseWhileReading(t *testing.T) {
+	for by, transport := range transports(t) {
+		t.Run(by, func(t *testing.T) {
+			gone := make(chan struct{})
+			url, _ := converse(t, func(c net.Conn, from *bufio.Reader) {
+				_, _ = http.ReadRequest(from)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntext")
+				_, _ = io.Copy(io.Discard, from)
+				close(gone)
+			})
+			response, err := post(t.Context(), t, transport, url, "") //nolint:bodyclose // It is, below.
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(response.Body, make([]byte, 4)); err != nil {
+				t.Fatal(err)
+			}
+			read := make(chan error)
+			go func() {
+				_, err := response.Body.Read(make([]byte, 4))
+				read <- err
+			}()
+			_ = response.Body.Close()
+			if err := <-read; err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("the reader was told %v", err)
+			}
+			<-gone
+		})
+	}
+}
+
+// A server that refuses a request early says why, also where it reads no more.
+// (net/http tells the broken connection, now and then.)
+func TestRefusalWhileSending(t *testing.T) {
+	url, _ := converse(t, func(c net.Conn, from *bufio.Reader) {
+		_, _ = from.ReadByte()
+		_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntext")
+		_, _ = io.CopyN(io.Discard, from, 1<<20)
+	})
+	response, err := post(t.Context(), t, connpool.New(connpool.Options{}), url, strings.Repeat("x", 32<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); response.StatusCode != http.StatusRequestEntityTooLarge || string(text) != "text" {
+		t.Errorf("status %d, %s, %v", response.StatusCode, text, err)
+	}
+}
+
+// A body that fails is the sender's own failure, and nothing is waited for.
+func TestBodyFails(t *testing.T) {
+	failed := errors.New("no more of it")
+	for by, transport := range transports(t) {
+		t.Run(by, func(t *testing.T) {
+			url, _ := script(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			reader, writer := io.Pipe()
+			_ = writer.CloseWithError(failed)
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, url, reader)
+			response, err := transport.RoundTrip(r)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), failed.Error()) {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+}
+
+// What can't be called is an error that keeps its kind, and the body is closed.
+func TestNoConnection(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	pool := connpool.New(connpool.Options{})
+	for _, url := range []string{closed.URL, "ftp://127.0.0.1/", "http:///path"} {
+		body := &closing{Reader: strings.NewReader("x")}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := pool.RoundTrip(r)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		op, dialed := errors.AsType[*net.OpError](err)
+		if err == nil || !body.closed.Load() || url == closed.URL && (!dialed || op.Op != "dial") {
+			t.Errorf("%s: err %v, body closed %t", url, err, body.closed.Load())
+		}
+	}
+}
+
+// A header that can't be sent as it is isn't sent, and its value not told.
+func TestHeaderIsNotValid(t *testing.T) {
+	const key = "sk-canary-19af"
+	for by, transport := range transports(t) {
+		for name, header := range map[string]http.Header{
+			"value": {"Authorization": {key + "\r\nX-More: 1"}}, "name": {"X Y": {key}}, "method": {},
+		} {
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/", http.NoBody)
+			if r.Header = header; name == "method" {
+				r.Method = "G ET"
+			}
+			response, err := transport.RoundTrip(r)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if _, dialed := errors.AsType[*net.OpError](err); err == nil || dialed {
+				t.Errorf("%s by %s: err = %v", name, by, err)
+				continue
+			}
+			testkit.NoLeak(t, key, err.Error())
+		}
+	}
+}
+
+type closing struct {
+	io.Reader
+	closed atomic.Bool
+}
+
+func (c *closing) Close() error { c.closed.Store(true); return nil }
+
+// Over TLS the pool keeps connections too, and the server's name is checked.
+func TestTLS(t *testing.T) {
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	server.EnableHTTP2 = true
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.StartTLS()
+	defer server.Close()
+	trusting, ok := server.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatal("not the transport expected")
+	}
+	over := func(config *tls.Config) *connpool.Pool {
+		return connpool.New(connpool.Options{DialTLS: (&tls.Dialer{Config: config}).DialContext})
+	}
+	pool := over(trusting.TLSClientConfig)
+	defer pool.CloseIdleConnections()
+	for range 3 {
+		if said := say(t, pool, server.URL); said != "200 HTTP/1.1" {
+			t.Error(said)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	wrong := trusting.TLSClientConfig.Clone()
+	wrong.ServerName = "elsewhere.test"
+	for name, config := range map[string]*tls.Config{"unknown root": nil, "wrong name": wrong} {
+		response, err := post(t.Context(), t, over(config), server.URL, "")
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
+			t.Errorf("%s: err = %v", name, err)
+		}
+	}
+}
+
+// Idle connections have a number and a time.
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open, dialed atomic.Int64
+		pool := connpool.New(connpool.Options{IdlePerHost: 2, IdleTime: time.Minute, Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			open.Add(1)
+			dialed.Add(1)
+			go func() {
+				defer open.Add(-1)
+				for from := bufio.NewReader(server); ; {
+					if _, err := http.ReadRequest(from); err != nil {
+						return
+					}
+					_, _ = io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ntext")
+				}
+			}()
+			return client, nil
+		}})
+		call := func() io.Reader {
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://vendor.test/", http.NoBody)
+			response, err := pool.RoundTrip(r) //nolint:bodyclose // Read to its end, it is.
+			if err != nil {
+				t.Fatal(err)
+			}
+			return response.Body
+		}
+		expect := func(when string, wantOpen, wantDialed int64) {
+			t.Helper()
+			synctest.Wait()
+			if open.Load() != wantOpen || dialed.Load() != wantDialed {
+				t.Errorf("%s: %d open, %d dialed; want %d, %d", when, open.Load(), dialed.Load(), wantOpen, wantDialed)
+			}
+		}
+		for _, body := range []io.Reader{call(), call(), call()} {
+			_, _ = io.ReadAll(body)
+		}
+		expect("three calls at once", 2, 3)
+		time.Sleep(40 * time.Second)
+		_, _ = io.ReadAll(call())
+		expect("a call later", 2, 3)
+		time.Sleep(70 * time.Second) // The reaper came at 60 s, and again at 90 s.
+		expect("the other one's time", 1, 3)
+		time.Sleep(time.Minute)
+		expect("nobody calls", 0, 3)
+		_, _ = io.ReadAll(call())
+		expect("a call after it", 1, 4)
+		pool.CloseIdleConnections()
+		expect("all closed", 0, 4)
+	})
+}
+
+// Many callers share the connections, some of whom leave: each gets its own answer.
+func TestManyCallers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		for range 20 {
+			_, _ = w.Write(body)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	defer server.Close()
+	pool := connpool.New(connpool.Options{IdlePerHost: 8})
+	defer pool.CloseIdleConnections()
+	var callers sync.WaitGroup
+	for i := range 32 {
+		callers.Go(func() {
+			for n := range 50 {
+				ctx, cancel := context.WithCancel(t.Context())
+				own := fmt.Sprintf("<%d %d>", i, n)
+				response, err := post(ctx, t, pool, server.URL, own)
+				if err != nil {
+					t.Errorf("%s: %v", own, err)
+					cancel()
+					continue
+				}
+				if n%5 == 1 {
+					cancel()
+				}
+				text, err := io.ReadAll(response.Body)
+				if whole := strings.Repeat(own, 20); !strings.HasPrefix(whole, string(text)) || err == nil && string(text) != whole {
+					t.Errorf("%s was told %.60s, %v", own, text, err)
+				}
+				_ = response.Body.Close()
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+}
