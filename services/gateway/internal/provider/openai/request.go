@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -144,18 +145,16 @@ func encodeContent(m provider.Message) any {
 	if len(m.Content) == 0 && len(m.ToolCalls) > 0 {
 		return nil
 	}
-	plain := true
-	parts := make([]part, 0, len(m.Content))
-	for _, c := range m.Content {
-		if c.ImageURL == "" {
-			parts = append(parts, part{Type: "text", Text: &c.Text})
-			continue
-		}
-		plain = false
-		parts = append(parts, part{Type: "image_url", ImageURL: &imageURL{c.ImageURL, c.Detail}})
-	}
-	if plain {
+	if !slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" }) {
 		return m.Text()
+	}
+	parts := make([]part, len(m.Content))
+	for i, c := range m.Content {
+		if c.ImageURL == "" {
+			parts[i] = part{Type: "text", Text: &c.Text}
+		} else {
+			parts[i] = part{Type: "image_url", ImageURL: &imageURL{c.ImageURL, c.Detail}}
+		}
 	}
 	return parts
 }

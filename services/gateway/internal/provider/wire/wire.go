@@ -39,11 +39,12 @@ const (
 // NewClient returns the client for vendors. Their base URLs are the operator's
 // configuration, so any address may be dialled, and no proxy of the environment
 // comes between. A call has its connection to itself: one that hangs or breaks
-// takes no other call along. What is bounded is connecting, headers and idle
-// connections. Reading an answer has no limit here: the clocks of a call belong
-// to package inference. TCP_NODELAY is Go's default.
+// takes no other call along, and one whose vendor is gone is found out while it
+// is silent. What is bounded is connecting, headers and idle connections. Reading
+// an answer has no limit here: the clocks of a call belong to package inference.
+// TCP_NODELAY is Go's default.
 func NewClient(connectTimeout time.Duration) *http.Client {
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepAlive}
 	secure := &tls.Dialer{NetDialer: dialer, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
 	return &http.Client{
 		Transport: connpool.New(connpool.Options{
@@ -52,6 +53,9 @@ func NewClient(connectTimeout time.Duration) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
+
+// keepAlive finds a peer that is gone half a minute after its last word.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // idlePerHost connections stay: as many as one vendor may have calls under way.
 const idlePerHost = 1024
