@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"os"
@@ -76,6 +77,55 @@ func TestNotifySecretsStayInside(t *testing.T) {
 		if log.Channels[0].Status != "failed" || log.Channels[0].LastError == nil {
 			t.Errorf("%s: the failure that was to be forced did not come", log.summary())
 		}
+	}
+	h.searchNotify(t)
+}
+
+// The secret with which webhooks are signed in a house without webhook egress,
+// with a receiver that says it back in every failure, is in no answer, log, row,
+// key or metric. The stack's stores and logs are searched when it has stopped.
+func TestDirectWebhookSecretStaysInside(t *testing.T) {
+	secrets := t.TempDir()
+	h := plan{name: "direct", replicas: map[stack.Service]int{stack.Notify: 2}, settings: settings{stack.Notify: {
+		"NOTIFY_WEBHOOK_EGRESS_ADDRESS=", "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=", "NOTIFY_WEBHOOK_SECRETS_DIR=" + secrets,
+		"NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_MAX_ATTEMPTS=2", "NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_BREAKER_FAILURES=1000",
+	}}}.start(t)
+	failures := map[string]func(said string) object{
+		"a refusal": func(said string) object { return object{"status": 400, "body": "not signed with " + said} },
+		"an end":    func(said string) object { return object{"status": 410, "body": said} },
+		"a limit":   func(said string) object { return object{"status": 429, "retry_after": "0", "body": said} },
+		"a breakdown": func(said string) object {
+			return object{"status": 500, "body": `{"error":{"expected":"` + said + `"}}`}
+		},
+		"a redirect": func(said string) object { return object{"redirect": h.receiver().url() + "?secret=" + said} },
+		"headers": func(said string) object {
+			return object{"status": 401, "headers": object{"Www-Authenticate": "Hook " + said, "Retry-After": said}}
+		},
+		"a cut": func(string) object { return object{"drop": true} },
+	}
+	for name, action := range failures {
+		t.Run(name, func(t *testing.T) {
+			organization, to := unique("org"), h.receiver()
+			secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(unique("direct-signing-secret")))
+			canaries.add("a direct webhook's signing secret", secret)
+			if err := os.WriteFile(filepath.Join(secrets, organization), []byte(secret+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			to.answers(t, action(secret+","+strings.TrimPrefix(secret, "whsec_")))
+			id := h.send(t, organization, object{"channels": []string{"webhook"}, "message": "x", "target": object{"url": to.url()}})
+			h.searchNotify(t) // while it may still wait
+			log := h.ended(t, organization, id)
+			t.Log(log.summary())
+			if log.Channels[0].Status != "failed" || log.Channels[0].LastError == nil {
+				t.Errorf("%s: the failure that was to be forced did not come", log.summary())
+			}
+			arrived := to.arrivals(t)
+			if len(arrived) == 0 {
+				t.Fatal("nothing arrived")
+			}
+			verify(t, secret, arrived[0])
+			verifyStandard(t, secret, arrived[0])
+		})
 	}
 	h.searchNotify(t)
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"switchyard.dev/deploy/dev/stack"
 	"switchyard.dev/deploy/load/proc"
@@ -124,10 +125,33 @@ func (y *messageYard) call(ctx context.Context, method, path string, body, into 
 	if err != nil {
 		return err
 	}
-	if answer.StatusCode >= http.StatusMultipleChoices {
+	switch {
+	case answer.StatusCode == http.StatusServiceUnavailable:
+		return fmt.Errorf("%s %s: %w: %.200s", method, path, errAway, got)
+	case answer.StatusCode >= http.StatusMultipleChoices:
 		return fmt.Errorf("%s %s: status %d: %.200s", method, path, answer.StatusCode, got)
 	}
 	return json.Unmarshal(got, into)
+}
+
+// errAway is what a service says that should be asked again.
+var errAway = errors.New("away for the moment")
+
+// insist asks again for up to ten seconds, as a caller should: on a busy machine a
+// connection to the store may come too late. The call must be one that may be repeated.
+func (y *messageYard) insist(ctx context.Context, method, path string, body, into any) error {
+	const pause, times = 500 * time.Millisecond, 20
+	for n := 0; ; n++ {
+		err := y.call(ctx, method, path, body, into)
+		if !errors.Is(err, errAway) || n == times {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 func (y *messageYard) header() http.Header {

@@ -33,7 +33,7 @@ func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings
 	began := time.Now()
 	for {
 		page.Records, page.Next = nil, ""
-		if err := y.call(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
+		if err := y.insist(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
 			return err
 		}
 		pages, seen = pages+1, seen+len(page.Records)

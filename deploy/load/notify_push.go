@@ -67,7 +67,7 @@ func (y *messageYard) register(ctx context.Context, devices int) error {
 			for n := first; n < devices; n += registrars {
 				body := map[string]any{"subscription": map[string]any{"endpoint": fmt.Sprint(y.receiver.url, "/push/", n), "keys": keys}}
 				var made struct{}
-				if err := y.call(ctx, http.MethodPost, "/v1/push/registrations", body, &made); err != nil {
+				if err := y.insist(ctx, http.MethodPost, "/v1/push/registrations", body, &made); err != nil {
 					return err
 				}
 			}
@@ -154,7 +154,7 @@ func (y *messageYard) watch(ctx context.Context, id string, f *told) error {
 		Status   string    `json:"status"`
 		Channels []sendLog `json:"channels"`
 	}
-	if err := y.call(ctx, http.MethodGet, "/v1/notifications/sends/"+id+"?limit=1", nil, &log); err != nil {
+	if err := y.insist(ctx, http.MethodGet, "/v1/notifications/sends/"+id+"?limit=1", nil, &log); err != nil {
 		return err
 	}
 	if log.Status != "pending" {

@@ -3,11 +3,15 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/telemetry"
 )
 
 // Face names which of a service's two faces a call came in by.
@@ -34,6 +38,12 @@ type Call struct {
 	// caller is set where it is known already.
 	caller *caller.Caller
 	attrs  []slog.Attr
+
+	// What observer.end needs, and whether that comes later than the handler's return.
+	observer *observer
+	start    time.Time
+	span     trace.Span
+	detached bool
 }
 
 // step is one concern round every call: unary, streaming and plain HTTP alike.
@@ -115,4 +125,23 @@ func Annotate(ctx context.Context, attrs ...slog.Attr) {
 	if call, ok := ctx.Value(callKey{}).(*Call); ok {
 		call.attrs = append(call.attrs, attrs...)
 	}
+}
+
+// Detach lets a call go on after its handler, which has given the connection to
+// somebody else and returns nil. The context that is left carries the call's
+// request id and span, has no end of its own, and holds nothing of the request.
+// end must be called once, with what became of the call: it writes the one log
+// line and records the duration.
+func Detach(ctx context.Context) (left context.Context, end func(error)) {
+	call, ok := ctx.Value(callKey{}).(*Call)
+	if !ok {
+		return context.WithoutCancel(ctx), func(error) {}
+	}
+	call.detached = true
+	kept := &Call{
+		Method: call.Method, Face: call.Face, attrs: slices.Clone(call.attrs),
+		observer: call.observer, start: call.start, span: call.span,
+	}
+	left = trace.ContextWithSpan(telemetry.WithRequestID(context.Background(), telemetry.RequestID(ctx)), call.span)
+	return left, func(err error) { _ = kept.observer.end(left, kept, err) }
 }

@@ -71,7 +71,7 @@ func (o *observer) step(ctx context.Context, call *Call, next func(context.Conte
 	start := time.Now()
 	ctx = propagation.TraceContext{}.Extract(ctx, headerCarrier(call.Header))
 	ctx, span := o.tracer.Start(ctx, call.Method[1:], trace.WithSpanKind(trace.SpanKindServer))
-	defer span.End()
+	call.observer, call.start, call.span = o, start, span
 
 	requestID := RequestID(call.Header(caller.HeaderRequest))
 	ctx = telemetry.WithRequestID(ctx, requestID)
@@ -80,13 +80,23 @@ func (o *observer) step(ctx context.Context, call *Call, next func(context.Conte
 		_ = grpc.SetHeader(ctx, metadata.Pairs(caller.HeaderRequest, requestID))
 	}
 
-	shown := apierr.From(next(ctx))
+	err := next(ctx)
+	if call.detached {
+		return err
+	}
+	return o.end(ctx, call, err)
+}
+
+// end closes the books on a call.
+func (o *observer) end(ctx context.Context, call *Call, err error) error {
+	defer call.span.End()
+	shown := apierr.From(err)
 	status := 200
 	if shown != nil {
 		status = shown.Kind.HTTPStatus()
-		span.SetStatus(codes.Error, string(shown.Reason))
+		call.span.SetStatus(codes.Error, string(shown.Reason))
 	}
-	elapsed := time.Since(start)
+	elapsed := time.Since(call.start)
 	o.duration.Record(ctx, elapsed.Seconds(), o.label(outcome{call.Method, call.Face, status}))
 	o.line(ctx, call, status, elapsed, shown)
 	if shown == nil {

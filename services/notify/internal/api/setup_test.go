@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -65,6 +66,7 @@ func setup(t *testing.T, options ...option) *bench {
 	b := &bench{pool: testkit.Postgres(t, migrations.FS), log: &lockedBuffer{}}
 	outbox, inboxes := postgres.NewOutbox(b.pool), postgres.NewInboxes(b.pool)
 	b.feed = inbox.NewFeed(inboxes, 100, slog.New(slog.DiscardHandler))
+	b.run(t)
 	services := api.Services{Logs: outbox, Inboxes: inboxes.Announce(b.feed.Ring), Feed: b.feed}
 	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "notify")
 	if err != nil {
@@ -97,6 +99,18 @@ func setup(t *testing.T, options ...option) *bench {
 	t.Cleanup(b.http.Close)
 	b.dial(t)
 	return b
+}
+
+// run keeps the feed going, which looks for changes that nobody rings for.
+func (b *bench) run(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.feed.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		wg.Wait()
+	})
 }
 
 func (b *bench) dial(t *testing.T) {

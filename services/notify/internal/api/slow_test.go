@@ -8,6 +8,7 @@ import (
 
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/notify/internal/sse"
 )
 
 // A gRPC reader that takes nothing is cut: one event is with gRPC, the next one
@@ -30,7 +31,7 @@ func TestSlowGRPCReader(t *testing.T) {
 			}
 		}
 		err := w.Event(inbox.Event{Seq: 4, Kind: inbox.EventReadAll})
-		if !errors.Is(err, errSlowReader) || !w.slow || time.Since(began) != writeTime {
+		if !errors.Is(err, errSlowReader) || !w.slow || time.Since(began) != sse.WriteTime {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if w.close() {

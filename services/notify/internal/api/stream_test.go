@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/services/notify/internal/postgres"
 )
 
-// sse is an open stream of the JSON face.
-type sse struct {
+// source is an open stream of the JSON face.
+type source struct {
 	header http.Header
 	lines  *bufio.Scanner
 	end    context.CancelFunc
@@ -40,7 +40,7 @@ type streamed struct {
 	}
 }
 
-func (b *bench) stream(t *testing.T, query string, headers ...string) *sse {
+func (b *bench) stream(t *testing.T, query string, headers ...string) *source {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.http.URL+"/v1/notifications/stream"+query, http.NoBody)
@@ -60,11 +60,11 @@ func (b *bench) stream(t *testing.T, query string, headers ...string) *sse {
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%s %v", resp.Status, resp.Header)
 	}
-	return &sse{resp.Header, bufio.NewScanner(resp.Body), cancel}
+	return &source{resp.Header, bufio.NewScanner(resp.Body), cancel}
 }
 
 // next reads an event; false at the end of the stream.
-func (s *sse) next(t *testing.T) (streamed, bool) {
+func (s *source) next(t *testing.T) (streamed, bool) {
 	t.Helper()
 	var e streamed
 	for s.lines.Scan() {
@@ -87,7 +87,7 @@ func (s *sse) next(t *testing.T) (streamed, bool) {
 	return e, false
 }
 
-func (s *sse) want(t *testing.T, want ...string) []streamed {
+func (s *source) want(t *testing.T, want ...string) []streamed {
 	t.Helper()
 	var got []string
 	var events []streamed
@@ -158,7 +158,9 @@ func TestStreamRefuses(t *testing.T) {
 	b.do(t, "GET", path+"?colour=red", "").refused(t, 400, "colour")
 	b.do(t, "GET", path+"?last_event_id="+strings.Repeat("9", 200), "").refused(t, 400, "last_event_id")
 	b.do(t, "POST", path, "").refused(t, 405, "not allowed")
-	b.feed.Drain()
+	if err := b.feed.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
 	s := b.stream(t, "")
 	s.want(t, "ready 0 0")
 	if e, more := s.next(t); more {
@@ -252,7 +254,9 @@ func collect(ctx context.Context, feed *inbox.Feed, at inbox.Address, total, lea
 		if leaveAfter > 0 {
 			w.most = min(w.most, leaveAfter)
 		}
-		_ = feed.Follow(ctx, at, &after, w)
+		if stream, err := feed.Open(ctx, at, &after); err == nil {
+			_ = stream.Follow(ctx, w)
+		}
 		got = append(got, w.events...)
 	}
 	return got

@@ -49,10 +49,7 @@ func (p *parts) startFeed(client *redisdb.Client) {
 	p.bell = newBell(p.feed, client, p.telemetry.Log)
 	p.runner.Go("inbox feed", p.feed.Run)
 	p.runner.Go("inbox bell", p.bell.run)
-	p.runner.OnDrain("inbox streams", func(context.Context) error {
-		p.feed.Drain()
-		return nil
-	})
+	p.runner.OnDrain("inbox streams", p.feed.Drain)
 }
 
 // ring tells everybody that an inbox has changed. It never blocks.

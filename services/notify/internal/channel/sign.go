@@ -16,6 +16,9 @@ import (
 // Lengths of a secret that Standard Webhooks 1.0.0 allows, in bytes.
 const minStandard, maxStandard = 24, 64
 
+// standardPrefix is what it writes before a secret in base64.
+const standardPrefix = "whsec_"
+
 // signed are the headers of a webhook in the mode org_timestamp: an HMAC-SHA-256
 // of `<timestamp>.<body>`, and those of Standard Webhooks where the secret is fit
 // for them. The id is the notification's, the same for each attempt.
@@ -46,10 +49,10 @@ func digest(key []byte, parts ...[]byte) []byte {
 }
 
 // standardKey is the key that a Standard Webhooks library makes of a secret:
-// base64 after `whsec_`, else the bytes themselves.
+// base64 after the prefix, else the bytes themselves.
 func standardKey(text string) ([]byte, bool) {
 	key := []byte(text)
-	if encoded, ok := strings.CutPrefix(text, "whsec_"); ok {
+	if encoded, ok := strings.CutPrefix(text, standardPrefix); ok {
 		decoded, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil {
 			return nil, false

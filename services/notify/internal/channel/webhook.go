@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -149,7 +150,8 @@ func (d *DirectWebhook) Deliver(ctx context.Context, t Task) Outcome {
 	answer := d.o.Poster.Post(ctx, work.URL, header, work.Payload)
 	outcome := answer.Outcome()
 	if outcome.Kind != OK {
-		outcome.Detail = Detail(string(answer.Body), signing.Reveal(), work.URL)
+		key := signing.Reveal()
+		outcome.Detail = Detail(string(answer.Body), key, strings.TrimPrefix(key, standardPrefix), work.URL)
 	}
 	return outcome
 }

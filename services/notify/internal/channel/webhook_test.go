@@ -116,6 +116,25 @@ func TestWebhookIsSigned(t *testing.T) {
 	}
 }
 
+// A receiver that says the secret back, with its prefix or without, isn't quoted.
+func TestReceiverThatRepeatsTheSecret(t *testing.T) {
+	const bare = "c2VjcmV0LW9mLXR3ZW50eS1mb3VyLWI="
+	url, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not signed with whsec_"+bare+" ("+bare+")", http.StatusBadRequest)
+	})
+	webhook := channel.NewDirectWebhook(channel.DirectOptions{
+		Checker: checker(t, address), Poster: poster(t, time.Second, address), Secrets: secrets(t, "acme", "whsec_"+bare+"\n"), Now: time.Now,
+	})
+	work, err := webhook.Prepare(t.Context(), channel.Message{Organization: "acme", Text: "x", Target: channel.Target{URL: url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := webhook.Deliver(t.Context(), channel.Task{Organization: "acme", Number: 1, Work: work.Body})
+	if want := "not signed with [redacted] ([redacted])"; got.Detail != want || got.Kind != channel.Permanent {
+		t.Errorf("outcome %+v, want the detail %q", got, want)
+	}
+}
+
 // egress is webhook egress as a test wants it.
 type egress struct {
 	enqueued []channel.Delivery

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,9 +16,16 @@ const (
 	pollEvery = 2 * time.Second
 	// pollBatch bounds the inboxes of one look.
 	pollBatch = 5000
+	// sweepEvery is how late a beat or the end of a stream may be.
+	sweepEvery = 500 * time.Millisecond
 	// pageSize is how many changes are read at a time, which is all that a stream
 	// holds in memory.
 	pageSize = 100
+	// mostReading bounds the streams that read at a time: one change that all
+	// follow leaves connections of the store to others.
+	mostReading = 8
+	// settleCheck is how often a drain looks whether streams are left.
+	settleCheck = 10 * time.Millisecond
 )
 
 // ErrTooMany says that this replica follows as many inboxes as it may.
@@ -26,29 +34,33 @@ var ErrTooMany = apierr.Unavailable("too many streams are open here; try again",
 // Feed follows inboxes for the streams of this replica. A change is committed
 // first and rung for then: a ring only says that there is something to read, so
 // one that is lost costs time and nothing else.
+//
+// A stream that has nothing to do is an entry here and has no goroutine, timer or
+// buffer. A ring or a sweep gives it a turn: a goroutine of its own for as long as
+// it has something to say, so that a slow reader holds up nobody else.
 type Feed struct {
-	events Events
-	log    *slog.Logger
-	most   int
-
-	drained   chan struct{}
-	drainOnce sync.Once
+	events  Events
+	log     *slog.Logger
+	most    int
+	reading chan struct{}
 
 	mu       sync.Mutex
+	drained  bool
 	followed map[Address]*followed
-	streams  int
+	streams  int // open
+	ending   int // ended, and being told so
 }
 
 // followed is an inbox that streams read.
 type followed struct {
-	bells map[chan struct{}]struct{}
+	streams map[*Stream]struct{}
 	// seq is where the last look found it.
 	seq int64
 }
 
-// NewFeed returns a feed of at most that many streams.
+// NewFeed returns a feed of at most that many streams. Run keeps it going.
 func NewFeed(events Events, most int, log *slog.Logger) *Feed {
-	return &Feed{events: events, log: log, most: most, drained: make(chan struct{}), followed: map[Address]*followed{}}
+	return &Feed{events: events, log: log, most: most, reading: make(chan struct{}, mostReading), followed: map[Address]*followed{}}
 }
 
 // Ring tells the streams of an inbox that it has changed.
@@ -60,41 +72,50 @@ func (f *Feed) Ring(at Address) {
 	}
 }
 
+// ring needs the feed's lock.
 func (i *followed) ring() {
-	for bell := range i.bells {
-		select {
-		case bell <- struct{}{}:
-		default: // It has been rung for already.
-		}
+	for s := range i.streams {
+		s.rung = true
+		s.wake()
 	}
 }
 
-// listen gives a bell that rings when an inbox changes.
-func (f *Feed) listen(at Address) (bell chan struct{}, leave func(), err error) {
+// join counts a stream in, which has the turn.
+func (f *Feed) join(s *Stream) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.streams >= f.most {
-		return nil, nil, ErrTooMany
+		return ErrTooMany
 	}
 	f.streams++
-	inbox, ok := f.followed[at]
+	inbox, ok := f.followed[s.at]
 	if !ok {
-		inbox = &followed{bells: make(map[chan struct{}]struct{}, 1)}
-		f.followed[at] = inbox
+		inbox = &followed{streams: make(map[*Stream]struct{}, 1)}
+		f.followed[s.at] = inbox
 	}
-	bell = make(chan struct{}, 1)
-	inbox.bells[bell] = struct{}{}
-	return bell, func() { f.forget(at, bell) }, nil
+	inbox.streams[s] = struct{}{}
+	s.closing.Store(f.drained)
+	return nil
 }
 
-func (f *Feed) forget(at Address, bell chan struct{}) {
+// leave gives up a stream's place. Until farewell has returned the feed isn't idle.
+func (f *Feed) leave(s *Stream, farewell func()) {
+	f.count(func() {
+		f.streams--
+		f.ending++
+		inbox := f.followed[s.at]
+		if delete(inbox.streams, s); len(inbox.streams) == 0 {
+			delete(f.followed, s.at)
+		}
+	})
+	farewell()
+	f.count(func() { f.ending-- })
+}
+
+func (f *Feed) count(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.streams--
-	inbox := f.followed[at]
-	if delete(inbox.bells, bell); len(inbox.bells) == 0 {
-		delete(f.followed, at)
-	}
+	change()
 }
 
 // Streams is how many are open.
@@ -104,20 +125,71 @@ func (f *Feed) Streams() int {
 	return f.streams
 }
 
-// Drain ends all streams; their readers resume at another replica.
-func (f *Feed) Drain() { f.drainOnce.Do(func() { close(f.drained) }) }
+// Drain ends all streams, those to come too, and waits until their readers have
+// been told, at most until ctx ends; they resume at another replica.
+func (f *Feed) Drain(ctx context.Context) error {
+	f.count(func() {
+		f.drained = true
+		for _, inbox := range f.followed {
+			for s := range inbox.streams {
+				s.closing.Store(true)
+				s.wake()
+			}
+		}
+	})
+	return f.settle(ctx)
+}
 
-// Run looks after rings that were lost, until ctx ends: an inbox that stands
-// elsewhere than at the last look is rung for.
+// settle waits until no stream is left.
+func (f *Feed) settle(ctx context.Context) error {
+	for {
+		var left int
+		f.count(func() { left = f.streams + f.ending })
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d inbox streams cut: %w", left, context.Cause(ctx))
+		case <-time.After(settleCheck):
+		}
+	}
+}
+
+// Run gives streams their beats and their end in time, and looks after rings that
+// were lost: an inbox that stands elsewhere than at the last look is rung for. It
+// returns when ctx has ended and with it the last stream.
 func (f *Feed) Run(ctx context.Context) error {
-	ticker := time.NewTicker(pollEvery)
+	var work sync.WaitGroup
+	work.Go(func() { every(ctx, pollEvery, func() { f.look(ctx) }) })
+	work.Go(func() { every(ctx, sweepEvery, f.sweep) })
+	work.Wait()
+	return f.Drain(context.WithoutCancel(ctx))
+}
+
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
-			f.look(ctx)
+			do()
+		}
+	}
+}
+
+// sweep gives a turn to the streams for which it is time.
+func (f *Feed) sweep() {
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, inbox := range f.followed {
+		for s := range inbox.streams {
+			if !s.turning && s.next(now) != rest {
+				s.wake()
+			}
 		}
 	}
 }

@@ -105,12 +105,21 @@ func newFeed(h *history) *inbox.Feed {
 	return inbox.NewFeed(h, 3, slog.New(slog.DiscardHandler))
 }
 
+// followNow follows ann's inbox until the stream has ended.
+func followNow(ctx context.Context, f *inbox.Feed, after *int64, r *reader) error {
+	s, err := f.Open(ctx, ann, after)
+	if err != nil {
+		return err
+	}
+	return s.Follow(ctx, r)
+}
+
 // follow starts a stream and gives how to end it.
 func follow(t *testing.T, f *inbox.Feed, after *int64, r *reader) (end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- f.Follow(ctx, ann, after, r) }()
+	go func() { done <- followNow(ctx, f, after, r) }()
 	synctest.Wait()
 	return func() error {
 		cancel()
@@ -240,8 +249,11 @@ func TestBeatsDrainAndLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r, other := &history{}, &reader{}, &reader{}
 		f := newFeed(h)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = f.Run(ctx) })
 		ended := make(chan error, 2)
-		go func() { ended <- f.Follow(t.Context(), ann, nil, r) }()
+		go func() { ended <- followNow(t.Context(), f, nil, r) }()
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		if n := r.beats.Load(); n != 2 {
@@ -251,13 +263,18 @@ func TestBeatsDrainAndLife(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("at the end of its life: %v", err)
 		}
-		go func() { ended <- f.Follow(t.Context(), ann, nil, other) }()
+		go func() { ended <- followNow(t.Context(), f, nil, other) }()
 		synctest.Wait()
-		f.Drain()
-		f.Drain()
+		for range 2 {
+			if err := f.Drain(t.Context()); err != nil || f.Streams() != 0 {
+				t.Errorf("drain: %v, %d streams left", err, f.Streams())
+			}
+		}
 		if err := <-ended; err != nil {
 			t.Errorf("drained: %v", err)
 		}
+		stop()
+		running.Wait()
 	})
 }
 
@@ -266,11 +283,11 @@ func TestFollowEnds(t *testing.T) {
 		h := &history{}
 		f := newFeed(h)
 		h.add(5)
-		if err := f.Follow(t.Context(), ann, new(int64(1)), &reader{limit: 2}); err != nil {
+		if err := followNow(t.Context(), f, new(int64(1)), &reader{limit: 2}); err != nil {
 			t.Errorf("a reader that leaves: %v", err)
 		}
 		h.err = errors.New("away")
-		if err := f.Follow(t.Context(), ann, nil, &reader{}); !errors.Is(err, h.err) {
+		if err := followNow(t.Context(), f, nil, &reader{}); !errors.Is(err, h.err) {
 			t.Errorf("a store that is away: %v", err)
 		}
 		h.err = nil
@@ -278,7 +295,7 @@ func TestFollowEnds(t *testing.T) {
 		for range 3 {
 			ends = append(ends, follow(t, f, nil, &reader{}))
 		}
-		if err := f.Follow(t.Context(), ann, nil, &reader{}); !errors.Is(err, inbox.ErrTooMany) {
+		if err := followNow(t.Context(), f, nil, &reader{}); !errors.Is(err, inbox.ErrTooMany) {
 			t.Errorf("one too many: %v", err)
 		}
 		for _, end := range ends {

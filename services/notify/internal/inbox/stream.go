@@ -3,7 +3,12 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
 	"time"
+
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Times of one stream.
@@ -12,81 +17,203 @@ const (
 	heartbeat = 15 * time.Second
 	// streamLife bounds a stream, so that its reader is authorized again.
 	streamLife = 30 * time.Minute
+	// readTime bounds one read of the store, with the wait for its turn.
+	readTime = 20 * time.Second
 )
 
-// Writer takes what a stream has to say. An error of either ends the stream.
+// Writer takes what a stream has to say. An error of either ends the stream. Both
+// must return in bounded time.
 type Writer interface {
 	Event(e Event) error
 	// Beat is called when there was nothing to say for a while.
 	Beat() error
 }
 
-// Follow writes each change of an inbox after a place, in their order, none left
-// out and none twice, until ctx ends, the writer fails, the replica drains or the
-// stream has lived long enough; all but errors of the store are nil. after is the
-// Seq of the last event that the reader has seen, or nil to begin now. The first
-// event is `ready`, or `reset` when what came after that Seq isn't known any more.
-func (f *Feed) Follow(ctx context.Context, at Address, after *int64, w Writer) error {
-	bell, leave, err := f.listen(at) // before the first look, or a change between the two is late
+// Stream is one reader's place in an inbox.
+type Stream struct {
+	feed *Feed
+	at   Address
+
+	// Of whoever has the turn.
+	ctx   context.Context //nolint:containedctx // A stream is a call that goes on without a goroutine.
+	w     Writer
+	ended func(error)
+	first *Event // nil once it is written
+	seq   int64  // of the last event written
+	born  time.Time
+	spoke time.Time
+
+	closing atomic.Bool
+	// Under the feed's lock.
+	turning bool // somebody has the turn
+	rung    bool
+}
+
+// step is what a stream does next.
+type step int
+
+const (
+	rest step = iota
+	read
+	beat
+	end
+)
+
+// next decides what a stream does at a time. The feed's lock is held.
+func (s *Stream) next(now time.Time) step {
+	switch {
+	case s.first != nil:
+		return read
+	case s.closing.Load() || now.Sub(s.born) >= streamLife:
+		return end
+	case s.rung:
+		return read
+	case now.Sub(s.spoke) >= heartbeat:
+		return beat
+	default:
+		return rest
+	}
+}
+
+// Open finds where a stream begins: after is the Seq of the last event that the
+// reader has seen, or nil to begin now. Start or Follow must follow.
+func (f *Feed) Open(ctx context.Context, at Address, after *int64) (*Stream, error) {
+	now := time.Now()
+	s := &Stream{feed: f, at: at, born: now, spoke: now, turning: true}
+	if err := f.join(s); err != nil { // before the first look, or a change between the two is late
+		return nil, err
+	}
+	first, err := s.begin(ctx, after)
 	if err != nil {
-		return err
+		f.leave(s, func() {})
+		return nil, err
 	}
-	defer leave()
-	s := stream{feed: f, at: at, w: w}
-	if err := s.begin(ctx, after); err != nil {
-		return ended(ctx, err)
+	s.first, s.seq = &first, first.Seq
+	return s, nil
+}
+
+// Start writes each change of the inbox, in their order, none left out and none
+// twice, until ctx or the stream is ended, the writer fails, the replica drains or
+// the stream has lived long enough. The first event is `ready`, or `reset` when
+// what came after the reader's last event isn't known any more. It returns at
+// once: ended is called when nothing is written any more, with the store's error
+// if it was that.
+func (s *Stream) Start(ctx context.Context, w Writer, ended func(error)) {
+	s.ctx, s.w, s.ended = ctx, w, ended
+	go s.turn()
+}
+
+// End ends the stream after what it is writing.
+func (s *Stream) End() {
+	s.closing.Store(true)
+	s.feed.count(s.wake)
+}
+
+// Follow is Start for callers who wait until the stream has ended, which it also
+// does with ctx.
+func (s *Stream) Follow(ctx context.Context, w Writer) error {
+	defer context.AfterFunc(ctx, s.End)()
+	done := make(chan error, 1)
+	s.Start(ctx, w, func(err error) { done <- err })
+	return <-done
+}
+
+// wake gives a stream the turn, unless it has it. The feed's lock is held.
+func (s *Stream) wake() {
+	if !s.turning {
+		s.turning = true
+		go s.turn()
 	}
-	return ended(ctx, s.run(ctx, bell))
+}
+
+// turn does what there is to do.
+func (s *Stream) turn() {
+	for {
+		next := s.take()
+		if next == rest {
+			return
+		}
+		err := s.do(next)
+		if err != nil || next == end { // It keeps the turn: there is no other one.
+			s.feed.leave(s, func() { s.ended(s.shown(err)) })
+			return
+		}
+	}
+}
+
+// take gives what is to be done, and gives up the turn when that is nothing.
+func (s *Stream) take() step {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	next := s.next(time.Now())
+	s.rung = s.rung && next != read
+	s.turning = next != rest
+	return next
+}
+
+// do keeps a panic of one stream from ending the others.
+func (s *Stream) do(next step) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = apierr.Internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	switch next {
+	case read:
+		return s.catchUp()
+	case beat:
+		return s.say(s.w.Beat())
+	default:
+		return nil
+	}
 }
 
 // readerError wraps a failure of the reader, which is no error of the service.
 type readerError struct{ error }
 
-// ended hides what isn't the store's failure.
-func ended(ctx context.Context, err error) error {
-	if _, left := errors.AsType[readerError](err); !left && ctx.Err() == nil {
+// shown hides what isn't the store's failure.
+func (s *Stream) shown(err error) error {
+	if _, left := errors.AsType[readerError](err); !left && s.ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// stream is one reader's place in an inbox.
-type stream struct {
-	feed *Feed
-	at   Address
-	w    Writer
-	seq  int64 // of the last event written
+// say notes that the writer was used.
+func (s *Stream) say(err error) error {
+	if err != nil {
+		return readerError{err}
+	}
+	s.spoke = time.Now()
+	return nil
 }
 
-func (s *stream) write(e Event) error {
-	if err := s.w.Event(e); err != nil {
-		return readerError{err}
+func (s *Stream) write(e Event) error {
+	if err := s.say(s.w.Event(e)); err != nil {
+		return err
 	}
 	s.seq = e.Seq
 	return nil
 }
 
-// begin says where the stream starts.
-func (s *stream) begin(ctx context.Context, after *int64) error {
+// begin gives the event that a stream starts with.
+func (s *Stream) begin(ctx context.Context, after *int64) (Event, error) {
 	place, err := s.feed.events.Place(ctx, s.at)
 	if err != nil {
-		return err
+		return Event{}, err
 	}
 	if after == nil || *after == place.Seq {
-		return s.write(Event{Seq: place.Seq, Kind: EventReady, Unread: place.Unread, At: time.Now()})
+		return Event{Seq: place.Seq, Kind: EventReady, Unread: place.Unread, At: time.Now()}, nil
 	}
 	start, known, err := s.resume(ctx, *after)
-	switch {
-	case err != nil:
-		return err
-	case !known:
+	if err == nil && !known {
 		return s.reset(ctx)
 	}
-	return s.write(start)
+	return start, err
 }
 
 // resume finds the event that a reader has seen last, with the count after it.
-func (s *stream) resume(ctx context.Context, after int64) (Event, bool, error) {
+func (s *Stream) resume(ctx context.Context, after int64) (Event, bool, error) {
 	if after == 0 { // an inbox as it was before its first change
 		return Event{Kind: EventReady, At: time.Now()}, true, nil
 	}
@@ -97,64 +224,56 @@ func (s *stream) resume(ctx context.Context, after int64) (Event, bool, error) {
 	return Event{Seq: after, Kind: EventReady, Unread: seen[0].Unread, At: seen[0].At}, true, nil
 }
 
-// reset goes on from where the inbox stands now.
-func (s *stream) reset(ctx context.Context) error {
+// reset is the event after which a stream goes on from where the inbox stands now.
+func (s *Stream) reset(ctx context.Context) (Event, error) {
 	place, err := s.feed.events.Place(ctx, s.at)
-	if err != nil {
-		return err
-	}
-	return s.write(Event{Seq: place.Seq, Kind: EventReset, Unread: place.Unread, At: time.Now()})
-}
-
-// run writes changes as they come.
-func (s *stream) run(ctx context.Context, bell <-chan struct{}) error {
-	life := time.NewTimer(streamLife)
-	defer life.Stop()
-	silence := time.NewTimer(heartbeat)
-	defer silence.Stop()
-	for {
-		wrote, err := s.catchUp(ctx)
-		if err != nil {
-			return err
-		}
-		if wrote {
-			silence.Reset(heartbeat)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.feed.drained:
-			return nil
-		case <-life.C:
-			return nil
-		case <-bell:
-		case <-silence.C:
-			if err := s.w.Beat(); err != nil {
-				return readerError{err}
-			}
-			silence.Reset(heartbeat)
-		}
-	}
+	return Event{Seq: place.Seq, Kind: EventReset, Unread: place.Unread, At: time.Now()}, err
 }
 
 // catchUp writes all that came since the last event, page by page.
-func (s *stream) catchUp(ctx context.Context) (wrote bool, err error) {
+func (s *Stream) catchUp() error {
+	if s.first != nil {
+		if err := s.write(*s.first); err != nil {
+			return err
+		}
+		s.first = nil
+	}
 	for {
-		page, err := s.feed.events.Events(ctx, s.at, s.seq, pageSize)
+		page, err := s.page()
 		if err != nil {
-			return wrote, err
+			return err
 		}
 		for _, e := range page {
-			if e.Seq != s.seq+1 { // purged, or of a release that wrote no events
-				return true, s.reset(ctx)
+			if s.closing.Load() {
+				return nil
 			}
 			if err := s.write(e); err != nil {
-				return wrote, err
+				return err
 			}
 		}
-		wrote = wrote || len(page) > 0
 		if len(page) < pageSize {
-			return wrote, nil
+			return nil
 		}
 	}
+}
+
+// page reads the changes after the last event. A number that is missing was purged,
+// or is of a release that wrote no events.
+func (s *Stream) page() ([]Event, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, readTime)
+	defer cancel()
+	select {
+	case s.feed.reading <- struct{}{}:
+		defer func() { <-s.feed.reading }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to read events: %w", ctx.Err())
+	}
+	page, err := s.feed.events.Events(ctx, s.at, s.seq, pageSize)
+	for i, e := range page {
+		if e.Seq != s.seq+int64(i)+1 {
+			gone, err := s.reset(ctx)
+			return append(page[:i:i], gone), err
+		}
+	}
+	return page, err
 }

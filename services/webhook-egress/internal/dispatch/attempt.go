@@ -178,6 +178,9 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization))
 		return Result{Job: job, Step: e.o.Policy.HoldAlone(&job, delivery.FaultHeadersUnreadable)}
 	}
+	for _, s := range secrets {
+		hidden = append(hidden, s.Reveal())
+	}
 	ctx, span := e.span(ctx, &job)
 	defer span.End()
 	maps.Copy(header, ourHeaders(ctx, &job))
@@ -301,7 +304,7 @@ func audit(job *delivery.Job, step delivery.Step, reply Reply, started time.Time
 	return &delivery.Attempt{
 		Generation: job.Generation, Number: step.Attempts, Outcome: step.Outcome, URL: job.URL,
 		RemoteIP: reply.RemoteIP, ResponseCode: reply.Status, ResponseBody: text, Truncated: cut || reply.Truncated,
-		Error: step.Fault, RetryAfter: delivery.Text(reply.RetryAfter, maxRetryAfter), Started: started, Timing: reply.Timing,
+		Error: step.Fault, RetryAfter: delivery.Text(redact(reply.RetryAfter, hidden), maxRetryAfter), Started: started, Timing: reply.Timing,
 	}
 }
 

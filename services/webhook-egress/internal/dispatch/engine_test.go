@@ -311,14 +311,16 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Everything fails, the target echoes what it got: no secret may be found in
+// Everything fails, the target echoes what it got and knows: no secret may be found in
 // any row but the sealed one, nor in the log.
 func TestNoSecretIsKept(t *testing.T) {
 	t.Parallel()
 	const credential = "Bearer canary-credential-42"
 	r := newReceiver(t, func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Retry-After", signingSecret)
 		w.WriteHeader(http.StatusInternalServerError)
 		_ = q.Header.Write(w)
+		_, _ = io.WriteString(w, signingSecret)
 	})
 	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "webhook")
 	if err != nil {

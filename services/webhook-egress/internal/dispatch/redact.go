@@ -6,17 +6,21 @@ import (
 	"strings"
 
 	"switchyard.dev/services/webhook-egress/internal/delivery"
+	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
 // minSecret is the shortest part of a credential that is hidden by itself:
 // shorter ones ("Bearer", "v1") would take ordinary words out of a text.
 const minSecret = 8
 
-// echoes are the forms in which a receiver may repeat a header's credential: the
-// value, what follows its scheme, its parameters, and the user and password
-// that Basic holds (RFC 7617). The longest comes first.
+// echoes are the forms in which a receiver may repeat a secret: the value, what
+// follows its scheme or prefix, its parameters, and the user and password that
+// Basic holds (RFC 7617). The longest comes first.
 func echoes(value string) []string {
 	forms := []string{value}
+	if key, standard := strings.CutPrefix(value, signing.StandardPrefix); standard {
+		forms = append(forms, key)
+	}
 	scheme, rest, found := strings.Cut(value, " ")
 	if found {
 		forms = append(forms, strings.TrimSpace(rest))
@@ -38,14 +42,22 @@ func echoes(value string) []string {
 	return slices.Compact(forms)
 }
 
-// responseText is the start of a body as text, without the credentials that the
-// target may have echoed: they are taken out before the text is cut.
-func responseText(body []byte, credentials []string) (text string, cut bool) {
-	text = string(body)
-	for _, value := range credentials {
+// redact takes out of a target's words the secrets that it may have echoed.
+func redact(text string, secrets []string) string {
+	if text == "" {
+		return ""
+	}
+	for _, value := range secrets {
 		for _, form := range echoes(value) {
 			text = strings.ReplaceAll(text, form, "[redacted]")
 		}
 	}
+	return text
+}
+
+// responseText is the start of a body as text. Secrets are taken out before it is
+// cut.
+func responseText(body []byte, secrets []string) (text string, cut bool) {
+	text = redact(string(body), secrets)
 	return delivery.Text(text, maxResponseText), len(text) > maxResponseText
 }

@@ -15,6 +15,7 @@ func TestResponseText(t *testing.T) {
 		"Basic, decoded":      {basic, "ann:pässword-1 and pässword-1", "[redacted] and [redacted]"},
 		"a parameter":         {`Digest username="ann", response="0123456789abcdef"`, "r=0123456789abcdef", "r=[redacted]"},
 		"a cookie":            {"theme=dark; session=s3cr3t-session", "session s3cr3t-session", "session [redacted]"},
+		"a signing secret":    {"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw or MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "[redacted] or [redacted]"},
 		"a bare key":          {"k-0123456789", "key k-0123456789", "key [redacted]"},
 		"an innocent mention": {"Bearer tok-12345678", "Bearer tokens are refused", "Bearer tokens are refused"},
 	}

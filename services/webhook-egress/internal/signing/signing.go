@@ -36,6 +36,9 @@ const (
 // Lengths of a secret that Standard Webhooks allows, in bytes.
 const minStandard, maxStandard = 24, 64
 
+// StandardPrefix is what it writes before a secret in base64.
+const StandardPrefix = "whsec_"
+
 // Message is what an attempt sends.
 type Message struct {
 	// ID is the delivery's, the same over all attempts.
@@ -83,10 +86,10 @@ func digest(key []byte, parts ...[]byte) []byte {
 }
 
 // standardKey is the key that a Standard Webhooks library makes of a secret:
-// base64 after `whsec_`, else the bytes themselves.
+// base64 after its prefix, else the bytes themselves.
 func standardKey(text string) ([]byte, bool) {
 	key := []byte(text)
-	if encoded, ok := strings.CutPrefix(text, "whsec_"); ok {
+	if encoded, ok := strings.CutPrefix(text, StandardPrefix); ok {
 		decoded, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil {
 			return nil, false
