@@ -4,178 +4,18 @@ package e2e_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"switchyard.dev/deploy/dev/stack"
 )
 
 // The tests here kill what runs, one after the other: none is parallel.
-
-const (
-	// chaosBlow is how many deliveries are accepted between two blows.
-	chaosBlow      = 500
-	chaosProducers = 16
-	// chaosInFlight is what webhook-egress has on the wire at most: what may
-	// arrive twice when it dies.
-	chaosInFlight = 32
-)
-
-// producer enqueues deliveries as a careful customer does: each with an
-// idempotency key, and again until there is an answer.
-type producer struct {
-	shop  client
-	to    receiver
-	total int
-	next  atomic.Int64 // number of the next delivery
-
-	mu       sync.Mutex
-	accepted map[string]bool
-	noted    int
-	enough   chan struct{} // told when so many more are accepted that it is time to kill
-}
-
-func (p *producer) run(t *testing.T) error {
-	t.Helper()
-	for {
-		n := p.next.Add(1)
-		if n > int64(p.total) {
-			return nil
-		}
-		if err := p.enqueue(t, fmt.Sprint("delivery-", n)); err != nil {
-			return err
-		}
-	}
-}
-
-func (p *producer) enqueue(t *testing.T, key string) error {
-	t.Helper()
-	var refusal error // that is final
-	err := await(t.Context(), patience, func() error {
-		a, err := p.shop.try(t, http.MethodPost, deliveryRoute, p.to.deliver(object{"idempotency_key": key}))
-		switch {
-		case err != nil:
-			return err
-		case a.status == http.StatusAccepted || a.status == http.StatusOK:
-			refusal = p.note(a.body)
-			return nil
-		}
-		err = fmt.Errorf("%s: answered %d: %s", key, a.status, shorten(a.body))
-		if a.status >= http.StatusInternalServerError {
-			return err // While the service is away, the edge answers 502 or 503.
-		}
-		refusal = err
-		return nil
-	})
-	return errors.Join(err, refusal)
-}
-
-// note keeps the id of an accepted delivery.
-func (p *producer) note(answer []byte) error {
-	var got accepted
-	if err := json.Unmarshal(answer, &got); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.accepted[got.ID] = true
-	if p.noted++; p.noted%chaosBlow == 0 {
-		p.enough <- struct{}{}
-	}
-	return nil
-}
-
-// allDelivered waits for every accepted delivery. What the blows have held up goes
-// to one target, whose share of the few slots is eight: time for 100 a second.
-func (p *producer) allDelivered(t *testing.T, webhooks client) {
-	t.Helper()
-	deadline := time.Now().Add(patience + time.Duration(p.total)*10*time.Millisecond)
-	for id := range p.accepted {
-		waitFor(t, time.Until(deadline), "the end of delivery "+id, func() error {
-			var d delivery
-			webhooks.get(t, deliveryPath+"/"+id).into(t, http.StatusOK, &d)
-			if d.Status != "delivered" {
-				return fmt.Errorf("it is %s after %d attempts", d.Status, d.Attempts)
-			}
-			return nil
-		})
-	}
-}
-
-// kill -9 of webhook-egress amid deliveries loses none of them; a hundred times
-// over with SOAK set.
-func TestKillWebhookEgress(t *testing.T) {
-	blows := 1
-	if os.Getenv("SOAK") != "" {
-		blows = 100
-	}
-	h := breakable.get(t)
-	organization := unique("org")
-	p := &producer{
-		shop: h.customer(t, organization, "webhooks", "write"), to: h.receiver(),
-		total: (blows + 1) * chaosBlow, accepted: map[string]bool{}, enough: make(chan struct{}, blows+1),
-	}
-	p.to.answers(t, object{"delay_ms": 20}) // something is on the wire whenever the blow falls
-
-	var producers sync.WaitGroup
-	failed := make(chan error, chaosProducers)
-	for range chaosProducers {
-		producers.Go(func() { failed <- p.run(t) })
-	}
-	for range blows {
-		select {
-		case <-p.enough:
-		case <-soon():
-			t.Error("too little is accepted")
-		}
-		if err := h.Kill(string(stack.WebhookEgress)); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Restart(t.Context(), string(stack.WebhookEgress)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	producers.Wait()
-	close(failed)
-	for err := range failed {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	if len(p.accepted) != p.total {
-		t.Fatalf("%d deliveries have an id, want %d: an idempotency key gave two, or none", len(p.accepted), p.total)
-	}
-
-	p.allDelivered(t, h.service(stack.WebhookEgress, organization))
-	times := map[string]int{}
-	for _, a := range p.to.arrivals(t) {
-		times[a.ID]++
-	}
-	twice := 0
-	for id := range p.accepted {
-		if times[id] == 0 {
-			t.Errorf("%s never arrived", id)
-		}
-		twice += max(0, times[id]-1)
-		delete(times, id)
-	}
-	if len(times) > 0 {
-		t.Errorf("%d deliveries arrived that were never accepted", len(times))
-	}
-	if twice > blows*chaosInFlight {
-		t.Errorf("%d arrived again, want %d at most: what was on the wire", twice, blows*chaosInFlight)
-	}
-	t.Logf("%d deliveries, %d blows, %d arrived again", p.total, blows, twice)
-}
 
 // killAmid has each client make one call after the other, kills a member when a
 // quarter of them is answered, and starts it again. It tells how many were answered.

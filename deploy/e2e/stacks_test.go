@@ -24,6 +24,11 @@ var (
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
 	}})
 
+	// threeEgresses are three on one database, with leases as short as they may be.
+	threeEgresses = planned(plan{name: "three-egresses", replicas: map[stack.Service]int{stack.WebhookEgress: egresses}, settings: settings{
+		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight)},
+	}})
+
 	paired = planned(plan{name: "paired", replicas: map[stack.Service]int{stack.Gateway: 2}})
 
 	// edges are short with customers.
@@ -48,6 +53,8 @@ var (
 		}},
 	})
 )
+
+const egresses = 3
 
 // Second replicas.
 const (

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -28,6 +29,7 @@ type webhookPlan struct {
 	due    []int
 	hold   time.Duration
 	grpc   bool
+	bin    string
 	keep   bool
 }
 
@@ -42,6 +44,7 @@ func parseWebhook(args []string) (webhookPlan, error) {
 	set.Func("due", "sizes of due backlogs to drain, as 10000,5000000", sizes(&plan.due))
 	set.DurationVar(&plan.hold, "hold", 0, "time for which 3,000 deliveries a second are offered at the end")
 	set.BoolVar(&plan.grpc, "grpc", false, "hold over gRPC, not HTTP")
+	set.StringVar(&plan.bin, "bin", "", "folder with the services' binaries; without one they are built")
 	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
 	return plan, set.Parse(args)
 }
@@ -66,6 +69,8 @@ type dispatchYard struct {
 
 	// seeded numbers the deliveries that were written by SQL.
 	seeded int
+	// accepted counts what the service took of any load.
+	accepted atomic.Int64
 }
 
 func runWebhook(ctx context.Context, args []string) (err error) {
@@ -73,7 +78,7 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	open, err := openRig(ctx, stack.WebhookEgress, "WEBHOOK_EGRESS_ALLOW_TARGETS", stack.Options{BuildFlags: asShipped}, "-receiver", "-delay", hang.String())
+	open, err := openRig(ctx, stack.WebhookEgress, "WEBHOOK_EGRESS_ALLOW_TARGETS", stack.Options{Bin: plan.bin, BuildFlags: asShipped}, "-receiver", "-delay", hang.String())
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
@@ -15,84 +16,124 @@ import (
 // held is the rate that is offered for long, deliveries a second.
 const held = 3000
 
+// A hold of ten minutes has a line for each.
+const holdLines, longestLine = 10, time.Minute
+
+// holding is a hold while it runs.
+type holding struct {
+	y            *dispatchYard
+	w            *tabwriter.Writer
+	began        time.Time
+	start        moment
+	last         moment
+	enteredFirst int64
+	arrived      *hdrhistogram.Histogram
+}
+
+// moment is how far a hold is.
+type moment struct {
+	at      time.Time
+	entered int64
+	arrived int64
+	spent   spending
+}
+
 // hold offers the rate for a long time and looks at what waits: were it more and
 // more, or older and older, the service would not keep up.
 func (y *dispatchYard) hold(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if plan.hold == 0 {
 		return nil
 	}
-	if _, err := y.tally(ctx); err != nil {
+	if _, err := y.tally(ctx); err != nil { // ages of before
 		return err
 	}
-	before, began := y.spent(ctx), time.Now()
-	done := make(chan error, 1)
 	load, face := y.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold}), "HTTP"
 	if plan.grpc {
 		load, face = y.streams(8, held, plan.hold), "gRPC"
 	}
+	h := &holding{y: y, w: titled(out, fmt.Sprintf("%d deliveries a second offered over %s for %s", held, face, plan.hold)), arrived: newAges()}
+	h.enteredFirst = y.accepted.Load()
+	h.start = h.now(ctx)
+	h.began, h.last = h.start.at, h.start
+	defer func() { _ = h.w.Flush() }()
+	printf(h.w, "after\taccepted/s\tarrived/s\tage p50\tage p99\tqueue rows\toldest\t%sRSS MiB\t\n", costHead)
+	result, err := h.watch(ctx, load, min(max(plan.hold/holdLines, time.Second), longestLine))
+	if err != nil {
+		return err
+	}
+	h.summary(ctx, result)
+	return nil
+}
+
+// watch makes the load, with a line at each interval, and waits for the last arrivals.
+func (h *holding) watch(ctx context.Context, load offer, interval time.Duration) (*drive.Result, error) {
 	var result *drive.Result
+	done := make(chan error, 1)
 	go func() {
 		var err error
 		result, err = load(ctx)
 		done <- err
 	}()
-	w := titled(out, "3,000 deliveries a second offered over "+face+" for "+plan.hold.String())
-	defer func() { _ = w.Flush() }()
-	printf(w, "after\tarrived/s\tage p50\tage p99\tqueue rows\toldest\tRSS MiB\t\n")
-	arrived, every := newAges(), time.NewTicker(max(plan.hold/20, time.Second))
+	every := time.NewTicker(interval)
 	defer every.Stop()
-	for last := began; ; {
+	for {
 		select {
 		case err := <-done:
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if err := y.await(ctx, arrived, result.Done()); err != nil {
-				return err
+			return result, h.y.await(ctx, h.arrived, result.Done())
+		case <-every.C:
+			if err := h.line(ctx); err != nil {
+				return nil, err
 			}
-			y.holdSummary(ctx, w, result, began, before)
-			return nil
-		case now := <-every.C:
-			if err := y.holdLine(ctx, w, arrived, began, now.Sub(last)); err != nil {
-				return err
-			}
-			last = now
 		}
 	}
 }
 
-// holdLine tells what arrived in an interval and what waits at its end.
-func (y *dispatchYard) holdLine(ctx context.Context, w io.Writer, arrived *hdrhistogram.Histogram, began time.Time, interval time.Duration) error {
-	now, err := y.tally(ctx)
+func (h *holding) now(ctx context.Context) moment {
+	return moment{time.Now(), h.y.accepted.Load() - h.enteredFirst, h.arrived.TotalCount(), h.y.spent(ctx)}
+}
+
+// line tells of an interval and what waits at its end.
+func (h *holding) line(ctx context.Context) error {
+	tally, err := h.y.tally(ctx)
 	if err != nil {
 		return err
 	}
 	ages := newAges()
-	note(ages, now.Ages)
-	arrived.Merge(ages)
+	note(ages, tally.Ages)
+	h.arrived.Merge(ages)
 	var rows int
 	var oldest float64
 	// What an earlier measurement left parked doesn't count.
 	const waiting = "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM webhook.delivery_queue WHERE created_at >= $1"
-	err = y.db.QueryRow(ctx, waiting, began).Scan(&rows, &oldest)
-	if err != nil {
+	if err := h.y.db.QueryRow(ctx, waiting, h.began).Scan(&rows, &oldest); err != nil {
 		return err
 	}
-	rss, err := proc.RSS(y.service)
+	now := h.now(ctx)
+	seconds, arrived := now.at.Sub(h.last.at).Seconds(), now.arrived-h.last.arrived
+	rss, err := proc.RSS(h.y.service)
 	p50, p99 := quantiles(ages)
-	printf(w, "%s\t%.0f\t%s\t%s\t%d\t%.2f s\t%d\t\n", time.Since(began).Round(time.Second),
-		float64(ages.TotalCount())/interval.Seconds(), p50, p99, rows, oldest, rss>>20)
+	printf(h.w, "%s\t%.0f\t%.0f\t%s\t%s\t%d\t%.2f s\t%s%d\t\n", now.at.Sub(h.began).Round(time.Second),
+		float64(now.entered-h.last.entered)/seconds, float64(arrived)/seconds, p50, p99, rows, oldest,
+		now.spent.since(h.last.spent).each(int(arrived)), rss>>20)
+	h.last = now
 	return err
 }
 
-func (y *dispatchYard) holdSummary(ctx context.Context, w *tabwriter.Writer, result *drive.Result, began time.Time, before spending) {
-	_ = w.Flush()
-	n, cost := float64(result.Done()), y.spent(ctx).since(before)
+// summary tells of the whole.
+func (h *holding) summary(ctx context.Context, result *drive.Result) {
+	now := h.now(ctx)
+	elapsed := now.at.Sub(h.began)
+	p50, p99 := quantiles(h.arrived)
+	printf(h.w, "all\t%.0f\t%.0f\t%s\t%s\t\t\t%s\t\n", result.PerSecond(), float64(result.Done())/elapsed.Seconds(), p50, p99,
+		now.spent.since(h.start.spent).each(result.Done()))
+	_ = h.w.Flush()
 	enqueue50, enqueue99 := quantiles(result.Latency)
-	printf(w, "accepted/s\tend to end/s\tenqueue p50\tenqueue p99\tCPU-s/10k service\tCPU-s/10k Postgres\tWAL bytes each\tfailed\t\n")
-	printf(w, "%.0f\t%.0f\t%s\t%s\t%.1f\t%.1f\t%.0f\t%d\t\n", result.PerSecond(), n/time.Since(began).Seconds(), enqueue50, enqueue99,
-		cost.service.Seconds()/n*10_000, cost.postgres.Seconds()/n*10_000, float64(cost.wal)/n, result.Failed)
+	printf(h.w, "enqueue p50\tenqueue p99\tfailed\tdelivered in all\t\n")
+	printf(h.w, "%s\t%s\t%d\t%d\t\n", enqueue50, enqueue99, result.Failed, result.Done())
 	if result.Failure != nil {
-		y.progress("  failed: %v", result.Failure)
+		h.y.progress("  failed: %v", result.Failure)
 	}
 }

@@ -49,7 +49,7 @@ func (y *dispatchYard) rates(ctx context.Context, plan webhookPlan, out io.Write
 	)
 }
 
-const runHead = "accepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tage p99\tCPU-s/10k service\tCPU-s/10k Postgres\tWAL bytes each\tfailed\t"
+const runHead = "accepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tage p99\t" + costHead + "failed\t"
 
 // offer puts load on the service.
 type offer func(context.Context) (*drive.Result, error)
@@ -60,8 +60,8 @@ func (y *dispatchYard) row(ctx context.Context, w *tabwriter.Writer, name string
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	printf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%d\t%d\t\n", name, f.accepted, f.endToEnd,
-		f.enqueue50, f.enqueue99, f.age50, f.age99, f.service, f.postgres, f.wal, f.failed)
+	printf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s%d\t\n", name, f.accepted, f.endToEnd,
+		f.enqueue50, f.enqueue99, f.age50, f.age99, f.cost, f.failed)
 	return nil
 }
 
@@ -72,10 +72,11 @@ func (y *dispatchYard) request(organization string) (*client.Request, error) {
 		fmt.Appendf(nil, `{"url":%q,"event_type":"train.arrived","payload":%s}`, y.receiver.url+"/hook", payload))
 }
 
-func accepted(a client.Answer) error {
+func (y *dispatchYard) isAccepted(a client.Answer) error {
 	if a.Status != http.StatusAccepted {
 		return fmt.Errorf("status %d: %.200s", a.Status, a.Body)
 	}
+	y.accepted.Add(1)
 	return nil
 }
 
@@ -85,7 +86,7 @@ func (y *dispatchYard) http(load drive.Load) offer {
 		if load.Request, err = y.request(stack.Organization); err != nil {
 			return nil, err
 		}
-		load.Check = accepted
+		load.Check = y.isAccepted
 		return drive.Run(ctx, load)
 	}
 }
@@ -94,8 +95,7 @@ func (y *dispatchYard) http(load drive.Load) offer {
 type dispatched struct {
 	accepted, endToEnd                 float64
 	enqueue50, enqueue99, age50, age99 time.Duration
-	service, postgres                  float64 // CPU seconds per 10,000 deliveries
-	wal                                int64
+	cost                               string // by costHead
 	failed                             int
 	ages                               *hdrhistogram.Histogram
 }
@@ -126,12 +126,11 @@ func (y *dispatchYard) run(ctx context.Context, load offer) (dispatched, error) 
 	if err := y.await(ctx, f.ages, result.Done()); err != nil {
 		return f, err
 	}
-	n := float64(result.Done())
-	f.accepted, f.endToEnd, f.failed = result.PerSecond(), n/time.Since(started).Seconds(), result.Failed
+	n := result.Done()
+	f.accepted, f.endToEnd, f.failed = result.PerSecond(), float64(n)/time.Since(started).Seconds(), result.Failed
 	f.enqueue50, f.enqueue99 = quantiles(result.Latency)
 	f.age50, f.age99 = quantiles(f.ages)
-	cost := y.spent(ctx).since(spent)
-	f.service, f.postgres, f.wal = cost.service.Seconds()/n*10_000, cost.postgres.Seconds()/n*10_000, cost.wal/int64(n)
+	f.cost = y.spent(ctx).since(spent).each(n)
 	if result.Failure != nil {
 		fmt.Fprintln(os.Stderr, "  failed:", result.Failure)
 	}
@@ -162,20 +161,4 @@ func note(ages *hdrhistogram.Histogram, all []int64) {
 	for _, age := range all {
 		_ = ages.RecordValue(max(age, 1)) // within its range
 	}
-}
-
-// spending is what has been used so far.
-type spending struct {
-	service, postgres time.Duration
-	wal               int64
-}
-
-func (y *dispatchYard) spent(ctx context.Context) spending {
-	s := spending{service: used([]int{y.service}), postgres: used(y.postgres())}
-	_ = y.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&s.wal) // 0 shows
-	return s
-}
-
-func (s spending) since(before spending) spending {
-	return spending{s.service - before.service, s.postgres - before.postgres, s.wal - before.wal}
 }

@@ -50,6 +50,7 @@ func (y *dispatchYard) streams(parallel int, rate float64, d time.Duration) func
 					}
 					mu.Lock()
 					result.Took(time.Since(began), streamItems)
+					y.accepted.Add(streamItems)
 					mu.Unlock()
 				}
 				return nil

@@ -25,12 +25,12 @@ func CPU(pid int) (time.Duration, error) {
 	// The command's name is in parentheses and may hold anything.
 	_, rest, found := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
-	const user, system = 11, 12 // utime and stime, counted from the state
-	if !found || len(fields) <= system {
+	const first, last = 11, 14 // utime, stime and those of children, counted from the state
+	if !found || len(fields) <= last {
 		return 0, errors.New("proc: unknown form of stat")
 	}
 	var ticks int64
-	for _, field := range fields[user : system+1] {
+	for _, field := range fields[first : last+1] {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("proc: %w", err)

@@ -45,3 +45,22 @@ func TestReadsThisProcess(t *testing.T) {
 		t.Error("a process that has ended was read")
 	}
 }
+
+// What a child has used counts once it has ended: a server's workers come and go.
+func TestEndedChildrenCount(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has /proc")
+	}
+	before, err := CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), "sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+	if err := child.Run(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := CPU(os.Getpid())
+	if used := child.ProcessState.UserTime(); err != nil || used < 5*tick || after-before < used-2*tick {
+		t.Errorf("the child used %s, of which %s count, %v", used, after-before, err)
+	}
+}

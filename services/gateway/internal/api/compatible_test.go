@@ -103,14 +103,16 @@ func TestCompatibleErrors(t *testing.T) {
 		{"two goals", "POST", completions, `{"switchyard":{"optimization_goal":"cost"},` + messages + `}`, []string{"X-Switchyard-Goal", "quality"}, 400, "X-Switchyard-Goal: differs"},
 		{"an unknown field of ours", "POST", completions, `{"switchyard":{"gaol":"cost"},` + messages + `}`, nil, 400, `switchyard: unknown field \"gaol\"`},
 		{"substitution", "POST", completions, `{` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "maybe"}, 400, "must be true or false"},
-		{"a field for nobody", "POST", completions, `{"model":"sandbox","n":2,` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `"type":"invalid_request_error"`},
+		{"a field for nobody", "POST", completions, `{"model":"sandbox","n":2,` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `"param":"n"`},
+		{"a field for nobody", "POST", messagesPath, `{"model":"sandbox","top_k":2,` + anthropicMsg + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `top_k: only providers of the anthropic dialect can carry it: sandbox/sandbox (dialect)`},
 		{"too long", "POST", completions, `{"model":"first/long",` + messages + `}`, nil, 400, `"code":"context_length_exceeded"`},
 		{"too long", "POST", messagesPath, `{"model":"first/long",` + anthropicMsg + `}`, nil, 400, `prompt is too long`},
 		{"another method", "GET", completions, "", nil, 405, `"type":"invalid_request_error"`},
 		{"not served", "POST", messagesPath + "/batches", "{}", nil, 404, `"type":"not_found_error"`},
 		{"no such model", "GET", "/v1/models/none", "", []string{"X-Stainless-Lang", "go"}, 404, `"code":"model_not_found"`},
 		{"no such model", "GET", "/v1/models/none", "", []string{"Anthropic-Version", "2023-06-01"}, 404, `"not_found_error"`},
-		{"vectors of tokens", "POST", "/v1/embeddings", `{"model":"sandbox","input":[1,2],"encoding_format":"float"}`, []string{"X-Stainless-Lang", "go"}, 400, `"param":"input[0]"`},
+		{"a token that is none", "POST", "/v1/embeddings", `{"model":"sandbox","input":[1,2.5],"encoding_format":"float"}`, []string{"X-Stainless-Lang", "go"}, 400, `"param":"input[1]"`},
+		{"tokens of no model", "POST", "/v1/embeddings", `{"model":"default","input":[1,2],"encoding_format":"float"}`, []string{"X-Stainless-Lang", "go"}, 400, `"param":"model"`},
 		{"a format that is none", "POST", "/v1/embeddings", `{"model":"sandbox","input":"x","encoding_format":"text"}`, []string{"X-Switchyard-Dialect", "openai"}, 400, `"param":"encoding_format"`},
 	} {
 		got := b.say(t, tt.method, tt.path, tt.body, tt.header...)

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,14 +12,9 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
-
-// maxInputs is what the contract allows in one request.
-const maxInputs = 2048
 
 // Embed answers over gRPC.
 func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*gatewayv1.EmbeddingsResponse, error) {
@@ -77,74 +71,12 @@ func toEmbedding(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*inferenc
 	if err != nil {
 		return nil, err
 	}
-	input, err := toInput(m.GetInput())
-	if err != nil {
+	if r.Embedding, err = toInput(m.GetInput()); err != nil {
 		return nil, err
 	}
+	r.Embedding.Dimensions = int(m.GetDimensions())
 	r.BypassCache = m.GetCache() == bypass
-	r.Embedding = provider.Embedding{Input: input, Dimensions: int(m.GetDimensions())}
 	return r, nil
-}
-
-// toInput reads a text or an array of texts.
-func toInput(raw []byte) ([]string, error) {
-	const path = "input"
-	raw = bytes.TrimSpace(raw)
-	var texts []string
-	switch {
-	case len(raw) == 0 || string(raw) == "null":
-		return nil, apierr.Invalid(path, "is required")
-	case raw[0] == '"':
-		var text string
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, refuse(path, err)
-		}
-		texts = []string{text}
-	case raw[0] == '[':
-		var items []*string
-		if err := json.Unmarshal(raw, &items); err != nil {
-			return nil, notText(path, raw)
-		}
-		for i, item := range items {
-			if item == nil {
-				return nil, apierr.Invalid(fmt.Sprintf("%s[%d]", path, i), "must be a string")
-			}
-			texts = append(texts, *item)
-		}
-	default:
-		return nil, apierr.Invalid(path, "must be a string or an array of strings")
-	}
-	return texts, checkInput(path, texts, raw[0] == '[')
-}
-
-// notText finds the item of an array that is no string.
-func notText(path string, raw []byte) error {
-	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return refuse(path, err)
-	}
-	for i, item := range items {
-		if item[0] != '"' && string(item) != "null" {
-			return apierr.Invalid(fmt.Sprintf("%s[%d]", path, i), "must be a string")
-		}
-	}
-	return apierr.Invalid(path, "must be a string or an array of strings")
-}
-
-func checkInput(path string, texts []string, several bool) error {
-	if len(texts) == 0 || len(texts) > maxInputs {
-		return apierr.Invalid(path, fmt.Sprintf("must hold 1 to %d texts", maxInputs))
-	}
-	for i, text := range texts {
-		if text != "" {
-			continue
-		}
-		if several {
-			path = fmt.Sprintf("%s[%d]", path, i)
-		}
-		return apierr.Invalid(path, "must not be empty")
-	}
-	return nil
 }
 
 // encodeEmbeddings writes gatewayv1.EmbeddingsResponse for the JSON face, by

@@ -153,7 +153,7 @@ func toNativeRequest(
 		return nil, err
 	}
 	r.Chat, r.Surcharged = chat.Chat, chat.Surcharged
-	r.Route.Needs.Dialect = chat.Needs(d.Name()).Dialect
+	r.Route.Needs = chat.Needs(d.Name())
 	if r.Locale == "" {
 		return r, nil
 	}

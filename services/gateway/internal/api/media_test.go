@@ -60,6 +60,8 @@ func mediaRequests(picture string) []struct {
 	}{
 		{"embed one", embeddingsPath, `{"model":"first/vectors","input":"hi"}`, &gatewayv1.EmbeddingsRequest{Model: "first/vectors", Input: []byte(`"hi"`)}},
 		{"embed several", embeddingsPath, `{"model":"first/vectors","input":["a","b\u00e4"]}`, &gatewayv1.EmbeddingsRequest{Model: "first/vectors", Input: []byte(`["a","b\u00e4"]`)}},
+		{"embed tokens", embeddingsPath, `{"model":"first/vectors","input":[11, 0 ,2147483647]}`, &gatewayv1.EmbeddingsRequest{Model: "first/vectors", Input: []byte(`[11,0,2147483647]`)}},
+		{"embed several tokens", embeddingsPath, `{"model":"first/vectors","input":[[1,2],[3]]}`, &gatewayv1.EmbeddingsRequest{Model: "first/vectors", Input: []byte(`[[1,2],[3]]`)}},
 		{"embed without usage", embeddingsPath, `{"model":"first/silent","input":"12345678"}`, &gatewayv1.EmbeddingsRequest{Model: "first/silent", Input: []byte(`"12345678"`)}},
 		{
 			"embed with every setting", embeddingsPath,

@@ -16,7 +16,7 @@ var pngText = base64.StdEncoding.EncodeToString([]byte(pngHead))
 func media(w http.ResponseWriter, r *http.Request, body []byte) bool {
 	var request struct {
 		Model          string
-		Input          []string
+		Input          []json.RawMessage
 		Dimensions     int
 		Prompt         string
 		N              int

@@ -11,7 +11,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
@@ -81,12 +80,11 @@ func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header htt
 	if err != nil {
 		return nil, err
 	}
-	input, err := toInput(wanted.input)
-	if err != nil {
+	if request.Embedding, err = toInput(wanted.input); err != nil {
 		return nil, err
 	}
+	request.Embedding.Dimensions = wanted.dimensions
 	request.BypassCache = m.GetCache() == bypass
-	request.Embedding = provider.Embedding{Input: input, Dimensions: wanted.dimensions}
 	return request, nil
 }
 

@@ -278,16 +278,22 @@ func modalities(e Entry, operations []routing.Operation) (in, out []string) {
 	return in, out
 }
 
+// tokenInput is the ability of a model whose inputs may come as tokens.
+const tokenInput = "token_input"
+
 // abilities are what may be asked of a model.
 func abilities(e Entry, d routing.Description) []string {
 	var all []string
 	if slices.Contains(d.Operations, routing.OperationChat) || slices.Contains(d.Operations, routing.OperationVision) {
 		all = append(all, "streaming")
 		for _, feature := range d.Features {
-			if feature != "image_urls" { // How images come is the gateway's affair.
+			if feature != "image_urls" && feature != tokenInput { // How images come is the gateway's affair.
 				all = append(all, feature)
 			}
 		}
+	}
+	if slices.Contains(d.Operations, routing.OperationEmbeddings) && slices.Contains(d.Features, tokenInput) {
+		all = append(all, tokenInput)
 	}
 	return append(all, e.Capabilities...)
 }

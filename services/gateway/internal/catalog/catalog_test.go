@@ -118,13 +118,13 @@ func TestCards(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		`any/big "Big" [text image]>[text] [chat embeddings vision images] [streaming tools parallel_tools json_object json_schema reasoning] 0/0/0 default=false active`,
-		`any/small "Small" [text]>[text] [chat embeddings vision images] [streaming tools parallel_tools json_object json_schema] 0/0/0 default=false active`,
-		`any/vectors "vectors" [text]>[embedding] [chat embeddings vision images] [streaming tools parallel_tools json_object json_schema] 0/0/0 default=false active`,
+		`any/big "Big" [text image]>[text] [chat embeddings vision images] [streaming tools parallel_tools json_object json_schema token_input reasoning] 0/0/0 default=false active`,
+		`any/small "Small" [text]>[text] [chat embeddings vision images] [streaming tools parallel_tools json_object json_schema token_input] 0/0/0 default=false active`,
+		`any/vectors "vectors" [text]>[embedding] [chat embeddings vision images] [streaming tools parallel_tools json_object json_schema token_input] 0/0/0 default=false active`,
 		`one/big "Big" [text image]>[text] [chat vision] [streaming tools reasoning] 1000/100/0 default=true active one/big@2026-01-01`,
 		`one/small "Small" [text]>[text] [chat] [streaming] 0/0/0 default=true deprecated`,
 		`one/twin "twin" [text]>[text] [chat] [streaming tools parallel_tools json_object json_schema] 0/0/0 default=false active`,
-		`one/vectors "vectors" [text]>[embedding] [embeddings] [] 0/0/512 default=true active`,
+		`one/vectors "vectors" [text]>[embedding] [embeddings] [token_input] 0/0/512 default=true active`,
 		`two/twin "twin" [text image]>[text] [chat vision] [streaming tools parallel_tools json_object json_schema] 0/0/0 default=true active`,
 		`two/wise "wise" [text image]>[text] [chat vision] [streaming tools parallel_tools json_object json_schema] 0/0/0 default=false active`,
 	}

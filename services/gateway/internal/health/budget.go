@@ -10,8 +10,7 @@ const (
 )
 
 // budget bounds the repeats of calls to one vendor. It knows no time: a vendor
-// that gets no calls gets no retries either. (failsafe-go has a budget too, but
-// only inside its executor.)
+// that gets no calls gets no retries either.
 type budget struct{ spent atomic.Int64 }
 
 // earn counts a call that is no retry.

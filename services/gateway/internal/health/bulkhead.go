@@ -14,13 +14,13 @@ type bulkhead struct {
 	permits  failsafe.Bulkhead[any]
 	limit    int
 	queue    time.Duration
-	inFlight *atomic.Int64
-	waiting  *atomic.Int64
-	rejected *atomic.Uint32
+	inFlight atomic.Int64
+	waiting  atomic.Int64
+	rejected atomic.Uint32
 }
 
-func newBulkhead(limit int, queue time.Duration) bulkhead {
-	return bulkhead{failsafe.New[any](uint(limit)), limit, queue, new(atomic.Int64), new(atomic.Int64), new(atomic.Uint32)}
+func newBulkhead(limit int, queue time.Duration) *bulkhead {
+	return &bulkhead{permits: failsafe.New[any](uint(limit)), limit: limit, queue: queue}
 }
 
 // acquire takes a permit, or waits its short time with a few others.

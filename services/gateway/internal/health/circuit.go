@@ -5,9 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	failsafe "github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
+
+// windowSlots are the parts of a circuit's window that go out of it at a time.
+const windowSlots = 10
 
 // remembered changes of a circuit.
 const remembered = 8
@@ -25,8 +26,8 @@ type circuit struct {
 	name   Circuit
 	policy Policy
 	tell   func(context.Context, Circuit, Change)
-	// window decides that calls fail too often; nothing else of it is used.
-	window failsafe.CircuitBreaker[any]
+	// window is of this phase: whether calls fail too often.
+	window window
 	// era is the number of the present phase, twice, plus one where it is not
 	// Closed. What began in another era says nothing about this one.
 	era atomic.Uint32
@@ -41,11 +42,7 @@ type circuit struct {
 }
 
 func newCircuit(name Circuit, p Policy, tell func(context.Context, Circuit, Change)) *circuit {
-	window := failsafe.NewBuilder[any]().
-		WithFailureRateThreshold(p.FailureShare, p.Sample, p.Window).
-		WithDelay(time.Hour).
-		Build()
-	return &circuit{name: name, policy: p, tell: tell, window: window}
+	return &circuit{name: name, policy: p, tell: tell, window: newWindow(p.Window, windowSlots)}
 }
 
 // pass is what lets a call through a circuit.
@@ -78,8 +75,7 @@ func (c *circuit) stepLocked(e Event) (State, *Change) {
 	if c.state.Phase != Closed {
 		era++
 	}
-	c.window.Open() // Only so does Close begin an empty window.
-	c.window.Close()
+	c.window.clear()
 	c.era.Store(era)
 	if c.state.Phase == before.Phase {
 		return c.state, nil
@@ -144,8 +140,8 @@ func (c *circuit) passable(now time.Time) (time.Duration, bool) {
 	return c.state.Until.Sub(now), false
 }
 
-// record takes what came of a call.
-func (c *circuit) record(ctx context.Context, p pass, v Verdict) {
+// record takes what came of a call, at a time since the monitor's begin.
+func (c *circuit) record(ctx context.Context, p pass, v Verdict, at time.Duration) {
 	if p.era != c.era.Load() {
 		return
 	}
@@ -155,14 +151,20 @@ func (c *circuit) record(ctx context.Context, p pass, v Verdict) {
 	}
 	switch v.Outcome {
 	case Good:
-		c.window.RecordSuccess()
+		c.window.add(at, false)
 	case Bad:
-		c.window.RecordFailure()
-		if c.window.IsOpen() {
+		c.window.add(at, true)
+		if c.failing(at) {
 			c.step(ctx, Event{Kind: Tripped, Cause: "calls fail: " + v.Cause, Floor: min(v.RetryAfter, MaxCooldown), Jitter: jitter()})
 		}
 	case Answered, Void:
 	}
+}
+
+// failing tells whether calls fail too often.
+func (c *circuit) failing(at time.Duration) bool {
+	calls, failures := c.window.sum(at, c.policy.Window)
+	return calls >= int(c.policy.Sample) && float64(failures) >= c.policy.FailureShare*float64(calls)
 }
 
 // openReplicas counts those that report the circuit as open. The caller holds

@@ -71,7 +71,7 @@ type Circuit struct{ Provider, Family string }
 // vendor is what all targets of a provider share.
 type vendor struct {
 	name        string
-	bulkhead    bulkhead
+	bulkhead    *bulkhead
 	budget      budget
 	credentials credentials
 	families    int
@@ -119,7 +119,7 @@ func (m *Monitor) find(t routing.Target) *target {
 		return found
 	}
 	v := m.vendor(t.Provider)
-	made := &target{vendor: v, circuit: m.circuit(v, Family(t.Model)), answers: &sketch{}, beginning: &sketch{}}
+	made := &target{vendor: v, circuit: m.circuit(v, Family(t.Model)), answers: &sketch{}, beginning: &sketch{}, traffic: newTraffic()}
 	if len(known) < maxTargets {
 		next := maps.Clone(known)
 		next[t] = made

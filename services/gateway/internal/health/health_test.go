@@ -74,6 +74,7 @@ func TestWhatOpensACircuit(t *testing.T) {
 		{"connection failures", call(), times(5, &provider.Error{Class: apierr.ClassTransient}), Open},
 		{"half of them", call(), append(times(5, nil), times(5, failure(503))...), Open},
 		{"fewer than half", call(), append(times(6, nil), times(5, failure(503))...), Closed},
+		{"failures at first, then hardly any", call(), append(append(times(3, failure(500)), times(17, nil)...), failure(500)), Closed},
 		{"requests at fault", call(), times(50, &provider.Error{Class: apierr.ClassPolicy, Status: 400}), Closed},
 		{"too long requests", call(), times(50, &provider.Error{Class: apierr.ClassContextOverflow, Status: 400}), Closed},
 		{"content", call(), times(50, &provider.Error{Class: apierr.ClassContentPolicy, Status: 400}), Closed},

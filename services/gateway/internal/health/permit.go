@@ -130,7 +130,7 @@ func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 		return Permit{}, r
 	}
 	if !t.vendor.bulkhead.acquire(ctx) {
-		t.circuit.record(ctx, p, Verdict{})
+		t.circuit.record(ctx, p, Verdict{}, now.Sub(m.base))
 		return Permit{}, &Refusal{Cause: CauseFull}
 	}
 	return Permit{monitor: m, target: t, pass: p, call: c, begun: now}, nil
@@ -187,7 +187,7 @@ func (p *Permit) Learn(l provider.Limits) {
 func (p *Permit) Begin(ctx context.Context) {
 	now := p.monitor.now()
 	p.target.beginning.add(now.Sub(p.begun), now)
-	p.record(ctx, Verdict{Outcome: Good})
+	p.record(ctx, Verdict{Outcome: Good}, now)
 	p.began = true
 	p.pass.probe = false
 }
@@ -205,12 +205,12 @@ func (p *Permit) End(ctx context.Context, v Verdict) {
 			return // It has been counted.
 		}
 	}
-	p.record(ctx, v)
+	p.record(ctx, v, now)
 }
 
-func (p *Permit) record(ctx context.Context, v Verdict) {
+func (p *Permit) record(ctx context.Context, v Verdict, now time.Time) {
 	if !p.call.Byok {
-		p.target.circuit.record(ctx, p.pass, v)
+		p.target.circuit.record(ctx, p.pass, v, now.Sub(p.monitor.base))
 	}
 }
 

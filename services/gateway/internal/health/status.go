@@ -30,15 +30,17 @@ type Status struct {
 // family.
 func (m *Monitor) Snapshot() []Status {
 	var all []Status
+	at := m.now().Sub(m.base)
 	for _, c := range m.all() {
 		m.mu.Lock()
 		v := m.vendors[c.name.Provider]
 		m.mu.Unlock()
+		_, failures := c.window.sum(at, m.Policy.Window)
 		c.mu.Lock()
 		all = append(all, Status{
 			Circuit: c.name, State: c.state, Changes: slices.Clone(c.changes),
 			InFlight: int(v.bulkhead.inFlight.Load()), Limit: v.bulkhead.limit,
-			Failures: int(c.window.Metrics().Failures()), OpenReplicas: c.openReplicas(),
+			Failures: failures, OpenReplicas: c.openReplicas(),
 		})
 		c.mu.Unlock()
 	}

@@ -17,24 +17,18 @@ const (
 	TrafficWindow = 5 * time.Minute
 	RecentWindow  = time.Minute
 
-	slotTime = 10 * time.Second
-	slots    = int(TrafficWindow / slotTime)
-)
-
-// A slot counts ten seconds: its number, calls and failures in one word, so that
-// a call costs one exchange of it.
-const (
-	countBits = 20
-	countMask = 1<<countBits - 1
+	trafficSlots = 30
 )
 
 // traffic counts a target's calls with the fleet's credentials, by what came of
 // them. Safe for concurrent use, without a lock.
 type traffic struct {
-	slots             [slots]atomic.Uint64
+	window
 	lastGood, lastBad atomic.Int64 // Unix nanoseconds
 	class             atomic.Pointer[apierr.Class]
 }
+
+func newTraffic() traffic { return traffic{window: newWindow(TrafficWindow, trafficSlots)} }
 
 // count takes a verdict. Void says nothing; an answer that was the caller's fault
 // is a call that the vendor served.
@@ -42,23 +36,7 @@ func (t *traffic) count(v Verdict, at time.Duration, now time.Time) {
 	if v.Outcome == Void {
 		return
 	}
-	number := uint64(at/slotTime) + 1
-	slot := &t.slots[number%uint64(slots)]
-	for {
-		old := slot.Load()
-		next := old
-		if old>>(2*countBits) != number {
-			next = number << (2 * countBits)
-		}
-		if next>>countBits&countMask < countMask {
-			if next += 1 << countBits; v.Outcome == Bad {
-				next++
-			}
-		}
-		if slot.CompareAndSwap(old, next) {
-			break
-		}
-	}
+	t.add(at, v.Outcome == Bad)
 	if v.Outcome == Bad {
 		t.lastBad.Store(now.UnixNano())
 		class := v.Class // Only a failure allocates.
@@ -66,20 +44,6 @@ func (t *traffic) count(v Verdict, at time.Duration, now time.Time) {
 		return
 	}
 	t.lastGood.Store(now.UnixNano())
-}
-
-// sum gives the calls of the last span, and those that failed.
-func (t *traffic) sum(at, span time.Duration) (calls, failures int) {
-	last := uint64(at/slotTime) + 1
-	first := last - min(uint64(span/slotTime), last) + 1
-	for i := range t.slots {
-		word := t.slots[i].Load()
-		if number := word >> (2 * countBits); number >= first && number <= last {
-			calls += int(word >> countBits & countMask)
-			failures += int(word & countMask)
-		}
-	}
-	return calls, failures
 }
 
 // Figures are how a target has done lately, with the fleet's credentials.
@@ -146,6 +110,6 @@ func (m *Monitor) Bulkhead(provider string) Bulkhead {
 	if v == nil {
 		return Bulkhead{Limit: m.Concurrency}
 	}
-	b := &v.bulkhead
+	b := v.bulkhead
 	return Bulkhead{InFlight: int(b.inFlight.Load()), Limit: b.limit, Waiting: int(b.waiting.Load()), Rejected: b.rejected.Load()}
 }

@@ -63,7 +63,7 @@ func TestFigures(t *testing.T) {
 
 // A count that is full stays so, and does not run into its neighbour.
 func TestTrafficIsBounded(t *testing.T) {
-	var traffic traffic
+	traffic := newTraffic()
 	for range countMask + 10 {
 		traffic.count(Verdict{Outcome: Good}, 0, time.Time{})
 	}

@@ -3,6 +3,7 @@ package inference
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/run"
 	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
@@ -60,7 +62,8 @@ const (
 	// imageInput is set aside for an image that is looked at, imageOutput for one
 	// that is made, in tokens, where the vendor counts such.
 	imageInput, imageOutput = 4096, 8192
-	// messageInput is what a vendor may add around a message or a tool, in tokens.
+	// messageInput is what a vendor may add around a message, a tool or a text to
+	// embed, in tokens.
 	messageInput = 32
 )
 
@@ -161,6 +164,9 @@ func (x *execution) worst(priced bool) (price.Pico, error) {
 // vendor's text goes beyond, and the longest answer. assumed tells that nobody
 // has said how long that is.
 func mostUsage(r *Request, c candidate, choices int64) (most provider.Usage, assumed bool) {
+	if r.Embedding.Len() > 0 {
+		return provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}, false
+	}
 	input, images := int64(promptBytes(r)), 0
 	for _, m := range r.Chat.Messages {
 		for _, part := range m.Content {
@@ -178,19 +184,30 @@ func mostUsage(r *Request, c candidate, choices int64) (most provider.Usage, ass
 		input = min(input, int64(limit))
 	}
 	most.Input = input
-	switch {
-	case len(r.Embedding.Input) > 0:
-	case r.Drawing.Prompt != "":
+	if r.Drawing.Prompt != "" {
 		most.Images = int64(max(r.Drawing.Count, 1))
 		most.ImageOutput = most.Images * imageOutput
-	default:
-		output := firstOf(r.Chat.MaxTokens, limits.Output, limits.Context)
-		if assumed = output == 0; assumed {
-			output = assumedOutput
-		}
-		most.Output = int64(output) * choices
+		return most, false
 	}
+	output := firstOf(r.Chat.MaxTokens, limits.Output, limits.Context)
+	if assumed = output == 0; assumed {
+		output = assumedOutput
+	}
+	most.Output = int64(output) * choices
 	return most, assumed
+}
+
+// mostEmbedded bounds what an embedding can use: each input has the model's limit
+// for itself.
+func mostEmbedded(e *provider.Embedding, limits routing.Limits) (most int64) {
+	limit := firstOf(limits.Input, limits.Context, math.MaxInt)
+	for _, text := range e.Input {
+		most += int64(min(len(text)+messageInput, limit))
+	}
+	for _, tokens := range e.Tokens {
+		most += int64(min(len(tokens)+messageInput, limit))
+	}
+	return most
 }
 
 // imageBytes is what inlined images take of a body.

@@ -6,7 +6,7 @@ import "switchyard.dev/services/gateway/internal/routing"
 // share a prompt cache with it. It is done here, once for every face, so that
 // none can forget it.
 func describe(r *Request) {
-	dialect := r.Route.Needs.Dialect
+	dialect, field := r.Route.Needs.Dialect, r.Route.Needs.DialectField
 	switch r.Route.Operation {
 	case routing.OperationEmbeddings:
 		r.Route.Needs = routing.EmbeddingNeeds(&r.Embedding)
@@ -16,6 +16,6 @@ func describe(r *Request) {
 		r.Route.Needs = routing.ChatNeeds(&r.Chat)
 		r.Route.Affinity = routing.Affinity(r.Organization, r.Run, &r.Chat)
 	}
-	r.Route.Needs.Dialect = dialect
+	r.Route.Needs.Dialect, r.Route.Needs.DialectField = dialect, field
 	r.Route.Organization, r.Route.Run = r.Organization, r.Run
 }

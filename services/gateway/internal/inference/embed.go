@@ -20,7 +20,7 @@ type Embedded struct {
 	Route   Route
 }
 
-// Embed makes the vectors of texts. Vectors of two models can't be compared:
+// Embed makes the vectors of texts, or of tokens. Vectors of two models can't be compared:
 // when another model than the one asked for made them, the report says that it
 // was substituted, also where the provider is the same.
 func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
@@ -76,8 +76,8 @@ func (x *execution) embed(ctx context.Context, c candidate) (*provider.Vectors, 
 // checkVectors refuses what isn't one vector per input, all of one length, of
 // real numbers: it would be stored and spoil an index much later.
 func checkVectors(vectors [][]float32, asked *provider.Embedding) error {
-	if len(vectors) != len(asked.Input) {
-		return malformed(fmt.Sprintf("%d vectors for %d inputs", len(vectors), len(asked.Input)))
+	if len(vectors) != asked.Len() {
+		return malformed(fmt.Sprintf("%d vectors for %d inputs", len(vectors), asked.Len()))
 	}
 	length := len(vectors[0])
 	if want := cmp.Or(asked.Dimensions, length); want != length {

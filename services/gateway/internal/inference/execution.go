@@ -3,6 +3,7 @@ package inference
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -167,10 +168,29 @@ func (x *execution) resolve(ctx context.Context) error {
 		return unreadable
 	}
 	if len(x.candidates) == 0 {
-		return errMissingKeys
+		return x.nobody(ctx, scope)
 	}
 	x.settleRequested()
 	return nil
+}
+
+// nobody says why there is no candidate: what was asked for lacks a key; or it, or
+// where nothing was asked for whoever has a key, can't serve such a request.
+func (x *execution) nobody(ctx context.Context, scope keyring.Scope) error {
+	asked := func(c routing.Candidate) bool { return !c.Substitute }
+	if x.plan.Requested != "" && slices.ContainsFunc(x.plan.Candidates, asked) {
+		return errMissingKeys
+	}
+	var unfit []routing.Exclusion
+	for _, left := range x.plan.Excluded {
+		if _, err := x.fleet.Keys.Resolve(ctx, scope, left.Provider); err == nil {
+			unfit = append(unfit, left)
+		}
+	}
+	if len(unfit) == 0 {
+		return errMissingKeys
+	}
+	return routing.Refuse(&x.request.Route, unfit)
 }
 
 // settleRequested makes the requested provider the best host that can be called,

@@ -164,7 +164,7 @@ type Request struct {
 	Probe    bool
 
 	// What is asked for, by Route.Operation: the conversation of a chat or a
-	// question about an image, texts to embed, or images to make. The model is set
+	// question about an image, texts or tokens to embed, or images to make. The model is set
 	// for each candidate.
 	Chat      provider.Chat
 	Embedding provider.Embedding

@@ -142,6 +142,9 @@ const imageTokens = 1000
 // estimateInput guesses the input of a request.
 func estimateInput(r *Request) provider.Usage {
 	u := provider.Estimate(promptBytes(r), 0)
+	for _, tokens := range r.Embedding.Tokens {
+		u.Input += int64(len(tokens))
+	}
 	for _, m := range r.Chat.Messages {
 		for _, part := range m.Content {
 			if part.ImageURL != "" {

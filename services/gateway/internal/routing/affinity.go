@@ -91,6 +91,10 @@ func EmbeddingNeeds(e *provider.Embedding) Needs {
 	for _, input := range e.Input {
 		n.Context = max(n.Context, tokens(len(input)))
 	}
+	for _, input := range e.Tokens {
+		n.Tokens = max(n.Tokens, len(input))
+	}
+	n.Context = max(n.Context, n.Tokens)
 	return n
 }
 

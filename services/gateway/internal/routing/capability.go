@@ -23,9 +23,11 @@ const (
 	FeatureJSONSchema
 	// FeatureImageURLs is "image_urls": the vendor fetches images itself.
 	FeatureImageURLs
+	// FeatureTokenInput is "token_input": texts to embed may come as tokens.
+	FeatureTokenInput
 )
 
-var featureNames = []string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls"}
+var featureNames = []string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls", "token_input"}
 
 // UnmarshalYAML reads a list of features into the set.
 func (f *Feature) UnmarshalYAML(node *yaml.Node) error {
@@ -140,6 +142,9 @@ var dialects = map[string]operationSet{
 	"sandbox":   setOf(operations),
 }
 
+// takesTokens are the dialects that can carry tokens to embed.
+var takesTokens = []string{"openai", "sandbox"}
+
 // Lack is why a candidate is left out of a plan.
 type Lack string
 
@@ -155,7 +160,11 @@ const (
 	LackContext        Lack = "context"
 	LackOutput         Lack = "max_tokens"
 	LackDimensions     Lack = "dimensions"
-	LackSize           Lack = "size"
+	LackTokenInput     Lack = "token_input"
+	// LackVocabulary is of a model that reads tokens as other text than the one that
+	// they were made for.
+	LackVocabulary Lack = "vocabulary"
+	LackSize       Lack = "size"
 )
 
 // Exclusion is a candidate that was left out.
@@ -202,6 +211,8 @@ func (o *offer) featureLack(n *Needs) Lack {
 		return LackJSON
 	case n.JSONSchema && lacks&FeatureJSONSchema != 0:
 		return LackJSONSchema
+	case n.Tokens > 0 && lacks&FeatureTokenInput != 0:
+		return LackTokenInput
 	}
 	return ""
 }
@@ -213,6 +224,9 @@ func sure(n int) int { return n / 3 * 2 }
 func (o *offer) sizeLack(n *Needs) (lack Lack, limit int) {
 	c := &o.capabilities
 	input := sure(n.Context)
+	if n.Tokens > 0 {
+		input = n.Tokens
+	}
 	switch {
 	case c.Limits.Input > 0 && input > c.Limits.Input:
 		return LackContext, c.Limits.Input

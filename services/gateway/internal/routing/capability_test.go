@@ -31,6 +31,8 @@ func TestCapabilities(t *testing.T) {
 		{"a body of a dialect", Request{Model: "small", Needs: Needs{Dialect: "anthropic"}}, "~two/wise", "one/small (dialect) one/big (dialect) three/flash (dialect)"},
 		{"vectors", Request{Operation: OperationEmbeddings, Needs: Needs{Dimensions: 256}}, "one/vectors four/embed", ""},
 		{"a length of vectors that one has", Request{Operation: OperationEmbeddings, Needs: Needs{Dimensions: 300}}, "one/vectors", "four/embed (dimensions)"},
+		{"tokens: nobody but the model that was named", Request{Operation: OperationEmbeddings, Model: "one/vectors", Needs: Needs{Tokens: 8000}}, "one/vectors", "four/embed (vocabulary)"},
+		{"tokens: any model of a server without a list", Request{Operation: OperationEmbeddings, Model: "any/x", Needs: Needs{Tokens: 1}}, "any/x", "four/embed (vocabulary)"},
 		{"images", Request{Operation: OperationImages}, "three/paint three/easel", ""},
 		{"a size of images that one has", Request{Operation: OperationImages, Needs: Needs{Size: "512x512"}}, "three/easel", "three/paint (size)"},
 		{"the size that is left to it", Request{Operation: OperationImages, Needs: Needs{Size: "auto"}}, "three/paint three/easel", ""},
@@ -68,6 +70,34 @@ func TestNobodyCan(t *testing.T) {
 			"one/small (tools), one/big (max_tokens: at most 8000), two/wise (max_tokens: at most 64000), three/flash (tools)",
 		},
 		{"too long", Request{Model: "small", Needs: Needs{Context: 1_000_000}}, ReasonContextOverflow, apierr.ClassContextOverflow, "one/small (context: at most 8000)"},
+		{
+			"more tokens than it reads, one too many",
+			Request{Operation: OperationEmbeddings, Model: "one/vectors", Substitution: true, Needs: Needs{Tokens: 8001}},
+			ReasonContextOverflow, apierr.ClassContextOverflow, "input: too long for every candidate: one/vectors (context: at most 8000), four/embed (vocabulary)",
+		},
+		{
+			"tokens, and a dialect of texts",
+			Request{Operation: OperationEmbeddings, Model: "four/embed", Substitution: true, Needs: Needs{Tokens: 1}},
+			ReasonCapabilityUnsupported, apierr.ClassPolicy, "input: tokens are read by the model that was named alone, and nobody who has it takes them; send texts: four/embed (token_input)",
+		},
+		{
+			"tokens, and a length of vectors that it has not",
+			Request{Operation: OperationEmbeddings, Model: "one/vectors", Substitution: true, Needs: Needs{Tokens: 1, Dimensions: 9999}},
+			ReasonCapabilityUnsupported, apierr.ClassPolicy, "no candidate can do what was asked for: one/vectors (dimensions: at most 1024)",
+		},
+		{"tokens of no model", Request{Operation: OperationEmbeddings, Needs: Needs{Tokens: 1}}, apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: must be named where the input is tokens"},
+		{
+			"tokens of a provider's default",
+			Request{Operation: OperationEmbeddings, Model: DefaultModel, Provider: "one", Needs: Needs{Tokens: 1}},
+			apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: must be named where the input is tokens",
+		},
+		{"a long prompt of images", Request{Operation: OperationImages, Model: "big", Needs: Needs{Context: 1_000_000}}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/big (operation)"},
+		{
+			"a field of one dialect",
+			Request{Model: "one/small", Needs: Needs{Dialect: "anthropic", DialectField: "top_k"}},
+			ReasonCapabilityUnsupported, apierr.ClassPolicy,
+			"top_k: only providers of the anthropic dialect can carry it: one/small (dialect)",
+		},
 		{"another operation", Request{Model: "one/vectors"}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/vectors (operation)"},
 		{"a dialect that has no such operation", Request{Model: "four/embed"}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "four/embed (operation)"},
 	}

@@ -27,6 +27,7 @@ func TestPin(t *testing.T) {
 		{"another operation: the provider's model for it", Target{"one", "big"}, Request{Operation: OperationEmbeddings, Substitution: true}, "", "one/vectors"},
 		{"an operation that the provider has not", Target{"two", "wise"}, Request{Operation: OperationEmbeddings, Substitution: true}, "", "400 pinned to two, which has no model for embeddings"},
 		{"what it can't do", Target{"one", "small"}, Request{Model: "big", Needs: Needs{Tools: true}, Substitution: true}, "", "400 one/small (tools)"},
+		{"tokens of another model", Target{"four", "embed"}, Request{Operation: OperationEmbeddings, Model: "one/vectors", Needs: Needs{Tokens: 1}, Substitution: true}, "", "400 four/embed (vocabulary)"},
 		{"no substitution", Target{"two", "wise"}, Request{Model: "big"}, "", "422 allows no substitution of one/big"},
 		{"a provider that is gone", Target{"gone", "x"}, Request{Substitution: true}, "", "400 pinned to gone"},
 		{"a wrong name is refused all the same", Target{"two", "wise"}, Request{Model: "nonsense"}, "", "404 nonsense"},

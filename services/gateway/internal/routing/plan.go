@@ -56,12 +56,14 @@ type planner struct {
 	allowed   []bool
 	offers    []*offer
 	requested string
-	picked    []scored
-	excluded  []Exclusion
-	isCanary  bool
-	isPinned  bool
-	isAffine  bool
-	warn      string
+	// vocabulary is the model whose tokens the request holds; empty for texts.
+	vocabulary string
+	picked     []scored
+	excluded   []Exclusion
+	isCanary   bool
+	isPinned   bool
+	isAffine   bool
+	warn       string
 }
 
 // planners are used again: making one costs more than a plan.
@@ -111,6 +113,8 @@ func (b *planner) read() error {
 func (b *planner) asked() (offers []*offer, open bool, err error) {
 	p, r := b.policy, &b.request
 	switch isDefault := r.Model == "" || r.Model == DefaultModel; {
+	case isDefault && r.Needs.Tokens > 0:
+		return nil, false, apierr.Invalid("model", "must be named where the input is tokens: each model has its own")
 	case isDefault && r.Provider != "":
 		if o := p.byName[r.Provider].defaults[b.operation]; o != nil {
 			return b.served(b.only(o))
@@ -120,6 +124,9 @@ func (b *planner) asked() (offers []*offer, open bool, err error) {
 		return b.open()
 	}
 	if offers = b.named(); len(offers) > 0 {
+		if r.Needs.Tokens > 0 {
+			b.vocabulary = offers[0].candidate.Model
+		}
 		return b.served(offers)
 	}
 	return nil, false, b.unlisted()
@@ -209,6 +216,10 @@ func (b *planner) admits(o *offer) bool {
 		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackClassification})
 		return false
 	}
+	if b.vocabulary != "" && b.vocabulary != o.candidate.Model {
+		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackVocabulary})
+		return false
+	}
 	if lack, limit := o.lack(b.operation, &b.request.Needs); lack != "" {
 		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: lack, Limit: limit})
 		return false
@@ -223,7 +234,7 @@ func (b *planner) admits(o *offer) bool {
 // plan is the result: who was picked, or why nobody could be.
 func (b *planner) plan() (Plan, error) {
 	if len(b.picked) == 0 {
-		return Plan{}, b.refusal()
+		return Plan{}, Refuse(&b.request, b.excluded)
 	}
 	plan := Plan{
 		Requested: b.requested, Excluded: b.excluded, Pinned: b.isPinned, Canary: b.isCanary, Affinity: b.isAffine && !b.isCanary, Warning: b.warn,
@@ -237,38 +248,4 @@ func (b *planner) plan() (Plan, error) {
 		plan.Candidates[i].Substitute = b.picked[i].substitute
 	}
 	return plan, nil
-}
-
-// maxNamed bounds the candidates that an error names.
-const maxNamed = 8
-
-// refusal says what none of the candidates can do, or may see.
-func (b *planner) refusal() error {
-	named := make([]string, 0, maxNamed)
-	unfit, long := 0, 0
-	for _, e := range b.excluded {
-		if len(named) < maxNamed {
-			named = append(named, e.String())
-		}
-		if e.Lack != LackClassification {
-			unfit++
-		}
-		if e.Lack == LackContext {
-			long++
-		}
-	}
-	list := strings.Join(named, ", ")
-	if len(b.excluded) > maxNamed {
-		list += fmt.Sprintf(" and %d more", len(b.excluded)-maxNamed)
-	}
-	switch {
-	case unfit == 0:
-		return denied("data_classification: no provider that may see this data has what was asked for: " + list)
-	case long == unfit:
-		return &apierr.Error{
-			Kind: apierr.KindInvalid, Reason: ReasonContextOverflow, Class: apierr.ClassContextOverflow,
-			Text: "messages: too long for every candidate: " + list,
-		}
-	}
-	return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported, "no candidate can do what was asked for: "+list)
 }

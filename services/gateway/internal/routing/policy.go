@@ -215,6 +215,9 @@ func (e *entry) offer(model *Model) *offer {
 	if o.capabilities.Features != nil {
 		o.candidate.Lacks = ^*o.capabilities.Features & (1<<len(featureNames) - 1)
 	}
+	if !slices.Contains(takesTokens, e.Dialect) {
+		o.candidate.Lacks |= FeatureTokenInput
+	}
 	o.candidate.Limits = o.capabilities.Limits
 	for i := range o.places {
 		o.places[i] = unranked

@@ -74,12 +74,16 @@ type Needs struct {
 	// Context is the estimated size of the input in tokens, Output the most that
 	// may be answered; 0 is unknown.
 	Context, Output int
+	// Tokens of the longest input where it came as tokens, counted and not
+	// estimated: only a provider of the very model that was named can read them.
+	Tokens int
 	// Dimensions of vectors, Images to make and their Size ("1024x1024"); zero is
 	// the model's own choice.
 	Dimensions, Images int
 	Size               string
-	// Dialect that alone can carry the request as its caller wrote it; empty is any.
-	Dialect string
+	// Dialect that alone can carry the request as its caller wrote it, and the field
+	// because of which; empty is any.
+	Dialect, DialectField string
 }
 
 // Candidate is a provider and model that may serve a request.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/redact"
+	"switchyard.dev/services/gateway/internal/routing"
 )
 
 // maxPage bounds what is opened for one page of traces, in bytes: redaction reads
@@ -153,7 +154,11 @@ func (a *Archive) show(ctx context.Context, record Record, contents map[uuid.UUI
 	}
 	found, redactor := redact.Kinds{}, a.redactor()
 	shown.Form, shown.Truncated = packet.Form, contents[record.ID].Truncated
-	shown.Request = redactor.JSON(packet.Request, found)
+	request := packet.Request
+	if record.Operation == string(routing.OperationEmbeddings) {
+		request = redact.Tokens(request, found)
+	}
+	shown.Request = redactor.JSON(request, found)
 	shown.Response = redactor.JSON(packet.Response, found)
 	if len(packet.Metadata) > 0 {
 		shown.Metadata = make(map[string]string, len(packet.Metadata))

@@ -66,7 +66,7 @@ func messages(r *inference.Request) int {
 	if r.Drawing.Prompt != "" {
 		return 1
 	}
-	return len(r.Chat.Messages) + len(r.Embedding.Input)
+	return len(r.Chat.Messages) + r.Embedding.Len()
 }
 
 // cleaned is the record without what a store of text can't take: a name that a

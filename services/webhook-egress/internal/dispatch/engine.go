@@ -196,17 +196,43 @@ func (e *Engine) Run(ctx context.Context) error {
 	group.Go(func() { _ = e.observe.Run(ctx, 1) })
 	group.Go(func() { e.claimLoop(ctx) })
 	group.Go(func() {
+		idle := make(chan delivery.Job)
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case job := <-e.jobs: // with a slot, which bounds how many there are
-				group.Go(func() { e.handle(ctx, sending, job) })
+			case job := <-e.jobs: // with a slot, which bounds how many workers there are
+				select {
+				case idle <- job:
+				default:
+					group.Go(func() { e.work(ctx, sending, job, idle) })
+				}
 			}
 		}
 	})
 	group.Wait()
 	return nil
+}
+
+// idleTime is how long a worker waits for its next job.
+const idleTime = time.Second
+
+// work handles a job, and then those that come while it is idle: a new goroutine
+// would first have to grow its stack again to what a request takes.
+func (e *Engine) work(ctx, sending context.Context, job delivery.Job, idle <-chan delivery.Job) {
+	patience := time.NewTimer(idleTime)
+	defer patience.Stop()
+	for {
+		e.handle(ctx, sending, job)
+		patience.Reset(idleTime)
+		select {
+		case <-ctx.Done():
+			return
+		case <-patience.C:
+			return
+		case job = <-idle:
+		}
+	}
 }
 
 // Lease implements delivery.Dispatcher.

@@ -50,7 +50,8 @@ type room struct {
 	flows         map[int64]int
 	organizations map[string]int
 	// backlog holds flows for which there was no slot, or of which a claim left due
-	// rows: their new deliveries queue up behind those instead of overtaking them.
+	// rows: their new deliveries queue up behind those. Only what claims leave unused
+	// of the flow's share, beyond a quarter of it, goes to new ones all the same.
 	backlog map[int64]struct{}
 	// starved: a claim found no free slot, or too little memory.
 	starved bool
@@ -65,13 +66,16 @@ func newRoom(limits Limits) *room {
 	}
 }
 
-// takeFresh takes a slot for a new delivery. Without one, the flow's deliveries wait
-// in the store until a claim has taken all that is due there.
+// takeFresh takes a slot for a new delivery. Without one it waits in the store, and so
+// do the flow's next until a claim has taken all that is due there. A target that
+// keeps claims from emptying the store has its share used up; when a quarter of it is
+// free, the store itself is what holds up, and to bring still more by way of a claim
+// would only make that worse.
 func (r *room) takeFresh(flow delivery.Flow, bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, waits := r.backlog[flow.ID]
-	if flow.Metered || waits || len(r.backlog) >= maxBacklogged {
+	if flow.Metered || waits && r.flows[flow.ID] >= r.limits.Flow/4*3 || len(r.backlog) >= maxBacklogged {
 		return false
 	}
 	if r.total >= r.limits.Fresh || r.bytes+bytes > r.limits.Bytes/4*3 || r.take(flow, 1) == 0 {

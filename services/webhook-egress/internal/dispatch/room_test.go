@@ -41,12 +41,19 @@ func TestRoomShares(t *testing.T) {
 }
 
 func TestNewDeliveriesDontOvertake(t *testing.T) {
-	r := newRoom(LimitsOf(16, 64<<20))
+	r := newRoom(LimitsOf(16, 64<<20)) // flow 4
 	flow := delivery.Flow{ID: 1, Organization: "a"}
 	r.waiting(1)
-	if r.takeFresh(flow, 1) {
-		t.Error("sent past a backlog")
+	if r.takeUpTo(flow, 3); r.takeFresh(flow, 1) {
+		t.Error("sent past a backlog that the claims have slots for")
 	}
+	if r.give(flow, 1, 0); !r.takeFresh(flow, 1) {
+		t.Error("not sent although the claims leave the flow's share unused")
+	}
+	if r.takeFresh(flow, 1) || r.takeUpTo(flow, 4) != 1 {
+		t.Error("took the quarter of the flow's share that is the claims' own")
+	}
+	r.give(flow, 4, 1)
 	r.drained(1)
 	if !r.takeFresh(flow, 1) {
 		t.Error("not sent after the backlog")

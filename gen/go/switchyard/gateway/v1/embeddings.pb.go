@@ -23,14 +23,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// EmbeddingsRequest asks for the vectors of one text or several.
+// EmbeddingsRequest asks for the vectors of one text or several, or of tokens.
 type EmbeddingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Embedding model, canonical name or alias.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// A JSON string, or an array of 1 to 2,048 strings; none may be empty.
+	// A JSON string, or an array of 1 to 2,048 strings; none may be empty. In place
+	// of a text its tokens may come, as an array of 1 to 131,072 whole numbers, and
+	// in place of texts such arrays, of 1,048,576 tokens in all. Tokens are of one
+	// model's vocabulary: the model must be named, and no other one stands in.
 	Input []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
 	// `cost`, `latency` or `quality`. Absent: the policy's default.
 	OptimizationGoal string `protobuf:"bytes,4,opt,name=optimization_goal,json=optimizationGoal,proto3" json:"optimization_goal,omitempty"`

@@ -46,7 +46,7 @@ type ModelCard struct {
 	// `text`, `image`, `audio`, `embedding`: what it gives.
 	OutputModalities []string `protobuf:"bytes,8,rep,name=output_modalities,json=outputModalities,proto3" json:"output_modalities,omitempty"`
 	// `tools`, `parallel_tools`, `json_object`, `json_schema`, `streaming`,
-	// `reasoning`, `prompt_cache`: what may be asked of it.
+	// `reasoning`, `prompt_cache`, `token_input`: what may be asked of it.
 	Capabilities []string `protobuf:"bytes,9,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Most tokens in and out together; null when not known.
 	ContextWindow *wrapperspb.Int32Value `protobuf:"bytes,10,opt,name=context_window,json=contextWindow,proto3" json:"context_window,omitempty"`

@@ -108,7 +108,7 @@ func (c *Chat) Finish(o *Object, dialect string, body []byte) error {
 func (c *Chat) Needs(name string) routing.Needs {
 	var needs routing.Needs
 	if c.Only != "" {
-		needs.Dialect = name
+		needs.Dialect, needs.DialectField = name, c.Only
 	}
 	return needs
 }

@@ -83,6 +83,9 @@ type request struct {
 // Embed makes vectors, with a call for every 96 texts. A failure of one fails
 // them all, though the vendor may bill what it has answered.
 func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r *provider.Embedding) (*provider.Vectors, error) {
+	if err := r.TextsOnly(); err != nil {
+		return nil, err
+	}
 	caller := p.caller.With(credential.Key)
 	made, err := provider.EmbedBatches(ctx, r.Input, maxTexts, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
 		header := http.Header{}

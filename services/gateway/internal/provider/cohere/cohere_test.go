@@ -67,6 +67,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestTokens(t *testing.T) {
+	p, err := cohere.New(cohere.Config{Name: "cohere", BaseURL: "http://vendor.example", Client: &http.Client{Transport: &vendor{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	providertest.RefusesTokens(t, p)
+}
+
 // vendor is Cohere as far as it matters: it takes 96 texts and answers each with
 // its number, the first call last.
 type vendor struct {

@@ -33,6 +33,9 @@ type embedRequest struct {
 // at a time are several calls. Usage is nil unless every call reported some:
 // most models don't.
 func (p *Provider) Embed(ctx context.Context, credential provider.Credential, request *provider.Embedding) (*provider.Vectors, error) {
+	if err := request.TextsOnly(); err != nil {
+		return nil, err
+	}
 	chunks := slices.Collect(slices.Chunk(request.Input, maxBatch))
 	answers := make([]gjson.Result, len(chunks))
 	group, ctx := errgroup.WithContext(ctx)

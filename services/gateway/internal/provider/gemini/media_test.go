@@ -101,6 +101,13 @@ func TestEmbedRequest(t *testing.T) {
 	}
 }
 
+func TestEmbedTokens(t *testing.T) {
+	providertest.RefusesTokens(t, vendor(t, func(asked) (int, string) {
+		t.Error("the vendor was asked")
+		return 200, "{}"
+	}))
+}
+
 // Usage of some calls is not the usage of all.
 func TestEmbedUsageOfAll(t *testing.T) {
 	p := vendor(t, func(a asked) (int, string) {

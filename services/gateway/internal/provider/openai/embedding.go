@@ -13,13 +13,14 @@ import (
 	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
-// maxInputs is how many texts one call may hold.
+// maxInputs is how many texts, or token sequences, one call may hold.
 const maxInputs = 2048
 
 type embeddingRequest struct {
-	Model      string   `json:"model"`
-	Input      []string `json:"input"`
-	Dimensions int      `json:"dimensions,omitempty"`
+	Model string `json:"model"`
+	// Input is a []string, or [][]int32 of tokens.
+	Input      any `json:"input"`
+	Dimensions int `json:"dimensions,omitempty"`
 	// EncodingFormat "base64" halves the bytes. OpenAI's own clients ask for it, so
 	// that compatible servers know it, or answer with plain numbers.
 	EncodingFormat string `json:"encoding_format"`
@@ -27,16 +28,20 @@ type embeddingRequest struct {
 
 // Embed makes vectors, with one call.
 func (p *Provider) Embed(ctx context.Context, credential provider.Credential, request *provider.Embedding) (*provider.Vectors, error) {
-	if len(request.Input) > maxInputs {
+	if request.Len() > maxInputs {
 		return nil, provider.Unsupported("input", fmt.Sprintf("must hold at most %d texts for this provider", maxInputs))
 	}
+	var input any = request.Input
+	if len(request.Tokens) > 0 {
+		input = request.Tokens
+	}
 	doc, err := p.ask(ctx, credential, embeddings, request.Model, embeddingRequest{
-		Model: request.Model, Input: request.Input, Dimensions: request.Dimensions, EncodingFormat: "base64",
+		Model: request.Model, Input: input, Dimensions: request.Dimensions, EncodingFormat: "base64",
 	})
 	if err != nil {
 		return nil, err
 	}
-	vectors, err := vectorsOf(doc.root.Get("data"), len(request.Input))
+	vectors, err := vectorsOf(doc.root.Get("data"), request.Len())
 	if err != nil {
 		return nil, err
 	}

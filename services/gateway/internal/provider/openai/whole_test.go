@@ -44,6 +44,10 @@ func TestEmbeddings(t *testing.T) {
 				Request: &provider.Embedding{Model: model, Input: []string{"a", "b", "c"}, Dimensions: 2},
 				Want:    &provider.Vectors{Vectors: [][]float32{{1, 0}, {2, 0}, {3, 0}}, Usage: usage, Model: model},
 			},
+			"tokens": {
+				Request: &provider.Embedding{Model: model, Tokens: [][]int32{{100257, 0, 2147483647}, {7}}, Dimensions: 2},
+				Want:    &provider.Vectors{Vectors: [][]float32{{1, 0}, {2, 0}}, Usage: &provider.Usage{Input: 4}, Model: model},
+			},
 			"numbers": {
 				Request: &provider.Embedding{Model: "nomic-embed-text", Input: []string{"a", "b"}},
 				Want:    &provider.Vectors{Vectors: [][]float32{{0.5, 1e-3, -2}, {0, 1, 2}}, Model: "nomic-embed-text"},
@@ -97,9 +101,13 @@ func TestEmbeddingsTotal(t *testing.T) {
 // More texts than the vendor takes are not sent.
 func TestTooManyInputs(t *testing.T) {
 	p := answering(t, "application/json", `{}`)
-	_, err := p.Embed(t.Context(), provider.Credential{}, &provider.Embedding{Model: "m", Input: slices.Repeat([]string{"a"}, 2049)})
-	if e, ok := errors.AsType[*provider.Error](err); !ok || !e.Unsupported || !strings.HasPrefix(e.Text, "input: ") {
-		t.Errorf("err = %v, want unsupported", err)
+	for _, request := range []provider.Embedding{
+		{Model: "m", Input: slices.Repeat([]string{"a"}, 2049)}, {Model: "m", Tokens: slices.Repeat([][]int32{{1}}, 2049)},
+	} {
+		_, err := p.Embed(t.Context(), provider.Credential{}, &request)
+		if e, ok := errors.AsType[*provider.Error](err); !ok || !e.Unsupported || !strings.HasPrefix(e.Text, "input: ") {
+			t.Errorf("err = %v, want unsupported", err)
+		}
 	}
 }
 

@@ -62,7 +62,8 @@ func ended(t *testing.T, call func(ctx context.Context) error) {
 }
 
 // RunEmbedder checks a provider that answers by itself: a vector for each input,
-// in order, of the length that was asked for, and the same for the same text.
+// in order, of the length that was asked for, and the same for the same text or
+// tokens.
 func RunEmbedder(t *testing.T, p provider.Embedder, model string) {
 	t.Helper()
 	embed := func(t *testing.T, dimensions int, input ...string) [][]float32 {
@@ -95,12 +96,41 @@ func RunEmbedder(t *testing.T, p provider.Embedder, model string) {
 			}
 		})
 	}
+	t.Run("tokens", func(t *testing.T) { embedsTokens(t, p, model) })
 	t.Run("cancelled", func(t *testing.T) {
 		ended(t, func(ctx context.Context) error {
 			_, err := p.Embed(ctx, Credential(), &provider.Embedding{Model: model, Input: []string{"a"}})
 			return err
 		})
 	})
+}
+
+// embedsTokens: each sequence has its vector, and the usage is the tokens counted.
+func embedsTokens(t *testing.T, p provider.Embedder, model string) {
+	t.Helper()
+	sequences := [][]int32{{1, 2}, {12}, {1, 2}, {2, 1}, {1}, {1, 2, 0}}
+	made, err := p.Embed(t.Context(), Credential(), &provider.Embedding{Model: model, Tokens: sequences, Dimensions: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&provider.Usage{Input: 11}, made.Usage); diff != "" || len(made.Vectors) != len(sequences) {
+		t.Fatalf("%d vectors; usage (-want +got):\n%s", len(made.Vectors), diff)
+	}
+	for i, vector := range made.Vectors {
+		if same := cmp.Equal(vector, made.Vectors[0]); same != (i == 0 || i == 2) || len(vector) != 8 {
+			t.Errorf("tokens %v: %v", sequences[i], vector)
+		}
+	}
+}
+
+// RefusesTokens checks a provider whose dialect can't carry tokens: they are refused
+// before anything is sent.
+func RefusesTokens(t *testing.T, p provider.Embedder) {
+	t.Helper()
+	_, err := p.Embed(t.Context(), Credential(), &provider.Embedding{Model: "m", Tokens: [][]int32{{1}}})
+	if e := failure(t, err); !e.Unsupported || !strings.HasPrefix(e.Text, "input: ") {
+		t.Errorf("error = %v, want unsupported", e)
+	}
 }
 
 func dot(a, b []float32) float64 {

@@ -18,7 +18,7 @@ const (
 )
 
 // Embed makes of each text a vector of length 1: the same for the same text and
-// model, and as good as at right angles to that of any other.
+// model, and as good as at right angles to that of any other. So it does of tokens.
 func (p *Provider) Embed(ctx context.Context, _ provider.Credential, r *provider.Embedding) (*provider.Vectors, error) {
 	if err := begin(ctx, r.Model); err != nil {
 		return nil, err
@@ -35,7 +35,20 @@ func (p *Provider) Embed(ctx context.Context, _ provider.Credential, r *provider
 		made.Vectors = append(made.Vectors, vector(r.Model, text, dimensions))
 		made.Usage.Add(provider.Estimate(len(text), 0))
 	}
+	for _, tokens := range r.Tokens {
+		made.Vectors = append(made.Vectors, vector(r.Model, spelled(tokens), dimensions))
+		made.Usage.Input += int64(len(tokens))
+	}
 	return made, nil
+}
+
+// spelled tells token sequences apart: no text holds these bytes.
+func spelled(tokens []int32) string {
+	text := []byte{0xff}
+	for _, token := range tokens {
+		text = binary.LittleEndian.AppendUint32(text, uint32(token))
+	}
+	return string(text)
 }
 
 func vector(model, text string, dimensions int) []float32 {

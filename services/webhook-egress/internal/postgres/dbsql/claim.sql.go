@@ -59,6 +59,7 @@ SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, 
        opened, rate_per_second, floor, (floor_at < now() - $1::interval)::boolean AS floor_old
 FROM flow
 WHERE ready_at <= now()
+  AND ready_at < 'infinity'
   AND NOT paused
   AND flow_id <> ALL ($2::bigint[])
   AND organization_id <> ALL ($3::text[])
@@ -88,7 +89,8 @@ type PickFlowsRow struct {
 	FloorOld       bool
 }
 
-// The flows that have waited longest. Held by another claim: passed over.
+// The flows that have waited longest. Held by another claim: passed over. The second
+// test of ready_at says nothing new, but lets the index of what is ready be used.
 func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlowsRow, error) {
 	rows, err := q.db.Query(ctx, pickFlows,
 		arg.FloorPace,

@@ -1,11 +1,13 @@
 -- name: PickFlows :many
--- The flows that have waited longest. Held by another claim: passed over.
+-- The flows that have waited longest. Held by another claim: passed over. The second
+-- test of ready_at says nothing new, but lets the index of what is ready be used.
 SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
        opened, rate_per_second, floor, (floor_at < now() - @floor_pace::interval)::boolean AS floor_old
 FROM flow
 WHERE ready_at <= now()
+  AND ready_at < 'infinity'
   AND NOT paused
   AND flow_id <> ALL (@full_flows::bigint[])
   AND organization_id <> ALL (@full_organizations::text[])

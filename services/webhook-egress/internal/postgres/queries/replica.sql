@@ -11,10 +11,12 @@ DELETE FROM replica WHERE seen_at < now() - @silence::interval AND replica_id <>
 DELETE FROM replica WHERE replica_id = @replica_id;
 
 -- name: ListOrphanFlows :many
--- Flows with leases of replicas that are no longer listed.
+-- Flows with leases of replicas that are no longer listed: of the numbers between
+-- those of the listed ones. Leases of these are not read, dead ones neither.
 SELECT DISTINCT q.flow_id
-FROM delivery_queue q
-WHERE q.leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM replica r WHERE r.replica_id = q.leased_by)
+FROM (SELECT coalesce(lag(replica_id) OVER (ORDER BY replica_id), 0) AS above, replica_id AS below
+      FROM (SELECT replica_id FROM replica UNION ALL SELECT 9223372036854775807) AS listed) AS gap
+JOIN delivery_queue q ON q.leased_by > gap.above AND q.leased_by < gap.below
 ORDER BY q.flow_id;
 
 -- name: FreeOrphans :execrows

@@ -1,0 +1,173 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Bounds of what one request embeds: texts or token sequences, tokens of one
+// sequence, and of all. A model's own limit is a matter of the plan.
+const (
+	maxInputs   = 2048
+	maxSequence = 128 << 10
+	maxTokens   = 1 << 20
+)
+
+const (
+	inputPath = "input"
+	inputRule = "must be a string, an array of strings, an array of tokens or an array of token arrays"
+	countRule = "must hold 1 to 2048 texts or token arrays"
+	tokenRule = "must be a token: a whole number from 0 to 2147483647"
+)
+
+// toInput reads the input of an embedding: a text or several, or in place of each
+// text its tokens. All are of one kind.
+func toInput(raw []byte) (e provider.Embedding, err error) {
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return e, apierr.Invalid(inputPath, "is required")
+	case raw[0] == '"':
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return e, refuse(inputPath, err)
+		}
+		e.Input = []string{text}
+		return e, checkTexts(e.Input, false)
+	case raw[0] != '[':
+		return e, apierr.Invalid(inputPath, inputRule)
+	case !json.Valid(raw):
+		return e, refuse(inputPath, json.Unmarshal(raw, new([]json.RawMessage)))
+	}
+	switch list := gjson.ParseBytes(raw); list.Get("0").Type {
+	case gjson.Number:
+		sequence, err := toTokens(inputPath, list)
+		e.Tokens = [][]int32{sequence}
+		return e, err
+	case gjson.JSON:
+		if list.Get("0").IsArray() {
+			e.Tokens, err = toSequences(list)
+			return e, err
+		}
+	case gjson.Null, gjson.False, gjson.True, gjson.String:
+	}
+	e.Input, err = toTexts(raw)
+	return e, err
+}
+
+// toTexts reads an array of texts.
+func toTexts(raw []byte) ([]string, error) {
+	var items []*string
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, notText(raw)
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		if item == nil {
+			return nil, apierr.Invalid(inputItem(i), "must be a string")
+		}
+		texts[i] = *item
+	}
+	return texts, checkTexts(texts, true)
+}
+
+// notText finds the item of an array that is no string.
+func notText(raw []byte) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return refuse(inputPath, err)
+	}
+	for i, item := range items {
+		if item[0] != '"' && string(item) != "null" {
+			return apierr.Invalid(inputItem(i), "must be a string")
+		}
+	}
+	return apierr.Invalid(inputPath, inputRule)
+}
+
+func checkTexts(texts []string, several bool) error {
+	if len(texts) == 0 || len(texts) > maxInputs {
+		return apierr.Invalid(inputPath, countRule)
+	}
+	for i, text := range texts {
+		switch {
+		case text != "":
+		case several:
+			return apierr.Invalid(inputItem(i), "must not be empty")
+		default:
+			return apierr.Invalid(inputPath, "must not be empty")
+		}
+	}
+	return nil
+}
+
+// toSequences reads an array of token arrays.
+func toSequences(list gjson.Result) (sequences [][]int32, err error) {
+	total := 0
+	list.ForEach(func(_, item gjson.Result) bool {
+		path := inputItem(len(sequences))
+		if !item.IsArray() {
+			err = apierr.Invalid(path, "must be an array of tokens")
+			return false
+		}
+		var sequence []int32
+		sequence, err = toTokens(path, item)
+		sequences = append(sequences, sequence)
+		switch total += len(sequence); {
+		case err != nil:
+		case len(sequences) > maxInputs:
+			err = apierr.Invalid(inputPath, countRule)
+		case total > maxTokens:
+			err = apierr.Invalid(inputPath, fmt.Sprintf("must hold at most %d tokens in all", maxTokens))
+		}
+		return err == nil
+	})
+	return sequences, err
+}
+
+// toTokens reads one token array.
+func toTokens(path string, list gjson.Result) ([]int32, error) {
+	tokens, ok := digits(list.Raw)
+	switch {
+	case !ok:
+		return nil, notToken(path, list)
+	case len(tokens) > maxSequence:
+		return nil, apierr.Invalid(path, fmt.Sprintf("must hold at most %d tokens", maxSequence))
+	}
+	return tokens, nil
+}
+
+// digits reads an array of numbers that are digits alone, as every tokenizer
+// writes them; false for any other array, and for an empty one.
+func digits(list string) (tokens []int32, ok bool) {
+	inside := list[1 : len(list)-1]
+	tokens = make([]int32, 0, strings.Count(inside, ",")+1)
+	for item := range strings.SplitSeq(inside, ",") {
+		token, err := strconv.ParseUint(strings.Trim(item, " \t\r\n"), 10, 31)
+		if err != nil {
+			return nil, false
+		}
+		tokens = append(tokens, int32(token))
+	}
+	return tokens, true
+}
+
+// notToken finds the item of an array that is no token.
+func notToken(path string, list gjson.Result) error {
+	for i, item := range list.Array() {
+		if _, ok := digits("[" + item.Raw + "]"); !ok {
+			return apierr.Invalid(fmt.Sprintf("%s[%d]", path, i), tokenRule)
+		}
+	}
+	return apierr.Invalid(path, "must not be empty")
+}
+
+func inputItem(i int) string { return inputPath + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,71 @@
+package health
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// window counts calls and failures of the last while, in slots of time. Times are
+// since the monitor's begin. Safe for concurrent use, without a lock.
+type window struct {
+	slot time.Duration
+	// words hold a slot each, its number, calls and failures, so that a call costs
+	// one exchange.
+	words []atomic.Uint64
+}
+
+const (
+	countBits = 20
+	countMask = 1<<countBits - 1
+)
+
+// newWindow covers a span with so many slots.
+func newWindow(span time.Duration, slots int) window {
+	return window{max(span/time.Duration(slots), 1), make([]atomic.Uint64, slots)}
+}
+
+// add counts a call.
+func (w *window) add(at time.Duration, failed bool) {
+	number := w.number(at)
+	word := &w.words[number%uint64(len(w.words))]
+	for {
+		old := word.Load()
+		next := old
+		if old>>(2*countBits) != number {
+			next = number << (2 * countBits)
+		}
+		if next>>countBits&countMask < countMask {
+			if next += 1 << countBits; failed {
+				next++
+			}
+		}
+		if word.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+// sum gives the calls of the last span, and those that failed; the present slot
+// has only begun.
+func (w *window) sum(at, span time.Duration) (calls, failures int) {
+	last := w.number(at)
+	first := last - min(uint64(span/w.slot), last) + 1
+	for i := range w.words {
+		word := w.words[i].Load()
+		if number := word >> (2 * countBits); number >= first && number <= last {
+			calls += int(word >> countBits & countMask)
+			failures += int(word & countMask)
+		}
+	}
+	return calls, failures
+}
+
+// clear forgets all calls.
+func (w *window) clear() {
+	for i := range w.words {
+		w.words[i].Store(0)
+	}
+}
+
+// number of the slot of a moment; it has 24 bits in a word.
+func (w *window) number(at time.Duration) uint64 { return (uint64(at/w.slot) + 1) & (1<<24 - 1) }

@@ -1,0 +1,34 @@
+package inference
+
+import (
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+)
+
+// Each input has the model's limit for itself, so that what is set aside grows
+// with their number.
+func TestMostOfAnEmbedding(t *testing.T) {
+	long := strings.Repeat("a", 500)
+	for _, c := range []struct {
+		name   string
+		asked  provider.Embedding
+		limits routing.Limits
+		want   int64
+	}{
+		{"a text", provider.Embedding{Input: []string{"hello"}}, routing.Limits{}, 5 + messageInput},
+		{"texts within the limit", provider.Embedding{Input: []string{"a", "bc"}}, routing.Limits{Input: 100}, 3 + 2*messageInput},
+		{"texts beyond it", provider.Embedding{Input: []string{long, long, "a"}}, routing.Limits{Input: 100}, 200 + 1 + messageInput},
+		{"the context is the limit", provider.Embedding{Input: []string{long, long}}, routing.Limits{Context: 100}, 200},
+		{"tokens", provider.Embedding{Tokens: [][]int32{{1, 2}, {3}}}, routing.Limits{Input: 100}, 3 + 2*messageInput},
+		{"tokens without a limit", provider.Embedding{Tokens: [][]int32{make([]int32, 9000)}}, routing.Limits{}, 9000 + messageInput},
+	} {
+		r := &Request{Embedding: c.asked}
+		got, assumed := mostUsage(r, candidate{Candidate: routing.Candidate{Limits: c.limits}}, 1)
+		if (got != provider.Usage{Input: c.want}) || assumed {
+			t.Errorf("%s: %+v, assumed %t, want an input of %d", c.name, got, assumed, c.want)
+		}
+	}
+}
