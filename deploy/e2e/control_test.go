@@ -332,8 +332,12 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	if n := h.recorded(t, organization, run, "completed"); n != 1 {
 		t.Errorf("%d rows, want that of the one answer", n)
 	}
-	authority := gateways[1].get(t, "/v1/runs/"+run+"/authority").fields(t, http.StatusOK, "status")
-	if authority["status"] != "exhausted" || authority["calls"] != 1.0 {
-		t.Errorf("%v", authority)
-	}
+	// A replica knows of calls under way elsewhere by reports, a moment old.
+	waitFor(t, patience, "the run's one call", func() error {
+		authority := gateways[1].get(t, "/v1/runs/"+run+"/authority").fields(t, http.StatusOK, "status")
+		if authority["status"] != "exhausted" || authority["calls"] != 1.0 {
+			return fmt.Errorf("%v", authority)
+		}
+		return nil
+	})
 }
