@@ -204,13 +204,18 @@ func wantOneResult(t *testing.T, webhooks client, id string) {
 	}
 }
 
+// often is how many times to strike: a few, or many with SOAK set.
+func often(few, many int) int {
+	if os.Getenv("SOAK") != "" {
+		return many
+	}
+	return few
+}
+
 // kill -9 of webhook-egress amid deliveries loses none of them; a hundred times
 // over with SOAK set.
 func TestKillWebhookEgress(t *testing.T) {
-	blows := 1
-	if os.Getenv("SOAK") != "" {
-		blows = 100
-	}
+	blows := often(1, 100)
 	h := breakable.get(t)
 	organization, to := unique("org"), h.receiver()
 	to.answers(t, object{"delay_ms": 20}) // something is on the wire whenever the blow falls
@@ -232,10 +237,7 @@ func TestKillWebhookEgress(t *testing.T) {
 // load, and stays dead until the others have delivered all that had been accepted:
 // what it held too. With SOAK set for many rounds.
 func TestKillReplicasOfWebhookEgress(t *testing.T) {
-	rounds := 1
-	if os.Getenv("SOAK") != "" {
-		rounds = 20
-	}
+	rounds := often(1, 20)
 	h := threeEgresses.get(t)
 	organization, to := unique("org"), h.receiver()
 	to.answers(t, object{"delay_ms": 20})

@@ -28,8 +28,9 @@ type Options struct {
 	// Dial connects to host:port for http, DialTLS for https; they have their own
 	// limits of time. As a net.Dialer and a tls.Dialer do.
 	Dial, DialTLS func(ctx context.Context, network, address string) (net.Conn, error)
-	// IdlePerHost connections of one host are kept, 64, each unused for at most
-	// IdleTime, 90 s. Connections in use have no limit: callers have theirs.
+	// IdlePerHost connections of one host are kept, 64. One that was idle for
+	// IdleTime, 90 s, is not used again, and closed within as long once more.
+	// Connections in use have no limit: callers have theirs.
 	IdlePerHost int
 	IdleTime    time.Duration
 	// ReadBuffer of a connection in bytes, 4 KiB; MaxHead is the largest head of an
@@ -216,7 +217,7 @@ func (p *Pool) drop(then time.Time) {
 	switch {
 	case p.reaper == nil:
 	case len(p.idle) > 0:
-		p.reaper.Reset(p.options.IdleTime / 2) //nolint:mnd // Half as long again is soon enough.
+		p.reaper.Reset(p.options.IdleTime)
 	default:
 		p.reaper.Stop()
 		p.reaper = nil
