@@ -151,22 +151,22 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	client := wire.NewClient(time.Second)
-	tb.Cleanup(client.CloseIdleConnections)
+	transport := wire.NewTransport(time.Second)
+	tb.Cleanup(transport.CloseIdleConnections)
 	providers, files := make(map[string]provider.Provider), make(map[string]string)
 	for _, p := range policy.Providers {
 		files[p.Name] = p.KeyFile
 		switch p.Dialect {
 		case "openai":
 			var made *openai.Provider
-			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 			providers[p.Name] = brittle{made}
 		case "anthropic":
-			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 		case "gemini":
-			providers[p.Name], err = gemini.New(gemini.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+			providers[p.Name], err = gemini.New(gemini.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 		case "cohere":
-			providers[p.Name], err = cohere.New(cohere.Config{Name: p.Name, BaseURL: p.BaseURL, Client: client})
+			providers[p.Name], err = cohere.New(cohere.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 		default:
 			providers[p.Name] = sandbox.New(sandbox.Config{Name: p.Name})
 		}

@@ -102,10 +102,10 @@ func newPrices(text []byte, p *routing.Policy) (*price.Table, error) {
 
 // newProviders makes an adapter for each configured provider. They share one
 // pool of connections.
-func newProviders(client *http.Client, p *routing.Policy) (map[string]provider.Provider, error) {
+func newProviders(transport http.RoundTripper, p *routing.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
 	for _, vendor := range p.Providers {
-		adapter, err := newProvider(client, vendor)
+		adapter, err := newProvider(transport, vendor)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", vendor.Name, err)
 		}
@@ -115,21 +115,21 @@ func newProviders(client *http.Client, p *routing.Policy) (map[string]provider.P
 }
 
 // newProvider makes the adapter of a dialect.
-func newProvider(client *http.Client, vendor routing.Provider) (provider.Provider, error) {
+func newProvider(transport http.RoundTripper, vendor routing.Provider) (provider.Provider, error) {
 	switch vendor.Dialect {
 	case "openai":
 		return openai.New(openai.Config{
 			Name: vendor.Name, BaseURL: vendor.BaseURL, APIVersion: vendor.APIVersion, KeyHeader: vendor.KeyHeader,
-			StreamUsage: vendor.StreamUsage, ShortToolIDs: vendor.ShortToolIDs, Client: client,
+			StreamUsage: vendor.StreamUsage, ShortToolIDs: vendor.ShortToolIDs, Transport: transport,
 		})
 	case "anthropic":
 		return anthropic.New(anthropic.Config{
-			Name: vendor.Name, BaseURL: vendor.BaseURL, MaxTokens: outputLimits(vendor), Client: client,
+			Name: vendor.Name, BaseURL: vendor.BaseURL, MaxTokens: outputLimits(vendor), Transport: transport,
 		})
 	case "gemini":
-		return gemini.New(gemini.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Client: client})
+		return gemini.New(gemini.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Transport: transport})
 	case "cohere":
-		return cohere.New(cohere.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Client: client})
+		return cohere.New(cohere.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Transport: transport})
 	case "sandbox":
 		return sandbox.New(sandbox.Config{Name: vendor.Name}), nil
 	}

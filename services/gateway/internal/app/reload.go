@@ -30,11 +30,11 @@ import (
 // fleets holds the fleet in force, and makes another of the files when it is
 // told to. Requests in hand keep the one that they began with.
 type fleets struct {
-	cfg    Config
-	log    *slog.Logger
-	client *http.Client
-	warmth *routing.Warmth
-	own    keyring.Own
+	cfg       Config
+	log       *slog.Logger
+	transport http.RoundTripper
+	warmth    *routing.Warmth
+	own       keyring.Own
 	// book has the lives of models, override what operators set over the policy.
 	book     *catalog.Book
 	override func() routing.Override
@@ -66,7 +66,7 @@ type generation struct {
 func (p *parts) openFleet(ctx context.Context) error {
 	meter := p.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
-		cfg: p.cfg, log: p.telemetry.Log, client: wire.NewClient(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
+		cfg: p.cfg, log: p.telemetry.Log, transport: wire.NewTransport(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
 		book: p.book, override: p.wheel.Override, releases: postgres.NewReleases(p.control),
 	}
 	if p.vault != nil {
@@ -198,7 +198,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := newProviders(f.client, policy)
+	providers, err := newProviders(f.transport, policy)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ package anthropic
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,31 +33,30 @@ type Config struct {
 	// MaxTokens are the output limits of models, by the vendor's name, for
 	// requests that set none. A model that isn't there gets 8192.
 	MaxTokens map[string]int
-	// Client reaches the vendor; see wire.NewClient.
-	Client *http.Client
+	// Transport reaches the vendor; see wire.NewTransport.
+	Transport http.RoundTripper
 }
 
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
 	config Config
-	url    string
+	url    *url.URL
 	caller wire.Caller
 }
 
 // New fails on a base URL that is not absolute.
 func New(config Config) (*Provider, error) {
-	base, err := url.Parse(config.BaseURL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, errors.New("base_url: must be an absolute http or https URL")
+	base, err := wire.Base(config.BaseURL)
+	if err != nil {
+		return nil, err
 	}
-	base.Path = strings.TrimRight(base.Path, "/")
 	if !strings.HasSuffix(base.Path, "/v1") {
 		base.Path += "/v1"
 	}
 	base.Path += "/messages"
 	return &Provider{
-		config: config, url: base.String(),
-		caller: wire.Caller{Client: config.Client, Classify: classify, Now: time.Now},
+		config: config, url: base,
+		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
 	}, nil
 }
 

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, client *http.Client) (provider.Chatter, error) {
-			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Client: client})
+		New: func(baseURL string, transport http.RoundTripper) (provider.Chatter, error) {
+			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
 		Native: providertest.Native{
@@ -96,7 +96,7 @@ func TestBaseURLs(t *testing.T) {
 		"http://127.0.0.1:8080/anthropic/v1//": "http://127.0.0.1:8080/anthropic/v1/messages",
 	} {
 		var sent sentTo
-		p, err := anthropic.New(anthropic.Config{Name: "mine", BaseURL: base, Client: &http.Client{Transport: &sent}})
+		p, err := anthropic.New(anthropic.Config{Name: "mine", BaseURL: base, Transport: &sent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestNewRefuses(t *testing.T) {
 func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
 	t.Helper()
 	var sent sentTo
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: &sent}})
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: &sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestMaxTokens(t *testing.T) {
 		body = string(text)
 	}))
 	defer server.Close()
-	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Client: server.Client(), MaxTokens: map[string]int{"big": 64000}})
+	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Transport: server.Client().Transport, MaxTokens: map[string]int{"big": 64000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestNativeHeaders(t *testing.T) {
 	var got http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
 	defer server.Close()
-	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Client: server.Client()})
+	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Transport: server.Client().Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"outpu
 	vendor := roundTrip(func() *http.Response {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(text))}
 	})
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		t.Fatal(err)
 	}

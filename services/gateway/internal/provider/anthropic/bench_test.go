@@ -51,7 +51,7 @@ var deltas = map[string]string{
 func openStream(tb testing.TB, delta string, native bool) provider.Stream {
 	tb.Helper()
 	frame := "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":" + delta + "}\n\n"
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: endless{begin, frame}}})
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: endless{begin, frame}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func BenchmarkAnswer(b *testing.B) {
 	vendor := roundTrip(func() *http.Response {
 		return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}
 	})
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		b.Fatal(err)
 	}

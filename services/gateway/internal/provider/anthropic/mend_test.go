@@ -21,7 +21,7 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 		got = string(body)
 	}))
 	defer server.Close()
-	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Client: server.Client()})
+	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Transport: server.Client().Transport})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func FuzzStream(f *testing.F) {
 					StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(text)),
 				}
 			})
-			p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+			p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func FuzzAnswer(f *testing.F) {
 		vendor := roundTrip(func() *http.Response {
 			return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
 		})
-		p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+		p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 		if err != nil {
 			t.Fatal(err)
 		}

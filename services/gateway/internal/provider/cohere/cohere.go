@@ -5,12 +5,10 @@ package cohere
 
 import (
 	"context"
-	"errors"
 	"math"
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -36,14 +34,14 @@ type Config struct {
 	BaseURL string
 	// InputType of the texts; InputTypeDocument when empty.
 	InputType string
-	// Client reaches the vendor; see wire.NewClient.
-	Client *http.Client
+	// Transport reaches the vendor; see wire.NewTransport.
+	Transport http.RoundTripper
 }
 
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
 	config Config
-	url    string
+	url    *url.URL
 	caller wire.Caller
 }
 
@@ -51,11 +49,10 @@ var versioned = regexp.MustCompile(`/v\d+$`)
 
 // New fails on a base URL that is not absolute.
 func New(config Config) (*Provider, error) {
-	base, err := url.Parse(config.BaseURL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, errors.New("base_url: must be an absolute http or https URL")
+	base, err := wire.Base(config.BaseURL)
+	if err != nil {
+		return nil, err
 	}
-	base.Path = strings.TrimRight(base.Path, "/")
 	if !versioned.MatchString(base.Path) {
 		base.Path += "/v2"
 	}
@@ -64,8 +61,8 @@ func New(config Config) (*Provider, error) {
 		config.InputType = InputTypeDocument
 	}
 	return &Provider{
-		config: config, url: base.String(),
-		caller: wire.Caller{Client: config.Client, Classify: classify, Now: time.Now},
+		config: config, url: base,
+		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
 	}, nil
 }
 

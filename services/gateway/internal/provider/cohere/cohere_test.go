@@ -42,8 +42,8 @@ func refusals() map[string]providertest.Refusal {
 
 func TestConformance(t *testing.T) {
 	providertest.RunWhole(t, providertest.Whole[provider.Embedding, provider.Vectors]{
-		New: func(baseURL string, client *http.Client) (providertest.Ask[provider.Embedding, provider.Vectors], error) {
-			p, err := cohere.New(cohere.Config{Name: "cohere", BaseURL: baseURL, Client: client})
+		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.Embedding, provider.Vectors], error) {
+			p, err := cohere.New(cohere.Config{Name: "cohere", BaseURL: baseURL, Transport: transport})
 			return p.Embed, err
 		},
 		Dir: "embeddings",
@@ -68,7 +68,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	p, err := cohere.New(cohere.Config{Name: "cohere", BaseURL: "http://vendor.example", Client: &http.Client{Transport: &vendor{}}})
+	p, err := cohere.New(cohere.Config{Name: "cohere", BaseURL: "http://vendor.example", Transport: &vendor{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestManyTexts(t *testing.T) {
 	v := new(vendor)
-	p, err := cohere.New(cohere.Config{Name: "mine", BaseURL: "https://api.cohere.com/v2/", Client: &http.Client{Transport: v}})
+	p, err := cohere.New(cohere.Config{Name: "mine", BaseURL: "https://api.cohere.com/v2/", Transport: v})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestManyTexts(t *testing.T) {
 }
 
 func TestVectorsOfOneLength(t *testing.T) {
-	p, err := cohere.New(cohere.Config{BaseURL: "https://api.cohere.com", InputType: "search_query", Client: &http.Client{Transport: new(vendor)}})
+	p, err := cohere.New(cohere.Config{BaseURL: "https://api.cohere.com", InputType: "search_query", Transport: new(vendor)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(`{"embeddings":{"float":[[1,2],[3,4]]},"meta":{"billed_units":{"input_tokens":-1}}}`)
 	f.Add(`{"embeddings":{"float":null}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := cohere.New(cohere.Config{BaseURL: "http://x", Client: &http.Client{Transport: canned(text)}})
+		p, err := cohere.New(cohere.Config{BaseURL: "http://x", Transport: canned(text)})
 		if err != nil {
 			t.Fatal(err)
 		}

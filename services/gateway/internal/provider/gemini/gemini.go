@@ -5,7 +5,6 @@ package gemini
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -24,8 +23,8 @@ type Config struct {
 	Name string
 	// BaseURL with or without the version: "https://generativelanguage.googleapis.com".
 	BaseURL string
-	// Client reaches the vendor; see wire.NewClient.
-	Client *http.Client
+	// Transport reaches the vendor; see wire.NewTransport.
+	Transport http.RoundTripper
 }
 
 // Provider is a configured vendor. Safe for concurrent use.
@@ -40,20 +39,16 @@ var versioned = regexp.MustCompile(`/v\d\w*(/|$)`)
 
 // New fails on a base URL that is not absolute, or that holds a key.
 func New(config Config) (*Provider, error) {
-	base, err := url.Parse(config.BaseURL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, errors.New("base_url: must be an absolute http or https URL")
+	base, err := wire.Base(config.BaseURL)
+	if err != nil {
+		return nil, err
 	}
-	if base.Query().Has("key") {
-		return nil, errors.New("base_url: holds a key, which belongs in the key file")
-	}
-	base.Path = strings.TrimRight(base.Path, "/")
 	if !versioned.MatchString(base.Path) {
 		base.Path += "/v1beta"
 	}
 	return &Provider{
 		config: config, base: base,
-		caller: wire.Caller{Client: config.Client, Classify: classify, Now: time.Now},
+		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
 	}, nil
 }
 
@@ -85,7 +80,7 @@ func header(credential provider.Credential) http.Header {
 // call posts to a method and reads the whole answer.
 func (p *Provider) call(ctx context.Context, credential provider.Credential, u *url.URL, body any) (gjson.Result, provider.Limits, error) {
 	caller := p.caller.With(credential.Key)
-	response, err := caller.Post(ctx, u.String(), header(credential), body) //nolint:bodyclose // read closes it.
+	response, err := caller.Post(ctx, u, header(credential), body) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return gjson.Result{}, provider.Limits{}, err
 	}
@@ -145,7 +140,7 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	query := u.Query()
 	query.Set("alt", "sse")
 	u.RawQuery = query.Encode()
-	response, err := caller.Post(ctx, u.String(), h, body) //nolint:bodyclose // The stream or read closes it.
+	response, err := caller.Post(ctx, u, h, body) //nolint:bodyclose // The stream or read closes it.
 	if err != nil {
 		return nil, err
 	}

@@ -33,8 +33,8 @@ var (
 
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, client *http.Client) (provider.Chatter, error) {
-			return gemini.New(gemini.Config{Name: "gemini", BaseURL: baseURL, Client: client})
+		New: func(baseURL string, transport http.RoundTripper) (provider.Chatter, error) {
+			return gemini.New(gemini.Config{Name: "gemini", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,
 	}
@@ -53,7 +53,7 @@ func over(tb testing.TB, status int, kind, text string) *gemini.Provider {
 	vendor := roundTrip(func(*http.Request) *http.Response {
 		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
 	})
-	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestURLs(t *testing.T) {
 		{google, "../../x?key=1#a/b", google + "/v1beta/models/..%2F..%2Fx%3Fkey=1%23a%2Fb:generateContent", google + "/v1beta/models/..%2F..%2Fx%3Fkey=1%23a%2Fb:streamGenerateContent?alt=sse"},
 	} {
 		var sent sentTo
-		p, err := gemini.New(gemini.Config{Name: "mine", BaseURL: tt.base, Client: &http.Client{Transport: &sent}})
+		p, err := gemini.New(gemini.Config{Name: "mine", BaseURL: tt.base, Transport: &sent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestNewRefuses(t *testing.T) {
 func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
 	t.Helper()
 	var sent sentTo
-	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: &sent}})
+	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Transport: &sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestStrictSchema(t *testing.T) {
 		body = string(text)
 	}))
 	defer server.Close()
-	p, err := gemini.New(gemini.Config{BaseURL: server.URL, Client: server.Client()})
+	p, err := gemini.New(gemini.Config{BaseURL: server.URL, Transport: server.Client().Transport})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func vendor(t *testing.T, answer func(asked) (int, string)) *gemini.Provider {
 		status, text := answer(a)
 		return &http.Response{StatusCode: status, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
 	})
-	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Client: &http.Client{Transport: over}})
+	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: over})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func BenchmarkChunk(b *testing.B) {
 	over := roundTrip(func(*http.Request) *http.Response {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(&repeated{text: frame})}
 	})
-	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: over}})
+	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Transport: over})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func frames() map[string]string {
 // relaying opens a stream of one frame, in the caller's own dialect or parsed.
 func relaying(tb testing.TB, frame string, native bool) provider.Stream {
 	tb.Helper()
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Client: &http.Client{Transport: &endless{frame: frame}}})
+	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: &endless{frame: frame}})
 	if err != nil {
 		tb.Fatal(err)
 	}

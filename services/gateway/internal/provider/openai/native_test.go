@@ -20,7 +20,7 @@ import (
 func sending(t *testing.T, config openai.Config, chat *provider.Chat, stream bool) (string, error) {
 	t.Helper()
 	sent := &sentTo{}
-	config.Client = &http.Client{Transport: sent}
+	config.Transport = sent
 	p, err := openai.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ data: [DONE]
 // What comes with a native body never authenticates.
 func TestNativeHeaders(t *testing.T) {
 	sent := &sentTo{}
-	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", KeyHeader: "api-key", Client: &http.Client{Transport: sent}})
+	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", KeyHeader: "api-key", Transport: sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestParallelTools(t *testing.T) {
 // Azure's deployments are a part of the path.
 func TestAzureDeployments(t *testing.T) {
 	sent := &sentTo{}
-	p, err := openai.New(openai.Config{BaseURL: "https://x.openai.azure.com/", APIVersion: "2024-10-21", Client: &http.Client{Transport: sent}})
+	p, err := openai.New(openai.Config{BaseURL: "https://x.openai.azure.com/", APIVersion: "2024-10-21", Transport: sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestLimits(t *testing.T) {
 		header := http.Header{"Content-Type": {kind}, "X-Ratelimit-Remaining-Tokens": {"149"}}
 		return &http.Response{StatusCode: http.StatusOK, Request: r, Header: header, Body: io.NopCloser(strings.NewReader(text))}, nil
 	})
-	p, err := openai.New(openai.Config{BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+	p, err := openai.New(openai.Config{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ package openai
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -40,15 +39,15 @@ type Config struct {
 	// ShortToolIDs: the server wants ids of tool calls as Mistral's models do, nine
 	// letters or digits. Mistral's own host is known.
 	ShortToolIDs bool
-	// Client reaches the vendor; see wire.NewClient.
-	Client *http.Client
+	// Transport reaches the vendor; see wire.NewTransport.
+	Transport http.RoundTripper
 }
 
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
 	config Config
 	traits traits
-	base   url.URL
+	base   *url.URL
 	caller wire.Caller
 }
 
@@ -58,11 +57,10 @@ var complete = regexp.MustCompile(`/v\d+\w*(/|$)|/deployments/`)
 
 // New fails on a base URL that is not absolute.
 func New(config Config) (*Provider, error) {
-	base, err := url.Parse(config.BaseURL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, errors.New("base_url: must be an absolute http or https URL")
+	base, err := wire.Base(config.BaseURL)
+	if err != nil {
+		return nil, err
 	}
-	base.Path = strings.TrimRight(base.Path, "/")
 	switch {
 	case config.APIVersion != "":
 		query := base.Query()
@@ -76,8 +74,8 @@ func New(config Config) (*Provider, error) {
 		base.Path += "/v1"
 	}
 	return &Provider{
-		config: config, traits: traitsOf(base, config), base: *base,
-		caller: wire.Caller{Client: config.Client, Classify: classify, Now: time.Now},
+		config: config, traits: traitsOf(base, config), base: base,
+		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
 	}, nil
 }
 
@@ -88,16 +86,16 @@ func (p *Provider) Name() string { return p.config.Name }
 var deployment = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // endpoint is where an operation of a model is asked for.
-func (p *Provider) endpoint(operation, model string) (string, error) {
-	at := p.base
+func (p *Provider) endpoint(operation, model string) (*url.URL, error) {
+	at := *p.base
 	if p.config.APIVersion != "" {
 		if !deployment.MatchString(model) {
-			return "", &provider.Error{Class: apierr.ClassPolicy, Text: "model: is not the name of a deployment"}
+			return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: is not the name of a deployment"}
 		}
 		at.Path += model
 	}
 	at.Path += operation
-	return at.String(), nil
+	return &at, nil
 }
 
 // betaHeader is the only one that is passed on with a native body: others choose

@@ -18,9 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dialect(config openai.Config) providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, client *http.Client) (provider.Chatter, error) {
+		New: func(baseURL string, transport http.RoundTripper) (provider.Chatter, error) {
 			wired := config
-			wired.BaseURL, wired.Client = baseURL+config.BaseURL, client
+			wired.BaseURL, wired.Transport = baseURL+config.BaseURL, transport
 			return openai.New(wired)
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
@@ -85,7 +85,7 @@ func TestBaseURLs(t *testing.T) {
 	for base, tt := range tests {
 		t.Run(base, func(t *testing.T) {
 			sent := &sentTo{}
-			p, err := openai.New(openai.Config{Name: "mine", BaseURL: base, Client: &http.Client{Transport: sent}})
+			p, err := openai.New(openai.Config{Name: "mine", BaseURL: base, Transport: sent})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestNewRefuses(t *testing.T) {
 
 // A request that no JSON can hold is the caller's fault, not the vendor's.
 func TestChatRefusesBrokenJSON(t *testing.T) {
-	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", Client: &http.Client{}})
+	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", Transport: http.DefaultTransport})
 	if err != nil {
 		t.Fatal(err)
 	}

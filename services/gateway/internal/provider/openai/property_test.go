@@ -109,7 +109,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func answering(tb testing.TB, kind, text string) *openai.Provider {
 	tb.Helper()
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Client: &http.Client{Transport: canned{kind, text}}})
+	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: canned{kind, text}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func refusing(tb testing.TB, status int, body string) *openai.Provider {
 	vendor := transport(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Request: r, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 	})
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Client: &http.Client{Transport: vendor}})
+	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}

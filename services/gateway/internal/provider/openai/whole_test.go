@@ -30,8 +30,8 @@ func TestEmbeddings(t *testing.T) {
 	usage := &provider.Usage{Input: 5}
 	const model = "text-embedding-3-small"
 	providertest.RunWhole(t, providertest.Whole[provider.Embedding, provider.Vectors]{
-		New: func(baseURL string, client *http.Client) (providertest.Ask[provider.Embedding, provider.Vectors], error) {
-			p, err := openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Client: client})
+		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.Embedding, provider.Vectors], error) {
+			p, err := openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Transport: transport})
 			return p.Embed, err
 		},
 		Dir: "embeddings",
@@ -116,8 +116,8 @@ func TestImages(t *testing.T) {
 	jpeg := provider.Image{Base64: base64.StdEncoding.EncodeToString(append([]byte("\xff\xd8\xff\xe0"), make([]byte, 20)...)), MediaType: "image/jpeg"}
 	type images = providertest.Case[provider.Drawing, provider.Images]
 	providertest.RunWhole(t, providertest.Whole[provider.Drawing, provider.Images]{
-		New: func(baseURL string, client *http.Client) (providertest.Ask[provider.Drawing, provider.Images], error) {
-			p, err := openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Client: client})
+		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.Drawing, provider.Images], error) {
+			p, err := openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Transport: transport})
 			return p.MakeImages, err
 		},
 		Dir: "images",

@@ -22,7 +22,7 @@ import (
 // an answer of several words with usage, and "parallel_tools", one with two calls.
 type Dialect struct {
 	// New wires a provider to a vendor.
-	New func(baseURL string, client *http.Client) (provider.Chatter, error)
+	New func(baseURL string, transport http.RoundTripper) (provider.Chatter, error)
 	// Answers by the name of their golden files answers/<name>.json, the whole
 	// answer, and answers/<name>.sse, the same answer as a stream.
 	Answers map[string]*provider.Answer

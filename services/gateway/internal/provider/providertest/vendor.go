@@ -38,9 +38,9 @@ func (d Dialect) serveOn(t *testing.T, server *httptest.Server) (provider.Chatte
 	t.Helper()
 	server.Start()
 	t.Cleanup(server.Close)
-	client := wire.NewClient(patience)
-	t.Cleanup(client.CloseIdleConnections)
-	p, err := d.New(server.URL, client)
+	transport := wire.NewTransport(patience)
+	t.Cleanup(transport.CloseIdleConnections)
+	p, err := d.New(server.URL, transport)
 	if err != nil {
 		t.Fatal(err)
 	}

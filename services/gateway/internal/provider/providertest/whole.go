@@ -27,7 +27,7 @@ type Ask[Q, A any] func(ctx context.Context, credential provider.Credential, req
 // Whole is what the suite knows of such an operation.
 type Whole[Q, A any] struct {
 	// New wires the operation to a vendor.
-	New func(baseURL string, client *http.Client) (Ask[Q, A], error)
+	New func(baseURL string, transport http.RoundTripper) (Ask[Q, A], error)
 	// Dir of the golden files under testdata: <name>.json is a vendor's answer,
 	// <name>.request.json what has to be asked for it.
 	Dir string
@@ -67,9 +67,9 @@ func (w Whole[Q, A]) serve(t *testing.T, handler http.HandlerFunc) Ask[Q, A] {
 
 func (w Whole[Q, A]) at(t *testing.T, url string) Ask[Q, A] {
 	t.Helper()
-	client := wire.NewClient(patience)
-	t.Cleanup(client.CloseIdleConnections)
-	ask, err := w.New(url, client)
+	transport := wire.NewTransport(patience)
+	t.Cleanup(transport.CloseIdleConnections)
+	ask, err := w.New(url, transport)
 	if err != nil {
 		t.Fatal(err)
 	}

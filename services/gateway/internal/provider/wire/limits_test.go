@@ -163,7 +163,7 @@ func TestRefusalsTellWhenToComeBack(t *testing.T) {
 			defer server.Close()
 			c := caller(http.StatusTooManyRequests)
 			c.Classify = func(e *provider.Error, _ http.Header, _ []byte) { e.Class = tt.class }
-			_, err := c.Post(t.Context(), server.URL, http.Header{}, nil) //nolint:bodyclose // It fails.
+			_, err := c.Post(t.Context(), at(t, server.URL), http.Header{}, nil) //nolint:bodyclose // It fails.
 			e := refusalOf(t, err)
 			if e.RetryAfter != tt.want || !cmp.Equal(e.ShouldRetry, tt.retry) {
 				t.Errorf("RetryAfter = %v, ShouldRetry = %v, want %v, %v", e.RetryAfter, e.ShouldRetry, tt.want, tt.retry)

@@ -1,5 +1,5 @@
 // Package wire is what the vendor dialects share of HTTP and JSON: one tuned
-// client, a JSON POST whose failures are typed, the forms of Retry-After and of
+// transport, a JSON POST whose failures are typed, the forms of Retry-After and of
 // rate limits, and reading JSON without copies. It never retries and never
 // follows a redirect.
 package wire
@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,22 +37,19 @@ const (
 	restTime = 100 * time.Millisecond
 )
 
-// NewClient returns the client for vendors. Their base URLs are the operator's
+// NewTransport returns the way to vendors. Their base URLs are the operator's
 // configuration, so any address may be dialled, and no proxy of the environment
 // comes between. A call has its connection to itself: one that hangs or breaks
 // takes no other call along, and one whose vendor is gone is found out while it
 // is silent. What is bounded is connecting, headers and idle connections. Reading
 // an answer has no limit here: the clocks of a call belong to package inference.
 // TCP_NODELAY is Go's default.
-func NewClient(connectTimeout time.Duration) *http.Client {
+func NewTransport(connectTimeout time.Duration) *connpool.Pool {
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepAlive}
 	secure := &tls.Dialer{NetDialer: dialer, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
-	return &http.Client{
-		Transport: connpool.New(connpool.Options{
-			Dial: dialer.DialContext, DialTLS: secure.DialContext, IdlePerHost: idlePerHost,
-		}),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return connpool.New(connpool.Options{
+		Dial: dialer.DialContext, DialTLS: secure.DialContext, IdlePerHost: idlePerHost,
+	})
 }
 
 // keepAlive finds a peer that is gone half a minute after its last word.
@@ -60,14 +58,27 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interv
 // idlePerHost connections stay: as many as one vendor may have calls under way.
 const idlePerHost = 1024
 
+// Base reads the base URL of a vendor.
+func Base(raw string) (*url.URL, error) {
+	base, err := url.Parse(raw)
+	switch {
+	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+		return nil, errors.New("base_url: must be an absolute http or https URL")
+	case base.User != nil || base.Query().Has("key"):
+		return nil, errors.New("base_url: holds a key, which belongs in the key file")
+	}
+	base.Path = strings.TrimRight(base.Path, "/")
+	return base, nil
+}
+
 // Classify names the class of a vendor's refusal from its status and body. It
 // may fill in Code, Text and RetryAfter; Status is set already.
 type Classify func(e *provider.Error, header http.Header, body []byte)
 
 // Caller posts to one vendor.
 type Caller struct {
-	Client   *http.Client
-	Classify Classify
+	Transport http.RoundTripper
+	Classify  Classify
 	// Now is the clock for dates in Retry-After.
 	Now func() time.Time
 
@@ -85,18 +96,17 @@ func (c *Caller) With(key secret.Value) *Caller {
 // Post sends body as JSON and returns the vendor's 2xx response; a body of type
 // json.RawMessage is sent byte for byte. The caller closes the response's body.
 // Every error is a *provider.Error.
-func (c *Caller) Post(ctx context.Context, url string, header http.Header, body any) (*http.Response, error) {
+func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body any) (*http.Response, error) {
 	text, err := encode(body)
 	if err != nil {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be put into JSON", Cause: err}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
-	if err != nil {
-		return nil, &provider.Error{Class: apierr.ClassServerError, Text: "the provider's address is not valid", Cause: err}
-	}
-	request.Header = header
-	request.Header.Set("Content-Type", "application/json")
-	response, err := c.Client.Do(request)
+	header.Set("Content-Type", "application/json")
+	request := (&http.Request{
+		Method: http.MethodPost, URL: at, Host: at.Host, Header: header,
+		Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+	}).WithContext(ctx)
+	response, err := c.Transport.RoundTrip(request)
 	if err != nil {
 		return nil, Interrupted(ctx, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,9 +61,33 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
+// at is the address of a server of a test.
+func at(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	base, err := wire.Base(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
+// A base URL is a place, and holds no key.
+func TestBase(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://vendor.example/v1/": "https://vendor.example/v1", "http://127.0.0.1:8000": "http://127.0.0.1:8000",
+		"vendor.example": "absolute", "ftp://vendor.example": "absolute", "https://": "absolute", "https://%zz": "absolute",
+		"https://user:pass@vendor.example": "key file", "https://user@vendor.example": "key file", "https://vendor.example/?key=k": "key file",
+	} {
+		base, err := wire.Base(raw)
+		if err == nil && base.String() != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %s", raw, base, err, want)
+		}
+	}
+}
+
 func caller(status int) *wire.Caller {
 	return &wire.Caller{
-		Client: wire.NewClient(time.Second), Now: func() time.Time { return noon },
+		Transport: wire.NewTransport(time.Second), Now: func() time.Time { return noon },
 		Classify: func(e *provider.Error, _ http.Header, body []byte) {
 			e.Class, e.Text = apierr.ClassServerError, string(body)
 			if e.Status != status {
@@ -115,7 +140,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 // Redirects are answers, and calls that follow one another share a connection.
-func TestNewClient(t *testing.T) {
+func TestNewTransport(t *testing.T) {
 	var connections atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "http://169.254.169.254/")
@@ -128,10 +153,11 @@ func TestNewClient(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	client := wire.NewClient(time.Second)
-	defer client.CloseIdleConnections()
+	transport := wire.NewTransport(time.Second)
+	defer transport.CloseIdleConnections()
 	for range 2 {
-		response, err := client.Post(server.URL, "application/json", strings.NewReader("{}"))
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("{}"))
+		response, err := transport.RoundTrip(request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +179,7 @@ func TestPostTypesRefusals(t *testing.T) {
 		_, _ = io.WriteString(w, "moved\r\n"+strings.Repeat("ü", 400))
 	}))
 	defer server.Close()
-	_, err := caller(307).Post(t.Context(), server.URL, http.Header{}, map[string]int{}) //nolint:bodyclose // It fails.
+	_, err := caller(307).Post(t.Context(), at(t, server.URL), http.Header{}, map[string]int{}) //nolint:bodyclose // It fails.
 	e := refusalOf(t, err)
 	if e.Status != 307 || e.RetryAfter != 3*time.Second || !strings.HasPrefix(e.Text, "moved  ü") || len(e.Text) > 510 {
 		t.Errorf("err = %#v", err)
@@ -163,7 +189,7 @@ func TestPostTypesRefusals(t *testing.T) {
 func TestPostTypesBrokenConnections(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	_, err := caller(0).Post(t.Context(), server.URL, http.Header{}, nil) //nolint:bodyclose // It fails.
+	_, err := caller(0).Post(t.Context(), at(t, server.URL), http.Header{}, nil) //nolint:bodyclose // It fails.
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || e.Class != apierr.ClassTransient || strings.Contains(e.Text, "127.0.0.1") {
 		t.Errorf("err = %#v", err)
@@ -172,7 +198,7 @@ func TestPostTypesBrokenConnections(t *testing.T) {
 	left := errors.New("the client left")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(left)
-	_, err = caller(0).Post(ctx, server.URL, http.Header{}, nil) //nolint:bodyclose // It fails.
+	_, err = caller(0).Post(ctx, at(t, server.URL), http.Header{}, nil) //nolint:bodyclose // It fails.
 	if !errors.Is(err, left) {
 		t.Errorf("the cause is lost: %v", err)
 	}
