@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -38,6 +39,9 @@ type Call struct {
 	// caller is set where it is known already.
 	caller *caller.Caller
 	attrs  []slog.Attr
+
+	mu    sync.Mutex
+	after []func()
 
 	// What observer.end needs, and whether that comes later than the handler's return.
 	observer *observer
@@ -124,6 +128,29 @@ type callKey struct{}
 func Annotate(ctx context.Context, attrs ...slog.Attr) {
 	if call, ok := ctx.Value(callKey{}).(*Call); ok {
 		call.attrs = append(call.attrs, attrs...)
+	}
+}
+
+// After has f run when the call's handler has returned, and so has sent its answer
+// where it writes that itself: what nobody waits for. Without a call it runs at once.
+func After(ctx context.Context, f func()) {
+	call, ok := ctx.Value(callKey{}).(*Call)
+	if !ok {
+		f()
+		return
+	}
+	call.mu.Lock()
+	defer call.mu.Unlock()
+	call.after = append(call.after, f)
+}
+
+// finish runs what was put off.
+func (c *Call) finish() {
+	c.mu.Lock()
+	after := c.after
+	c.mu.Unlock()
+	for _, f := range after {
+		f()
 	}
 }
 

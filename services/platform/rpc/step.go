@@ -81,6 +81,7 @@ func (o *observer) step(ctx context.Context, call *Call, next func(context.Conte
 	}
 
 	err := next(ctx)
+	call.finish()
 	if call.detached {
 		return err
 	}

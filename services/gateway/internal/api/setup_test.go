@@ -186,7 +186,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.vault, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lives: b.book, Override: b.wheel.Override}), Providers: providers, Prices: prices}
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },
-		Trials: b.wheel, Health: b.monitor,
+		Trials: b.wheel, Health: b.monitor, After: rpc.After,
 		Admission: b.desk, Witness: b.witness, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})

@@ -154,7 +154,7 @@ func (p *parts) buildEngine(context.Context) error {
 	}
 	p.engine, err = inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.desk,
-		Approvals: postgres.NewApprovals(p.control), Trials: p.wheel, Witness: p.witness,
+		Approvals: postgres.NewApprovals(p.control), Trials: p.wheel, Witness: p.witness, After: rpc.After,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},

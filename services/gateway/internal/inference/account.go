@@ -221,13 +221,13 @@ func (a *Account) began(now time.Time) {
 }
 
 // settled notes what was billed.
-func (a *Account) settled(x *execution, r Report, version string, outcome ledger.Outcome) {
+func (a *Account) settled(x *execution, b *bill) {
 	if a == nil {
 		return
 	}
-	a.Report, a.Price, a.Served = new(r), version, x.served.Target
+	a.Report, a.Price, a.Served = &b.report, b.price, x.served.Target
 	a.Credential = provider.Credential{Source: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint}
-	switch outcome {
+	switch b.outcome {
 	case ledger.OutcomeCancelled:
 		a.Status = StatusCancelled
 	case ledger.OutcomeAborted:
@@ -294,7 +294,7 @@ func (a *Account) close(ctx context.Context, x *execution) {
 	if a == nil {
 		return
 	}
-	a.Ended = time.Now()
+	a.Ended = x.ended
 	switch {
 	case a.Status != "":
 	case a.Err == nil:

@@ -82,13 +82,15 @@ func (x *execution) enter(ctx context.Context) (context.Context, error) {
 	return x.grant.Context(), nil
 }
 
-// leave ends the request, once it is recorded or has failed.
+// leave ends the request, once it is recorded or has failed. Whoever wants to know
+// of it is told behind the answer.
 func (x *execution) leave(ctx context.Context) {
 	x.noteTrial()
 	if x.grant != nil {
 		x.grant.Leave(x.recorded)
 	}
-	x.account.close(ctx, x)
+	x.ended = time.Now()
+	x.After(ctx, func() { x.tell(ctx) })
 }
 
 // noteTrial counts the request for the canary that is set. One that nobody was

@@ -153,12 +153,12 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 		return over
 	case ok: // The request's own, found while it was prepared.
 		r.account.called(c, r.now, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
-		r.failCall(ctx, string(fault.Reason))
+		r.failCall(ctx, string(fault.Reason), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, fault)
 	case ctx.Err() != nil:
 		r.account.called(c, r.now, TryCancelled, nil)
-		r.failCall(ctx, string(ledger.OutcomeCancelled))
+		r.failCall(ctx, string(ledger.OutcomeCancelled), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, ended(ctx))
 	}
@@ -174,7 +174,7 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
 	r.account.called(c, r.now, TryFailed, &f)
-	r.failCall(ctx, string(f.Class))
+	r.failCall(ctx, string(f.Class), time.Now())
 	f.repeatable = !r.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok {
 		r.permit.End(ctx, health.Verdict{})

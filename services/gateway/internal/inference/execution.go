@@ -67,8 +67,11 @@ type execution struct {
 	// upstream is the time spent waiting for providers.
 	upstream time.Duration
 	served   candidate
-	// state says where the usage comes from, once the completion is settled.
-	state ledger.State
+	// state says where the usage comes from, and billed what was, once the completion
+	// is settled; ended is when the request was over.
+	state  ledger.State
+	billed *bill
+	ended  time.Time
 }
 
 // candidate is a planned one with what a call needs.

@@ -89,8 +89,8 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// Options of an Engine. All but Health, Answers, Admission, Approvals and Witness
-// are required.
+// Options of an Engine. All but Health, Answers, Admission, Approvals, Witness,
+// Trials and After are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
@@ -109,6 +109,9 @@ type Options struct {
 	Witness Witness
 	// Trials counts what comes of requests while a canary is set; nil counts none.
 	Trials Trials
+	// After puts off what the answer doesn't wait for until it has gone; nil does it
+	// at once.
+	After  func(ctx context.Context, f func())
 	Clocks Clocks
 	Log    *slog.Logger
 	Meter  metric.Meter
@@ -126,6 +129,9 @@ func New(o Options) (*Engine, error) {
 	m, err := newMetrics(o.Meter)
 	if err != nil {
 		return nil, fmt.Errorf("inference: %w", err)
+	}
+	if o.After == nil {
+		o.After = func(_ context.Context, f func()) { f() }
 	}
 	if o.Health == nil {
 		o.Health = health.New(health.Options{Log: o.Log})

@@ -56,12 +56,27 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 	if x.recorded = err == nil; !x.recorded {
 		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
 	}
-	x.account.settled(x, report, cost.Version, outcome)
-	x.metrics.served(report, usage, outcome)
-	if !x.hit {
-		x.endCall(ctx, usage, outcome)
-	}
+	x.billed = &bill{report: report, price: cost.Version, outcome: outcome}
 	return report
+}
+
+// bill is a completion that was settled.
+type bill struct {
+	report  Report
+	price   string // its version
+	outcome ledger.Outcome
+}
+
+// tell gives metrics, spans and the witness what became of the request.
+func (x *execution) tell(ctx context.Context) {
+	if b := x.billed; b != nil {
+		x.account.settled(x, b)
+		x.metrics.served(&b.report, b.outcome)
+		if !x.hit {
+			x.endCall(ctx, b)
+		}
+	}
+	x.account.close(ctx, x)
 }
 
 // cost prices a usage. An answer from the cache was paid for when it was made.

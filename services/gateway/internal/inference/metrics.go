@@ -184,7 +184,8 @@ func (m *metrics) used(ctx context.Context, l label, u provider.Usage) {
 	}
 }
 
-func (m *metrics) served(r Report, u provider.Usage, outcome ledger.Outcome) {
+func (m *metrics) served(r *Report, outcome ledger.Outcome) {
+	u := r.Usage
 	m.request(r.Provider, outcome)
 	m.cost.add(by(r.Provider, "", ""), int64(r.Cost))
 	for _, bucket := range [...]struct {

@@ -44,17 +44,18 @@ func (x *execution) beginCall(ctx context.Context, c candidate) context.Context 
 }
 
 // failCall ends the telemetry of a call that failed, or that its caller left.
-func (x *execution) failCall(ctx context.Context, kind string) {
+func (x *execution) failCall(ctx context.Context, kind string, ended time.Time) {
 	l := x.now.label
 	l.key, l.value = attrErrorType, kind
-	x.metrics.called(ctx, l, time.Since(x.now.started))
+	x.metrics.called(ctx, l, ended.Sub(x.now.started))
 	x.now.span.SetAttributes(attrErrorType.String(kind))
 	x.now.span.SetStatus(codes.Error, kind)
-	x.now.span.End()
+	x.now.span.End(trace.WithTimestamp(ended))
 }
 
 // endCall ends the telemetry of a call that was billed.
-func (x *execution) endCall(ctx context.Context, u provider.Usage, outcome ledger.Outcome) {
+func (x *execution) endCall(ctx context.Context, b *bill) {
+	u := b.report.Usage
 	x.metrics.used(ctx, x.now.label, u)
 	if x.now.span.IsRecording() {
 		x.now.span.SetAttributes(attrResponseModel.String(x.served.Model),
@@ -63,10 +64,10 @@ func (x *execution) endCall(ctx context.Context, u provider.Usage, outcome ledge
 			x.now.span.SetAttributes(attrFinishReasons.StringSlice([]string{string(x.finish)}))
 		}
 	}
-	if outcome != ledger.OutcomeCompleted {
-		x.failCall(ctx, string(outcome))
+	if b.outcome != ledger.OutcomeCompleted {
+		x.failCall(ctx, string(b.outcome), x.ended)
 		return
 	}
-	x.metrics.called(ctx, x.now.label, time.Since(x.now.started))
-	x.now.span.End()
+	x.metrics.called(ctx, x.now.label, x.ended.Sub(x.now.started))
+	x.now.span.End(trace.WithTimestamp(x.ended))
 }
