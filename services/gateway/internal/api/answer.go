@@ -6,21 +6,13 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/jsontext"
 	"switchyard.dev/services/gateway/internal/provider"
 )
 
 // The JSON face writes these in place of the contract's messages: same names,
 // in the specification's order, at a fraction of the cost. conformance_test.go
 // holds the two together.
-type chatAnswer struct {
-	Content      string     `json:"content"`
-	ToolCalls    []toolCall `json:"tool_calls"`
-	Usage        usage      `json:"usage"`
-	FinishReason string     `json:"finish_reason"`
-	Model        string     `json:"model"`
-	RequestID    string     `json:"request_id"`
-}
-
 type usage struct {
 	PromptTokens      int32   `json:"prompt_tokens"`
 	CompletionTokens  int32   `json:"completion_tokens"`
@@ -77,17 +69,48 @@ type lastChunk struct {
 
 const typeFunction = "function"
 
-func toAnswer(c *inference.Completion, requestID string) chatAnswer {
-	answer := chatAnswer{
-		Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason),
-		Model: c.Report.Model, RequestID: requestID,
+// answerJSON is a whole answer of a chat.
+func answerJSON(c *inference.Completion, requestID string) (json.RawMessage, error) {
+	const rest = 1 << 10 // bytes beside the text
+	o := jsontext.Begin(make([]byte, 0, len(c.Text)+rest))
+	o.Text("content", c.Text)
+	if len(c.ToolCalls) == 0 {
+		o.Null("tool_calls")
+	} else {
+		o.Value("tool_calls", toCalls(c.ToolCalls))
 	}
-	for _, call := range c.ToolCalls {
-		answer.ToolCalls = append(answer.ToolCalls, toolCall{
+	o.Name("usage")
+	o.Out = toUsage(c.Report).append(o.Out)
+	o.Text("finish_reason", string(c.FinishReason))
+	o.Text("model", c.Report.Model)
+	o.Text("request_id", requestID)
+	return o.End(), o.Err
+}
+
+func toCalls(calls []provider.ToolCall) []toolCall {
+	out := make([]toolCall, len(calls))
+	for i, call := range calls {
+		out[i] = toolCall{
 			ID: call.ID, Type: typeFunction, Function: function{call.Name, call.Arguments}, ExtraContent: call.Extra,
-		})
+		}
 	}
-	return answer
+	return out
+}
+
+// append writes what encoding/json would.
+func (u usage) append(dst []byte) []byte {
+	o := jsontext.Begin(dst)
+	o.Int("prompt_tokens", int64(u.PromptTokens))
+	o.Int("completion_tokens", int64(u.CompletionTokens))
+	o.Text("provider_used", u.ProviderUsed)
+	o.Float("cost_cents", u.CostCents)
+	o.Bool("estimated", u.Estimated)
+	o.TextIfAny("requested_provider", u.RequestedProvider)
+	o.TextIfAny("requested_goal", u.RequestedGoal)
+	o.Bool("substituted", u.Substituted)
+	o.Bool("cache_hit", u.CacheHit)
+	o.Text("model_used", u.ModelUsed)
+	return o.End()
 }
 
 func toUsage(r inference.Report) usage {

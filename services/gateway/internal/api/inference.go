@@ -112,7 +112,12 @@ func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) erro
 	}
 	annotate(ctx, completion.Route, completion.Report)
 	eachHeader(completion.Route, w.Header().Set)
-	return writeJSON(w, toAnswer(completion, request.ID))
+	text, err := answerJSON(completion, request.ID)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	writeText(w, text)
+	return nil
 }
 
 func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter, request *inference.Request, early bool) error {

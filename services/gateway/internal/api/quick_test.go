@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +20,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-func decoder(tb testing.TB) func(body string) (*gatewayv1.LlmRequest, error) {
+func decoder(tb testing.TB) func(r *http.Request, m proto.Message) error {
 	tb.Helper()
 	server, err := rpc.New(rpc.Options{
 		Log: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
@@ -28,11 +29,7 @@ func decoder(tb testing.TB) func(body string) (*gatewayv1.LlmRequest, error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return func(body string) (*gatewayv1.LlmRequest, error) {
-		m := new(gatewayv1.LlmRequest)
-		err := server.Decode(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), m)
-		return m, err
-	}
+	return server.Decode
 }
 
 const everyField = `{"organization_id":"acme","model":"m","messages":[{"role":"user","content":[{"type":"text","text":"é\u00e9 <&>"}]},
@@ -52,7 +49,11 @@ func FuzzQuickDecode(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	decode := decoder(f)
+	read := decoder(f)
+	decode := func(body string) (*gatewayv1.LlmRequest, error) {
+		m := new(gatewayv1.LlmRequest)
+		return m, read(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), m)
+	}
 	f.Fuzz(func(t *testing.T, body string) {
 		end := strings.LastIndex(body, "}")
 		if end < 0 || strings.Contains(body, "run_id") || strings.Contains(body, "runId") || strings.Contains(body, "null") {
@@ -73,18 +74,26 @@ func FuzzQuickDecode(f *testing.F) {
 	})
 }
 
+// The bodies are what deploy/load sends, one of a caller with tools, and one that
+// the quick way leaves to the thorough one.
 func BenchmarkDecodeChat(b *testing.B) {
 	decode := decoder(b)
-	long := strings.Repeat("Why is the sky blue? ", 50)
-	quick := `{"model":"first/ok","messages":[{"role":"system","content":"` + long + `"},{"role":"user","content":"` + long + `"}]}`
+	question := strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
+	chat := `{"model":"load/load","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"` + question + `"}],"max_tokens":500,"stream":true}`
+	tool := `{"type":"function","function":{"name":"timetable","description":"Trains of a day.","parameters":{"type":"object",
+		"properties":{"from":{"type":"string","description":"A station."},"to":{"type":"string"},"day":{"type":"integer","minimum":1}},"required":["from","to"]}}}`
 	for _, body := range []struct{ name, text string }{
-		{"quick", quick},
-		{"thorough", strings.Replace(quick, `{`, `{"run_id":null,`, 1)},
+		{"load", chat},
+		{"tools", strings.Replace(chat, `{`, `{"tools":[`+tool+`],"tool_choice":"auto","temperature":0.7,"metadata":{"app":"demo"},`, 1)},
+		{"thorough", strings.Replace(chat, `{`, `{"runId":"",`, 1)},
 	} {
 		b.Run(body.name, func(b *testing.B) {
+			r, text := httptest.NewRequest(http.MethodPost, "/", nil), strings.NewReader("")
+			r.Body = io.NopCloser(text)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decode(body.text); err != nil {
+				text.Reset(body.text)
+				if err := decode(r, new(gatewayv1.LlmRequest)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -166,5 +166,5 @@ func completionJSON(c *inference.Completion, operation routing.Operation, reques
 			Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason), Model: c.Report.Model, RequestID: requestID,
 		})
 	}
-	return plainJSON(toAnswer(c, requestID))
+	return answerJSON(c, requestID)
 }

@@ -1,6 +1,8 @@
-// Package jsontext changes the strings and numbers of a JSON text and leaves the
-// rest of it byte for byte as it was, in one pass. Package redact takes personal
-// data out with it, and package trace shortens what is too long to keep.
+// Package jsontext works on JSON as text. Rewrite changes its strings and numbers
+// and leaves the rest byte for byte as it was, in one pass: package redact takes
+// personal data out with it, and package trace shortens what is too long to keep.
+// Object writes what every request has: what goes to the vendor, into the ledger's
+// spool and back to the caller.
 package jsontext
 
 import (
@@ -33,7 +35,7 @@ func Rewrite(text []byte, c Change) []byte {
 		case c.Number != nil && (b == '-' || b >= '0' && b <= '9'):
 			end := numberEnd(text, i)
 			if said, changed := c.Number(string(text[i:end])); changed {
-				out = AppendQuoted(out, said)
+				out = AppendText(out, said)
 			} else {
 				out = append(out, text[i:end]...)
 			}
@@ -80,7 +82,7 @@ func appendString(out, quoted []byte, change func(string) (string, bool)) []byte
 	if !changed {
 		return append(out, quoted...)
 	}
-	return AppendQuoted(out, said)
+	return AppendText(out, said)
 }
 
 // Unquote reads a JSON string.
@@ -93,15 +95,4 @@ func Unquote(quoted []byte) (text string, ok bool) {
 	}
 	ok = json.Unmarshal(quoted, &text) == nil
 	return text, ok
-}
-
-// AppendQuoted writes a text as a JSON string.
-func AppendQuoted(out []byte, text string) []byte {
-	var quoted bytes.Buffer
-	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(text) != nil {
-		return append(out, `""`...) // A text always has a form.
-	}
-	return append(out, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }

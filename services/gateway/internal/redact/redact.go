@@ -94,7 +94,7 @@ func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
 		return text
 	}
 	if !json.Valid(text) {
-		return jsontext.AppendQuoted(nil, r.Text(string(text), found))
+		return jsontext.AppendText(nil, r.Text(string(text), found))
 	}
 	return jsontext.Rewrite(text, jsontext.Change{
 		String: func(text string) (string, bool) { return r.inside(text, found, depth) },

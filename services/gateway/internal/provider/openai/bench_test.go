@@ -3,6 +3,7 @@ package openai_test
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/provider"
@@ -89,6 +90,97 @@ func BenchmarkChunk(b *testing.B) {
 				if _, err := stream.Next(); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// again is a vendor that gives one whole answer again and again.
+type again struct {
+	text   string
+	header http.Header
+	body   strings.Reader
+}
+
+func (a *again) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.body.Reset(a.text)
+	return &http.Response{
+		StatusCode: http.StatusOK, Request: r, Header: a.header, ContentLength: int64(len(a.text)), Body: a,
+	}, nil
+}
+
+func (a *again) Read(into []byte) (int, error) { return a.body.Read(into) }
+
+func (a *again) Close() error { return nil }
+
+// wholes are answers of about 1 KB: what the load test's vendor gives, and what
+// OpenAI does, with calls and all kinds of usage.
+func wholes() map[string]string {
+	return map[string]string{
+		"text": `{"id":"chatcmpl-load","object":"chat.completion","created":1700000000,"model":"load",` +
+			`"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("carriage ", 99) + `carriage"},"finish_reason":"stop"}],` +
+			`"usage":{"prompt_tokens":200,"completion_tokens":100,"total_tokens":300}}`,
+		"tools": `{
+  "id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG",
+  "object": "chat.completion",
+  "created": 1741570283,
+  "model": "gpt-4o-mini-2024-07-18",
+  "choices": [
+    {
+      "index": 0,
+      "message": {
+        "role": "assistant",
+        "content": null,
+        "tool_calls": [
+          {"id": "call_DdmO9pD3xa9XTPNJ32zg2hcA", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Paris\"}"}},
+          {"id": "call_ABxCbKlOKr6zMPbPLvMM7bRT", "type": "function", "function": {"name": "get_time", "arguments": "{}"}}
+        ],
+        "refusal": null,
+        "annotations": []
+      },
+      "logprobs": null,
+      "finish_reason": "tool_calls"
+    }
+  ],
+  "usage": {
+    "prompt_tokens": 1500,
+    "completion_tokens": 90,
+    "total_tokens": 1590,
+    "prompt_tokens_details": {"cached_tokens": 1024, "audio_tokens": 0},
+    "completion_tokens_details": {"reasoning_tokens": 64, "audio_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
+  },
+  "service_tier": "default",
+  "system_fingerprint": "fp_fc9f1d7035"
+}`,
+	}
+}
+
+// asking gives one call of a provider whose vendor answers so; the request is as
+// short as can be.
+func asking(tb testing.TB, text string) func() {
+	tb.Helper()
+	vendor := &again{text: text, header: http.Header{
+		"Content-Type": {"application/json"}, "Content-Length": {"1100"}, "Date": {"Sat, 21 Nov 2026 12:00:30 GMT"},
+	}}
+	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.Dialect, Body: []byte(`{}`)}}
+	return func() {
+		if _, err := p.Chat(tb.Context(), provider.Credential{}, chat); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAnswer(b *testing.B) {
+	for name, text := range wholes() {
+		b.Run(name, func(b *testing.B) {
+			ask := asking(b, text)
+			b.ReportAllocs()
+			for b.Loop() {
+				ask()
 			}
 		})
 	}

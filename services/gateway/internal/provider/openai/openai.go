@@ -213,7 +213,11 @@ type call struct {
 // call prefers the caller's own body where it is in the dialect.
 func (p *Provider) call(chat *provider.Chat, stream bool) (call, error) {
 	if chat.Native == nil || chat.Native.Dialect != Dialect {
-		return call{body: p.encode(chat, stream)}, nil
+		body, err := p.encode(chat, stream)
+		if err != nil {
+			return call{}, wire.Unencodable(err)
+		}
+		return call{body: body}, nil
 	}
 	body, asked, err := p.relay(chat, stream)
 	return call{body: body, native: chat.Native, usageAsked: asked}, err

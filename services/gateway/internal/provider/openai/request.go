@@ -7,40 +7,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"switchyard.dev/services/gateway/internal/jsontext"
 	"switchyard.dev/services/gateway/internal/provider"
 )
-
-type request struct {
-	Model               string          `json:"model"`
-	Messages            []message       `json:"messages"`
-	Tools               []tool          `json:"tools,omitempty"`
-	ToolChoice          any             `json:"tool_choice,omitempty"`
-	ResponseFormat      json.RawMessage `json:"response_format,omitempty"`
-	MaxTokens           int             `json:"max_tokens,omitempty"`
-	MaxCompletionTokens int             `json:"max_completion_tokens,omitempty"`
-	Temperature         *float64        `json:"temperature,omitempty"`
-	TopP                *float64        `json:"top_p,omitempty"`
-	Stop                []string        `json:"stop,omitempty"`
-	Seed                *int64          `json:"seed,omitempty"`
-	ParallelToolCalls   *bool           `json:"parallel_tool_calls,omitempty"`
-	Stream              bool            `json:"stream,omitempty"`
-	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
-}
-
-type streamOptions struct {
-	IncludeUsage bool `json:"include_usage"`
-	// IncludeObfuscation false saves the padding of each chunk.
-	IncludeObfuscation *bool `json:"include_obfuscation,omitempty"`
-}
-
-type message struct {
-	Role string `json:"role"`
-	// Content is a string, a list of parts, or null beside tool calls.
-	Content    any        `json:"content"`
-	Name       string     `json:"name,omitempty"`
-	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitempty"`
-}
 
 type part struct {
 	Type     string    `json:"type"`
@@ -77,49 +46,118 @@ type callee struct {
 	Arguments string `json:"arguments"`
 }
 
-func (p *Provider) encode(chat *provider.Chat, stream bool) request {
-	r := request{
-		Model: chat.Model, ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature,
-		TopP: chat.TopP, Stop: chat.Stop, Seed: chat.Seed, ToolChoice: encodeChoice(chat.ToolChoice),
+// encode writes a request's body. What few requests have goes through encoding/json.
+func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, error) {
+	o := jsontext.Begin(make([]byte, 0, room(chat)))
+	o.Text("model", chat.Model)
+	p.writeMessages(&o, chat.Messages)
+	if len(chat.Tools) > 0 {
+		o.Value("tools", encodeTools(chat.Tools))
+	}
+	if chat.ToolChoice != nil {
+		o.Value("tool_choice", encodeChoice(chat.ToolChoice))
+	}
+	if len(chat.ResponseFormat) > 0 {
+		o.Value("response_format", chat.ResponseFormat)
 	}
 	if p.traits.completionTokens {
-		r.MaxCompletionTokens = chat.MaxTokens
+		o.IntIfAny("max_completion_tokens", int64(chat.MaxTokens))
 	} else {
-		r.MaxTokens = chat.MaxTokens
+		o.IntIfAny("max_tokens", int64(chat.MaxTokens))
+	}
+	writeSetting("temperature", chat.Temperature, o.Float)
+	writeSetting("top_p", chat.TopP, o.Float)
+	if len(chat.Stop) > 0 {
+		o.Value("stop", chat.Stop)
+	}
+	writeSetting("seed", chat.Seed, o.Int)
+	if len(chat.Tools) > 0 { // Without tools the setting is refused.
+		writeSetting("parallel_tool_calls", chat.ParallelTools, o.Bool)
 	}
 	if stream {
-		r.Stream, r.StreamOptions = true, p.streamOptions()
+		p.writeStream(&o)
 	}
-	for _, m := range chat.Messages {
-		r.Messages = append(r.Messages, p.encodeMessage(m))
-	}
-	for _, t := range chat.Tools {
-		r.Tools = append(r.Tools, tool{Type: "function", Function: function(t)})
-	}
-	if len(r.Tools) > 0 { // Without tools the setting is refused.
-		r.ParallelToolCalls = chat.ParallelTools
-	}
-	return r
+	return o.End(), o.Err
 }
 
-func (p *Provider) streamOptions() *streamOptions {
+func writeSetting[T any](name string, value *T, write func(string, T)) {
+	if value != nil {
+		write(name, *value)
+	}
+}
+
+// room is about how long a body gets.
+func room(chat *provider.Chat) int {
+	const head, each = 256, 64
+	n := head
+	for i := range chat.Messages {
+		for j := range chat.Messages[i].Content {
+			n += each + len(chat.Messages[i].Content[j].Text)
+		}
+	}
+	return n
+}
+
+func (p *Provider) writeStream(o *jsontext.Object) {
+	o.Bool("stream", true)
 	if !p.traits.streamUsage {
-		return nil
+		return
 	}
-	options := &streamOptions{IncludeUsage: true}
-	if p.traits.obfuscates {
-		options.IncludeObfuscation = new(false)
+	o.Name("stream_options")
+	options := jsontext.Begin(o.Out)
+	options.Bool("include_usage", true)
+	if p.traits.obfuscates { // false saves the padding of each chunk.
+		options.Bool("include_obfuscation", false)
 	}
-	return options
+	o.Out = options.End()
 }
 
-func (p *Provider) encodeMessage(m provider.Message) message {
-	out := message{Role: string(m.Role), Name: m.Name, ToolCallID: p.toolID(m.ToolCallID), Content: encodeContent(m)}
-	for _, call := range m.ToolCalls {
-		out.ToolCalls = append(out.ToolCalls, toolCall{
+func (p *Provider) writeMessages(o *jsontext.Object, messages []provider.Message) {
+	o.Name("messages")
+	o.Out = append(o.Out, '[')
+	for i := range messages {
+		if i > 0 {
+			o.Out = append(o.Out, ',')
+		}
+		p.writeMessage(o, &messages[i])
+	}
+	o.Out = append(o.Out, ']')
+}
+
+func (p *Provider) writeMessage(in *jsontext.Object, m *provider.Message) {
+	o := jsontext.Object{Out: append(in.Out, '{'), Err: in.Err}
+	o.Text("role", string(m.Role))
+	switch {
+	case len(m.Content) == 0 && len(m.ToolCalls) > 0:
+		o.Null("content")
+	case slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" }):
+		o.Value("content", encodeParts(m.Content))
+	default: // Many compatible servers read nothing but a string.
+		o.Text("content", m.Text())
+	}
+	o.TextIfAny("name", m.Name)
+	if len(m.ToolCalls) > 0 {
+		o.Value("tool_calls", p.encodeCalls(m.ToolCalls))
+	}
+	o.TextIfAny("tool_call_id", p.toolID(m.ToolCallID))
+	in.Out, in.Err = o.End(), o.Err
+}
+
+func (p *Provider) encodeCalls(calls []provider.ToolCall) []toolCall {
+	out := make([]toolCall, len(calls))
+	for i, call := range calls {
+		out[i] = toolCall{
 			ID: p.toolID(call.ID), Type: "function",
 			Function: callee{call.Name, cmp.Or(call.Arguments, "{}")}, ExtraContent: p.extra(call.Extra),
-		})
+		}
+	}
+	return out
+}
+
+func encodeTools(tools []provider.Tool) []tool {
+	out := make([]tool, len(tools))
+	for i, t := range tools {
+		out[i] = tool{Type: "function", Function: function(t)}
 	}
 	return out
 }
@@ -140,16 +178,9 @@ func (p *Provider) extra(state json.RawMessage) json.RawMessage {
 	return state
 }
 
-// encodeContent keeps plain text a string: many compatible servers read nothing else.
-func encodeContent(m provider.Message) any {
-	if len(m.Content) == 0 && len(m.ToolCalls) > 0 {
-		return nil
-	}
-	if !slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" }) {
-		return m.Text()
-	}
-	parts := make([]part, len(m.Content))
-	for i, c := range m.Content {
+func encodeParts(content []provider.Part) []part {
+	parts := make([]part, len(content))
+	for i, c := range content {
 		if c.ImageURL == "" {
 			parts[i] = part{Type: "text", Text: &c.Text}
 		} else {
@@ -160,10 +191,7 @@ func encodeContent(m provider.Message) any {
 }
 
 func encodeChoice(choice *provider.ToolChoice) any {
-	switch {
-	case choice == nil:
-		return nil
-	case choice.Mode == "tool":
+	if choice.Mode == "tool" {
 		return map[string]any{"type": "function", "function": map[string]string{"name": choice.Name}}
 	}
 	return choice.Mode

@@ -99,7 +99,7 @@ func (c *Caller) With(key secret.Value) *Caller {
 func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body any) (*http.Response, error) {
 	text, err := encode(body)
 	if err != nil {
-		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be put into JSON", Cause: err}
+		return nil, Unencodable(err)
 	}
 	header.Set("Content-Type", "application/json")
 	request := (&http.Request{
@@ -204,6 +204,11 @@ func Finish(body io.ReadCloser) error {
 	defer late.Stop()
 	_, _ = io.CopyN(io.Discard, body, maxRest)
 	return body.Close()
+}
+
+// Unencodable types a request that JSON can't hold.
+func Unencodable(cause error) *provider.Error {
+	return &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be put into JSON", Cause: cause}
 }
 
 // Interrupted types a failure of the connection. The error's own text names

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/provider"
+)
+
+// An answer that is written out holds what encoding/json would write of its fields.
+func TestAnswerJSON(t *testing.T) {
+	type answer struct {
+		Content      string     `json:"content"`
+		ToolCalls    []toolCall `json:"tool_calls"`
+		Usage        usage      `json:"usage"`
+		FinishReason string     `json:"finish_reason"`
+		Model        string     `json:"model"`
+		RequestID    string     `json:"request_id"`
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := func(name string) string {
+			return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "<a&b>", "\"\\\n", "\xff"})).Draw(t, name)
+		}
+		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		c := &inference.Completion{
+			Text: text("content"), FinishReason: provider.FinishReason(text("finish")),
+			Report: inference.Report{
+				Provider: text("provider"), Model: text("model"), Prompt: rapid.Int64Range(0, 1<<40).Draw(t, "prompt"), Completion: rapid.Int64Range(0, 9).Draw(t, "completion"),
+				Cost: price.Pico(rapid.Int64Range(0, 1<<60).Draw(t, "cost")), Estimated: flag("estimated"), RequestedProvider: text("requested provider"),
+				RequestedGoal: text("goal"), Substituted: flag("substituted"), CacheHit: flag("cache hit"),
+			},
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "calls") {
+			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: text("id"), Name: text("name"), Arguments: text("arguments"), Extra: json.RawMessage(`{"k":[1]}`)})
+		}
+		want := answer{Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason), Model: c.Report.Model, RequestID: "r1"}
+		if len(c.ToolCalls) > 0 {
+			want.ToolCalls = toCalls(c.ToolCalls)
+		}
+		got, err := answerJSON(c, "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		marshalled, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read, expected any
+		if err := json.Unmarshal(got, &read); err != nil {
+			t.Fatalf("%s: %v", got, err)
+		}
+		if err := json.Unmarshal(marshalled, &expected); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(expected, read); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}

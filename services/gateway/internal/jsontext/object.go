@@ -1,0 +1,151 @@
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json/jsontext"
+)
+
+// Object writes a JSON object member by member, for the few that every request
+// pays for: reflection costs each of them several times as much.
+type Object struct {
+	// Out is what is written so far; a value may be appended to it after Name.
+	Out []byte
+	// Err is the first value that JSON can't hold.
+	Err error
+}
+
+// Begin opens an object behind what is in dst.
+func Begin(dst []byte) Object { return Object{Out: append(dst, '{')} }
+
+// End closes the object and gives all that was written.
+func (o *Object) End() []byte { return append(o.Out, '}') }
+
+// Name begins a member. It is written as it is.
+func (o *Object) Name(name string) {
+	if o.Out[len(o.Out)-1] != '{' {
+		o.Out = append(o.Out, ',')
+	}
+	o.Out = append(append(append(o.Out, '"'), name...), '"', ':')
+}
+
+// Text writes a text. What is not UTF-8 becomes U+FFFD.
+func (o *Object) Text(name, value string) {
+	o.Name(name)
+	o.Out = AppendText(o.Out, value)
+}
+
+// Int writes a whole number.
+func (o *Object) Int(name string, value int64) {
+	o.Name(name)
+	o.Out = strconv.AppendInt(o.Out, value, 10)
+}
+
+// Float writes a number in its shortest form, without an exponent.
+func (o *Object) Float(name string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		o.fail(name, errors.New("is not a number that JSON has"))
+	}
+	o.Name(name)
+	o.Out = strconv.AppendFloat(o.Out, value, 'f', -1, 64)
+}
+
+// Bool writes true or false.
+func (o *Object) Bool(name string, value bool) {
+	o.Name(name)
+	o.Out = strconv.AppendBool(o.Out, value)
+}
+
+// Null writes null.
+func (o *Object) Null(name string) {
+	o.Name(name)
+	o.Out = append(o.Out, "null"...)
+}
+
+// Moment writes a time as RFC 3339 has it.
+func (o *Object) Moment(name string, value time.Time) {
+	o.Name(name)
+	o.Out = append(value.AppendFormat(append(o.Out, '"'), time.RFC3339Nano), '"')
+}
+
+// Value writes what is rare, by encoding/json.
+func (o *Object) Value(name string, value any) {
+	o.Name(name)
+	out := bytes.NewBuffer(o.Out)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		o.fail(name, err)
+		return
+	}
+	o.Out = bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+func (o *Object) fail(name string, err error) {
+	if o.Err == nil {
+		o.Err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+// TextIfAny is Text but for "".
+func (o *Object) TextIfAny(name, value string) {
+	if value != "" {
+		o.Text(name, value)
+	}
+}
+
+// IntIfAny is Int but for 0.
+func (o *Object) IntIfAny(name string, value int64) {
+	if value != 0 {
+		o.Int(name, value)
+	}
+}
+
+// BoolIfAny is Bool but for false.
+func (o *Object) BoolIfAny(name string, value bool) {
+	if value {
+		o.Bool(name, value)
+	}
+}
+
+// AppendText appends a text as a JSON string. What is not UTF-8 becomes U+FFFD.
+func AppendText(dst []byte, text string) []byte {
+	if plain(text) {
+		return append(append(append(dst, '"'), text...), '"')
+	}
+	dst, _ = jsonv2.AppendQuote(dst, text) // The error only tells of the replacement.
+	return dst
+}
+
+// plain tells whether all of a text is ASCII that stands in JSON as it is. It looks
+// at eight bytes at a time: a conversation is kilobytes.
+func plain(text string) bool {
+	for len(text) >= 8 {
+		if special(uint64(text[0])|uint64(text[1])<<8|uint64(text[2])<<16|uint64(text[3])<<24|
+			uint64(text[4])<<32|uint64(text[5])<<40|uint64(text[6])<<48|uint64(text[7])<<56) != 0 {
+			return false
+		}
+		text = text[8:]
+	}
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// special is not 0 where one of eight bytes is a control, a quote, a backslash or
+// not ASCII. A byte below n, of those below 0x80, has its high bit set by taking n
+// off; a byte is c where it is below 1 once c is taken out of it.
+func special(eight uint64) uint64 {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := eight^(ones*'"'), eight^(ones*'\\')
+	return (eight | (eight - ones*' ') | (quote - ones) | (backslash - ones)) & high
+}
