@@ -62,10 +62,27 @@ type step struct {
 type chain []step
 
 func (c chain) run(ctx context.Context, call *Call, handle func(context.Context) error) error {
-	if len(c) == 0 {
-		return handle(ctx)
+	w := walk{steps: c, call: call, handle: handle}
+	w.next = w.on
+	return w.on(ctx)
+}
+
+// walk is a call on its way through the steps that are left. Each step calls next
+// once at the most.
+type walk struct {
+	steps  chain
+	call   *Call
+	handle func(context.Context) error
+	next   func(context.Context) error
+}
+
+func (w *walk) on(ctx context.Context) error {
+	if len(w.steps) == 0 {
+		return w.handle(ctx)
 	}
-	return c[0].do(ctx, call, func(ctx context.Context) error { return c[1:].run(ctx, call, handle) })
+	step := w.steps[0]
+	w.steps = w.steps[1:]
+	return step.do(ctx, w.call, w.next)
 }
 
 func (c chain) unary(face Face) grpc.UnaryServerInterceptor {

@@ -100,7 +100,7 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		}
 		annotate(r.Context(), completion.Route, completion.Report)
 		call.headers(w.Header(), completion.Route, completion.Native != nil)
-		eachReport(completion.Report, w.Header().Set)
+		eachReport(completion.Report, inOne(w.Header()))
 		text, err := d.Answer(call.reply(completion.Route), completion)
 		if err != nil {
 			return fmt.Errorf("encode answer: %w", err)
@@ -129,7 +129,7 @@ func (c nativeCall) reply(route inference.Route) dialect.Reply {
 
 // headers say who served; native tells that it was a provider of the dialect.
 func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
-	eachHeader(route, h.Set)
+	eachHeader(route, inOne(h))
 	if len(c.chat.Unknown) > 0 && !native {
 		h.Set(headerIgnored, ignored(c.chat.Unknown))
 	}

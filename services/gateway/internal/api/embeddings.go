@@ -43,7 +43,7 @@ func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	eachHeader(embedded.Route, w.Header().Set)
+	eachHeader(embedded.Route, inOne(w.Header()))
 	text, err := embeddingsJSON(embedded, requestID)
 	if err != nil {
 		return err

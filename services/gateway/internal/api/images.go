@@ -57,7 +57,7 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	eachHeader(drawn.Route, w.Header().Set)
+	eachHeader(drawn.Route, inOne(w.Header()))
 	text, err := imagesJSON(drawn, requestID)
 	if err != nil {
 		return err

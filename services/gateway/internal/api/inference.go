@@ -111,7 +111,7 @@ func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) erro
 		return fmt.Errorf("chat: %w", err)
 	}
 	annotate(ctx, completion.Route, completion.Report)
-	eachHeader(completion.Route, w.Header().Set)
+	eachHeader(completion.Route, inOne(w.Header()))
 	text, err := answerJSON(completion, request.ID)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
@@ -134,7 +134,7 @@ func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter
 	}
 	defer stream.Close()
 	if events == nil {
-		eachHeader(stream.Route(), w.Header().Set)
+		eachHeader(stream.Route(), inOne(w.Header()))
 		events = newEventWriter(w, pingEvery)
 		defer events.close()
 	}
@@ -179,6 +179,19 @@ func milliseconds(route inference.Route) float64 {
 	return float64(route.Overhead.Microseconds()) / 1000
 }
 
+// inOne sets headers, by their canonical names, whose values share one list.
+func inOne(h http.Header) func(name, value string) {
+	values := make([]string, 0, usualHeaders)
+	return func(name, value string) {
+		values = append(values, value)
+		last := len(values) - 1
+		h[name] = values[last : last+1 : last+1]
+	}
+}
+
+// usualHeaders is room for those of one kind.
+const usualHeaders = 6
+
 func eachHeader(route inference.Route, set func(name, value string)) {
 	set(headerOverhead, strconv.FormatFloat(milliseconds(route), 'f', 3, 64))
 	set(headerAttempts, strconv.Itoa(route.Attempts))
@@ -216,10 +229,10 @@ func plainJSON(v any) (json.RawMessage, error) {
 
 // writeText writes JSON text as a whole answer.
 func writeText(w http.ResponseWriter, text []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
+	set := inOne(w.Header())
+	set("Content-Type", "application/json")
+	set("Cache-Control", "no-store")
+	set("Content-Length", strconv.Itoa(len(text)))
 	_, _ = w.Write(text)                      //nolint:gosec // JSON by its type: no browser reads it as a page.
 	_ = http.NewResponseController(w).Flush() // Metrics and the log line are none of the caller's time.
 }

@@ -105,8 +105,8 @@ func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.R
 		return fmt.Errorf("embeddings: %w", err)
 	}
 	annotate(ctx, embedded.Route, embedded.Report)
-	eachHeader(embedded.Route, w.Header().Set)
-	eachReport(embedded.Report, w.Header().Set)
+	eachHeader(embedded.Route, inOne(w.Header()))
+	eachReport(embedded.Report, inOne(w.Header()))
 	vector := appendVector
 	if wanted.base64 {
 		vector = appendBase64

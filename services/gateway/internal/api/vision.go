@@ -51,7 +51,7 @@ func (s *inferenceServer) serveVision(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	eachHeader(completion.Route, w.Header().Set)
+	eachHeader(completion.Route, inOne(w.Header()))
 	return writeJSON(w, visionAnswer{
 		Content: completion.Text, Usage: toUsage(completion.Report), FinishReason: string(completion.FinishReason),
 		Model: completion.Report.Model, RequestID: requestID,

@@ -59,12 +59,15 @@ func (x *execution) try(ctx context.Context, call attempt) error {
 	return err
 }
 
-// tryWhole is try for whole answers, which the clock of answers bounds.
+// tryWhole is try for whole answers, of which one clock bounds each attempt: that
+// of answers, or what the total one has left.
 func (x *execution) tryWhole(ctx context.Context, call func(ctx context.Context, c candidate) error) error {
-	bounded, cancel := x.bound(ctx)
-	defer cancel()
-	return x.try(bounded, func(ctx context.Context, c candidate, grace time.Duration) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, x.Clocks.Answer*grace, errAnswer)
+	return x.try(ctx, func(ctx context.Context, c candidate, grace time.Duration) error {
+		end, cause := time.Now().Add(x.Clocks.Answer*grace), errAnswer
+		if x.deadline().Before(end) {
+			end, cause = x.deadline(), errTotal
+		}
+		ctx, cancel := context.WithDeadlineCause(ctx, end, cause)
 		defer cancel()
 		return call(ctx, c)
 	})
@@ -124,8 +127,8 @@ func (r *round) asks(c candidate, insist bool) health.Call {
 
 // attempt asks for a permit, makes the call and records what came of it.
 func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) verdict {
-	if ctx.Err() != nil {
-		return r.end(c, ended(ctx))
+	if err := r.over(ctx); err != nil {
+		return r.end(c, err)
 	}
 	permit, refused := r.Health.Acquire(ctx, r.asks(c, insist))
 	if refused != nil {
@@ -156,11 +159,12 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 		r.failCall(ctx, string(fault.Reason), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, fault)
-	case ctx.Err() != nil:
+	}
+	if ended := r.over(ctx); ended != nil {
 		r.account.called(c, r.now, TryCancelled, nil)
 		r.failCall(ctx, string(ledger.OutcomeCancelled), time.Now())
 		r.permit.End(ctx, health.Verdict{})
-		return r.end(c, ended(ctx))
+		return r.end(c, ended)
 	}
 	return r.fail(ctx, c, err)
 }
@@ -246,7 +250,7 @@ func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
 	if !f.repeatable || pause > maxPause {
 		return false
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause || time.Until(r.deadline()) <= pause {
 		return false
 	}
 	if !r.Health.Retry(c.Target) {

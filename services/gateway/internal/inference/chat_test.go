@@ -245,12 +245,30 @@ func TestTotalClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Hour}}}, &script{name: "b", answer: good})
 		b.Clocks.Total = 5 * time.Second
+		start := time.Now()
 		_, err := b.Chat(t.Context(), request())
 		refused(t, err, 504, apierr.ReasonTimeout, apierr.ClassTransient)
-		if calls, _ := b.scripts["b"].count(); calls != 0 {
-			t.Error("another candidate was tried after the end")
+		if calls, _ := b.scripts["b"].count(); calls != 0 || time.Since(start) != b.Clocks.Total {
+			t.Errorf("%d other candidates were tried, it ended after %v", calls, time.Since(start))
 		}
 	})
+}
+
+// A pause that the total clock doesn't have is not waited for.
+func TestTotalClockSparesThePause(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &provider.Error{Class: apierr.ClassServerError, Status: 503, RetryAfter: 4 * time.Second}
+			a := &script{name: "a", steps: []step{{err: e}}, openBy: e}
+			b := setup(t, nil, a)
+			b.Clocks.Total = 3 * time.Second
+			start := time.Now()
+			_, err := serve(t, b, request(), stream)
+			if calls, _ := a.count(); err == nil || calls != 1 || time.Since(start) != 0 {
+				t.Errorf("stream %t: %d calls after %v, %v; want one, and the vendor's failure at once", stream, calls, time.Since(start), err)
+			}
+		})
+	}
 }
 
 func TestCallerLeaves(t *testing.T) {

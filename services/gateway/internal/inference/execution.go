@@ -205,10 +205,8 @@ func (x *execution) settleRequested() {
 	}
 }
 
-// bound starts the total clock.
-func (x *execution) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, x.Clocks.Total, errTotal)
-}
+// deadline is when the total clock runs out.
+func (x *execution) deadline() time.Time { return x.started.Add(x.Clocks.Total) }
 
 // chat is the request as a candidate gets it. A body in the caller's own words
 // names images by URL, so that it can't go to a candidate that fetches none;

@@ -187,16 +187,30 @@ func hint(failures []failure) time.Duration {
 	return shortest
 }
 
+// over is why a request may go no further; nil while it may.
+func (x *execution) over(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case !time.Now().Before(x.deadline()):
+		return late()
+	}
+	return nil
+}
+
 // ended is the answer to a request whose own context ended.
 func ended(ctx context.Context) error {
 	if e := terminated(ctx); e != nil {
 		return e
 	}
-	cause := context.Cause(ctx)
-	if errors.Is(cause, errTotal) {
-		return apierr.New(apierr.KindTimeout, apierr.ReasonTimeout, "no provider answered in time").Wrap(cause)
+	if errors.Is(context.Cause(ctx), errTotal) {
+		return late()
 	}
 	return apierr.From(ctx.Err())
+}
+
+func late() error {
+	return apierr.New(apierr.KindTimeout, apierr.ReasonTimeout, "no provider answered in time").Wrap(errTotal)
 }
 
 // interrupted is the error in a stream that broke off after its first piece.

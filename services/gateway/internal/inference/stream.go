@@ -68,7 +68,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	if x.place != (cache.Place{}) {
 		s.recording = &recording{}
 	}
-	bounded, release := x.bound(ctx)
+	bounded, release := context.WithDeadlineCause(ctx, x.deadline(), errTotal)
 	s.release = release
 	if err := x.try(bounded, s.open); err != nil {
 		release()

@@ -50,7 +50,7 @@ func (x *execution) failCall(ctx context.Context, kind string, ended time.Time) 
 	x.metrics.called(ctx, l, ended.Sub(x.now.started))
 	x.now.span.SetAttributes(attrErrorType.String(kind))
 	x.now.span.SetStatus(codes.Error, kind)
-	x.now.span.End(trace.WithTimestamp(ended))
+	x.now.end(ended)
 }
 
 // endCall ends the telemetry of a call that was billed.
@@ -69,5 +69,12 @@ func (x *execution) endCall(ctx context.Context, b *bill) {
 		return
 	}
 	x.metrics.called(ctx, x.now.label, x.ended.Sub(x.now.started))
-	x.now.span.End(trace.WithTimestamp(x.ended))
+	x.now.end(x.ended)
+}
+
+// end closes the span, if there is one.
+func (c *call) end(at time.Time) {
+	if c.span.IsRecording() {
+		c.span.End(trace.WithTimestamp(at))
+	}
 }
