@@ -35,18 +35,18 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 	if len(request.Tokens) > 0 {
 		input = request.Tokens
 	}
-	doc, err := p.ask(ctx, credential, embeddings, request.Model, embeddingRequest{
+	answer, err := p.ask(ctx, credential, embeddings, request.Model, embeddingRequest{
 		Model: request.Model, Input: input, Dimensions: request.Dimensions, EncodingFormat: "base64",
 	})
 	if err != nil {
 		return nil, err
 	}
-	vectors, err := vectorsOf(doc.root.Get("data"), request.Len())
+	vectors, err := vectorsOf(answer.data, request.Len())
 	if err != nil {
 		return nil, err
 	}
 	return &provider.Vectors{
-		Vectors: vectors, Usage: inputOf(doc.root.Get("usage")), Model: text(doc.root.Get("model")),
+		Vectors: vectors, Usage: inputOf(answer.usage), Model: wire.Text(answer.model),
 	}, nil
 }
 

@@ -29,16 +29,16 @@ func (p *Provider) MakeImages(ctx context.Context, credential provider.Credentia
 	if err != nil {
 		return nil, err
 	}
-	doc, err := p.ask(ctx, credential, imageGenerations, request.Model, body)
+	answer, err := p.ask(ctx, credential, imageGenerations, request.Model, body)
 	if err != nil {
 		return nil, err
 	}
-	images := imagesOf(doc.root)
+	images := imagesOf(answer)
 	if len(images) != request.Count {
 		return nil, wire.Malformed(fmt.Sprintf("the answer holds %d images of %d", len(images), request.Count), nil)
 	}
 	return &provider.Images{
-		Images: images, Usage: imageUsage(doc.root.Get("usage"), len(images)), Model: text(doc.root.Get("model")),
+		Images: images, Usage: imageUsage(answer.usage, len(images)), Model: wire.Text(answer.model),
 	}, nil
 }
 
@@ -65,12 +65,12 @@ func encodeDrawing(d *provider.Drawing) (imageRequest, error) {
 	return r, nil
 }
 
-func imagesOf(root gjson.Result) []provider.Image {
+func imagesOf(answer reply) []provider.Image {
 	var images []provider.Image
-	format := text(root.Get("output_format"))
-	each(root.Get("data"), func(item gjson.Result) {
+	format := wire.Text(answer.format)
+	each(answer.data, func(item gjson.Result) {
 		image := provider.Image{
-			URL: text(item.Get("url")), Base64: text(item.Get("b64_json")), RevisedPrompt: text(item.Get("revised_prompt")),
+			URL: wire.Text(item.Get("url")), Base64: wire.Text(item.Get("b64_json")), RevisedPrompt: wire.Text(item.Get("revised_prompt")),
 		}
 		if image.Base64 != "" {
 			image.MediaType = mediaType(image.Base64, format)

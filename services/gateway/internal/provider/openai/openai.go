@@ -132,13 +132,19 @@ func (p *Provider) post(ctx context.Context, caller *wire.Caller, operation, mod
 }
 
 // ask posts a body and reads the whole answer.
-func (p *Provider) ask(ctx context.Context, credential provider.Credential, operation, model string, body any) (document, error) {
+func (p *Provider) ask(ctx context.Context, credential provider.Credential, operation, model string, body any) (reply, error) {
 	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, operation, model, p.header(credential, nil), body) //nolint:bodyclose // read closes it.
+	response, err := p.post(ctx, caller, operation, model, p.header(credential, nil), body) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
-		return document{}, err
+		return reply{}, err
 	}
-	return read(ctx, caller, response)
+	text, err := wire.Read(ctx, response)
+	if err != nil {
+		return reply{}, err
+	}
+	var r reply
+	err = parse(caller, response.StatusCode, text, r.member)
+	return r, err
 }
 
 // Chat asks for a whole completion.
@@ -148,19 +154,23 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 		return nil, err
 	}
 	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, chatCompletions, chat.Model, p.header(credential, call.native), call.body) //nolint:bodyclose // read closes it.
+	response, err := p.post(ctx, caller, chatCompletions, chat.Model, p.header(credential, call.native), call.body) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
 		return nil, err
 	}
-	doc, err := read(ctx, caller, response)
+	text, err := wire.Read(ctx, response)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := doc.answer(caller)
-	if err == nil && call.native != nil {
-		answer.Native = doc.text
+	answer, err := answerOf(caller, response.StatusCode, text)
+	if err != nil {
+		return nil, err
 	}
-	return answer, err
+	answer.Limits = caller.Limits(response)
+	if call.native != nil {
+		answer.Native = text
+	}
+	return answer, nil
 }
 
 // StreamChat asks for a streamed completion.
@@ -172,7 +182,7 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	header := p.header(credential, call.native)
 	header.Set("Accept", "text/event-stream")
 	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, chatCompletions, chat.Model, header, call.body) //nolint:bodyclose // The stream or read closes it.
+	response, err := p.post(ctx, caller, chatCompletions, chat.Model, header, call.body) //nolint:bodyclose // The stream or wire.Read closes it.
 	if err != nil {
 		return nil, err
 	}
@@ -184,9 +194,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 
 // notStream is the error of a stream's answer that is something else.
 func notStream(ctx context.Context, caller *wire.Caller, response *http.Response) error {
-	doc, err := read(ctx, caller, response)
+	text, err := wire.Read(ctx, response)
 	if err == nil {
-		_, err = doc.answer(caller)
+		_, err = answerOf(caller, response.StatusCode, text)
 	}
 	if err == nil {
 		err = wire.Malformed("the answer is not an event stream", nil)

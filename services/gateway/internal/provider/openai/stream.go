@@ -81,15 +81,13 @@ func (s *stream) end(whole bool) error {
 }
 
 func (s *stream) decode(frame sse.Event) (provider.Event, error) {
-	root, err := parse(s.caller, 0, frame.Data)
-	if err != nil {
+	c := &s.chunk
+	if err := c.read(s.caller, 0, frame.Data); err != nil {
 		return provider.Event{}, err
 	}
 	if frame.Name == "error" { // Some relays name the event and leave the document free.
 		return provider.Event{}, s.caller.Refused(0, frame.Data)
 	}
-	c := &s.chunk
-	c.read(root)
 	if err := c.failure(s.caller, 0); err != nil {
 		return provider.Event{}, err
 	}

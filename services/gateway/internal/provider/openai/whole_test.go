@@ -217,3 +217,16 @@ func TestAbsurdUsage(t *testing.T) {
 		}
 	}
 }
+
+// Bytes that tell no format are of the one that the vendor names.
+func TestFormatOfUnknownBytes(t *testing.T) {
+	for members, want := range map[string]string{
+		`"output_format":"webp",`: "image/webp", `"output_format":"tiff",`: "application/octet-stream", ``: "application/octet-stream",
+	} {
+		p := answering(t, "application/json", `{`+members+`"data":[{"b64_json":"AAAA"}]}`)
+		made, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "m", Prompt: "p", Count: 1})
+		if err != nil || made.Images[0].MediaType != want {
+			t.Errorf("%s: %+v, %v, want %s", members, made, err, want)
+		}
+	}
+}

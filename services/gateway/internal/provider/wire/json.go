@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -57,11 +58,13 @@ func Text(value gjson.Result) string {
 	if value.Type != gjson.String {
 		return ""
 	}
-	text := value.Str
-	if strings.IndexByte(value.Raw, '\\') < 0 { // Else gjson has made a string of it.
-		text = strings.Clone(text)
+	switch {
+	case !utf8.ValidString(value.Str): // Much sooner told than ToValidUTF8 tells it.
+		return strings.ToValidUTF8(value.Str, "\ufffd")
+	case strings.IndexByte(value.Raw, '\\') >= 0: // gjson has made a string of it.
+		return value.Str
 	}
-	return strings.ToValidUTF8(text, "\ufffd")
+	return strings.Clone(value.Str)
 }
 
 // Bytes is the JSON of a value as bytes of its own; nil when it isn't there.

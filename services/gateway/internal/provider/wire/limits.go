@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,11 @@ var windows = []window{
 // kind. Negative counts are Azure's sign of "not known".
 func Limits(header http.Header, now time.Time) provider.Limits {
 	var limits provider.Limits
-	for _, w := range windows {
+	for name := range header { // Once over what is there: most windows are not.
+		w, ok := windowOf(name)
+		if !ok {
+			continue
+		}
 		remaining, ok := number(first(header, w.remaining))
 		if !ok || remaining < 0 {
 			continue
@@ -49,6 +54,18 @@ func Limits(header http.Header, now time.Time) provider.Limits {
 		}
 	}
 	return limits
+}
+
+// windowOf is the window that a header tells the rest of.
+func windowOf(name string) (window, bool) {
+	if !strings.HasPrefix(name, "X-Ratelimit-Remaining") && !strings.HasPrefix(name, "Anthropic-Ratelimit-") {
+		return window{}, false
+	}
+	i := slices.IndexFunc(windows, func(w window) bool { return w.remaining == name })
+	if i < 0 {
+		return window{}, false
+	}
+	return windows[i], true
 }
 
 // resetAfter is the hint of a rate-limited answer that names no wait of its own:

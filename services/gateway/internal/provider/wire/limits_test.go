@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,16 @@ func TestLimits(t *testing.T) {
 			headers("x-ratelimit-remaining-requests", "-1", "x-ratelimit-remaining-tokens", "-1", "x-ratelimit-reset-tokens", "0"),
 			provider.Limits{},
 		},
+		"as much left of two windows, the longer one": {
+			headers("x-ratelimit-remaining-tokens", "5", "x-ratelimit-reset-tokens", "1s",
+				"x-ratelimit-remaining-tokens-day", "5", "x-ratelimit-reset-tokens-day", "3s",
+				"x-ratelimit-remaining-tokens-minute", "5", "x-ratelimit-reset-tokens-minute", "2s"),
+			provider.Limits{Tokens: known(5, 3*time.Second)},
+		},
+		"windows that nobody knows": {
+			headers("x-ratelimit-remaining-tokens-week", "5", "anthropic-ratelimit-tokens-limit", "7", "x-ratelimit-limit-tokens", "9"),
+			provider.Limits{},
+		},
 		"not numbers": {headers("x-ratelimit-remaining-requests", "many"), provider.Limits{}},
 		"no reset":    {headers("x-ratelimit-remaining-tokens", "0"), provider.Limits{Tokens: known(0, 0)}},
 	} {
@@ -176,10 +187,24 @@ func TestRefusalsTellWhenToComeBack(t *testing.T) {
 }
 
 func BenchmarkLimits(b *testing.B) {
-	h := headers("x-ratelimit-remaining-requests", "59", "x-ratelimit-reset-requests", "1s",
-		"x-ratelimit-remaining-tokens", "149984", "x-ratelimit-reset-tokens", "6ms")
-	b.ReportAllocs()
-	for b.Loop() {
-		wire.Limits(h, noon)
+	plain := []string{"content-type", "application/json", "content-length", "1100", "date", "Sat, 21 Nov 2026 12:00:30 GMT"}
+	limits := []string{
+		"x-ratelimit-limit-requests", "60", "x-ratelimit-remaining-requests", "59", "x-ratelimit-reset-requests", "1s",
+		"x-ratelimit-limit-tokens", "150000", "x-ratelimit-remaining-tokens", "149984", "x-ratelimit-reset-tokens", "6ms",
+	}
+	vendor := slices.Concat(plain, []string{
+		"server", "cloudflare", "cf-ray", "1", "cf-cache-status", "DYNAMIC", "alt-svc", "h3", "set-cookie", "a=b", "x-request-id", "req_1",
+		"openai-organization", "o", "openai-processing-ms", "500", "openai-version", "2020-10-01", "openai-project", "p",
+		"strict-transport-security", "max-age=1", "x-content-type-options", "nosniff", "access-control-expose-headers", "x",
+	})
+	for name, h := range map[string]http.Header{
+		"none": headers(plain...), "none of a vendor": headers(vendor...), "of a vendor": headers(slices.Concat(vendor, limits)...),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				wire.Limits(h, noon)
+			}
+		})
 	}
 }
