@@ -23,7 +23,7 @@ import (
 type codec struct {
 	rawJSON protoreflect.ExtensionType
 	raw     sync.Map // protoreflect.FullName to bool: does the message hold raw JSON?
-	plain   sync.Map // likewise: can the message be read the quick way?
+	forms   sync.Map // reflect.Type to *form: how the quick way reads the message, nil if it can't
 }
 
 func newCodec(rawJSON protoreflect.ExtensionType) *codec { return &codec{rawJSON: rawJSON} }

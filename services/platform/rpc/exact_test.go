@@ -3,9 +3,15 @@ package rpc_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"switchyard.dev/services/platform/rpc"
 )
 
 // A handler of a literal path is reached past the mux, by the same rules: the
@@ -41,6 +47,44 @@ func TestHandlerOfLiteralPath(t *testing.T) {
 			if status != test.status || status == 200 && body != "served" {
 				t.Errorf("%s, peek %q: %d %s, want %d", name, peek, status, body, test.status)
 			}
+		}
+	}
+}
+
+// deadlines is a connection that notes its read deadlines.
+type deadlines struct {
+	*httptest.ResponseRecorder
+
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.set = append(d.set, at)
+	return nil
+}
+
+// A body has its time to come, and what follows has none; one that ends early is refused.
+func TestTimeOfABody(t *testing.T) {
+	b := setup(t, echo)
+	b.server.Handle(http.MethodPost, "/v1/exact/time", "/rpctest.EchoService/Watch", func(w http.ResponseWriter, r *http.Request) error {
+		_, err := w.Write(rpc.Body(r))
+		return err
+	})
+	for _, test := range []struct {
+		announced, sent, status int
+	}{
+		{5, 5, 200}, {-1, 5, 200}, {5, 4, 400}, {5, 0, 400}, {70_000, 70_000, 413},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/exact/time", iotest.HalfReader(strings.NewReader(strings.Repeat("a", test.sent))))
+		r.ContentLength = int64(test.announced)
+		r.Header.Set("Authorization", "Bearer svc")
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		rpc.BoundBodyForTest(b.server.Handler()).ServeHTTP(w, r)
+		if w.Code != test.status || test.status == 200 && w.Body.Len() != test.sent {
+			t.Errorf("%+v: %d %s", test, w.Code, w.Body)
+		}
+		if last := len(w.set) - 1; last < 0 || w.set[0].IsZero() || test.status == 200 && !w.set[last].IsZero() {
+			t.Errorf("%+v: read deadlines %v", test, w.set)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -107,9 +108,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
-	body, err := s.readAll(w, r)
+	body, err := s.readAll(w, r) // within the time that boundBody gives
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
@@ -117,7 +116,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 		}
 		return apierr.Invalid("body", "could not be read in whole").Wrap(err)
 	}
-	_ = control.SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if !utf8.Valid(body) {
 		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
 	}
@@ -152,9 +151,14 @@ func Body(r *http.Request) []byte {
 // readAll reads a body up to the limit. A length that is announced is taken at
 // its word only up to firstRead: nobody makes us reserve what they don't send.
 func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if n := r.ContentLength; 0 < n && n <= int64(min(firstRead, s.options.MaxBody)) {
+		body := make([]byte, n)
+		_, err := io.ReadFull(r.Body, body) // net/http lets nobody send more than that.
+		return body, err
+	}
 	var body bytes.Buffer
-	if n := min(r.ContentLength, firstRead); n > 0 {
-		body.Grow(int(n) + bytes.MinRead)
+	if r.ContentLength > 0 {
+		body.Grow(firstRead)
 	}
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(s.options.MaxBody)))
 	return body.Bytes(), err

@@ -1,13 +1,99 @@
 package rpc_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"switchyard.dev/services/platform/rpc"
 )
+
+// The quick way takes what it can, and nothing else: what is left over is
+// protojson's to refuse, or to read more leniently.
+func TestWhatTheQuickWayTakes(t *testing.T) {
+	codec := rpc.NewCodecForTest(echoContract.rawJSON)
+	long := strings.Repeat("a", 37)
+	for _, test := range []struct {
+		name, body string
+		into       proto.Message
+		taken      bool
+	}{
+		{"an empty object", `{}`, &errdetails.ErrorInfo{}, true},
+		{"space everywhere", " { \"reason\" :\t\"a\"\r\n} ", &errdetails.ErrorInfo{}, true},
+		{"a map", `{"metadata":{"a":"b","c":"d"}}`, &errdetails.ErrorInfo{}, true},
+		{"messages", `{"field_violations":[{"field":"a"},{"field":"b","localized_message":{"locale":"de"}},{},{},{}]}`, &errdetails.BadRequest{}, true},
+		{"texts", `{"stack_entries":["a","b","c","d","e"],"detail":"x"}`, &errdetails.DebugInfo{}, true},
+		{"escapes", `{"reason":"` + long + `\n\u00e9\ud83d\ude00"}`, &errdetails.ErrorInfo{}, true},
+		{"a quote after an escape", `{"reason":"1234567\"b` + long + `"}`, &errdetails.ErrorInfo{}, true},
+		{"null", `{"reason":null,"metadata":null}`, &errdetails.ErrorInfo{}, true},
+		{"nothing", ``, &errdetails.ErrorInfo{}, false},
+		{"a list", `[]`, &errdetails.ErrorInfo{}, false},
+		{"more than one value", `{}{}`, &errdetails.ErrorInfo{}, false},
+		{"a zero byte at the end", "{}\x00", &errdetails.ErrorInfo{}, false},
+		{"a comma too many", `{"reason":"a",}`, &errdetails.ErrorInfo{}, false},
+		{"a comma too many in a list", `{"stack_entries":["a",]}`, &errdetails.DebugInfo{}, false},
+		{"no comma", `{"reason":"a" "domain":"b"}`, &errdetails.ErrorInfo{}, false},
+		{"no end", `{"reason":"a"`, &errdetails.ErrorInfo{}, false},
+		{"no end of a text", `{"reason":"` + long, &errdetails.ErrorInfo{}, false},
+		{"an escape without an end", `{"reason":"\`, &errdetails.ErrorInfo{}, false},
+		{"an unknown escape", `{"reason":"\x"}`, &errdetails.ErrorInfo{}, false},
+		{"half a pair", `{"reason":"\ud800"}`, &errdetails.ErrorInfo{}, false},
+		{"a control character", "{\"reason\":\"" + long + "\x1f\"}", &errdetails.ErrorInfo{}, false},
+		{"a control character among others", "{\"reason\":\"abc\tdefghijklm\"}", &errdetails.ErrorInfo{}, false},
+		{"no UTF-8", "{\"reason\":\"\xff\"}", &errdetails.ErrorInfo{}, false},
+		{"a name twice", `{"reason":"a","reason":"b"}`, &errdetails.ErrorInfo{}, false},
+		{"a name twice, once null", `{"reason":null,"reason":"b"}`, &errdetails.ErrorInfo{}, false},
+		{"a key twice", `{"metadata":{"a":"b","\u0061":"c"}}`, &errdetails.ErrorInfo{}, false},
+		{"an unknown name", `{"reasons":"a"}`, &errdetails.ErrorInfo{}, false},
+		{"a name in JSON's spelling", `{"fieldViolations":[]}`, &errdetails.BadRequest{}, false},
+		{"a name with an escape", `{"\u0072eason":"a"}`, &errdetails.ErrorInfo{}, false},
+		{"another kind", `{"reason":1}`, &errdetails.ErrorInfo{}, false},
+		{"null in a list", `{"stack_entries":[null]}`, &errdetails.DebugInfo{}, false},
+		{"null among messages", `{"field_violations":[null]}`, &errdetails.BadRequest{}, false},
+		{"a message with a duration", `{}`, &errdetails.RetryInfo{}, false},
+		{"a moment by itself", `{}`, &timestamppb.Timestamp{}, false},
+		{"a message made at run time", `{}`, dynamicpb.NewMessage(echoContract.echo), false},
+	} {
+		if taken := rpc.UnmarshalQuickly(codec, []byte(test.body), test.into); taken != test.taken {
+			t.Errorf("%s: taken is %t", test.name, taken)
+			continue
+		}
+		thorough := test.into.ProtoReflect().New().Interface()
+		if test.taken { // What is not taken leaves nothing behind.
+			if err := rpc.UnmarshalThoroughly(codec, []byte(test.body), thorough); err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+		}
+		if !proto.Equal(test.into, thorough) {
+			t.Errorf("%s: %v, want %v", test.name, test.into, thorough)
+		}
+	}
+}
+
+// Raw JSON is what encoding/json takes, but null, and nothing after it; what is
+// nested very deep is left to the thorough way.
+func TestRawOf(t *testing.T) {
+	for _, text := range []string{
+		`"a"`, `"\"\\\u00e9"`, `"\x"`, `"\u00g0"`, `"\u12"`, `"\`, `0`, `-0`, `01`, `1.`, `.5`, `1e5`, `1e`, `+1`, `-`, `true`, `tru`, `nul`,
+		`[]`, `[1,[2]]`, `[1,]`, `[,]`, `[1 2]`, `{}`, `{"a":1,"a":2}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"\x":1}`, `{"a":1,}`, `[`, `{`, `]`, `"`, ``,
+	} {
+		raw, ok := rpc.RawOf(" " + text + " ")
+		if taken := ok && string(raw) == text; taken != json.Valid([]byte(text)) {
+			t.Errorf("%s: %s %t", text, raw, ok)
+		}
+		if ok && cap(raw) != len(raw) {
+			t.Errorf("%s: what is appended to it would overwrite the body", text)
+		}
+	}
+	if _, ok := rpc.RawOf("null"); ok {
+		t.Error("null is a value")
+	}
+}
 
 // What the quick way takes, the thorough one reads alike.
 func FuzzQuickReadsAlike(f *testing.F) {

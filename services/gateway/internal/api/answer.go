@@ -71,7 +71,7 @@ const typeFunction = "function"
 
 // answerJSON is a whole answer of a chat.
 func answerJSON(c *inference.Completion, requestID string) (json.RawMessage, error) {
-	const rest = 1 << 10 // bytes beside the text
+	const rest = 512 // bytes beside the text
 	o := jsontext.Begin(make([]byte, 0, len(c.Text)+rest))
 	o.Text("content", c.Text)
 	if len(c.ToolCalls) == 0 {

@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -119,9 +119,9 @@ func toChat(m *gatewayv1.LlmRequest) (*provider.Chat, error) {
 		chat.Seed = new(int64(m.GetSeed()))
 	}
 	for i, message := range m.GetMessages() {
-		converted, err := toMessage(fmt.Sprintf("messages[%d]", i), message)
+		converted, err := toMessage(message)
 		if err != nil {
-			return nil, err
+			return nil, within(dialect.At("messages", i), err)
 		}
 		chat.Messages = append(chat.Messages, converted)
 	}
@@ -139,13 +139,13 @@ func toChat(m *gatewayv1.LlmRequest) (*provider.Chat, error) {
 func toTools(tools []*gatewayv1.Tool) ([]provider.Tool, error) {
 	var out []provider.Tool
 	for i, tool := range tools {
-		f, path := tool.GetFunction(), fmt.Sprintf("tools[%d].function", i)
+		f := tool.GetFunction()
 		if slices.ContainsFunc(out, func(t provider.Tool) bool { return t.Name == f.GetName() }) {
-			return nil, apierr.Invalid(path+".name", "is there twice")
+			return nil, apierr.Invalid(dialect.At("tools", i)+".function.name", "is there twice")
 		}
 		parameters := bytes.TrimSpace(f.GetParameters())
 		if len(parameters) > 0 && (parameters[0] != '{' || !json.Valid(parameters)) {
-			return nil, apierr.Invalid(path+".parameters", "must be a JSON object")
+			return nil, apierr.Invalid(dialect.At("tools", i)+".function.parameters", "must be a JSON object")
 		}
 		out = append(out, provider.Tool{
 			Name: f.GetName(), Description: f.GetDescription(), Parameters: parameters, Strict: f.GetStrict(),
@@ -220,12 +220,20 @@ func toResponseFormat(raw []byte) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// within names the field that a nested text belongs to.
+// whole is what a nested text calls all of what it speaks of.
+const whole = "body"
+
+// within names the field that a nested text belongs to: paths are made for errors
+// alone.
 func within(path string, err error) error {
 	e := *apierr.From(err)
-	if rest, whole := strings.CutPrefix(e.Text, "body:"); whole {
+	rest, all := strings.CutPrefix(e.Text, whole+":")
+	switch {
+	case all:
 		e.Text = path + ":" + rest
-	} else {
+	case strings.HasPrefix(e.Text, "["):
+		e.Text = path + e.Text
+	default:
 		e.Text = path + "." + e.Text
 	}
 	return &e

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
@@ -118,17 +119,16 @@ func imagePrompt(m *gatewayv1.ImagesRequest) (string, error) {
 	}
 	var texts []string
 	for i, message := range m.GetMessages() {
-		path := fmt.Sprintf("messages[%d]", i)
-		converted, err := toMessage(path, message)
+		converted, err := toMessage(message)
 		switch {
 		case err != nil:
-			return "", err
+			return "", within(dialect.At("messages", i), err)
 		case converted.Role != provider.RoleSystem && converted.Role != provider.RoleUser:
-			return "", apierr.Invalid(path+".role", "must be system or user in a description of an image")
+			return "", apierr.Invalid(dialect.At("messages", i)+".role", "must be system or user in a description of an image")
 		}
 		for j, part := range converted.Content {
 			if part.ImageURL != "" {
-				return "", apierr.Invalid(fmt.Sprintf("%s.content[%d]", path, j), "must be text in a description of an image")
+				return "", apierr.Invalid(dialect.At(dialect.At("messages", i)+".content", j), "must be text in a description of an image")
 			}
 		}
 		texts = append(texts, converted.Text())

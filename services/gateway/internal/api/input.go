@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -49,9 +50,12 @@ func toInput(raw []byte) (e provider.Embedding, err error) {
 	}
 	switch list := gjson.ParseBytes(raw); list.Get("0").Type {
 	case gjson.Number:
-		sequence, err := toTokens(inputPath, list)
+		sequence, err := toTokens(list)
+		if err != nil {
+			return e, within(inputPath, err)
+		}
 		e.Tokens = [][]int32{sequence}
-		return e, err
+		return e, nil
 	case gjson.JSON:
 		if list.Get("0").IsArray() {
 			e.Tokens, err = toSequences(list)
@@ -72,7 +76,7 @@ func toTexts(raw []byte) ([]string, error) {
 	texts := make([]string, len(items))
 	for i, item := range items {
 		if item == nil {
-			return nil, apierr.Invalid(inputItem(i), "must be a string")
+			return nil, apierr.Invalid(dialect.At(inputPath, i), "must be a string")
 		}
 		texts[i] = *item
 	}
@@ -87,7 +91,7 @@ func notText(raw []byte) error {
 	}
 	for i, item := range items {
 		if item[0] != '"' && string(item) != "null" {
-			return apierr.Invalid(inputItem(i), "must be a string")
+			return apierr.Invalid(dialect.At(inputPath, i), "must be a string")
 		}
 	}
 	return apierr.Invalid(inputPath, inputRule)
@@ -101,7 +105,7 @@ func checkTexts(texts []string, several bool) error {
 		switch {
 		case text != "":
 		case several:
-			return apierr.Invalid(inputItem(i), "must not be empty")
+			return apierr.Invalid(dialect.At(inputPath, i), "must not be empty")
 		default:
 			return apierr.Invalid(inputPath, "must not be empty")
 		}
@@ -113,16 +117,13 @@ func checkTexts(texts []string, several bool) error {
 func toSequences(list gjson.Result) (sequences [][]int32, err error) {
 	total := 0
 	list.ForEach(func(_, item gjson.Result) bool {
-		path := inputItem(len(sequences))
-		if !item.IsArray() {
-			err = apierr.Invalid(path, "must be an array of tokens")
+		var sequence []int32
+		if sequence, err = toTokens(item); err != nil {
+			err = within(dialect.At(inputPath, len(sequences)), err)
 			return false
 		}
-		var sequence []int32
-		sequence, err = toTokens(path, item)
 		sequences = append(sequences, sequence)
 		switch total += len(sequence); {
-		case err != nil:
 		case len(sequences) > maxInputs:
 			err = apierr.Invalid(inputPath, countRule)
 		case total > maxTokens:
@@ -134,13 +135,16 @@ func toSequences(list gjson.Result) (sequences [][]int32, err error) {
 }
 
 // toTokens reads one token array.
-func toTokens(path string, list gjson.Result) ([]int32, error) {
+func toTokens(list gjson.Result) ([]int32, error) {
+	if !list.IsArray() {
+		return nil, apierr.Invalid(whole, "must be an array of tokens")
+	}
 	tokens, ok := digits(list.Raw)
 	switch {
 	case !ok:
-		return nil, notToken(path, list)
+		return nil, notToken(list)
 	case len(tokens) > maxSequence:
-		return nil, apierr.Invalid(path, fmt.Sprintf("must hold at most %d tokens", maxSequence))
+		return nil, apierr.Invalid(whole, fmt.Sprintf("must hold at most %d tokens", maxSequence))
 	}
 	return tokens, nil
 }
@@ -161,13 +165,11 @@ func digits(list string) (tokens []int32, ok bool) {
 }
 
 // notToken finds the item of an array that is no token.
-func notToken(path string, list gjson.Result) error {
+func notToken(list gjson.Result) error {
 	for i, item := range list.Array() {
 		if _, ok := digits("[" + item.Raw + "]"); !ok {
-			return apierr.Invalid(fmt.Sprintf("%s[%d]", path, i), tokenRule)
+			return apierr.Invalid(dialect.At("", i), tokenRule)
 		}
 	}
-	return apierr.Invalid(path, "must not be empty")
+	return apierr.Invalid(whole, "must not be empty")
 }
-
-func inputItem(i int) string { return inputPath + "[" + strconv.Itoa(i) + "]" }

@@ -29,10 +29,9 @@ func TestAppendText(t *testing.T) {
 	read(t, AppendText([]byte(nil), "a\xffb\xc3"), "a\uFFFDb\uFFFD")
 }
 
-func read(t interface {
-	Fatalf(format string, args ...any)
-}, quoted []byte, want string) {
+func read(t rapid.TB, quoted []byte, want string) {
 	var got string
+	t.Helper()
 	if err := json.Unmarshal(quoted, &got); err != nil || got != want {
 		t.Fatalf("%s is %q, %v; want %q", quoted, got, err, want)
 	}

@@ -1,0 +1,148 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+)
+
+// scanner reads JSON text (RFC 8259) for quick, strictly and in one pass; the text
+// is valid UTF-8. Each method moves past one thing, with the space before it, and
+// tells whether it was there; after a false the text is for the thorough way.
+type scanner struct {
+	text  []byte
+	at    int
+	depth int
+}
+
+// deepest is how far arrays and objects may lie in each other.
+const deepest = 200
+
+// peek gives the next byte that is no space, 0 at the end.
+func (s *scanner) peek() byte {
+	for ; s.at < len(s.text); s.at++ {
+		if c := s.text[s.at]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *scanner) end() bool { return s.peek() == 0 && s.at == len(s.text) }
+
+func (s *scanner) take(token string) bool {
+	s.peek()
+	if !bytes.HasPrefix(s.text[s.at:], []byte(token)) {
+		return false
+	}
+	s.at += len(token)
+	return true
+}
+
+// items reads what stands between opening and closing, with commas between.
+func (s *scanner) items(opening, closing string, item func() bool) bool {
+	if s.depth == deepest || !s.take(opening) {
+		return false
+	}
+	s.depth++
+	for more := s.peek() != closing[0]; more; more = s.take(",") {
+		if !item() {
+			return false
+		}
+	}
+	s.depth--
+	return s.take(closing)
+}
+
+// members reads an object. Names are given as they are written.
+func (s *scanner) members(value func(name []byte) bool) bool {
+	return s.items("{", "}", func() bool {
+		name, ok := s.quoted()
+		return ok && s.take(":") && value(name[1:len(name)-1])
+	})
+}
+
+// value passes any value. Names may be there twice: who reads it later decides.
+func (s *scanner) value() (ok bool) {
+	switch s.peek() {
+	case '"':
+		_, ok = s.quoted()
+	case '{':
+		ok = s.members(func([]byte) bool { return s.value() })
+	case '[':
+		ok = s.items("[", "]", s.value)
+	case 't', 'f', 'n':
+		ok = s.take("true") || s.take("false") || s.take("null")
+	default:
+		_, ok = s.number()
+	}
+	return ok
+}
+
+// raw gives a value as it is written; null is none.
+func (s *scanner) raw() (text []byte, ok bool) {
+	null := s.peek() == 'n'
+	start := s.at
+	ok = s.value() && !null
+	return s.text[start:s.at:s.at], ok
+}
+
+// number gives a number as it is written.
+func (s *scanner) number() (text []byte, ok bool) {
+	s.peek()
+	rest := s.text[s.at:]
+	text = rest[:len(rest)-len(bytes.TrimLeft(rest, "+-.0123456789eE"))]
+	s.at += len(text)
+	return text, gjson.ValidBytes(text)
+}
+
+// string gives what a string says.
+func (s *scanner) string() (string, bool) {
+	text, ok := s.quoted()
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(bytes.Trim(text, `"`)), ok
+	}
+	said, err := jsontext.AppendUnquote(nil, text) // It refuses half a surrogate pair.
+	return string(said), ok && err == nil
+}
+
+// quoted gives a string as it is written, with its quotes.
+func (s *scanner) quoted() (text []byte, ok bool) {
+	if !s.take(`"`) {
+		return nil, false
+	}
+	start := s.at - 1
+	for escaped := false; ; escaped = true {
+		s.at += plainLen(s.text[s.at:])
+		switch rest := s.text[s.at:]; {
+		case len(rest) > 0 && rest[0] == '"':
+			s.at++
+			text = s.text[start:s.at]
+			return text, !escaped || gjson.ValidBytes(text)
+		case len(rest) > 1 && rest[0] == '\\':
+			s.at += 2
+		default:
+			return nil, false
+		}
+	}
+}
+
+// plainLen counts the bytes before the first quote, backslash or control
+// character. It looks at eight together: a byte that was below 0x80 gets its high
+// bit in x-0x20 if it is a control character, and in (x^c)-1 if it is c.
+func plainLen(text []byte) (n int) {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(text); n += 8 {
+		x := binary.LittleEndian.Uint64(text[n:])
+		quote, slash := x^('"'*each), x^('\\'*each)
+		if ((x-' '*each)&^x|(quote-each)&^quote|(slash-each)&^slash)&high != 0 {
+			break
+		}
+	}
+	for n < len(text) && text[n] >= ' ' && text[n] != '"' && text[n] != '\\' {
+		n++
+	}
+	return n
+}
