@@ -199,10 +199,7 @@ func (s *Server) Decode(r *http.Request, m proto.Message) error {
 			return apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, err.Error())
 		}
 	}
-	if !bytes.Contains(text, escapedZero) {
-		return obey(m)
-	}
-	return Validate(m)
+	return ValidateRead(m, text)
 }
 
 // Encode renders a message for a handler's answer, as transcoding does.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"crypto/rand"
 	"strconv"
 	"strings"
@@ -27,6 +28,16 @@ func Validate(m any) error {
 	if message, ok := m.(proto.Message); ok {
 		if path := zeroByte(message.ProtoReflect()); path != "" {
 			return apierr.Invalid(path, "must not hold a zero byte")
+		}
+	}
+	return obey(m)
+}
+
+// ValidateRead is Validate of a message whose strings were all read from JSON texts.
+func ValidateRead(m any, texts ...[]byte) error {
+	for _, text := range texts {
+		if bytes.Contains(text, escapedZero) {
+			return Validate(m)
 		}
 	}
 	return obey(m)

@@ -102,6 +102,8 @@ func TestCompatibleErrors(t *testing.T) {
 		{"a goal that is none", "POST", completions, `{` + messages + `}`, []string{"X-Switchyard-Goal", "fun"}, 400, `"param":"optimization_goal"`},
 		{"two goals", "POST", completions, `{"switchyard":{"optimization_goal":"cost"},` + messages + `}`, []string{"X-Switchyard-Goal", "quality"}, 400, "X-Switchyard-Goal: differs"},
 		{"an unknown field of ours", "POST", completions, `{"switchyard":{"gaol":"cost"},` + messages + `}`, nil, 400, `switchyard: unknown field \"gaol\"`},
+		{"a zero byte", "POST", completions, `{"metadata":{"k":"a\u0000"},` + messages + `}`, nil, 400, "metadata: must not hold a zero byte"},
+		{"a zero byte of ours", "POST", completions, `{"switchyard":{"metadata":{"k":"\u0000"}},` + messages + `}`, nil, 400, "metadata: must not hold a zero byte"},
 		{"substitution", "POST", completions, `{` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "maybe"}, 400, "must be true or false"},
 		{"a field for nobody", "POST", completions, `{"model":"sandbox","n":2,` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `"param":"n"`},
 		{"a field for nobody", "POST", messagesPath, `{"model":"sandbox","top_k":2,` + anthropicMsg + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `top_k: only providers of the anthropic dialect can carry it: sandbox/sandbox (dialect)`},

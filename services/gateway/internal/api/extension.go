@@ -145,7 +145,7 @@ func toNativeRequest(
 		change(e)
 	}
 	m := e.message(chat.Model, chat.Metadata)
-	if err := rpc.Validate(m); err != nil {
+	if err := rpc.ValidateRead(m, chat.Extension, chat.Chat.Native.Body); err != nil {
 		return nil, err
 	}
 	r, err := toRequest(ctx, m)

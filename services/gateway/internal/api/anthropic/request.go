@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -73,11 +74,18 @@ func (Dialect) Chat(body []byte, header http.Header) (*dialect.Chat, error) {
 func (r *reader) settings() error {
 	c := &r.chat.Chat
 	var maxTokens *int
-	for name, into := range map[string]any{
-		"model": &r.chat.Model, "stream": &r.chat.Stream, "max_tokens": &maxTokens,
-		"temperature": &c.Temperature, "top_p": &c.TopP, "stop_sequences": &c.Stop,
+	for _, setting := range [...]struct {
+		name string
+		into any
+	}{
+		{"model", &r.chat.Model},
+		{"stream", &r.chat.Stream},
+		{"max_tokens", &maxTokens},
+		{"temperature", &c.Temperature},
+		{"top_p", &c.TopP},
+		{"stop_sequences", &c.Stop},
 	} {
-		if err := r.Take(name, into); err != nil {
+		if err := r.Take(setting.name, setting.into); err != nil {
 			return err
 		}
 	}
@@ -114,18 +122,16 @@ func surcharges(kind string) bool {
 // end user, and no answer depends on it.
 func (r *reader) special() {
 	r.Ignore("metadata")
-	names := make([]string, 0, len(silent))
-	for name := range silent {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range specials {
 		if raw := r.Raw(name); raw != nil && !slices.Contains(silent[name], compact(raw)) {
 			r.chat.Restrict(name)
 			r.chat.Surcharged = r.chat.Surcharged || slices.Contains(surcharged, name)
 		}
 	}
 }
+
+// specials are the names in silent, in their order.
+var specials = slices.Sorted(maps.Keys(silent))
 
 // compact is JSON without its spaces, as far as a short value is concerned.
 func compact(raw json.RawMessage) string {

@@ -1,6 +1,9 @@
 package dialect_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -27,6 +30,61 @@ func TestObject(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"Model"}, o.Rest()); diff != "" {
 		t.Errorf("rest (-want +got):\n%s", diff)
+	}
+}
+
+// Members are as they stand in the body, whatever is between them and however many
+// there are; a name twice is found among many too.
+func TestObjectOfMany(t *testing.T) {
+	for _, n := range []int{1, 23, 24, 25, 200} {
+		var body strings.Builder
+		body.WriteString(" \n{")
+		for i := range n {
+			fmt.Fprintf(&body, "%s \t\"m%d\" :\n [%d, {\"x\" : \"]}\"} ] ", strings.Repeat(",", min(i, 1)), i, i)
+		}
+		o, err := dialect.Parse([]byte(body.String() + "}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			name := fmt.Sprintf("m%d", i)
+			want := fmt.Sprintf("[%d, {\"x\" : \"]}\"} ]", i)
+			elements, err := dialect.Elements(name, o.Raw(name))
+			if got := string(o.Raw(name)); got != want || err != nil || len(elements) != 2 || string(elements[1]) != `{"x" : "]}"}` {
+				t.Fatalf("%d members: %s = %s, elements %s, %v", n, name, got, elements, err)
+			}
+		}
+		if rest := o.Rest(); len(rest) != 0 || o.Has("other") || o.Raw("other") != nil {
+			t.Errorf("%d members: rest %v", n, rest)
+		}
+		if _, err := dialect.Parse([]byte(body.String() + `,"m0":1}`)); err == nil || !strings.Contains(err.Error(), "twice") {
+			t.Errorf("%d members, the first one twice: %v", n, err)
+		}
+	}
+}
+
+// What is read without encoding/json is what that would read.
+func FuzzDecode(f *testing.F) {
+	for _, text := range []string{`"x"`, `"\u0041"`, `"ü"`, "\"\xff\"", `""`, `true`, `false`, `null`, `1`, `-0`, `1.0`, `1e3`, `1e400`, `9223372036854775808`, `"1"`, `[1]`, `{"a":1}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !json.Valid(text) || len(bytes.TrimSpace(text)) != len(text) {
+			t.Skip()
+		}
+		decodeAlike[string](t, text)
+		decodeAlike[bool](t, text)
+		decodeAlike[*int](t, text)
+		decodeAlike[*float64](t, text)
+	})
+}
+
+func decodeAlike[T any](t *testing.T, text []byte) {
+	t.Helper()
+	var got, want T
+	err, wanted := dialect.Decode("field", text, &got), json.Unmarshal(text, &want)
+	if (err == nil) != (wanted == nil) || err == nil && !cmp.Equal(got, want) {
+		t.Errorf("%s into %T: %v, %v; encoding/json %v, %v", text, got, got, err, want, wanted)
 	}
 }
 

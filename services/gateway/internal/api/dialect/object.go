@@ -1,11 +1,14 @@
 package dialect
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -15,37 +18,49 @@ import (
 // Object reads a JSON object's members by their exact names, and knows which
 // ones nobody asked for.
 type Object struct {
-	names   []string
-	members map[string]json.RawMessage
-	taken   map[string]bool
+	members []member
+	// places are the members' by name, where there are too many to look through.
+	places map[string]int
 }
+
+type member struct {
+	name  string
+	raw   json.RawMessage
+	taken bool
+}
+
+// few members are looked through quicker than a map is made.
+const few = 24
 
 // Parse reads a request body. A name that is there twice is refused: readers
 // differ in which one counts, so that what was checked here need not be what a
-// provider goes by.
+// provider goes by. The members share the body's bytes.
 func Parse(body []byte) (*Object, error) {
-	if !json.Valid(body) {
+	if !json.Valid(body) { // gjson's own check has no bound of depth.
 		return nil, invalid("body", json.Unmarshal(body, new(any)))
 	}
+	return Members(body)
+}
+
+// Members is Parse of JSON that is known to be valid.
+func Members(body []byte) (*Object, error) {
 	parsed := gjson.ParseBytes(body)
 	if !parsed.IsObject() {
 		return nil, apierr.Invalid("body", "must be a JSON object")
 	}
-	o := &Object{members: make(map[string]json.RawMessage), taken: make(map[string]bool)}
+	o := &Object{members: make([]member, 0, few)}
 	var err error
 	parsed.ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
-		_, twice := o.members[name]
 		switch {
-		case twice:
+		case o.find(name) != nil:
 			err = apierr.Invalid("body", fmt.Sprintf("holds %.64q twice", name))
 			return false
 		case strings.Contains(key.Raw, `\`): // The same name to some readers, another one to others.
 			err = apierr.Invalid("body", fmt.Sprintf("writes the name %.64q with an escape", name))
 			return false
 		}
-		o.names = append(o.names, name)
-		o.members[name] = json.RawMessage(value.Raw)
+		o.add(name, part(body, value))
 		return true
 	})
 	if err != nil {
@@ -54,43 +69,85 @@ func Parse(body []byte) (*Object, error) {
 	return o, nil
 }
 
-// Take reads a member into a value; one that is absent or null leaves it as it is.
-func (o *Object) Take(name string, into any) error {
-	o.taken[name] = true
-	if !o.Has(name) {
+// part is a value as it stands in the text that it was read from.
+func part(text []byte, value gjson.Result) json.RawMessage {
+	end := value.Index + len(value.Raw)
+	return text[value.Index:end:end]
+}
+
+func (o *Object) add(name string, raw json.RawMessage) {
+	o.members = append(o.members, member{name: name, raw: raw})
+	switch {
+	case o.places != nil:
+		o.places[name] = len(o.members) - 1
+	case len(o.members) == few:
+		o.places = make(map[string]int)
+		for i, m := range o.members {
+			o.places[m.name] = i
+		}
+	}
+}
+
+func (o *Object) find(name string) *member {
+	if o.places != nil {
+		if i, ok := o.places[name]; ok {
+			return &o.members[i]
+		}
 		return nil
 	}
-	return Decode(name, o.members[name], into)
+	for i := range o.members {
+		if o.members[i].name == name {
+			return &o.members[i]
+		}
+	}
+	return nil
+}
+
+// Take reads a member into a value; one that is absent or null leaves it as it is.
+func (o *Object) Take(name string, into any) error {
+	raw := o.Raw(name)
+	if raw == nil {
+		return nil
+	}
+	return Decode(name, raw, into)
 }
 
 // Raw is a member's JSON; nil when it is absent or null.
 func (o *Object) Raw(name string) json.RawMessage {
-	o.taken[name] = true
-	if !o.Has(name) {
+	m := o.find(name)
+	if m == nil {
 		return nil
 	}
-	return o.members[name]
+	m.taken = true
+	if isNull(m.raw) {
+		return nil
+	}
+	return m.raw
 }
 
 // Has tells whether a member is there and not null.
 func (o *Object) Has(name string) bool {
-	raw, there := o.members[name]
-	return there && string(raw) != "null"
+	m := o.find(name)
+	return m != nil && !isNull(m.raw)
 }
+
+func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
 // Ignore marks members as known: they say nothing that an answer depends on.
 func (o *Object) Ignore(names ...string) {
 	for _, name := range names {
-		o.taken[name] = true
+		if m := o.find(name); m != nil {
+			m.taken = true
+		}
 	}
 }
 
 // Rest names the members that nobody took and that say something.
 func (o *Object) Rest() []string {
 	var rest []string
-	for _, name := range o.names {
-		if !o.taken[name] && o.Has(name) {
-			rest = append(rest, name)
+	for _, m := range o.members {
+		if !m.taken && !isNull(m.raw) {
+			rest = append(rest, m.name)
 		}
 	}
 	return rest
@@ -99,10 +156,48 @@ func (o *Object) Rest() []string {
 // Decode reads JSON that is at a path of a request. Errors name it, and repeat
 // no value.
 func Decode(path string, raw json.RawMessage, into any) error {
+	if decodePlain(raw, into) {
+		return nil
+	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return invalid(path, err)
 	}
 	return nil
+}
+
+// decodePlain reads what most members are, as encoding/json would; false leaves it
+// to that.
+func decodePlain(raw json.RawMessage, into any) (ok bool) {
+	switch into := into.(type) {
+	case *string:
+		var text string
+		if text, ok = Text(raw); ok {
+			*into = text
+		}
+	case *bool:
+		if ok = string(raw) == "true" || string(raw) == "false"; ok {
+			*into = raw[0] == 't'
+		}
+	case **int:
+		n, err := strconv.Atoi(string(raw))
+		if ok = err == nil; ok {
+			*into = &n
+		}
+	case **float64:
+		n, err := strconv.ParseFloat(string(raw), 64)
+		if ok = err == nil && raw[0] != '"'; ok {
+			*into = &n
+		}
+	}
+	return ok
+}
+
+// Text is what a JSON string says that stands for itself; false for any other.
+func Text(raw json.RawMessage) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || bytes.IndexByte(raw, '\\') >= 0 || !utf8.Valid(raw) {
+		return "", false
+	}
+	return string(raw[1 : len(raw)-1]), true
 }
 
 func invalid(path string, err error) error {
@@ -119,15 +214,20 @@ func invalid(path string, err error) error {
 	return apierr.Invalid(path, "is not the JSON expected")
 }
 
-// Elements splits a JSON array.
+// Elements splits a JSON array, which is valid; null is an empty one.
 func Elements(path string, raw json.RawMessage) ([]json.RawMessage, error) {
-	var elements []json.RawMessage
-	if raw == nil {
+	if raw == nil || isNull(raw) {
 		return nil, nil
 	}
-	if err := json.Unmarshal(raw, &elements); err != nil {
+	list := gjson.ParseBytes(raw)
+	if !list.IsArray() {
 		return nil, apierr.Invalid(path, "must be an array")
 	}
+	var elements []json.RawMessage
+	list.ForEach(func(_, value gjson.Result) bool {
+		elements = append(elements, part(raw, value))
+		return true
+	})
 	return elements, nil
 }
 

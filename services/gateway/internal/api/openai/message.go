@@ -31,8 +31,11 @@ func (r *reader) messages() error {
 	for i, one := range raw {
 		var m message
 		path := dialect.At("messages", i)
-		if err := dialect.Decode(path, one, &m); err != nil {
-			return err
+		if !m.readPlain(one) {
+			m = message{}
+			if err := dialect.Decode(path, one, &m); err != nil {
+				return err
+			}
 		}
 		converted, err := r.message(path, m)
 		if err != nil {
@@ -41,6 +44,29 @@ func (r *reader) messages() error {
 		r.chat.Chat.Messages = append(r.chat.Chat.Messages, converted)
 	}
 	return nil
+}
+
+// readPlain reads a message of texts alone, as most are, in one pass; false leaves
+// it to encoding/json, which also takes names of other cases.
+func (m *message) readPlain(raw json.RawMessage) bool {
+	o, err := dialect.Members(raw)
+	if err != nil {
+		return false
+	}
+	for _, field := range [...]struct {
+		name string
+		into *string
+	}{{"role", &m.Role}, {"name", &m.Name}, {"tool_call_id", &m.ToolCallID}} {
+		var ok bool
+		if !o.Has(field.name) {
+			continue
+		}
+		if *field.into, ok = dialect.Text(o.Raw(field.name)); !ok {
+			return false
+		}
+	}
+	m.Content = o.Raw("content")
+	return len(o.Rest()) == 0
 }
 
 func (r *reader) message(path string, m message) (provider.Message, error) {

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,12 +45,23 @@ func (r *reader) settings() error {
 	var options struct {
 		IncludeUsage bool `json:"include_usage"`
 	}
-	for name, into := range map[string]any{
-		"model": &r.chat.Model, "stream": &r.chat.Stream, "stream_options": &options, "metadata": &r.chat.Metadata,
-		"max_tokens": &maxTokens, "max_completion_tokens": &newer, "temperature": &c.Temperature, "top_p": &c.TopP,
-		"seed": &c.Seed, "parallel_tool_calls": &c.ParallelTools, "stop": &stop,
+	for _, setting := range [...]struct {
+		name string
+		into any
+	}{
+		{"model", &r.chat.Model},
+		{"stream", &r.chat.Stream},
+		{"stream_options", &options},
+		{"metadata", &r.chat.Metadata},
+		{"max_tokens", &maxTokens},
+		{"max_completion_tokens", &newer},
+		{"temperature", &c.Temperature},
+		{"top_p", &c.TopP},
+		{"seed", &c.Seed},
+		{"parallel_tool_calls", &c.ParallelTools},
+		{"stop", &stop},
 	} {
-		if err := r.Take(name, into); err != nil {
+		if err := r.Take(setting.name, setting.into); err != nil {
 			return err
 		}
 	}
@@ -103,7 +115,7 @@ var surcharged = []string{"service_tier", "web_search_options"}
 // special looks at the fields that only this dialect has.
 func (r *reader) special() {
 	r.Ignore(hints...)
-	for _, name := range slices.Sorted(keys(silent)) {
+	for _, name := range specials {
 		raw := r.Raw(name)
 		if raw != nil && !slices.Contains(silent[name], compact(raw)) {
 			r.chat.Restrict(name)
@@ -112,15 +124,8 @@ func (r *reader) special() {
 	}
 }
 
-func keys(m map[string][]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for name := range m {
-			if !yield(name) {
-				return
-			}
-		}
-	}
-}
+// specials are the names in silent, in their order.
+var specials = slices.Sorted(maps.Keys(silent))
 
 // compact is JSON without its spaces, as far as a short value is concerned.
 func compact(raw json.RawMessage) string {
