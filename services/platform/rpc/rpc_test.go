@@ -395,6 +395,18 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
+// Indexes of request ids grow at one end.
+func TestRequestIDsSort(t *testing.T) {
+	before := ""
+	for range 1000 {
+		id := rpc.RequestID("")
+		if id <= before || len(id) != 30 {
+			t.Fatalf("%q behind %q", id, before)
+		}
+		before = id
+	}
+}
+
 // The first calls of a fresh process must find out about raw JSON by themselves,
 // without reading each other's half-done answer.
 func TestRawJSONFromTheFirstCalls(t *testing.T) {

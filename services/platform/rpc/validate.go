@@ -2,11 +2,12 @@ package rpc
 
 import (
 	"bytes"
-	"crypto/rand"
+	"encoding/base32"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -153,10 +154,18 @@ func jsonName(field string) string {
 const maxRequestID = 128
 
 // RequestID keeps a caller's request id when it is one (printable ASCII, at
-// most 128 characters) and makes a new one otherwise.
+// most 128 characters) and makes a new one otherwise: a UUIDv7 in base32hex, so
+// that ids sort by their time and indexes of them grow at one end.
 func RequestID(given string) string {
 	if given != "" && len(given) <= maxRequestID && caller.Printable(given) {
 		return given
 	}
-	return "req_" + rand.Text()
+	id, err := uuid.NewV7()
+	if err != nil {
+		id = uuid.New() // Only the order of ids is lost.
+	}
+	return "req_" + idEncoding.EncodeToString(id[:])
 }
+
+// idEncoding keeps the order of what it writes (RFC 4648, section 7).
+var idEncoding = base32.HexEncoding.WithPadding(base32.NoPadding)

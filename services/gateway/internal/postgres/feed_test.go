@@ -43,7 +43,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dbsql.New(tx).AppendEntries(t.Context(), columns([]ledger.Entry{e})); err != nil {
+	if _, err := dbsql.New(tx).CopyEntries(t.Context(), []dbsql.CopyEntriesParams{rowOf(&e)}); err != nil {
 		t.Fatal(err)
 	}
 	return func() {

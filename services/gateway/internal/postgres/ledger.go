@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgdb"
 )
 
 // Ledger stores ledger entries.
@@ -20,12 +22,37 @@ type Ledger struct{ pool *pgxpool.Pool }
 // NewLedger returns the ledger of a database.
 func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
 
-// Append commits entries in one statement.
+// fewRows are stored sooner by a statement for each, in one batch, than by a COPY.
+const fewRows = 4
+
+// Append commits entries together. One that is there already is left alone.
 func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
-	if _, err := dbsql.New(l.pool).AppendEntries(ctx, columns(entries)); err != nil {
+	rows := make([]dbsql.CopyEntriesParams, len(entries))
+	for i := range entries {
+		rows[i] = rowOf(&entries[i])
+	}
+	if err := l.append(ctx, rows); err != nil {
 		return fmt.Errorf("append %d ledger entries: %w", len(entries), classify(err))
 	}
 	return nil
+}
+
+func (l *Ledger) append(ctx context.Context, rows []dbsql.CopyEntriesParams) error {
+	q := dbsql.New(l.pool)
+	if len(rows) > fewRows {
+		_, err := q.CopyEntries(ctx, rows)
+		if !pgdb.IsUniqueViolation(err, "") {
+			return err
+		}
+	}
+	apart := make([]dbsql.AppendEntryParams, len(rows))
+	for i := range rows {
+		apart[i] = dbsql.AppendEntryParams(rows[i])
+	}
+	var failed error
+	batch := q.AppendEntry(ctx, apart)
+	batch.Exec(func(_ int, err error) { failed = cmp.Or(failed, err) })
+	return cmp.Or(failed, batch.Close()) // The commit answers with the last.
 }
 
 // classify takes every failure for one that passes, but those of the data: a
@@ -40,44 +67,42 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrAway, err)
 }
 
-// columns turns entries into the arrays that one statement takes.
-func columns(entries []ledger.Entry) dbsql.AppendEntriesParams {
-	var p dbsql.AppendEntriesParams
-	for _, e := range entries {
-		p.ID = append(p.ID, e.ID)
-		p.RequestID = append(p.RequestID, e.RequestID)
-		p.OrganizationID = append(p.OrganizationID, e.Organization)
-		p.KeyID = append(p.KeyID, e.Key)
-		p.Service = append(p.Service, e.Service)
-		p.RunID = append(p.RunID, e.Run)
-		p.Operation = append(p.Operation, e.Operation)
-		p.RequestedProvider = append(p.RequestedProvider, e.RequestedProvider)
-		p.RequestedModel = append(p.RequestedModel, e.RequestedModel)
-		p.RequestedGoal = append(p.RequestedGoal, e.RequestedGoal)
-		p.Provider = append(p.Provider, e.Provider)
-		p.Model = append(p.Model, e.Model)
-		p.Credential = append(p.Credential, e.Credential)
-		p.CredentialFingerprint = append(p.CredentialFingerprint, e.Fingerprint)
-		p.Substituted = append(p.Substituted, e.Substituted)
-		p.CacheHit = append(p.CacheHit, e.CacheHit)
-		p.Attempts = append(p.Attempts, int16(e.Attempts))
-		p.InputTokens = append(p.InputTokens, e.Usage.Input)
-		p.CacheReadTokens = append(p.CacheReadTokens, e.Usage.CacheRead)
-		p.CacheWriteTokens = append(p.CacheWriteTokens, e.Usage.CacheWrite)
-		p.CacheWriteLongTokens = append(p.CacheWriteLongTokens, e.Usage.CacheWriteLong)
-		p.ImageInputTokens = append(p.ImageInputTokens, e.Usage.ImageInput)
-		p.AudioInputTokens = append(p.AudioInputTokens, e.Usage.AudioInput)
-		p.OutputTokens = append(p.OutputTokens, e.Usage.Output)
-		p.ReasoningTokens = append(p.ReasoningTokens, e.Usage.Reasoning)
-		p.ImageOutputTokens = append(p.ImageOutputTokens, e.Usage.ImageOutput)
-		p.AudioOutputTokens = append(p.AudioOutputTokens, e.Usage.AudioOutput)
-		p.Images = append(p.Images, e.Usage.Images)
-		p.UsageState = append(p.UsageState, string(e.State))
-		p.CostPicoUsd = append(p.CostPicoUsd, int64(e.Cost))
-		p.PriceVersion = append(p.PriceVersion, e.PriceVersion)
-		p.Outcome = append(p.Outcome, string(e.Outcome))
-		p.StartedAt = append(p.StartedAt, e.StartedAt)
-		p.EndedAt = append(p.EndedAt, e.EndedAt)
+// rowOf is an entry as its row.
+func rowOf(e *ledger.Entry) dbsql.CopyEntriesParams {
+	return dbsql.CopyEntriesParams{
+		ID:                    e.ID,
+		RequestID:             e.RequestID,
+		OrganizationID:        e.Organization,
+		KeyID:                 e.Key,
+		Service:               e.Service,
+		RunID:                 e.Run,
+		Operation:             e.Operation,
+		RequestedProvider:     e.RequestedProvider,
+		RequestedModel:        e.RequestedModel,
+		RequestedGoal:         e.RequestedGoal,
+		Provider:              e.Provider,
+		Model:                 e.Model,
+		Credential:            e.Credential,
+		CredentialFingerprint: e.Fingerprint,
+		Substituted:           e.Substituted,
+		CacheHit:              e.CacheHit,
+		Attempts:              int16(e.Attempts),
+		InputTokens:           e.Usage.Input,
+		CacheReadTokens:       e.Usage.CacheRead,
+		CacheWriteTokens:      e.Usage.CacheWrite,
+		CacheWriteLongTokens:  e.Usage.CacheWriteLong,
+		ImageInputTokens:      e.Usage.ImageInput,
+		AudioInputTokens:      e.Usage.AudioInput,
+		OutputTokens:          e.Usage.Output,
+		ReasoningTokens:       e.Usage.Reasoning,
+		ImageOutputTokens:     e.Usage.ImageOutput,
+		AudioOutputTokens:     e.Usage.AudioOutput,
+		Images:                e.Usage.Images,
+		UsageState:            string(e.State),
+		CostPicoUsd:           int64(e.Cost),
+		PriceVersion:          e.PriceVersion,
+		Outcome:               string(e.Outcome),
+		StartedAt:             e.StartedAt,
+		EndedAt:               e.EndedAt,
 	}
-	return p
 }

@@ -49,9 +49,8 @@ func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 		return err
 	})
 	if of, ok := errors.AsType[*pgconn.PgError](err); ok {
-		const uniqueViolation = "23505"
 		switch {
-		case of.Code == uniqueViolation && len(entries) == 1:
+		case pgdb.IsUniqueViolation(of, "") && len(entries) == 1:
 			return nil
 		case of.Code[:2] == "22", of.Code[:2] == "23": // Data exception, integrity violation.
 			return fmt.Errorf("append traces: %w: %w", trace.ErrRefused, err)

@@ -122,3 +122,69 @@ func (r iteratorForAddTraces) Err() error {
 func (q *Queries) AddTraces(ctx context.Context, arg []AddTracesParams) (int64, error) {
 	return q.db.CopyFrom(ctx, []string{"trace"}, []string{"id", "request_id", "organization_id", "run_id", "key_id", "service", "operation", "stream", "status", "parent_request_id", "parent_kind", "w3c_trace_id", "requested_model", "requested_provider", "requested_goal", "provider", "model", "credential", "credential_fingerprint", "route", "policy_version", "price_version", "data_classification", "approval_ref", "cache_hit", "substituted", "billed", "prompt_tokens", "completion_tokens", "cost_pico_usd", "estimated", "error", "error_class", "http_status", "attempts", "message_count", "tool_count", "request_bytes", "response_bytes", "request_digest", "response_digest", "started_at", "first_token_ms", "duration_ms", "expires_at"}, &iteratorForAddTraces{rows: arg})
 }
+
+// iteratorForCopyEntries implements pgx.CopyFromSource.
+type iteratorForCopyEntries struct {
+	rows                 []CopyEntriesParams
+	skippedFirstNextCall bool
+}
+
+func (r *iteratorForCopyEntries) Next() bool {
+	if len(r.rows) == 0 {
+		return false
+	}
+	if !r.skippedFirstNextCall {
+		r.skippedFirstNextCall = true
+		return true
+	}
+	r.rows = r.rows[1:]
+	return len(r.rows) > 0
+}
+
+func (r iteratorForCopyEntries) Values() ([]interface{}, error) {
+	return []interface{}{
+		r.rows[0].ID,
+		r.rows[0].RequestID,
+		r.rows[0].OrganizationID,
+		r.rows[0].KeyID,
+		r.rows[0].Service,
+		r.rows[0].RunID,
+		r.rows[0].Operation,
+		r.rows[0].RequestedProvider,
+		r.rows[0].RequestedModel,
+		r.rows[0].RequestedGoal,
+		r.rows[0].Provider,
+		r.rows[0].Model,
+		r.rows[0].Credential,
+		r.rows[0].CredentialFingerprint,
+		r.rows[0].Substituted,
+		r.rows[0].CacheHit,
+		r.rows[0].Attempts,
+		r.rows[0].InputTokens,
+		r.rows[0].CacheReadTokens,
+		r.rows[0].CacheWriteTokens,
+		r.rows[0].CacheWriteLongTokens,
+		r.rows[0].ImageInputTokens,
+		r.rows[0].AudioInputTokens,
+		r.rows[0].OutputTokens,
+		r.rows[0].ReasoningTokens,
+		r.rows[0].ImageOutputTokens,
+		r.rows[0].AudioOutputTokens,
+		r.rows[0].Images,
+		r.rows[0].UsageState,
+		r.rows[0].CostPicoUsd,
+		r.rows[0].PriceVersion,
+		r.rows[0].Outcome,
+		r.rows[0].StartedAt,
+		r.rows[0].EndedAt,
+	}, nil
+}
+
+func (r iteratorForCopyEntries) Err() error {
+	return nil
+}
+
+// A group of entries, of which none is there already.
+func (q *Queries) CopyEntries(ctx context.Context, arg []CopyEntriesParams) (int64, error) {
+	return q.db.CopyFrom(ctx, []string{"ledger_entry"}, []string{"id", "request_id", "organization_id", "key_id", "service", "run_id", "operation", "requested_provider", "requested_model", "requested_goal", "provider", "model", "credential", "credential_fingerprint", "substituted", "cache_hit", "attempts", "input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_long_tokens", "image_input_tokens", "audio_input_tokens", "output_tokens", "reasoning_tokens", "image_output_tokens", "audio_output_tokens", "images", "usage_state", "cost_pico_usd", "price_version", "outcome", "started_at", "ended_at"}, &iteratorForCopyEntries{rows: arg})
+}

@@ -329,15 +329,24 @@ WITH fresh AS MATERIALIZED (
     ORDER BY ledger_entry.txid, ledger_entry.seq
     LIMIT $3::int
 ),
+hourly AS MATERIALIZED (
+    SELECT
+        provider, credential_fingerprint, organization_id, service, run_id, credential,
+        date_bin(make_interval(hours => 1), started_at, '1970-01-01 00:00:00+00') AS hour,
+        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, min(started_at) AS first_used_at, max(started_at) AS last_used_at
+    FROM fresh
+    WHERE NOT cache_hit
+    GROUP BY provider, credential_fingerprint, organization_id, service, run_id, credential, hour
+),
 used AS MATERIALIZED (
     SELECT
         provider, CASE WHEN scope.whole THEN '' ELSE credential_fingerprint END AS credential_fingerprint,
-        organization_id, service, run_id, credential, cost_pico_usd, started_at
-    FROM fresh CROSS JOIN (SELECT unnest(ARRAY[true, false]) AS whole) AS scope
-    WHERE NOT cache_hit AND (scope.whole OR credential_fingerprint <> '')
+        organization_id, service, run_id, credential, hour, calls, cost_pico_usd, first_used_at, last_used_at
+    FROM hourly CROSS JOIN (SELECT unnest(ARRAY[true, false]) AS whole) AS scope
+    WHERE scope.whole OR credential_fingerprint <> ''
 ),
 spread AS MATERIALIZED (
-    SELECT used.provider, used.credential_fingerprint, used.organization_id, used.service, used.run_id, used.credential, used.cost_pico_usd, used.started_at, s.span, date_bin(make_interval(secs => s.span), started_at, '1970-01-01 00:00:00+00') AS bucket
+    SELECT used.provider, used.credential_fingerprint, used.organization_id, used.service, used.run_id, used.credential, used.hour, used.calls, used.cost_pico_usd, used.first_used_at, used.last_used_at, s.span, date_bin(make_interval(secs => s.span), hour, '1970-01-01 00:00:00+00') AS bucket
     FROM used CROSS JOIN (SELECT unnest(ARRAY[3600, 86400, 432000, 2592000]) AS span) AS s
 ),
 by_name AS (
@@ -347,7 +356,7 @@ by_name AS (
     SELECT
         provider, credential_fingerprint, span, bucket, kind, CASE kind WHEN 1 THEN organization_id ELSE service END AS name,
         bool_or(credential = 'fleet'), bool_or(credential = 'byok'),
-        count(*), sum(CASE kind WHEN 2 THEN cost_pico_usd END), min(started_at), max(started_at)
+        sum(calls), sum(CASE kind WHEN 2 THEN cost_pico_usd END), min(first_used_at), max(last_used_at)
     FROM spread CROSS JOIN (SELECT unnest(ARRAY[1, 2]) AS kind) AS k
     GROUP BY provider, credential_fingerprint, span, bucket, kind, name
     ON CONFLICT (provider, credential_fingerprint, span, bucket, kind, name) DO UPDATE SET
@@ -361,7 +370,7 @@ by_name AS (
 of_runs AS MATERIALIZED (
     SELECT
         provider, credential_fingerprint, organization_id, run_id,
-        count(*) AS calls, min(started_at) AS first_used_at, max(started_at) AS last_used_at
+        sum(calls) AS calls, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at
     FROM used
     WHERE run_id <> ''
     GROUP BY provider, credential_fingerprint, organization_id, run_id
@@ -401,7 +410,7 @@ by_run_bucket AS (
         provider, credential_fingerprint, organization_id, run_id, span, bucket, calls, first_used_at, last_used_at
     )
     SELECT
-        provider, credential_fingerprint, organization_id, run_id, span, bucket, count(*), min(started_at), max(started_at)
+        provider, credential_fingerprint, organization_id, run_id, span, bucket, sum(calls), min(first_used_at), max(last_used_at)
     FROM spread
     WHERE run_id <> ''
     GROUP BY provider, credential_fingerprint, organization_id, run_id, span, bucket
@@ -427,6 +436,8 @@ type FoldUseParams struct {
 // Adds the next rows of the feed up. Every transaction below the oldest one in
 // progress has ended, so that no row can appear before the mark. An answer from
 // the cache used no credential.
+// Calls of one hour that are alike are one row from here on: every span is a number
+// of hours.
 // Of its credential, and of its provider.
 // Runs that begin with these rows, or earlier than was known: those leave the
 // bucket that they were counted in.

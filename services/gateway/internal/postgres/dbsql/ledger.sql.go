@@ -13,133 +13,41 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const appendEntries = `-- name: AppendEntries :execrows
-INSERT INTO ledger_entry (
-    id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
-    requested_model, requested_goal, provider, model, credential, credential_fingerprint,
-    substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens,
-    cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens,
-    reasoning_tokens, image_output_tokens, audio_output_tokens, images, usage_state,
-    cost_pico_usd, price_version, outcome, started_at, ended_at
-)
-SELECT
-    unnest($1::uuid[]),
-    unnest($2::text[]),
-    unnest($3::text[]),
-    unnest($4::text[]),
-    unnest($5::text[]),
-    unnest($6::text[]),
-    unnest($7::text[]),
-    unnest($8::text[]),
-    unnest($9::text[]),
-    unnest($10::text[]),
-    unnest($11::text[]),
-    unnest($12::text[]),
-    unnest($13::text[]),
-    unnest($14::text[]),
-    unnest($15::boolean[]),
-    unnest($16::boolean[]),
-    unnest($17::smallint[]),
-    unnest($18::bigint[]),
-    unnest($19::bigint[]),
-    unnest($20::bigint[]),
-    unnest($21::bigint[]),
-    unnest($22::bigint[]),
-    unnest($23::bigint[]),
-    unnest($24::bigint[]),
-    unnest($25::bigint[]),
-    unnest($26::bigint[]),
-    unnest($27::bigint[]),
-    unnest($28::bigint[]),
-    unnest($29::text[]),
-    unnest($30::bigint[]),
-    unnest($31::text[]),
-    unnest($32::text[]),
-    unnest($33::timestamptz[]),
-    unnest($34::timestamptz[])
-ON CONFLICT (id) DO NOTHING
-`
-
-type AppendEntriesParams struct {
-	ID                    []uuid.UUID
-	RequestID             []string
-	OrganizationID        []string
-	KeyID                 []string
-	Service               []string
-	RunID                 []string
-	Operation             []string
-	RequestedProvider     []string
-	RequestedModel        []string
-	RequestedGoal         []string
-	Provider              []string
-	Model                 []string
-	Credential            []string
-	CredentialFingerprint []string
-	Substituted           []bool
-	CacheHit              []bool
-	Attempts              []int16
-	InputTokens           []int64
-	CacheReadTokens       []int64
-	CacheWriteTokens      []int64
-	CacheWriteLongTokens  []int64
-	ImageInputTokens      []int64
-	AudioInputTokens      []int64
-	OutputTokens          []int64
-	ReasoningTokens       []int64
-	ImageOutputTokens     []int64
-	AudioOutputTokens     []int64
-	Images                []int64
-	UsageState            []string
-	CostPicoUsd           []int64
-	PriceVersion          []string
-	Outcome               []string
-	StartedAt             []time.Time
-	EndedAt               []time.Time
-}
-
-// One statement for a group of entries. One that is there already is left alone:
-// a writer repeats what it doesn't know to be committed.
-func (q *Queries) AppendEntries(ctx context.Context, arg AppendEntriesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, appendEntries,
-		arg.ID,
-		arg.RequestID,
-		arg.OrganizationID,
-		arg.KeyID,
-		arg.Service,
-		arg.RunID,
-		arg.Operation,
-		arg.RequestedProvider,
-		arg.RequestedModel,
-		arg.RequestedGoal,
-		arg.Provider,
-		arg.Model,
-		arg.Credential,
-		arg.CredentialFingerprint,
-		arg.Substituted,
-		arg.CacheHit,
-		arg.Attempts,
-		arg.InputTokens,
-		arg.CacheReadTokens,
-		arg.CacheWriteTokens,
-		arg.CacheWriteLongTokens,
-		arg.ImageInputTokens,
-		arg.AudioInputTokens,
-		arg.OutputTokens,
-		arg.ReasoningTokens,
-		arg.ImageOutputTokens,
-		arg.AudioOutputTokens,
-		arg.Images,
-		arg.UsageState,
-		arg.CostPicoUsd,
-		arg.PriceVersion,
-		arg.Outcome,
-		arg.StartedAt,
-		arg.EndedAt,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+type CopyEntriesParams struct {
+	ID                    uuid.UUID
+	RequestID             string
+	OrganizationID        string
+	KeyID                 string
+	Service               string
+	RunID                 string
+	Operation             string
+	RequestedProvider     string
+	RequestedModel        string
+	RequestedGoal         string
+	Provider              string
+	Model                 string
+	Credential            string
+	CredentialFingerprint string
+	Substituted           bool
+	CacheHit              bool
+	Attempts              int16
+	InputTokens           int64
+	CacheReadTokens       int64
+	CacheWriteTokens      int64
+	CacheWriteLongTokens  int64
+	ImageInputTokens      int64
+	AudioInputTokens      int64
+	OutputTokens          int64
+	ReasoningTokens       int64
+	ImageOutputTokens     int64
+	AudioOutputTokens     int64
+	Images                int64
+	UsageState            string
+	CostPicoUsd           int64
+	PriceVersion          string
+	Outcome               string
+	StartedAt             time.Time
+	EndedAt               time.Time
 }
 
 const listEntries = `-- name: ListEntries :many

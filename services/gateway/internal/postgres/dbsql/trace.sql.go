@@ -90,9 +90,16 @@ func (q *Queries) DropTraceContents(ctx context.Context, arg DropTraceContentsPa
 	return result.RowsAffected(), nil
 }
 
-const dropTraces = `-- name: DropTraces :execrows
-DELETE FROM trace
-WHERE id IN (SELECT t.id FROM trace AS t WHERE t.expires_at <= $1 ORDER BY t.expires_at LIMIT $2::int FOR UPDATE SKIP LOCKED)
+const dropTraces = `-- name: DropTraces :one
+WITH gone AS (
+    DELETE FROM trace
+    WHERE id IN (SELECT t.id FROM trace AS t WHERE t.expires_at <= $1 ORDER BY t.expires_at LIMIT $2::int FOR UPDATE SKIP LOCKED)
+    RETURNING id
+),
+contents AS (
+    DELETE FROM trace_content AS c USING gone WHERE c.id = gone.id
+)
+SELECT count(*) FROM gone
 `
 
 type DropTracesParams struct {
@@ -100,12 +107,12 @@ type DropTracesParams struct {
 	Count int32
 }
 
+// With what contents they still have.
 func (q *Queries) DropTraces(ctx context.Context, arg DropTracesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, dropTraces, arg.Now, arg.Count)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	row := q.db.QueryRow(ctx, dropTraces, arg.Now, arg.Count)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const eraseTraceContents = `-- name: EraseTraceContents :execrows

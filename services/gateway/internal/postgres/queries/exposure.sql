@@ -15,16 +15,27 @@ WITH fresh AS MATERIALIZED (
     ORDER BY ledger_entry.txid, ledger_entry.seq
     LIMIT @count::int
 ),
+-- Calls of one hour that are alike are one row from here on: every span is a number
+-- of hours.
+hourly AS MATERIALIZED (
+    SELECT
+        provider, credential_fingerprint, organization_id, service, run_id, credential,
+        date_bin(make_interval(hours => 1), started_at, '1970-01-01 00:00:00+00') AS hour,
+        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, min(started_at) AS first_used_at, max(started_at) AS last_used_at
+    FROM fresh
+    WHERE NOT cache_hit
+    GROUP BY provider, credential_fingerprint, organization_id, service, run_id, credential, hour
+),
 -- Of its credential, and of its provider.
 used AS MATERIALIZED (
     SELECT
         provider, CASE WHEN scope.whole THEN '' ELSE credential_fingerprint END AS credential_fingerprint,
-        organization_id, service, run_id, credential, cost_pico_usd, started_at
-    FROM fresh CROSS JOIN (SELECT unnest(ARRAY[true, false]) AS whole) AS scope
-    WHERE NOT cache_hit AND (scope.whole OR credential_fingerprint <> '')
+        organization_id, service, run_id, credential, hour, calls, cost_pico_usd, first_used_at, last_used_at
+    FROM hourly CROSS JOIN (SELECT unnest(ARRAY[true, false]) AS whole) AS scope
+    WHERE scope.whole OR credential_fingerprint <> ''
 ),
 spread AS MATERIALIZED (
-    SELECT used.*, s.span, date_bin(make_interval(secs => s.span), started_at, '1970-01-01 00:00:00+00') AS bucket
+    SELECT used.*, s.span, date_bin(make_interval(secs => s.span), hour, '1970-01-01 00:00:00+00') AS bucket
     FROM used CROSS JOIN (SELECT unnest(ARRAY[3600, 86400, 432000, 2592000]) AS span) AS s
 ),
 by_name AS (
@@ -34,7 +45,7 @@ by_name AS (
     SELECT
         provider, credential_fingerprint, span, bucket, kind, CASE kind WHEN 1 THEN organization_id ELSE service END AS name,
         bool_or(credential = 'fleet'), bool_or(credential = 'byok'),
-        count(*), sum(CASE kind WHEN 2 THEN cost_pico_usd END), min(started_at), max(started_at)
+        sum(calls), sum(CASE kind WHEN 2 THEN cost_pico_usd END), min(first_used_at), max(last_used_at)
     FROM spread CROSS JOIN (SELECT unnest(ARRAY[1, 2]) AS kind) AS k
     GROUP BY provider, credential_fingerprint, span, bucket, kind, name
     ON CONFLICT (provider, credential_fingerprint, span, bucket, kind, name) DO UPDATE SET
@@ -48,7 +59,7 @@ by_name AS (
 of_runs AS MATERIALIZED (
     SELECT
         provider, credential_fingerprint, organization_id, run_id,
-        count(*) AS calls, min(started_at) AS first_used_at, max(started_at) AS last_used_at
+        sum(calls) AS calls, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at
     FROM used
     WHERE run_id <> ''
     GROUP BY provider, credential_fingerprint, organization_id, run_id
@@ -90,7 +101,7 @@ by_run_bucket AS (
         provider, credential_fingerprint, organization_id, run_id, span, bucket, calls, first_used_at, last_used_at
     )
     SELECT
-        provider, credential_fingerprint, organization_id, run_id, span, bucket, count(*), min(started_at), max(started_at)
+        provider, credential_fingerprint, organization_id, run_id, span, bucket, sum(calls), min(first_used_at), max(last_used_at)
     FROM spread
     WHERE run_id <> ''
     GROUP BY provider, credential_fingerprint, organization_id, run_id, span, bucket

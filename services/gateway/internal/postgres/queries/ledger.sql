@@ -1,6 +1,5 @@
--- name: AppendEntries :execrows
--- One statement for a group of entries. One that is there already is left alone:
--- a writer repeats what it doesn't know to be committed.
+-- name: CopyEntries :copyfrom
+-- A group of entries, of which none is there already.
 INSERT INTO ledger_entry (
     id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
     requested_model, requested_goal, provider, model, credential, credential_fingerprint,
@@ -8,42 +7,33 @@ INSERT INTO ledger_entry (
     cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens,
     reasoning_tokens, image_output_tokens, audio_output_tokens, images, usage_state,
     cost_pico_usd, price_version, outcome, started_at, ended_at
+) VALUES (
+    @id, @request_id, @organization_id, @key_id, @service, @run_id, @operation, @requested_provider,
+    @requested_model, @requested_goal, @provider, @model, @credential, @credential_fingerprint,
+    @substituted, @cache_hit, @attempts, @input_tokens, @cache_read_tokens, @cache_write_tokens,
+    @cache_write_long_tokens, @image_input_tokens, @audio_input_tokens, @output_tokens,
+    @reasoning_tokens, @image_output_tokens, @audio_output_tokens, @images, @usage_state,
+    @cost_pico_usd, @price_version, @outcome, @started_at, @ended_at
+);
+
+-- name: AppendEntry :batchexec
+-- One that is there already is left alone: a writer repeats what it doesn't know to
+-- be committed.
+INSERT INTO ledger_entry (
+    id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
+    requested_model, requested_goal, provider, model, credential, credential_fingerprint,
+    substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens,
+    cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens,
+    reasoning_tokens, image_output_tokens, audio_output_tokens, images, usage_state,
+    cost_pico_usd, price_version, outcome, started_at, ended_at
+) VALUES (
+    @id, @request_id, @organization_id, @key_id, @service, @run_id, @operation, @requested_provider,
+    @requested_model, @requested_goal, @provider, @model, @credential, @credential_fingerprint,
+    @substituted, @cache_hit, @attempts, @input_tokens, @cache_read_tokens, @cache_write_tokens,
+    @cache_write_long_tokens, @image_input_tokens, @audio_input_tokens, @output_tokens,
+    @reasoning_tokens, @image_output_tokens, @audio_output_tokens, @images, @usage_state,
+    @cost_pico_usd, @price_version, @outcome, @started_at, @ended_at
 )
-SELECT
-    unnest(@id::uuid[]),
-    unnest(@request_id::text[]),
-    unnest(@organization_id::text[]),
-    unnest(@key_id::text[]),
-    unnest(@service::text[]),
-    unnest(@run_id::text[]),
-    unnest(@operation::text[]),
-    unnest(@requested_provider::text[]),
-    unnest(@requested_model::text[]),
-    unnest(@requested_goal::text[]),
-    unnest(@provider::text[]),
-    unnest(@model::text[]),
-    unnest(@credential::text[]),
-    unnest(@credential_fingerprint::text[]),
-    unnest(@substituted::boolean[]),
-    unnest(@cache_hit::boolean[]),
-    unnest(@attempts::smallint[]),
-    unnest(@input_tokens::bigint[]),
-    unnest(@cache_read_tokens::bigint[]),
-    unnest(@cache_write_tokens::bigint[]),
-    unnest(@cache_write_long_tokens::bigint[]),
-    unnest(@image_input_tokens::bigint[]),
-    unnest(@audio_input_tokens::bigint[]),
-    unnest(@output_tokens::bigint[]),
-    unnest(@reasoning_tokens::bigint[]),
-    unnest(@image_output_tokens::bigint[]),
-    unnest(@audio_output_tokens::bigint[]),
-    unnest(@images::bigint[]),
-    unnest(@usage_state::text[]),
-    unnest(@cost_pico_usd::bigint[]),
-    unnest(@price_version::text[]),
-    unnest(@outcome::text[]),
-    unnest(@started_at::timestamptz[]),
-    unnest(@ended_at::timestamptz[])
 ON CONFLICT (id) DO NOTHING;
 
 -- name: ListEntries :many

@@ -70,9 +70,17 @@ LIMIT @page_size::int;
 DELETE FROM trace_content
 WHERE id IN (SELECT c.id FROM trace_content AS c WHERE c.expires_at <= @now ORDER BY c.expires_at LIMIT @count::int FOR UPDATE SKIP LOCKED);
 
--- name: DropTraces :execrows
-DELETE FROM trace
-WHERE id IN (SELECT t.id FROM trace AS t WHERE t.expires_at <= @now ORDER BY t.expires_at LIMIT @count::int FOR UPDATE SKIP LOCKED);
+-- name: DropTraces :one
+-- With what contents they still have.
+WITH gone AS (
+    DELETE FROM trace
+    WHERE id IN (SELECT t.id FROM trace AS t WHERE t.expires_at <= @now ORDER BY t.expires_at LIMIT @count::int FOR UPDATE SKIP LOCKED)
+    RETURNING id
+),
+contents AS (
+    DELETE FROM trace_content AS c USING gone WHERE c.id = gone.id
+)
+SELECT count(*) FROM gone;
 
 -- name: EraseTraceContents :execrows
 -- A bounded number of what an organization has.
