@@ -67,8 +67,13 @@ func (a *Archive) List(ctx context.Context, f Filter) (page []Shown, more bool, 
 	if err != nil {
 		return nil, false, err
 	}
+	opened := 0
 	for i := range records {
-		page = append(page, a.show(ctx, records[i], contents))
+		packet := a.open(ctx, records[i], contents)
+		if opened += packet.size(); opened > maxPage && i > 0 {
+			return page, true, nil // Packed, they were no more than a page.
+		}
+		page = append(page, a.show(records[i], packet, contents[records[i].ID].Truncated))
 	}
 	return page, more, nil
 }
@@ -146,14 +151,14 @@ func (a *Archive) open(ctx context.Context, record Record, contents map[uuid.UUI
 	return packet
 }
 
-func (a *Archive) show(ctx context.Context, record Record, contents map[uuid.UUID]Content) Shown {
+// show redacts what a packet holds; nil is none.
+func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
 	shown := Shown{Record: record}
-	packet := a.open(ctx, record, contents)
 	if packet == nil {
 		return shown
 	}
 	found, redactor := redact.Kinds{}, a.redactor()
-	shown.Form, shown.Truncated = packet.Form, contents[record.ID].Truncated
+	shown.Form, shown.Truncated = packet.Form, truncated
 	request := packet.Request
 	if record.Operation == string(routing.OperationEmbeddings) {
 		request = redact.Tokens(request, found)

@@ -1,19 +1,15 @@
 package trace
 
 import (
-	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"sync"
 
@@ -157,51 +153,4 @@ func newAEAD(secret []byte, organization string) (cipher.AEAD, error) {
 		return nil, fmt.Errorf("cipher: %w", err)
 	}
 	return cipher.NewGCM(block)
-}
-
-// head is what stands before the texts of a packet.
-type head struct {
-	Form     string            `json:"form"`
-	Header   http.Header       `json:"header,omitzero"`
-	Metadata map[string]string `json:"metadata,omitzero"`
-}
-
-// encode writes a packet's parts, each behind its size, so that both texts stay
-// byte for byte what they were. It leaves room before and behind them.
-func (p *Packet) encode(before, behind int) ([]byte, error) {
-	first, err := json.Marshal(head{p.Form, p.Header, p.Metadata})
-	if err != nil {
-		return nil, fmt.Errorf("encode packet: %w", err)
-	}
-	out := make([]byte, before, before+len(first)+len(p.Request)+len(p.Response)+12+behind)
-	for _, part := range [][]byte{first, p.Request, p.Response} {
-		out = append(binary.BigEndian.AppendUint32(out, uint32(len(part))), part...)
-	}
-	return out, nil
-}
-
-func decode(text []byte) (*Packet, error) {
-	var parts [3][]byte
-	for i := range parts {
-		if len(text) < 4 {
-			return nil, errors.New("a packet breaks off")
-		}
-		size := uint64(binary.BigEndian.Uint32(text))
-		if text = text[4:]; uint64(len(text)) < size {
-			return nil, errors.New("a packet breaks off")
-		}
-		parts[i], text = bytes.Clone(text[:size]), text[size:]
-	}
-	var first head
-	if err := json.Unmarshal(parts[0], &first); err != nil {
-		return nil, fmt.Errorf("decode packet: %w", err)
-	}
-	p := &Packet{Form: first.Form, Header: first.Header, Metadata: first.Metadata}
-	if len(parts[1]) > 0 {
-		p.Request = parts[1]
-	}
-	if len(parts[2]) > 0 {
-		p.Response = parts[2]
-	}
-	return p, nil
 }

@@ -304,19 +304,6 @@ func TestUpkeepTakesBoundedBatches(t *testing.T) {
 	})
 }
 
-func FuzzDecode(f *testing.F) {
-	good, _ := (&Packet{Form: "chat", Request: []byte("{}")}).encode(0, 0)
-	f.Add(good)
-	f.Add([]byte{0, 0, 0, 200, 1})
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if p, err := decode(text); err == nil {
-			if again, err := p.encode(0, 0); err != nil || len(again) == 0 {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
 // BenchmarkSaw is what the request's own path pays.
 func BenchmarkSaw(b *testing.B) {
 	r := &Recorder{queue: make(chan *inference.Account, 1), Options: Options{Rule: func(string) Rule { return Rule{} }}}
