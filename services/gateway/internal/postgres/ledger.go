@@ -25,7 +25,8 @@ func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
 // fewRows are stored sooner by a statement for each, in one batch, than by a COPY.
 const fewRows = 4
 
-// Append commits entries together. One that is there already is left alone.
+// Append commits entries together. One that is there already is left alone. No
+// entries ask the database whether it would take some.
 func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 	rows := make([]dbsql.CopyEntriesParams, len(entries))
 	for i := range entries {
@@ -39,7 +40,7 @@ func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 
 func (l *Ledger) append(ctx context.Context, rows []dbsql.CopyEntriesParams) error {
 	q := dbsql.New(l.pool)
-	if len(rows) > fewRows {
+	if len(rows) == 0 || len(rows) > fewRows {
 		_, err := q.CopyEntries(ctx, rows)
 		if !pgdb.IsUniqueViolation(err, "") {
 			return err

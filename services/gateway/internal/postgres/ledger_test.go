@@ -32,6 +32,15 @@ func entry() ledger.Entry {
 	}
 }
 
+// entries are n of them, each another.
+func entries(n int) []ledger.Entry {
+	all := make([]ledger.Entry, n)
+	for i := range all {
+		all[i] = entry()
+	}
+	return all
+}
+
 func count(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
 	var n int
@@ -59,6 +68,15 @@ func TestAppend(t *testing.T) {
 	if n := count(t, pool); n != 3 {
 		t.Errorf("%d rows, want 3", n)
 	}
+	many := entries(20)
+	for _, group := range [][]ledger.Entry{many, append(entries(7), many[:10]...), many[10:]} {
+		if err := store.Append(t.Context(), group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, pool); n != 30 {
+		t.Errorf("%d rows, want 3 and 27", n)
+	}
 	records, err := store.List(t.Context(), ledger.Filter{}, ledger.Position{}, 1)
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v, want the first", len(records), err)
@@ -85,9 +103,11 @@ func TestAppendFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad := entry()
 			spoil(&bad)
-			err := store.Append(t.Context(), []ledger.Entry{entry(), bad})
-			if err == nil || errors.Is(err, ledger.ErrAway) {
-				t.Errorf("error %v, want a refusal of the entry", err)
+			for _, n := range []int{1, 2 * fewRows} {
+				err := store.Append(t.Context(), append(entries(n), bad))
+				if err == nil || errors.Is(err, ledger.ErrAway) {
+					t.Errorf("beside %d: error %v, want a refusal of the entry", n, err)
+				}
 			}
 		})
 	}
@@ -96,13 +116,36 @@ func TestAppendFailures(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := store.Append(ctx, []ledger.Entry{entry()}); !errors.Is(err, ledger.ErrAway) {
-		t.Errorf("out of time: %v, want ErrAway", err)
+	for _, n := range []int{0, 1, 2 * fewRows} {
+		if err := store.Append(ctx, entries(n)); !errors.Is(err, ledger.ErrAway) {
+			t.Errorf("%d, out of time: %v, want ErrAway", n, err)
+		}
+	}
+	standby := readOnly(t, pool)
+	for _, n := range []int{0, 1, 2 * fewRows} {
+		if err := standby.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrAway) {
+			t.Errorf("%d, a database that only reads: %v, want ErrAway", n, err)
+		}
 	}
 	pool.Close()
-	if err := store.Append(t.Context(), []ledger.Entry{entry()}); !errors.Is(err, ledger.ErrAway) {
-		t.Errorf("closed pool: %v, want ErrAway", err)
+	for _, n := range []int{0, 1, 2 * fewRows} {
+		if err := store.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrAway) {
+			t.Errorf("%d, closed pool: %v, want ErrAway", n, err)
+		}
 	}
+}
+
+// readOnly is the ledger as a standby has it.
+func readOnly(t *testing.T, pool *pgxpool.Pool) *Ledger {
+	t.Helper()
+	config := pool.Config()
+	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	standby, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(standby.Close)
+	return NewLedger(standby)
 }
 
 // The release before this schema's newest columns still writes rows.
