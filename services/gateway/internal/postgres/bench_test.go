@@ -14,7 +14,7 @@ import (
 // BenchmarkAppend is one transaction by the number of its rows; ns/row is what counts.
 func BenchmarkAppend(b *testing.B) {
 	store := NewLedger(testkit.Postgres(b, migrations.FS))
-	for _, rows := range []int{1, 16, 256} {
+	for _, rows := range []int{1, 2, 4, 16, 256} {
 		b.Run(fmt.Sprint(rows), func(b *testing.B) {
 			entries := make([]ledger.Entry, rows)
 			for b.Loop() {

@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,38 +21,33 @@ type Ledger struct{ pool *pgxpool.Pool }
 // NewLedger returns the ledger of a database.
 func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
 
-// fewRows are stored sooner by a statement for each, in one batch, than by a COPY.
-const fewRows = 4
-
-// Append commits entries together. One that is there already is left alone. No
-// entries ask the database whether it would take some.
+// Append commits entries. One that is there already is left alone. No entries ask
+// the database whether it would take some.
 func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 	rows := make([]dbsql.CopyEntriesParams, len(entries))
 	for i := range entries {
 		rows[i] = rowOf(&entries[i])
 	}
-	if err := l.append(ctx, rows); err != nil {
+	if err := l.copy(ctx, rows); err != nil {
 		return fmt.Errorf("append %d ledger entries: %w", len(entries), classify(err))
 	}
 	return nil
 }
 
-func (l *Ledger) append(ctx context.Context, rows []dbsql.CopyEntriesParams) error {
-	q := dbsql.New(l.pool)
-	if len(rows) == 0 || len(rows) > fewRows {
-		_, err := q.CopyEntries(ctx, rows)
-		if !pgdb.IsUniqueViolation(err, "") {
-			return err
-		}
+// copy commits rows together; around those that are there already, in halves.
+func (l *Ledger) copy(ctx context.Context, rows []dbsql.CopyEntriesParams) error {
+	_, err := dbsql.New(l.pool).CopyEntries(ctx, rows)
+	switch {
+	case !pgdb.IsUniqueViolation(err, "ledger_entry_pkey"):
+		return err
+	case len(rows) == 1:
+		return nil
 	}
-	apart := make([]dbsql.AppendEntryParams, len(rows))
-	for i := range rows {
-		apart[i] = dbsql.AppendEntryParams(rows[i])
+	half := len(rows) / 2
+	if err := l.copy(ctx, rows[:half]); err != nil {
+		return err
 	}
-	var failed error
-	batch := q.AppendEntry(ctx, apart)
-	batch.Exec(func(_ int, err error) { failed = cmp.Or(failed, err) })
-	return cmp.Or(failed, batch.Close()) // The commit answers with the last.
+	return l.copy(ctx, rows[half:])
 }
 
 // classify takes every failure for one that passes, but those of the data: a

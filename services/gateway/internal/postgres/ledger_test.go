@@ -88,6 +88,17 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// Only an entry with the same id is a repetition; another conflict must not cost a row.
+func TestOnlyTheSameIDRepeats(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	if _, err := pool.Exec(t.Context(), "CREATE UNIQUE INDEX ON ledger_entry (request_id)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewLedger(pool).Append(t.Context(), entries(2)); err == nil || errors.Is(err, ledger.ErrAway) {
+		t.Errorf("%v, want a refusal", err)
+	}
+}
+
 func TestAppendFailures(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)
@@ -103,7 +114,7 @@ func TestAppendFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad := entry()
 			spoil(&bad)
-			for _, n := range []int{1, 2 * fewRows} {
+			for _, n := range []int{1, 20} {
 				err := store.Append(t.Context(), append(entries(n), bad))
 				if err == nil || errors.Is(err, ledger.ErrAway) {
 					t.Errorf("beside %d: error %v, want a refusal of the entry", n, err)
@@ -116,19 +127,19 @@ func TestAppendFailures(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, n := range []int{0, 1, 2 * fewRows} {
+	for _, n := range []int{0, 1, 20} {
 		if err := store.Append(ctx, entries(n)); !errors.Is(err, ledger.ErrAway) {
 			t.Errorf("%d, out of time: %v, want ErrAway", n, err)
 		}
 	}
 	standby := readOnly(t, pool)
-	for _, n := range []int{0, 1, 2 * fewRows} {
+	for _, n := range []int{0, 1, 20} {
 		if err := standby.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrAway) {
 			t.Errorf("%d, a database that only reads: %v, want ErrAway", n, err)
 		}
 	}
 	pool.Close()
-	for _, n := range []int{0, 1, 2 * fewRows} {
+	for _, n := range []int{0, 1, 20} {
 		if err := store.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrAway) {
 			t.Errorf("%d, closed pool: %v, want ErrAway", n, err)
 		}

@@ -87,12 +87,12 @@ func (k *Keys) readLocked() error {
 }
 
 // seal encrypts a packet for its organization, bound to the record.
-func (k *Keys) seal(organization string, id uuid.UUID, p *Packet) (key string, sealed []byte, err error) {
+func (k *Keys) seal(room *scratch, organization string, id uuid.UUID, p *Packet) (key string, sealed []byte, err error) {
 	key, aead, err := k.sealer(organization)
 	if err != nil {
 		return "", nil, err
 	}
-	sealed, err = p.encode(aead.NonceSize(), aead.Overhead())
+	sealed, err = p.encode(room, aead.NonceSize(), aead.Overhead())
 	if err != nil {
 		return "", nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -19,8 +18,6 @@ const (
 	// maxPacket is how large a packet may be, in bytes; each of its texts is cut far
 	// below it.
 	maxPacket = 64 << 20
-	// maxScratch is the most room that is kept for the next packet.
-	maxScratch = 1 << 20
 )
 
 // head is what stands before the texts of a packet.
@@ -38,36 +35,28 @@ func (p *Packet) size() int {
 	return len(p.Request) + len(p.Response)
 }
 
-// scratch is room for a packet, before and after it is packed.
+// scratch is room for one packet after the other, before and after it is packed.
 type scratch struct{ plain, block []byte }
-
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // encode writes a packet's parts, each behind its size, so that both texts stay
 // byte for byte what they were, and packs them where that makes them shorter. It
 // leaves room before and behind.
-func (p *Packet) encode(before, behind int) ([]byte, error) {
+func (p *Packet) encode(room *scratch, before, behind int) ([]byte, error) {
 	first, err := json.Marshal(head{p.Form, p.Header, p.Metadata})
 	if err != nil {
 		return nil, fmt.Errorf("encode packet: %w", err)
 	}
-	room := scratches.Get().(*scratch) //nolint:errcheck // The pool holds nothing else.
 	plain := room.plain[:0]
 	for _, part := range [][]byte{first, p.Request, p.Response} {
 		plain = append(binary.BigEndian.AppendUint32(plain, uint32(len(part))), part...)
 	}
 	block := s2.Encode(room.block[:cap(room.block)], plain)
+	room.plain, room.block = plain, block
 	out := make([]byte, before, before+1+min(len(block), len(plain))+behind)
 	if len(block) < len(plain) {
-		out = append(append(out, packed), block...)
-	} else {
-		out = append(out, plain...)
+		return append(append(out, packed), block...), nil
 	}
-	if cap(plain) <= maxScratch {
-		room.plain, room.block = plain, block
-		scratches.Put(room)
-	}
-	return out, nil
+	return append(out, plain...), nil
 }
 
 func decode(text []byte) (*Packet, error) {

@@ -22,13 +22,14 @@ import (
 func TestPacket(t *testing.T) {
 	chance := make([]byte, 5000)
 	_, _ = rand.Read(chance)
+	room := new(scratch) // One for all: no packet may show in another.
 	for name, p := range map[string]*Packet{
 		"nothing": {Form: "chat"},
 		"short":   {Form: "chat", Request: []byte(`{ "a" : 1 }`), Response: []byte(`"<&>"`), Metadata: map[string]string{"a": "b"}},
 		"words":   {Form: "chat", Request: []byte(`"` + strings.Repeat("the train to the coast ", 500) + `"`), Response: []byte(`{"a":"é"}`)},
 		"chance":  {Form: "chat", Request: chance},
 	} {
-		text, err := p.encode(12, 16)
+		text, err := p.encode(room, 12, 16)
 		if err != nil || cap(text) < len(text)+16 {
 			t.Fatalf("%s: %v, no room behind", name, err)
 		}
@@ -92,7 +93,7 @@ func TestPageOfPackedContents(t *testing.T) {
 	request := []byte(`"` + strings.Repeat("so ", maxPage/8) + `"`)
 	for i := range 5 {
 		r := Record{ID: uuid.New(), RequestID: fmt.Sprint(i), Organization: "acme"}
-		name, sealed, err := keys.seal(r.Organization, r.ID, &Packet{Form: "chat", Request: request})
+		name, sealed, err := keys.seal(new(scratch), r.Organization, r.ID, &Packet{Form: "chat", Request: request})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,13 +108,13 @@ func TestPageOfPackedContents(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, words := range []string{"{}", `"` + strings.Repeat("word ", 100) + `"`} {
-		good, _ := (&Packet{Form: "chat", Request: []byte(words)}).encode(0, 0)
+		good, _ := (&Packet{Form: "chat", Request: []byte(words)}).encode(new(scratch), 0, 0)
 		f.Add(good)
 	}
 	f.Add([]byte{0, 0, 0, 200, 1})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if p, err := decode(text); err == nil {
-			again, err := p.encode(0, 0)
+			again, err := p.encode(new(scratch), 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,9 +128,10 @@ func FuzzDecode(f *testing.F) {
 // BenchmarkEncode is one packet of a kilobyte and a half.
 func BenchmarkEncode(b *testing.B) {
 	p := &Packet{Form: "chat", Request: []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("How long is the train to the coast? ", 30) + `"}]}`), Response: bytes.Repeat([]byte("carriage "), 50)}
+	room := new(scratch)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.encode(12, 16); err != nil {
+		if _, err := p.encode(room, 12, 16); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -60,6 +60,7 @@ type Recorder struct {
 	dropped atomic.Int64 // since that was logged
 	said    time.Time
 	entries metric.Int64Counter
+	room    scratch // of Run, and of Close behind it
 }
 
 // NewRecorder returns a recorder that stores nothing until Run.
@@ -268,7 +269,7 @@ func (r *Recorder) entry(ctx context.Context, a *inference.Account) Entry {
 	packet.Request, cutRequest = shorten(words, a.Keep)
 	packet.Response, cutResponse = shorten(said, a.Keep)
 	content := &Content{Truncated: cut || cutRequest || cutResponse, Replayable: !cutRequest && len(words) > 0, CapturedAt: a.Ended, ExpiresAt: a.Ended.Add(min(rule.ContentRetention, rule.Retention))}
-	if content.Key, content.Sealed, err = r.Keys.seal(e.Organization, e.ID, packet); err != nil {
+	if content.Key, content.Sealed, err = r.Keys.seal(&r.room, e.Organization, e.ID, packet); err != nil {
 		r.Log.WarnContext(ctx, "a trace can't be sealed; its content is not kept", slog.String("error", err.Error()))
 		return e
 	}

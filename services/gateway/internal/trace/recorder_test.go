@@ -225,7 +225,7 @@ func TestKeys(t *testing.T) {
 	}
 	id := uuid.New()
 	packet := &Packet{Form: "chat", Request: []byte("{ \"a\" : 1 }\n"), Response: []byte(`"<&>"`), Metadata: map[string]string{"a": "b"}}
-	name, sealed, err := keys.seal("acme", id, packet)
+	name, sealed, err := keys.seal(new(scratch), "acme", id, packet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestKeys(t *testing.T) {
 	if err := keys.read(); err != nil {
 		t.Fatal(err)
 	}
-	after, sealed, err := keys.seal("acme", id, packet)
+	after, sealed, err := keys.seal(new(scratch), "acme", id, packet)
 	if err != nil || after == name {
 		t.Errorf("still sealed with %s: %v", after, err)
 	}

@@ -16,26 +16,6 @@ INSERT INTO ledger_entry (
     @cost_pico_usd, @price_version, @outcome, @started_at, @ended_at
 );
 
--- name: AppendEntry :batchexec
--- One that is there already is left alone: a writer repeats what it doesn't know to
--- be committed.
-INSERT INTO ledger_entry (
-    id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
-    requested_model, requested_goal, provider, model, credential, credential_fingerprint,
-    substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens,
-    cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens,
-    reasoning_tokens, image_output_tokens, audio_output_tokens, images, usage_state,
-    cost_pico_usd, price_version, outcome, started_at, ended_at
-) VALUES (
-    @id, @request_id, @organization_id, @key_id, @service, @run_id, @operation, @requested_provider,
-    @requested_model, @requested_goal, @provider, @model, @credential, @credential_fingerprint,
-    @substituted, @cache_hit, @attempts, @input_tokens, @cache_read_tokens, @cache_write_tokens,
-    @cache_write_long_tokens, @image_input_tokens, @audio_input_tokens, @output_tokens,
-    @reasoning_tokens, @image_output_tokens, @audio_output_tokens, @images, @usage_state,
-    @cost_pico_usd, @price_version, @outcome, @started_at, @ended_at
-)
-ON CONFLICT (id) DO NOTHING;
-
 -- name: ListEntries :many
 -- The feed in the order of commits. Every transaction below the oldest one in
 -- progress has ended, so that no row can appear before what was read; an empty
