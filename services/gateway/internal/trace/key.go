@@ -86,7 +86,8 @@ func (k *Keys) readLocked() error {
 	return nil
 }
 
-// seal encrypts a packet for its organization, bound to the record.
+// seal encrypts a packet for its organization, bound to the record. The room is
+// one caller's at a time.
 func (k *Keys) seal(room *scratch, organization string, id uuid.UUID, p *Packet) (key string, sealed []byte, err error) {
 	key, aead, err := k.sealer(organization)
 	if err != nil {
