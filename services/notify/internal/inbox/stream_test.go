@@ -47,8 +47,9 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		said(t, &slow.reader, "ready 0 0", "created 1 1")
 		began := time.Now()
-		if err := f.Drain(t.Context()); err != nil || time.Since(began) != 4*time.Second {
-			t.Errorf("drained after %v: %v", time.Since(began), err)
+		err = f.Drain(t.Context()) // It looks every 10 ms; that of the end's own moment may come just before it.
+		if took := time.Since(began); err != nil || took < 4*time.Second || took > 4*time.Second+10*time.Millisecond {
+			t.Errorf("drained after %v: %v", took, err)
 		}
 		said(t, &slow.reader, "ready 0 0", "created 1 1", "created 2 2")
 		for range 2 {
