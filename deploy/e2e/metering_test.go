@@ -180,9 +180,12 @@ func TestKillGatewayMetering(t *testing.T) {
 	}
 	b.waitFor(t, 60)
 	b.settle(t, kills)
-	if left := h.spooled(t); len(left) > 1 {
-		t.Errorf("%d folders of ended gateways are left", len(left)-1)
-	}
+	waitFor(t, 10*time.Second, "the folders of ended gateways", func() error { // They go behind their rows.
+		if left := h.spooled(t); len(left) > 1 {
+			return fmt.Errorf("%d are left", len(left)-1)
+		}
+		return nil
+	})
 }
 
 // The spool holds no content and no key.
