@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -43,7 +42,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dbsql.New(tx).CopyEntries(t.Context(), []dbsql.CopyEntriesParams{rowOf(&e)}); err != nil {
+	if err := entryRows([]ledger.Entry{e}).Send(t.Context(), tx.Conn(), copyEntries); err != nil {
 		t.Fatal(err)
 	}
 	return func() {

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgcopy"
 	"switchyard.dev/services/platform/pgdb"
 )
 
@@ -21,33 +22,36 @@ type Ledger struct{ pool *pgxpool.Pool }
 // NewLedger returns the ledger of a database.
 func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
 
+// copyEntries adds a group of entries, of which none is there already.
+//
+//go:embed copy/ledger_entry.sql
+var copyEntries string
+
 // Append commits entries. One that is there already is left alone. No entries ask
 // the database whether it would take some.
 func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
-	rows := make([]dbsql.CopyEntriesParams, len(entries))
-	for i := range entries {
-		rows[i] = rowOf(&entries[i])
-	}
-	if err := l.copy(ctx, rows); err != nil {
+	if err := l.copy(ctx, entries); err != nil {
 		return fmt.Errorf("append %d ledger entries: %w", len(entries), classify(err))
 	}
 	return nil
 }
 
-// copy commits rows together; around those that are there already, in halves.
-func (l *Ledger) copy(ctx context.Context, rows []dbsql.CopyEntriesParams) error {
-	_, err := dbsql.New(l.pool).CopyEntries(ctx, rows)
+// copy commits entries together; around those that are there already, in halves.
+func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
+	err := l.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		return entryRows(entries).Send(ctx, conn.Conn(), copyEntries)
+	})
 	switch {
 	case !pgdb.IsUniqueViolation(err, "ledger_entry_pkey"):
 		return err
-	case len(rows) == 1:
+	case len(entries) == 1:
 		return nil
 	}
-	half := len(rows) / 2
-	if err := l.copy(ctx, rows[:half]); err != nil {
+	half := len(entries) / 2
+	if err := l.copy(ctx, entries[:half]); err != nil {
 		return err
 	}
-	return l.copy(ctx, rows[half:])
+	return l.copy(ctx, entries[half:])
 }
 
 // classify takes every failure for one that passes, but those of the data: a
@@ -62,42 +66,50 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrAway, err)
 }
 
-// rowOf is an entry as its row.
-func rowOf(e *ledger.Entry) dbsql.CopyEntriesParams {
-	return dbsql.CopyEntriesParams{
-		ID:                    e.ID,
-		RequestID:             e.RequestID,
-		OrganizationID:        e.Organization,
-		KeyID:                 e.Key,
-		Service:               e.Service,
-		RunID:                 e.Run,
-		Operation:             e.Operation,
-		RequestedProvider:     e.RequestedProvider,
-		RequestedModel:        e.RequestedModel,
-		RequestedGoal:         e.RequestedGoal,
-		Provider:              e.Provider,
-		Model:                 e.Model,
-		Credential:            e.Credential,
-		CredentialFingerprint: e.Fingerprint,
-		Substituted:           e.Substituted,
-		CacheHit:              e.CacheHit,
-		Attempts:              int16(e.Attempts),
-		InputTokens:           e.Usage.Input,
-		CacheReadTokens:       e.Usage.CacheRead,
-		CacheWriteTokens:      e.Usage.CacheWrite,
-		CacheWriteLongTokens:  e.Usage.CacheWriteLong,
-		ImageInputTokens:      e.Usage.ImageInput,
-		AudioInputTokens:      e.Usage.AudioInput,
-		OutputTokens:          e.Usage.Output,
-		ReasoningTokens:       e.Usage.Reasoning,
-		ImageOutputTokens:     e.Usage.ImageOutput,
-		AudioOutputTokens:     e.Usage.AudioOutput,
-		Images:                e.Usage.Images,
-		UsageState:            string(e.State),
-		CostPicoUsd:           int64(e.Cost),
-		PriceVersion:          e.PriceVersion,
-		Outcome:               string(e.Outcome),
-		StartedAt:             e.StartedAt,
-		EndedAt:               e.EndedAt,
+// entryRows are entries as copyEntries takes them.
+func entryRows(entries []ledger.Entry) *pgcopy.Rows {
+	const columns, size = 34, 640
+	rows := pgcopy.New(columns, size*len(entries))
+	for i := range entries {
+		appendEntry(rows, &entries[i])
 	}
+	return rows
+}
+
+func appendEntry(rows *pgcopy.Rows, e *ledger.Entry) {
+	rows.Row()
+	rows.UUID(e.ID)
+	rows.Text(e.RequestID)
+	rows.Text(e.Organization)
+	rows.Text(e.Key)
+	rows.Text(e.Service)
+	rows.Text(e.Run)
+	rows.Text(e.Operation)
+	rows.Text(e.RequestedProvider)
+	rows.Text(e.RequestedModel)
+	rows.Text(e.RequestedGoal)
+	rows.Text(e.Provider)
+	rows.Text(e.Model)
+	rows.Text(e.Credential)
+	rows.Text(e.Fingerprint)
+	rows.Bool(e.Substituted)
+	rows.Bool(e.CacheHit)
+	rows.Int16(int16(e.Attempts)) //nolint:gosec // a handful
+	rows.Int64(e.Usage.Input)
+	rows.Int64(e.Usage.CacheRead)
+	rows.Int64(e.Usage.CacheWrite)
+	rows.Int64(e.Usage.CacheWriteLong)
+	rows.Int64(e.Usage.ImageInput)
+	rows.Int64(e.Usage.AudioInput)
+	rows.Int64(e.Usage.Output)
+	rows.Int64(e.Usage.Reasoning)
+	rows.Int64(e.Usage.ImageOutput)
+	rows.Int64(e.Usage.AudioOutput)
+	rows.Int64(e.Usage.Images)
+	rows.Text(string(e.State))
+	rows.Int64(int64(e.Cost))
+	rows.Text(e.PriceVersion)
+	rows.Text(string(e.Outcome))
+	rows.Time(e.StartedAt)
+	rows.Time(e.EndedAt)
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/platform/pgcopy"
 	"switchyard.dev/services/platform/pgdb"
 )
 
@@ -24,29 +26,25 @@ type Traces struct{ pool *pgxpool.Pool }
 // NewTraces returns the traces of a database.
 func NewTraces(pool *pgxpool.Pool) *Traces { return &Traces{pool} }
 
+// What Append adds: records, and the contents of some of them.
+var (
+	//go:embed copy/trace.sql
+	copyRecords string
+	//go:embed copy/trace_content.sql
+	copyContents string
+)
+
 // Append implements trace.Store. An entry that is there already is taken for this one.
 func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
-	records := make([]dbsql.AddTracesParams, len(entries))
-	var contents []dbsql.AddTraceContentsParams
-	for i := range entries {
-		var err error
-		if records[i], err = traceParams(&entries[i].Record); err != nil {
-			return fmt.Errorf("%w: %w", trace.ErrRefused, err)
-		}
-		if c := entries[i].Content; c != nil {
-			contents = append(contents, dbsql.AddTraceContentsParams{
-				ID: entries[i].ID, KeyID: c.Key, Sealed: c.Sealed, Truncated: c.Truncated, Replayable: c.Replayable,
-				CapturedAt: c.CapturedAt, ExpiresAt: c.ExpiresAt,
-			})
-		}
+	records, contents, err := traceRows(entries)
+	if err != nil {
+		return fmt.Errorf("%w: %w", trace.ErrRefused, err)
 	}
-	err := pgdb.InTx(ctx, t.pool, func(tx pgx.Tx) error {
-		q := dbsql.New(tx)
-		if _, err := q.AddTraces(ctx, records); err != nil {
+	err = pgdb.InTx(ctx, t.pool, func(tx pgx.Tx) error {
+		if err := records.Send(ctx, tx.Conn(), copyRecords); err != nil {
 			return err
 		}
-		_, err := q.AddTraceContents(ctx, contents)
-		return err
+		return contents.Send(ctx, tx.Conn(), copyContents)
 	})
 	if of, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
@@ -62,35 +60,81 @@ func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 	return nil
 }
 
-func traceParams(r *trace.Record) (dbsql.AddTracesParams, error) {
+// traceRows are entries as copyRecords and copyContents take them.
+func traceRows(entries []trace.Entry) (records, contents *pgcopy.Rows, err error) {
+	const columns, size = 45, 1 << 10
+	const contentColumns, contentSize = 7, 96
+	sealed := 0
+	for i := range entries {
+		if c := entries[i].Content; c != nil {
+			sealed += contentSize + len(c.Sealed)
+		}
+	}
+	records, contents = pgcopy.New(columns, size*len(entries)), pgcopy.New(contentColumns, sealed)
+	for i := range entries {
+		e := &entries[i]
+		if err := appendRecord(records, &e.Record); err != nil {
+			return nil, nil, err
+		}
+		if e.Content != nil {
+			appendContent(contents, e.ID, e.Content)
+		}
+	}
+	return records, contents, nil
+}
+
+func appendRecord(rows *pgcopy.Rows, r *trace.Record) error {
 	attempts := []byte("[]")
 	if len(r.Attempts) > 0 {
 		var err error
 		if attempts, err = json.Marshal(r.Attempts); err != nil {
-			return dbsql.AddTracesParams{}, err
+			return err
 		}
 	}
-	return dbsql.AddTracesParams{
-		ID: r.ID, RequestID: r.RequestID, OrganizationID: r.Organization, RunID: r.Run, KeyID: r.Key, Service: r.Service,
-		Operation: r.Operation, Stream: r.Stream, Status: r.Status, ParentRequestID: r.Parent, ParentKind: r.ParentKind, W3cTraceID: r.W3CTrace,
-		RequestedModel: r.RequestedModel, RequestedProvider: r.RequestedProvider, RequestedGoal: r.RequestedGoal,
-		Provider: r.Provider, Model: r.Model, Credential: r.Credential, CredentialFingerprint: r.Fingerprint,
-		Route: r.Route, PolicyVersion: r.PolicyVersion, PriceVersion: r.PriceVersion,
-		DataClassification: r.Classification, ApprovalRef: r.ApprovalRef, CacheHit: r.CacheHit, Substituted: r.Substituted,
-		Billed: r.Billed, PromptTokens: r.Prompt, CompletionTokens: r.Completion, CostPicoUsd: int64(r.Cost), Estimated: r.Estimated,
-		Error: r.Error, ErrorClass: r.ErrorClass, HttpStatus: int16(r.HTTPStatus), Attempts: attempts,
-		MessageCount: int32(r.Messages), ToolCount: int32(r.Tools), RequestBytes: int32(r.RequestBytes), ResponseBytes: int32(r.ResponseBytes),
-		RequestDigest: orEmpty(r.RequestDigest), ResponseDigest: orEmpty(r.ResponseDigest),
-		StartedAt: r.StartedAt, FirstTokenMs: r.FirstTokenMs, DurationMs: r.DurationMs, ExpiresAt: r.ExpiresAt,
-	}, nil
+	rows.Row()
+	rows.UUID(r.ID)
+	for _, text := range [...]string{r.RequestID, r.Organization, r.Run, r.Key, r.Service, r.Operation} {
+		rows.Text(text)
+	}
+	rows.Bool(r.Stream)
+	for _, text := range [...]string{
+		r.Status, r.Parent, r.ParentKind, r.W3CTrace, r.RequestedModel, r.RequestedProvider, r.RequestedGoal, r.Provider, r.Model,
+		r.Credential, r.Fingerprint, r.Route, r.PolicyVersion, r.PriceVersion, r.Classification, r.ApprovalRef,
+	} {
+		rows.Text(text)
+	}
+	rows.Bool(r.CacheHit)
+	rows.Bool(r.Substituted)
+	rows.Bool(r.Billed)
+	rows.Int64(r.Prompt)
+	rows.Int64(r.Completion)
+	rows.Int64(int64(r.Cost))
+	rows.Bool(r.Estimated)
+	rows.Text(r.Error)
+	rows.Text(r.ErrorClass)
+	rows.Int16(int16(r.HTTPStatus)) //nolint:gosec // three digits
+	rows.JSON(attempts)
+	for _, n := range [...]int{r.Messages, r.Tools, r.RequestBytes, r.ResponseBytes} {
+		rows.Int32(int32(n)) //nolint:gosec // bounded by what a request may hold
+	}
+	rows.Bytes(r.RequestDigest)
+	rows.Bytes(r.ResponseDigest)
+	rows.Time(r.StartedAt)
+	rows.Float64(r.FirstTokenMs)
+	rows.Float64(r.DurationMs)
+	rows.Time(r.ExpiresAt)
+	return nil
 }
 
-// orEmpty is no NULL.
-func orEmpty(text []byte) []byte {
-	if text == nil {
-		return []byte{}
-	}
-	return text
+func appendContent(rows *pgcopy.Rows, id uuid.UUID, c *trace.Content) {
+	rows.Row()
+	rows.UUID(id)
+	rows.Text(c.Key)
+	rows.Bytes(c.Sealed)
+	rows.Bool(c.Truncated)
+	rows.Bool(c.Replayable)
+	rows.Time(c.CapturedAt)
+	rows.Time(c.ExpiresAt)
 }
 
 // List implements trace.Store.

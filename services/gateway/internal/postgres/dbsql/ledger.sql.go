@@ -13,43 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-type CopyEntriesParams struct {
-	ID                    uuid.UUID
-	RequestID             string
-	OrganizationID        string
-	KeyID                 string
-	Service               string
-	RunID                 string
-	Operation             string
-	RequestedProvider     string
-	RequestedModel        string
-	RequestedGoal         string
-	Provider              string
-	Model                 string
-	Credential            string
-	CredentialFingerprint string
-	Substituted           bool
-	CacheHit              bool
-	Attempts              int16
-	InputTokens           int64
-	CacheReadTokens       int64
-	CacheWriteTokens      int64
-	CacheWriteLongTokens  int64
-	ImageInputTokens      int64
-	AudioInputTokens      int64
-	OutputTokens          int64
-	ReasoningTokens       int64
-	ImageOutputTokens     int64
-	AudioOutputTokens     int64
-	Images                int64
-	UsageState            string
-	CostPicoUsd           int64
-	PriceVersion          string
-	Outcome               string
-	StartedAt             time.Time
-	EndedAt               time.Time
-}
-
 const listEntries = `-- name: ListEntries :many
 SELECT
     id,

@@ -13,64 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-type AddTraceContentsParams struct {
-	ID         uuid.UUID
-	KeyID      string
-	Sealed     []byte
-	Truncated  bool
-	Replayable bool
-	CapturedAt time.Time
-	ExpiresAt  time.Time
-}
-
-type AddTracesParams struct {
-	ID                    uuid.UUID
-	RequestID             string
-	OrganizationID        string
-	RunID                 string
-	KeyID                 string
-	Service               string
-	Operation             string
-	Stream                bool
-	Status                string
-	ParentRequestID       string
-	ParentKind            string
-	W3cTraceID            string
-	RequestedModel        string
-	RequestedProvider     string
-	RequestedGoal         string
-	Provider              string
-	Model                 string
-	Credential            string
-	CredentialFingerprint string
-	Route                 string
-	PolicyVersion         string
-	PriceVersion          string
-	DataClassification    string
-	ApprovalRef           string
-	CacheHit              bool
-	Substituted           bool
-	Billed                bool
-	PromptTokens          int64
-	CompletionTokens      int64
-	CostPicoUsd           int64
-	Estimated             bool
-	Error                 string
-	ErrorClass            string
-	HttpStatus            int16
-	Attempts              []byte
-	MessageCount          int32
-	ToolCount             int32
-	RequestBytes          int32
-	ResponseBytes         int32
-	RequestDigest         []byte
-	ResponseDigest        []byte
-	StartedAt             time.Time
-	FirstTokenMs          float64
-	DurationMs            float64
-	ExpiresAt             time.Time
-}
-
 const dropTraceContents = `-- name: DropTraceContents :execrows
 DELETE FROM trace_content
 WHERE id IN (SELECT c.id FROM trace_content AS c WHERE c.expires_at <= $1 ORDER BY c.expires_at LIMIT $2::int FOR UPDATE SKIP LOCKED)
