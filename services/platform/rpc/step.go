@@ -107,7 +107,8 @@ func (o *observer) end(ctx context.Context, call *Call, err error) error {
 }
 
 func (o *observer) line(ctx context.Context, call *Call, status int, elapsed time.Duration, shown *apierr.Error) {
-	attrs := append(make([]slog.Attr, 0, len(call.attrs)+6),
+	var room [2 * usualAttrs]slog.Attr
+	attrs := append(room[:0],
 		slog.String("method", call.Method), slog.String("face", string(call.Face)), slog.Int("status", status),
 		slog.Int64("duration_us", elapsed.Microseconds()))
 	attrs = append(attrs, call.attrs...)

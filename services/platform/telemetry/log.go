@@ -63,9 +63,13 @@ type handler struct {
 
 type step func(slog.Handler) slog.Handler
 
+// usualAttrs is room for the attributes of a call's line.
+const usualAttrs = 24
+
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	ids := contextIDs(ctx, r.NumAttrs())
+	var room [usualAttrs]slog.Attr
+	ids := appendIDs(ctx, room[:0])
 	switch {
 	case len(ids) == 0:
 		return h.Handler.Handle(ctx, r)
@@ -78,7 +82,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		line.AddAttrs(ids...)
 		return h.Handler.Handle(ctx, line)
 	}
-	to := h.base.WithAttrs(ids)
+	to := h.base.WithAttrs(slices.Clone(ids))
 	for _, step := range h.steps {
 		to = step(to)
 	}
@@ -99,18 +103,13 @@ func (h *handler) with(s step) slog.Handler {
 	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s)}
 }
 
-// contextIDs are the ids that a context carries, with room for more attributes.
-func contextIDs(ctx context.Context, room int) []slog.Attr {
-	id, span := RequestID(ctx), trace.SpanContextFromContext(ctx)
-	if id == "" && !span.HasTraceID() {
-		return nil
+// appendIDs adds the ids that a context carries.
+func appendIDs(ctx context.Context, to []slog.Attr) []slog.Attr {
+	if id := RequestID(ctx); id != "" {
+		to = append(to, slog.String("request_id", id))
 	}
-	ids := make([]slog.Attr, 0, room+2)
-	if id != "" {
-		ids = append(ids, slog.String("request_id", id))
+	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
+		to = append(to, slog.String("trace_id", span.TraceID().String()))
 	}
-	if span.HasTraceID() {
-		ids = append(ids, slog.String("trace_id", span.TraceID().String()))
-	}
-	return ids
+	return to
 }

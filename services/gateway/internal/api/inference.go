@@ -116,6 +116,7 @@ func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
+	completion.Wrote(text)
 	writeText(w, text)
 	return nil
 }

@@ -126,6 +126,9 @@ func parseDialect(ctx context.Context, d dialect.Dialect, words inference.Words,
 // AnswerJSON writes the answer of an account in the contract's words; nil where it
 // would be much longer than what is kept of it.
 func AnswerJSON(a *inference.Account) (json.RawMessage, error) {
+	if a.Answer.Written != nil {
+		return a.Answer.Written, nil
+	}
 	var report inference.Report
 	if a.Report != nil {
 		report = *a.Report

@@ -120,6 +120,8 @@ type Answer struct {
 	Images       []provider.Image
 	// Cut tells that not all of it is here.
 	Cut bool
+	// Written is the answer in the contract's words, where it was written already.
+	Written json.RawMessage
 
 	text []byte
 }

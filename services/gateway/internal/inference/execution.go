@@ -272,11 +272,11 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	completion := &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls,
 		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),
-		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native,
+		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, account: x.account,
 	}
 	completion.Route = x.route()
 	x.account.answered(Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
-	x.remember(ctx, &kept{
+	x.remember(ctx, kept{
 		Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
 		Usage: completion.Report.Usage, State: x.state, Native: completion.Native,
 	})

@@ -212,4 +212,14 @@ type Completion struct {
 	Route        Route
 	// Native is the vendor's whole answer; see provider.Chat.
 	Native json.RawMessage
+
+	account *Account
+}
+
+// Wrote notes how the answer was written in the contract's words, for its trace to
+// have the same bytes. Only within a call that the engine's After waits for.
+func (c *Completion) Wrote(text json.RawMessage) {
+	if c.account != nil {
+		c.account.Answer.Written = text
+	}
 }

@@ -107,7 +107,7 @@ func (x *execution) meaning(c candidate, stream bool) ([]byte, bool) {
 }
 
 // remember keeps an answer that the first candidate has given whole.
-func (x *execution) remember(ctx context.Context, answer *kept) {
+func (x *execution) remember(ctx context.Context, answer kept) {
 	if x.place == (cache.Place{}) || x.hit || x.served.Target != x.candidates[0].Target || answer.FinishReason == provider.FinishContentFilter {
 		return
 	}
@@ -197,7 +197,7 @@ func joinCall(calls []provider.ToolCall, delta provider.ToolCall) []provider.Too
 // keep gives a stream's answer to the cache once it has ended well.
 func (s *Stream) keep() {
 	if r := s.recording; r != nil && r.size <= cache.MaxAnswer {
-		s.x.remember(s.ctx, &kept{
+		s.x.remember(s.ctx, kept{
 			Text: r.text.String(), ToolCalls: r.calls, FinishReason: s.FinishReason(),
 			Usage: s.report.Usage, State: s.x.state, Frames: r.frames,
 		})

@@ -25,7 +25,7 @@ const (
 // Bounds of the writer.
 const (
 	// maxBatch entries share one transaction.
-	maxBatch = 256
+	maxBatch = 512
 	// maxQueue entries wait in memory; further ones on disk alone.
 	maxQueue = 4096
 	// linger lets a batch grow in ModeAsync, where nobody waits for it.
@@ -62,6 +62,10 @@ type Writer struct {
 	queue   chan waiting
 	lagging bool
 	lag     chan struct{} // signals Run that lagging was set
+
+	// Room of Run, and of Close behind it, that each group uses again.
+	group   []waiting
+	entries []Entry
 
 	health health
 }
@@ -194,26 +198,28 @@ func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
 		case <-time.After(linger):
 		}
 	}
-	batch := append(make([]waiting, 0, min(len(w.queue)+1, maxBatch)), first)
-	for len(batch) < maxBatch {
+	w.group = append(w.group[:0], first)
+	for len(w.group) < maxBatch {
 		select {
 		case next := <-w.queue:
-			batch = append(batch, next)
+			w.group = append(w.group, next)
 		default:
-			return batch
+			return w.group
 		}
 	}
-	return batch
+	return w.group
 }
 
 // settle stores a batch and tells those who wait, or falls behind.
 func (w *Writer) settle(ctx context.Context, batch []waiting) {
-	entries := make([]Entry, len(batch))
+	defer clear(batch)
 	var end int64
-	for i, p := range batch {
-		entries[i], end = p.entry, max(end, p.end)
+	w.entries = w.entries[:0]
+	for i := range batch {
+		w.entries, end = append(w.entries, batch[i].entry), max(end, batch[i].end)
 	}
-	refused, err := w.write(ctx, entries, commitTime)
+	refused, err := w.write(ctx, w.entries, commitTime)
+	clear(w.entries)
 	if err != nil {
 		w.order.Lock()
 		w.fallBehind()

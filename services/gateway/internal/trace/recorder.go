@@ -25,7 +25,7 @@ const (
 	maxQueueBytes = 64 << 20
 	// maxBatch entries are stored in one transaction, of which the first waits for
 	// linger, or until there are as many.
-	maxBatch = 256
+	maxBatch = 512
 	linger   = 100 * time.Millisecond
 	// storeTime bounds one transaction. While the store is away it is asked again
 	// after each pause, and what doesn't fit into the queue is dropped.
@@ -60,7 +60,9 @@ type Recorder struct {
 	dropped atomic.Int64 // since that was logged
 	said    time.Time
 	entries metric.Int64Counter
-	room    scratch // of Run, and of Close behind it
+	// Room of Run, and of Close behind it, that each batch uses again.
+	room  scratch
+	batch []Entry
 }
 
 // NewRecorder returns a recorder that stores nothing until Run.
@@ -114,7 +116,7 @@ func weight(a *inference.Account) int64 {
 		}
 	}
 	if a.Answer != nil {
-		n += int64(a.AnswerBytes)
+		n += int64(a.AnswerBytes + len(a.Answer.Written))
 	}
 	return n
 }
@@ -159,21 +161,22 @@ func (r *Recorder) gather(ctx context.Context, first *inference.Account) []Entry
 	if r.Keys != nil {
 		_ = r.Keys.read() // Else the keys before serve on.
 	}
-	batch := make([]Entry, 0, min(len(r.queue)+1, maxBatch))
+	clear(r.batch) // The one before is stored.
+	r.batch = r.batch[:0]
 	add := func(a *inference.Account) {
-		batch = append(batch, r.entry(ctx, a))
+		r.batch = append(r.batch, r.entry(ctx, a))
 		r.bytes.Add(-weight(a))
 	}
 	add(first)
-	for len(batch) < maxBatch {
+	for len(r.batch) < maxBatch {
 		select {
 		case a := <-r.queue:
 			add(a)
 		default:
-			return batch
+			return r.batch
 		}
 	}
-	return batch
+	return r.batch
 }
 
 // pause waits for linger, or until there is plenty to do.
