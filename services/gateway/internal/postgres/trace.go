@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/trace"
-	"switchyard.dev/services/platform/pgcopy"
+	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
 	"switchyard.dev/services/platform/pgdb"
 )
 

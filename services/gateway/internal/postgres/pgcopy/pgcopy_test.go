@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/platform/pgcopy"
+	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/testkit"
 )
