@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/trace"
-	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
 	"switchyard.dev/services/platform/pgdb"
 )
 

@@ -1,7 +1,7 @@
 // Package pgcopy writes rows as Postgres' COPY takes them, in its binary format:
 // each field straight into the bytes that are sent, without the look for its type
-// and the value of type any that the driver's own COPY costs. The stores of what
-// comes with every request use it.
+// and the value of type any that the driver's own COPY costs. Package postgres
+// sends with it what every request stores.
 package pgcopy
 
 import (
