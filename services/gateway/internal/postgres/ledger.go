@@ -94,7 +94,7 @@ func appendEntry(rows *pgcopy.Rows, e *ledger.Entry) {
 	rows.Text(e.Fingerprint)
 	rows.Bool(e.Substituted)
 	rows.Bool(e.CacheHit)
-	rows.Int16(int16(e.Attempts)) //nolint:gosec // a handful
+	rows.Int16(int16(e.Attempts))
 	rows.Int64(e.Usage.Input)
 	rows.Int64(e.Usage.CacheRead)
 	rows.Int64(e.Usage.CacheWrite)

@@ -112,10 +112,10 @@ func appendRecord(rows *pgcopy.Rows, r *trace.Record) error {
 	rows.Bool(r.Estimated)
 	rows.Text(r.Error)
 	rows.Text(r.ErrorClass)
-	rows.Int16(int16(r.HTTPStatus)) //nolint:gosec // three digits
+	rows.Int16(int16(r.HTTPStatus))
 	rows.JSON(attempts)
 	for _, n := range [...]int{r.Messages, r.Tools, r.RequestBytes, r.ResponseBytes} {
-		rows.Int32(int32(n)) //nolint:gosec // bounded by what a request may hold
+		rows.Int32(int32(n))
 	}
 	rows.Bytes(r.RequestDigest)
 	rows.Bytes(r.ResponseDigest)

@@ -50,7 +50,7 @@ func (r *Rows) Send(ctx context.Context, conn *pgx.Conn, statement string) error
 // Row begins a row.
 func (r *Rows) Row() { r.bytes = binary.BigEndian.AppendUint16(r.bytes, r.fields) }
 
-func (r *Rows) size(n int) { r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n)) } //nolint:gosec // The server takes 1 GiB at most.
+func (r *Rows) size(n int) { r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n)) }
 
 // Text adds a text.
 func (r *Rows) Text(s string) {
@@ -86,19 +86,19 @@ func (r *Rows) Bool(b bool) {
 // Int16 adds a smallint.
 func (r *Rows) Int16(n int16) {
 	r.size(2)
-	r.bytes = binary.BigEndian.AppendUint16(r.bytes, uint16(n)) //nolint:gosec // its bits
+	r.bytes = binary.BigEndian.AppendUint16(r.bytes, uint16(n))
 }
 
 // Int32 adds an integer.
 func (r *Rows) Int32(n int32) {
 	r.size(4)
-	r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n)) //nolint:gosec // its bits
+	r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n))
 }
 
 // Int64 adds a bigint.
 func (r *Rows) Int64(n int64) {
 	r.size(8)
-	r.bytes = binary.BigEndian.AppendUint64(r.bytes, uint64(n)) //nolint:gosec // its bits
+	r.bytes = binary.BigEndian.AppendUint64(r.bytes, uint64(n))
 }
 
 // Float64 adds a double precision.
