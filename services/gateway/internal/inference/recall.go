@@ -130,7 +130,7 @@ func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, erro
 	x.account.answered(Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
 	return &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
-		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(),
+		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(), account: x.account,
 	}, nil
 }
 

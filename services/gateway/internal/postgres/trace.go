@@ -93,35 +93,20 @@ func appendRecord(rows *pgcopy.Rows, r *trace.Record) error {
 	}
 	rows.Row()
 	rows.UUID(r.ID)
-	for _, text := range [...]string{r.RequestID, r.Organization, r.Run, r.Key, r.Service, r.Operation} {
-		rows.Text(text)
-	}
+	rows.Text(r.RequestID, r.Organization, r.Run, r.Key, r.Service, r.Operation)
 	rows.Bool(r.Stream)
-	for _, text := range [...]string{
-		r.Status, r.Parent, r.ParentKind, r.W3CTrace, r.RequestedModel, r.RequestedProvider, r.RequestedGoal, r.Provider, r.Model,
-		r.Credential, r.Fingerprint, r.Route, r.PolicyVersion, r.PriceVersion, r.Classification, r.ApprovalRef,
-	} {
-		rows.Text(text)
-	}
-	rows.Bool(r.CacheHit)
-	rows.Bool(r.Substituted)
-	rows.Bool(r.Billed)
-	rows.Int64(r.Prompt)
-	rows.Int64(r.Completion)
-	rows.Int64(int64(r.Cost))
+	rows.Text(r.Status, r.Parent, r.ParentKind, r.W3CTrace, r.RequestedModel, r.RequestedProvider, r.RequestedGoal, r.Provider, r.Model,
+		r.Credential, r.Fingerprint, r.Route, r.PolicyVersion, r.PriceVersion, r.Classification, r.ApprovalRef)
+	rows.Bool(r.CacheHit, r.Substituted, r.Billed)
+	rows.Int64(r.Prompt, r.Completion, int64(r.Cost))
 	rows.Bool(r.Estimated)
-	rows.Text(r.Error)
-	rows.Text(r.ErrorClass)
+	rows.Text(r.Error, r.ErrorClass)
 	rows.Int16(int16(r.HTTPStatus))
 	rows.JSON(attempts)
-	for _, n := range [...]int{r.Messages, r.Tools, r.RequestBytes, r.ResponseBytes} {
-		rows.Int32(int32(n))
-	}
-	rows.Bytes(r.RequestDigest)
-	rows.Bytes(r.ResponseDigest)
+	rows.Int32(int32(r.Messages), int32(r.Tools), int32(r.RequestBytes), int32(r.ResponseBytes))
+	rows.Bytes(r.RequestDigest, r.ResponseDigest)
 	rows.Time(r.StartedAt)
-	rows.Float64(r.FirstTokenMs)
-	rows.Float64(r.DurationMs)
+	rows.Float64(r.FirstTokenMs, r.DurationMs)
 	rows.Time(r.ExpiresAt)
 	return nil
 }
@@ -131,10 +116,8 @@ func appendContent(rows *pgcopy.Rows, id uuid.UUID, c *trace.Content) {
 	rows.UUID(id)
 	rows.Text(c.Key)
 	rows.Bytes(c.Sealed)
-	rows.Bool(c.Truncated)
-	rows.Bool(c.Replayable)
-	rows.Time(c.CapturedAt)
-	rows.Time(c.ExpiresAt)
+	rows.Bool(c.Truncated, c.Replayable)
+	rows.Time(c.CapturedAt, c.ExpiresAt)
 }
 
 // List implements trace.Store.

@@ -52,16 +52,20 @@ func (r *Rows) Row() { r.bytes = binary.BigEndian.AppendUint16(r.bytes, r.fields
 
 func (r *Rows) size(n int) { r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n)) }
 
-// Text adds a text.
-func (r *Rows) Text(s string) {
-	r.size(len(s))
-	r.bytes = append(r.bytes, s...)
+// Text adds texts.
+func (r *Rows) Text(texts ...string) {
+	for _, s := range texts {
+		r.size(len(s))
+		r.bytes = append(r.bytes, s...)
+	}
 }
 
-// Bytes adds a bytea; nil is an empty one.
-func (r *Rows) Bytes(b []byte) {
-	r.size(len(b))
-	r.bytes = append(r.bytes, b...)
+// Bytes adds byteas; nil is an empty one.
+func (r *Rows) Bytes(all ...[]byte) {
+	for _, b := range all {
+		r.size(len(b))
+		r.bytes = append(r.bytes, b...)
+	}
 }
 
 // JSON adds a jsonb by its text.
@@ -73,13 +77,15 @@ func (r *Rows) JSON(text []byte) {
 // UUID adds a uuid.
 func (r *Rows) UUID(id [16]byte) { r.Bytes(id[:]) }
 
-// Bool adds a boolean.
-func (r *Rows) Bool(b bool) {
-	r.size(1)
-	if b {
-		r.bytes = append(r.bytes, 1)
-	} else {
-		r.bytes = append(r.bytes, 0)
+// Bool adds booleans.
+func (r *Rows) Bool(all ...bool) {
+	for _, b := range all {
+		r.size(1)
+		if b {
+			r.bytes = append(r.bytes, 1)
+		} else {
+			r.bytes = append(r.bytes, 0)
+		}
 	}
 }
 
@@ -89,23 +95,33 @@ func (r *Rows) Int16(n int16) {
 	r.bytes = binary.BigEndian.AppendUint16(r.bytes, uint16(n))
 }
 
-// Int32 adds an integer.
-func (r *Rows) Int32(n int32) {
-	r.size(4)
-	r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n))
+// Int32 adds integers.
+func (r *Rows) Int32(all ...int32) {
+	for _, n := range all {
+		r.size(4)
+		r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n))
+	}
 }
 
-// Int64 adds a bigint.
-func (r *Rows) Int64(n int64) {
-	r.size(8)
-	r.bytes = binary.BigEndian.AppendUint64(r.bytes, uint64(n))
+// Int64 adds bigints.
+func (r *Rows) Int64(all ...int64) {
+	for _, n := range all {
+		r.size(8)
+		r.bytes = binary.BigEndian.AppendUint64(r.bytes, uint64(n))
+	}
 }
 
-// Float64 adds a double precision.
-func (r *Rows) Float64(f float64) {
-	r.size(8)
-	r.bytes = binary.BigEndian.AppendUint64(r.bytes, math.Float64bits(f))
+// Float64 adds double precisions.
+func (r *Rows) Float64(all ...float64) {
+	for _, f := range all {
+		r.size(8)
+		r.bytes = binary.BigEndian.AppendUint64(r.bytes, math.Float64bits(f))
+	}
 }
 
-// Time adds a timestamptz, to the microsecond.
-func (r *Rows) Time(t time.Time) { r.Int64(t.UnixMicro() - epoch) }
+// Time adds timestamptz's, to the microsecond.
+func (r *Rows) Time(all ...time.Time) {
+	for _, t := range all {
+		r.Int64(t.UnixMicro() - epoch)
+	}
+}
