@@ -15,6 +15,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // codec is the JSON of the transcoded face: snake_case names, every field
@@ -86,6 +88,9 @@ func (c *codec) thorough(data []byte, m proto.Message) error {
 var protoPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):\s*)?`)
 
 func checkObject(data []byte) error {
+	if jsoncheck.TooDeep(data) {
+		return errors.New("body: " + jsoncheck.RuleDepth)
+	}
 	if !json.Valid(data) {
 		var syntax *json.SyntaxError
 		if err := json.Unmarshal(data, new(any)); errors.As(err, &syntax) {

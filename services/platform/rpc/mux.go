@@ -21,6 +21,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -119,6 +120,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if !utf8.Valid(body) {
 		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
+	}
+	if jsoncheck.TooDeep(body) { // Before anything looks into it.
+		return apierr.Invalid("body", jsoncheck.RuleDepth)
 	}
 	if s.options.RefuseBody != nil {
 		if err := s.options.RefuseBody(method, body); err != nil {

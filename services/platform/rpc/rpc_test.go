@@ -168,6 +168,10 @@ func TestJSONFaceCarriesRawJSONExactly(t *testing.T) {
 	}
 }
 
+func nested(levels int) string {
+	return strings.Repeat("[", levels) + strings.Repeat("]", levels)
+}
+
 func TestRefusalsOfTheJSONFace(t *testing.T) {
 	b := setup(t, echo)
 	tests := map[string]struct {
@@ -175,30 +179,32 @@ func TestRefusalsOfTheJSONFace(t *testing.T) {
 		status                  int
 		reason, says            string
 	}{
-		"no token":             {"POST", "/v1/echo/ann", "", `{`, 401, "unauthenticated", "service token is required"},
-		"wrong token":          {"POST", "/v1/echo/ann", "nope", `{}`, 401, "unauthenticated", "not valid"},
-		"wrong role":           {"POST", "/v1/admin", "svc", `{}`, 403, "forbidden", "needs the role operator"},
-		"unknown field":        {"POST", "/v1/echo/ann", "svc", `{"nope":1}`, 400, "invalid_request", "nope: unknown field"},
-		"unknown parameter":    {"POST", "/v1/echo/ann?usr=x", "svc", `{}`, 400, "invalid_request", "usr: unknown query parameter"},
-		"zero in the path":     {"POST", "/v1/echo/%00", "svc", `{}`, 400, "invalid_request", "path: must be UTF-8"},
-		"path not UTF-8":       {"POST", "/v1/echo/%ff", "svc", `{}`, 400, "invalid_request", "path: must be UTF-8"},
-		"zero in a parameter":  {"POST", "/v1/echo/ann?count=%00", "svc", `{}`, 400, "invalid_request", "count: must be UTF-8"},
-		"wrong type, snake":    {"POST", "/v1/echo/ann", "svc", `{"userName":5}`, 400, "invalid_request", "user_name: must be a string"},
-		"wrong type":           {"POST", "/v1/echo/ann", "svc", `{"count":"x"}`, 400, "invalid_request", "count"},
-		"deep unknown field":   {"POST", "/v1/echo/ann", "svc", `{"items":[{"count":1},{"nope":1}]}`, 400, "invalid_request", "items[1].nope: unknown field"},
-		"zero byte":            {"POST", "/v1/echo/ann", "svc", `{"items":[{"user_name":"a\u0000"}]}`, 400, "invalid_request", "items[0].user_name: must not hold a zero byte"},
-		"not UTF-8":            {"POST", "/v1/echo/ann", "svc", "{\"payload\":\"\xff\"}", 400, "invalid_request", "body: must be UTF-8"},
-		"query beside a body":  {"POST", "/v1/echo/ann?count=1", "svc", `{}`, 400, "invalid_request", "count: unknown query parameter"},
-		"an unclean path":      {"POST", "//v1/admin", "svc", `{}`, 404, "not_found", "path"},
-		"not a list":           {"POST", "/v1/echo/ann", "svc", `{"items":{}}`, 400, "invalid_request", "items: must be an array"},
-		"not an integer":       {"POST", "/v1/echo/ann", "svc", `{"items":[{"count":1.5}]}`, 400, "invalid_request", "items[0].count: must be an integer"},
-		"named twice":          {"POST", "/v1/echo/ann", "svc", `{"count":1,"count":2}`, 400, "invalid_request", "count"},
-		"not JSON":             {"POST", "/v1/echo/ann", "svc", `{"count":`, 400, "invalid_request", "invalid JSON at byte"},
-		"not an object":        {"POST", "/v1/echo/ann", "svc", `[1]`, 400, "invalid_request", "must be a JSON object"},
-		"too large":            {"POST", "/v1/echo/ann", "svc", `{"user_name":"` + strings.Repeat("x", 5000) + `"}`, 413, "too_large", "4096 bytes"},
-		"unknown path":         {"POST", "/v1/nope", "svc", `{}`, 404, "not_found", "/v1/nope"},
-		"wrong verb":           {"GET", "/v1/admin", "op", ``, 405, "method_not_allowed", "GET"},
-		"stream without token": {"GET", "/v1/watch", "", ``, 401, "unauthenticated", "required"},
+		"no token":              {"POST", "/v1/echo/ann", "", `{`, 401, "unauthenticated", "service token is required"},
+		"wrong token":           {"POST", "/v1/echo/ann", "nope", `{}`, 401, "unauthenticated", "not valid"},
+		"wrong role":            {"POST", "/v1/admin", "svc", `{}`, 403, "forbidden", "needs the role operator"},
+		"unknown field":         {"POST", "/v1/echo/ann", "svc", `{"nope":1}`, 400, "invalid_request", "nope: unknown field"},
+		"unknown parameter":     {"POST", "/v1/echo/ann?usr=x", "svc", `{}`, 400, "invalid_request", "usr: unknown query parameter"},
+		"zero in the path":      {"POST", "/v1/echo/%00", "svc", `{}`, 400, "invalid_request", "path: must be UTF-8"},
+		"path not UTF-8":        {"POST", "/v1/echo/%ff", "svc", `{}`, 400, "invalid_request", "path: must be UTF-8"},
+		"zero in a parameter":   {"POST", "/v1/echo/ann?count=%00", "svc", `{}`, 400, "invalid_request", "count: must be UTF-8"},
+		"wrong type, snake":     {"POST", "/v1/echo/ann", "svc", `{"userName":5}`, 400, "invalid_request", "user_name: must be a string"},
+		"wrong type":            {"POST", "/v1/echo/ann", "svc", `{"count":"x"}`, 400, "invalid_request", "count"},
+		"deep unknown field":    {"POST", "/v1/echo/ann", "svc", `{"items":[{"count":1},{"nope":1}]}`, 400, "invalid_request", "items[1].nope: unknown field"},
+		"zero byte":             {"POST", "/v1/echo/ann", "svc", `{"items":[{"user_name":"a\u0000"}]}`, 400, "invalid_request", "items[0].user_name: must not hold a zero byte"},
+		"not UTF-8":             {"POST", "/v1/echo/ann", "svc", "{\"payload\":\"\xff\"}", 400, "invalid_request", "body: must be UTF-8"},
+		"query beside a body":   {"POST", "/v1/echo/ann?count=1", "svc", `{}`, 400, "invalid_request", "count: unknown query parameter"},
+		"an unclean path":       {"POST", "//v1/admin", "svc", `{}`, 404, "not_found", "path"},
+		"not a list":            {"POST", "/v1/echo/ann", "svc", `{"items":{}}`, 400, "invalid_request", "items: must be an array"},
+		"not an integer":        {"POST", "/v1/echo/ann", "svc", `{"items":[{"count":1.5}]}`, 400, "invalid_request", "items[0].count: must be an integer"},
+		"named twice":           {"POST", "/v1/echo/ann", "svc", `{"count":1,"count":2}`, 400, "invalid_request", "count"},
+		"not JSON":              {"POST", "/v1/echo/ann", "svc", `{"count":`, 400, "invalid_request", "invalid JSON at byte"},
+		"nested too deeply":     {"POST", "/v1/echo/ann", "svc", `{"payload":` + nested(200) + `}`, 400, "invalid_request", "body: must not be nested deeper than 200 levels"},
+		"nested without an end": {"POST", "/v1/echo/ann", "svc", strings.Repeat("[", 4096), 400, "invalid_request", "body: must not be nested deeper"},
+		"not an object":         {"POST", "/v1/echo/ann", "svc", `[1]`, 400, "invalid_request", "must be a JSON object"},
+		"too large":             {"POST", "/v1/echo/ann", "svc", `{"user_name":"` + strings.Repeat("x", 5000) + `"}`, 413, "too_large", "4096 bytes"},
+		"unknown path":          {"POST", "/v1/nope", "svc", `{}`, 404, "not_found", "/v1/nope"},
+		"wrong verb":            {"GET", "/v1/admin", "op", ``, 405, "method_not_allowed", "GET"},
+		"stream without token":  {"GET", "/v1/watch", "", ``, 401, "unauthenticated", "required"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,8 @@ import (
 	"encoding/binary"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // scanner reads JSON text (RFC 8259) for quick, strictly and in one pass; the text
@@ -16,9 +17,6 @@ type scanner struct {
 	at    int
 	depth int
 }
-
-// deepest is how far arrays and objects may lie in each other.
-const deepest = 200
 
 // peek gives the next byte that is no space, 0 at the end.
 func (s *scanner) peek() byte {
@@ -43,7 +41,7 @@ func (s *scanner) take(token string) bool {
 
 // items reads what stands between opening and closing, with commas between.
 func (s *scanner) items(opening, closing string, item func() bool) bool {
-	if s.depth == deepest || !s.take(opening) {
+	if s.depth == jsoncheck.MaxDepth || !s.take(opening) {
 		return false
 	}
 	s.depth++
@@ -95,7 +93,7 @@ func (s *scanner) number() (text []byte, ok bool) {
 	rest := s.text[s.at:]
 	text = rest[:len(rest)-len(bytes.TrimLeft(rest, "+-.0123456789eE"))]
 	s.at += len(text)
-	return text, gjson.ValidBytes(text)
+	return text, jsoncheck.Valid(text)
 }
 
 // string gives what a string says.
@@ -120,7 +118,7 @@ func (s *scanner) quoted() (text []byte, ok bool) {
 		case len(rest) > 0 && rest[0] == '"':
 			s.at++
 			text = s.text[start:s.at]
-			return text, !escaped || gjson.ValidBytes(text)
+			return text, !escaped || jsoncheck.Valid(text)
 		case len(rest) > 1 && rest[0] == '\\':
 			s.at += 2
 		default:

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/audit"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -153,7 +154,7 @@ func toArguments(text []byte) (json.RawMessage, error) {
 	switch {
 	case len(text) == 0 || string(text) == "null":
 		return nil, nil
-	case !json.Valid(text):
+	case !jsoncheck.Valid(text):
 		return nil, apierr.Invalid("arguments", "must be JSON")
 	}
 	return text, nil

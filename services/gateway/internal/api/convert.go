@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -144,7 +145,7 @@ func toTools(tools []*gatewayv1.Tool) ([]provider.Tool, error) {
 			return nil, apierr.Invalid(dialect.At("tools", i)+".function.name", "is there twice")
 		}
 		parameters := bytes.TrimSpace(f.GetParameters())
-		if len(parameters) > 0 && (parameters[0] != '{' || !json.Valid(parameters)) {
+		if len(parameters) > 0 && (parameters[0] != '{' || !jsoncheck.Valid(parameters)) {
 			return nil, apierr.Invalid(dialect.At("tools", i)+".function.parameters", "must be a JSON object")
 		}
 		out = append(out, provider.Tool{

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // toMessage reads one message; its errors begin with the field.
@@ -48,7 +49,7 @@ func toExtra(raw []byte) (json.RawMessage, error) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil, nil
-	case raw[0] != '{' || !json.Valid(raw):
+	case raw[0] != '{' || !jsoncheck.Valid(raw):
 		return nil, apierr.Invalid(whole, "must be an object")
 	}
 	return raw, nil

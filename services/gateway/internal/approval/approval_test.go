@@ -3,6 +3,7 @@ package approval
 import (
 	"errors"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,4 +133,16 @@ func FuzzDigest(f *testing.F) {
 			t.Errorf("a space before %q: the same: %t, canonical: %t", text, same, isJSON)
 		}
 	})
+}
+
+// Arguments that are nested too deeply to be read are compared byte for byte.
+func TestArgumentsNestedTooDeeply(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 1<<20)
+	a := Approval{Organization: "acme", Tool: "t", Arguments: []byte(deep)}
+	if call := (Call{Organization: "acme", Tool: "t", Arguments: deep}); !a.Covers(call) {
+		t.Error("the very arguments are not covered")
+	}
+	if call := (Call{Organization: "acme", Tool: "t", Arguments: deep + " "}); a.Covers(call) {
+		t.Error("other arguments are covered")
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"unicode/utf8"
+
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // Call is a tool call of a model's answer.
@@ -32,7 +34,7 @@ func (a Approval) Covers(c Call) bool {
 
 // digest is the same for the same JSON value: members in any order, numbers as
 // they are written. What is no JSON, or has a name twice (of which readers make
-// different things), is the same only byte for byte.
+// different things) or nested too deeply, is the same only byte for byte.
 func digest(text []byte) [sha256.Size]byte {
 	if canonical, ok := canonical(text); ok {
 		return sha256.Sum256(append([]byte("json\x00"), canonical...))
@@ -41,7 +43,7 @@ func digest(text []byte) [sha256.Size]byte {
 }
 
 func canonical(text []byte) ([]byte, bool) {
-	if twice(text) {
+	if jsoncheck.TooDeep(text) || twice(text) {
 		return nil, false
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))

@@ -9,13 +9,13 @@ package redact
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/jsontext"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // Kind of data that was taken out; its text stands in brackets in its place.
@@ -93,7 +93,7 @@ func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
 	if len(text) == 0 {
 		return text
 	}
-	if !json.Valid(text) {
+	if !jsoncheck.Valid(text) {
 		return jsontext.AppendText(nil, r.Text(string(text), found))
 	}
 	return jsontext.Rewrite(text, jsontext.Change{
@@ -125,7 +125,7 @@ func (r *Redactor) inside(text string, found Kinds, depth int) (string, bool) {
 
 func holdsJSON(text string) bool {
 	text = strings.TrimLeft(text, " \t\r\n")
-	return text != "" && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text))
+	return text != "" && (text[0] == '{' || text[0] == '[') && jsoncheck.Valid([]byte(text))
 }
 
 // minBinary is how long base64 without a break is taken for bytes: no word, key

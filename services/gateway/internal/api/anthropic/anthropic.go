@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // Dialect implements dialect.Dialect.
@@ -101,7 +102,7 @@ func input(arguments string) json.RawMessage {
 	switch {
 	case len(raw) == 0:
 		return json.RawMessage("{}")
-	case raw[0] == '{' && json.Valid(raw):
+	case raw[0] == '{' && jsoncheck.Valid(raw):
 		return raw
 	}
 	text, _ := marshal(map[string]string{"raw_arguments": arguments}) // Texts always marshal.

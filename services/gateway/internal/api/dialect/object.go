@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // Object reads a JSON object's members by their exact names, and knows which
@@ -36,7 +37,10 @@ const few = 24
 // differ in which one counts, so that what was checked here need not be what a
 // provider goes by. The members share the body's bytes.
 func Parse(body []byte) (*Object, error) {
-	if !json.Valid(body) { // gjson's own check has no bound of depth.
+	if jsoncheck.TooDeep(body) {
+		return nil, apierr.Invalid("body", jsoncheck.RuleDepth)
+	}
+	if !jsoncheck.Valid(body) {
 		return nil, invalid("body", json.Unmarshal(body, new(any)))
 	}
 	return Members(body)

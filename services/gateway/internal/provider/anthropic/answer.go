@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // noArguments are the arguments of a call that has none.
@@ -19,7 +20,7 @@ func read(ctx context.Context, caller *wire.Caller, response *http.Response) (te
 	if text, err = wire.Read(ctx, response); err != nil {
 		return nil, root, err
 	}
-	if !gjson.ValidBytes(text) {
+	if !jsoncheck.Valid(text) {
 		return nil, root, wire.Malformed("the answer is not the JSON expected", nil)
 	}
 	root = wire.ParseView(text)

@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // relay is the caller's body with the candidate's model, streamed or not as the
@@ -16,7 +15,7 @@ import (
 // all else stays byte for byte.
 func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	body := chat.Native.Body
-	if !gjson.ValidBytes(body) || !wire.ParseView(body).IsObject() {
+	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request is not a JSON object"}
 	}
 	model, err := json.Marshal(chat.Model)

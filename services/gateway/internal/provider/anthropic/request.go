@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 type request struct {
@@ -164,7 +165,7 @@ func encodeCall(call provider.ToolCall) (block, error) {
 	if len(input) == 0 {
 		input = []byte(noArguments)
 	}
-	if !json.Valid(input) {
+	if !jsoncheck.Valid(input) {
 		return block{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the arguments of " + call.Name + " are not JSON"}
 	}
 	return block{Type: "tool_use", ID: toolID(call.ID), Name: call.Name, Input: input}, nil

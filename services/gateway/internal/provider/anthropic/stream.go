@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/sse"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // stream reads the dialect's events: message_start, then blocks of
@@ -82,7 +83,7 @@ func (s *stream) Next() (provider.Event, error) {
 			return provider.Event{}, wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
 		case err != nil:
 			return provider.Event{}, wire.Interrupted(s.ctx, err)
-		case !gjson.ValidBytes(frame.Data):
+		case !jsoncheck.Valid(frame.Data):
 			return provider.Event{}, wire.Malformed("an event is not the JSON expected", nil)
 		}
 		root := wire.ParseView(frame.Data)

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // maxTexts is how many texts one call may hold.
@@ -114,7 +115,7 @@ func read(ctx context.Context, response *http.Response, texts int) (*provider.Ve
 	if err != nil {
 		return nil, err
 	}
-	if !gjson.ValidBytes(body) {
+	if !jsoncheck.Valid(body) {
 		return nil, wire.Malformed("the answer is not JSON", nil)
 	}
 	root := wire.ParseView(body)

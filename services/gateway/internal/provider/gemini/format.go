@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // encodeFormat asks for JSON, of a schema where there is one.
@@ -88,7 +89,7 @@ func convertSchema(field string, schema json.RawMessage) (json.RawMessage, error
 	if len(schema) == 0 {
 		return schema, nil
 	}
-	if !gjson.ValidBytes(schema) {
+	if !jsoncheck.Valid(schema) {
 		return nil, invalid(field+": is not valid JSON", nil)
 	}
 	c := converter{field: field}

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // Config of one provider that speaks the dialect.
@@ -99,7 +100,7 @@ func read(ctx context.Context, caller *wire.Caller, response *http.Response) (gj
 
 // parse reads JSON that may turn out to be an error; it holds as long as text.
 func parse(caller *wire.Caller, status int, text []byte) (gjson.Result, error) {
-	if !gjson.ValidBytes(text) {
+	if !jsoncheck.Valid(text) {
 		return gjson.Result{}, wire.Malformed("the answer is not the JSON expected", nil)
 	}
 	root := wire.ParseView(text)

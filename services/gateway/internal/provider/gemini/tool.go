@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // noArguments are the arguments of a call that has none.
@@ -122,7 +123,7 @@ func encodeCall(model string, call provider.ToolCall, first bool) (part, error) 
 	if len(args) == 0 {
 		args = []byte(noArguments)
 	}
-	if args[0] != '{' || !json.Valid(args) {
+	if args[0] != '{' || !jsoncheck.Valid(args) {
 		return part{}, invalid("tool_calls: the arguments of "+call.Name+" are not a JSON object", nil)
 	}
 	var s state
@@ -156,7 +157,7 @@ func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 		}
 	}
 	response := bytes.TrimSpace([]byte(m.Text()))
-	if len(response) == 0 || response[0] != '{' || !json.Valid(response) {
+	if len(response) == 0 || response[0] != '{' || !jsoncheck.Valid(response) {
 		response, _ = json.Marshal(map[string]string{"output": m.Text()}) // Strings always do.
 	}
 	return part{FunctionResponse: &functionResponse{m.ToolCallID, name, response}}, nil

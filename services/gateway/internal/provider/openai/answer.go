@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // answerOf reads a whole completion.
@@ -58,7 +59,7 @@ func (r *reply) member(name string, value gjson.Result) {
 // that turns out to be an error is one, whatever visit was shown of it before.
 // What visit is shown holds as long as data.
 func parse(caller *wire.Caller, status int, data []byte, visit func(name string, value gjson.Result)) error {
-	if !gjson.ValidBytes(data) {
+	if !jsoncheck.Valid(data) {
 		return unexpected()
 	}
 	root := wire.ParseView(data)

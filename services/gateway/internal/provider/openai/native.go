@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // relay is the caller's body with what is ours to say: the model, whether and
@@ -17,14 +18,14 @@ import (
 // chunk that holds the usage.
 func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage, asked bool, err error) {
 	text := chat.Native.Body
-	own := gjson.ParseBytes(text)
-	if !gjson.ValidBytes(text) || !own.IsObject() {
+	if !jsoncheck.Valid(text) || !gjson.ParseBytes(text).IsObject() {
 		return nil, false, &provider.Error{Class: apierr.ClassPolicy, Text: "the request is not a JSON object"}
 	}
 	model, err := json.Marshal(chat.Model)
 	if err != nil {
 		return nil, false, &provider.Error{Class: apierr.ClassPolicy, Text: "the model's name can't be put into JSON", Cause: err}
 	}
+	own := gjson.ParseBytes(text)
 	var options gjson.Result
 	limit, mends := p.limitName(own), p.mends(chat)
 	out := make([]byte, 0, len(text)+len(model)+64)

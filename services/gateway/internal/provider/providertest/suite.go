@@ -55,6 +55,7 @@ func Run(t *testing.T, d Dialect) {
 	t.Run("refusals", d.refusals)
 	t.Run("stream errors", d.streamErrors)
 	t.Run("not JSON", d.notJSON)
+	t.Run("nested too deeply", d.nested)
 	t.Run("not a stream", d.notStream)
 	t.Run("cut streams", d.cutStreams)
 	t.Run("cut answer", d.cutAnswer)

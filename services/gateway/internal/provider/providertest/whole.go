@@ -52,6 +52,7 @@ func RunWhole[Q, A any](t *testing.T, w Whole[Q, A]) {
 	t.Run("refusals", w.refusals)
 	t.Run("broken answers", w.broken)
 	t.Run("not JSON", w.notJSON)
+	t.Run("nested too deeply", w.nested)
 	t.Run("cut answer", w.cut)
 	t.Run("cancelled", w.cancelled)
 	t.Run("keys", w.keys)

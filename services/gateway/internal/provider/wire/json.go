@@ -47,7 +47,7 @@ func Override(body []byte, members ...Member) json.RawMessage {
 
 // ParseView reads JSON without a copy of it: the result, and every string taken
 // from it, holds only as long as data does. Text and Bytes make strings that
-// last. data is not checked; see gjson.ValidBytes.
+// last. data is not checked; see package jsoncheck.
 func ParseView(data []byte) gjson.Result {
 	return gjson.Parse(unsafe.String(unsafe.SliceData(data), len(data))) //nolint:gosec // G103: the view never outlives data.
 }
