@@ -2,12 +2,11 @@ package anthropic
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
 // mends tells that a caller's own conversation holds what the vendor would
@@ -23,32 +22,33 @@ func mends(chat *provider.Chat) bool {
 // mended is a conversation with ids of calls as the vendor takes them, and without
 // the opaque state of others, for which it has no field. All else stays byte for byte.
 func mended(messages gjson.Result) string {
-	text := messages.Raw
-	number(messages, func(at string, message gjson.Result) {
-		number(message.Get("content"), func(place string, block gjson.Result) {
-			at := at + ".content." + place
-			for _, field := range []string{"id", "tool_use_id"} {
-				if id := block.Get(field).Str; toolID(id) != id {
-					text, _ = sjson.Set(text, at+"."+field, toolID(id)) // It is there.
-				}
+	edit, list := wire.NewEditor(messages)
+	each(list, func(message gjson.Result) {
+		edit.Members(message, func(name string, value gjson.Result) bool {
+			if name == "content" {
+				each(value, func(block gjson.Result) { mendBlock(edit, block) })
 			}
-			if block.Get("extra_content").Exists() {
-				text, _ = sjson.Delete(text, at+".extra_content") // It is there.
-			}
+			return false
 		})
 	})
-	return text
+	return edit.End()
 }
 
-// number goes through a list with the place of each item.
-func number(list gjson.Result, visit func(at string, item gjson.Result)) {
-	if !list.IsArray() {
-		return
-	}
-	n := 0
-	list.ForEach(func(_, item gjson.Result) bool {
-		visit(strconv.Itoa(n), item)
-		n++
-		return true
+func mendBlock(edit *wire.Editor, block gjson.Result) {
+	edit.Members(block, func(name string, value gjson.Result) bool {
+		if id := value.Str; (name == "id" || name == "tool_use_id") && toolID(id) != id {
+			edit.Replace(value, quote(toolID(id)))
+		}
+		return name == "extra_content"
 	})
+}
+
+// each goes through a list; anything else is an empty one.
+func each(list gjson.Result, visit func(item gjson.Result)) {
+	if list.IsArray() {
+		list.ForEach(func(_, item gjson.Result) bool {
+			visit(item)
+			return true
+		})
+	}
 }

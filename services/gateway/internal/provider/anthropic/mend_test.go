@@ -1,9 +1,11 @@
 package anthropic_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/provider"
@@ -56,4 +58,26 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 			t.Errorf("%s: sent %s, want %s", name, got, head)
 		}
 	}
+}
+
+// A long conversation with another vendor is mended in one pass.
+func TestMendingIsProportional(t *testing.T) {
+	var sent sentTo
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: &sent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	providertest.Proportional(t, 500, func(n int) func() {
+		chat := &provider.Chat{Model: "m"}
+		var turns []string
+		for i := range n {
+			id := fmt.Sprintf("functions.f:%d", i)
+			chat.Messages = append(chat.Messages, provider.Message{
+				Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: id, Name: "f", Extra: []byte(`{"google":{}}`)}},
+			})
+			turns = append(turns, `{"role":"assistant","content":[{"extra_content":{"google":{}},"type":"tool_use","id":"`+id+`","name":"f","input":{}}]}`)
+		}
+		chat.Native = &provider.Native{Dialect: anthropic.Dialect, Body: []byte(`{"max_tokens":9,"messages":[` + strings.Join(turns, ",") + `]}`)}
+		return func() { _, _ = p.Chat(t.Context(), provider.Credential{}, chat) }
+	})
 }

@@ -3,12 +3,11 @@ package openai
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
 // mends tells that a caller's own conversation holds what the server would
@@ -24,32 +23,32 @@ func (p *Provider) mends(chat *provider.Chat) bool {
 // mended is a conversation with ids of calls as the server takes them, and without
 // state that is another vendor's. All else stays byte for byte.
 func (p *Provider) mended(messages gjson.Result) string {
-	text := messages.Raw
-	number(messages, func(at string, message gjson.Result) {
-		text = p.mendID(text, at+".tool_call_id", message.Get("tool_call_id"))
-		number(message.Get("tool_calls"), func(place string, call gjson.Result) {
-			at := at + ".tool_calls." + place
-			text = p.mendID(text, at+".id", call.Get("id"))
-			if state := call.Get("extra_content"); state.Exists() && p.extra(json.RawMessage(state.Raw)) == nil {
-				text, _ = sjson.Delete(text, at+".extra_content") // It is there.
+	edit, list := wire.NewEditor(messages)
+	each(list, func(message gjson.Result) {
+		edit.Members(message, func(name string, value gjson.Result) bool {
+			switch name {
+			case "tool_call_id":
+				p.mendID(edit, value)
+			case "tool_calls":
+				each(value, func(call gjson.Result) { p.mendCall(edit, call) })
 			}
+			return false
 		})
 	})
-	return text
+	return edit.End()
 }
 
-func (p *Provider) mendID(text, at string, id gjson.Result) string {
-	if fit := p.toolID(id.Str); fit != id.Str {
-		text, _ = sjson.Set(text, at, fit) // It is there.
-	}
-	return text
-}
-
-// number goes through a list with the place of each item.
-func number(list gjson.Result, visit func(at string, item gjson.Result)) {
-	n := 0
-	each(list, func(item gjson.Result) {
-		visit(strconv.Itoa(n), item)
-		n++
+func (p *Provider) mendCall(edit *wire.Editor, call gjson.Result) {
+	edit.Members(call, func(name string, value gjson.Result) bool {
+		if name == "id" {
+			p.mendID(edit, value)
+		}
+		return name == "extra_content" && p.extra(json.RawMessage(value.Raw)) == nil
 	})
+}
+
+func (p *Provider) mendID(edit *wire.Editor, id gjson.Result) {
+	if fit := p.toolID(id.Str); fit != id.Str {
+		edit.Replace(id, `"`+fit+`"`) // Nine letters and digits.
+	}
 }

@@ -2,11 +2,13 @@ package openai_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/openai"
+	"switchyard.dev/services/gateway/internal/provider/providertest"
 )
 
 // A conversation that was begun with another vendor goes on: what the server would
@@ -64,4 +66,28 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 	if got, _ := sending(t, mistral, native(`{"messages":"as they were"}`), true); !strings.Contains(got, `"as they were"`) {
 		t.Errorf("sent %s", got)
 	}
+}
+
+// A long conversation with another vendor is mended in one pass.
+func TestMendingIsProportional(t *testing.T) {
+	var sent sentTo
+	config := mistral
+	config.Transport = &sent
+	p, err := openai.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	providertest.Proportional(t, 500, func(n int) func() {
+		chat := &provider.Chat{Model: "m"}
+		var turns []string
+		for i := range n {
+			id := fmt.Sprintf("functions.f:%d", i)
+			chat.Messages = append(chat.Messages, provider.Message{
+				Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: id, Name: "f", Extra: []byte(`{"google":{}}`)}},
+			})
+			turns = append(turns, `{"role":"assistant","tool_calls":[{"extra_content":{"google":{}},"id":"`+id+`","type":"function","function":{"name":"f","arguments":"{}"}}]}`)
+		}
+		chat.Native = &provider.Native{Dialect: "openai", Body: []byte(`{"messages":[` + strings.Join(turns, ",") + `]}`)}
+		return func() { _, _ = p.Chat(t.Context(), provider.Credential{}, chat) }
+	})
 }

@@ -1,0 +1,26 @@
+package providertest
+
+import (
+	"runtime"
+	"testing"
+)
+
+// Proportional fails where work on 4n units allocates more than eight times the
+// memory of work on n: quadratic work takes sixteen times as much, linear four.
+// prepare makes the input, which isn't counted.
+func Proportional(t *testing.T, n int, prepare func(n int) (work func())) {
+	t.Helper()
+	prepare(1)() // Fills pools and tables.
+	small, large := allocated(prepare(n)), allocated(prepare(4*n))
+	if large > 8*small {
+		t.Errorf("%d units allocate %d bytes, %d units %d: more than 8 times as much", n, small, 4*n, large)
+	}
+}
+
+func allocated(work func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
