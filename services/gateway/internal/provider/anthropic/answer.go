@@ -43,10 +43,12 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 	u.update(root.Get("usage"))
 	out.Usage = u.disjoint()
 	var kept thinking
+	var said, reasoning wire.Joined
 	content.ForEach(func(_, block gjson.Result) bool {
 		switch kind := block.Get("type").Str; {
 		case kind == "text":
-			out.Text += wire.Text(block.Get("text"))
+			said.Add(wire.Text(block.Get("text")))
+		case kind == "tool_use" && len(out.ToolCalls) > provider.MaxToolCalls: // One more shows that there are too many.
 		case kind == "tool_use":
 			out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
 				Index: len(out.ToolCalls), ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")),
@@ -54,15 +56,17 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 			})
 		case isThinking(kind):
 			text := wire.Text(block.Get("thinking"))
-			out.Reasoning += text
-			kept.add(signed(block, text, wire.Text(block.Get("signature"))), spoken(out))
+			reasoning.Add(text)
+			kept.add(signed(block, text, wire.Text(block.Get("signature"))), !said.Empty() || len(out.ToolCalls) > 0)
 		}
 		return true
 	})
+	out.Text, out.Reasoning = said.String(), reasoning.String()
+	if err := provider.CheckCalls(out.ToolCalls); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
-
-func spoken(answer *provider.Answer) bool { return answer.Text != "" || len(answer.ToolCalls) > 0 }
 
 // arguments of a tool_use block; a tool without parameters is called with none.
 func arguments(block gjson.Result) string {

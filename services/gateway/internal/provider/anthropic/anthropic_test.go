@@ -24,6 +24,10 @@ func dialect() providertest.Dialect {
 			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
+		Parts: func(texts, calls int) string {
+			return `{"type":"message","content":[` + strings.Repeat(`{"type":"thinking","thinking":"so","signature":"c2ln"},{"type":"text","text":"a piece"},`, texts) +
+				strings.Repeat(`{"type":"tool_use","id":"toolu_1","name":"f","input":{}},`, calls) + `{"type":"text","text":"."}],"stop_reason":"end_turn"}`
+		},
 		Native: providertest.Native{
 			Dialect: anthropic.Dialect, Unknown: nativeUnknown,
 			Body: `{"model":"claude","max_tokens":9,"messages":[{"role":"user","content":"hi"}],` + nativeUnknown + `,"stream":"perhaps"}`,

@@ -27,8 +27,9 @@ type stream struct {
 	native bool // frames are given as they came
 	usage  usage
 	// calls are the tool calls by the number of their block: the dialect numbers
-	// all blocks, text included.
+	// all blocks, text included. made is how many have begun.
 	calls map[int64]*call
+	made  int
 	// kept is thinking that waits for its call; block is the one that comes now.
 	kept  thinking
 	block thinkingBlock
@@ -138,7 +139,8 @@ func (s *stream) begin(root gjson.Result) (event provider.Event, says bool) {
 	block := root.Get("content_block")
 	switch kind := block.Get("type").Str; {
 	case kind == "tool_use":
-		c := &call{number: len(s.calls), whole: arguments(block)}
+		c := &call{number: s.made, whole: arguments(block)}
+		s.made++
 		s.calls[root.Get("index").Int()] = c
 		s.spoken = true
 		delta := provider.ToolCall{ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")), Extra: s.kept.take()}

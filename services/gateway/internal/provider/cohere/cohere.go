@@ -128,7 +128,7 @@ func read(ctx context.Context, response *http.Response, texts int) (*provider.Ve
 		var numbers []float32
 		numbers, err = numbersOf(vector)
 		made.Vectors = append(made.Vectors, numbers)
-		return err == nil
+		return err == nil && len(made.Vectors) <= texts
 	})
 	if err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ type reader struct {
 // ran, images) say nothing in a chat's words.
 func (r *reader) read(root gjson.Result) (piece, error) {
 	var p piece
+	var text, reasoning wire.Joined
 	if u := usageOf(root.Get("usageMetadata")); u != nil {
 		r.usage = u // The last one is of the whole.
 	}
@@ -44,17 +45,21 @@ func (r *reader) read(root gjson.Result) (piece, error) {
 	p.finish = wire.Text(candidate.Get("finishReason"))
 	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
 		if call := part.Get("functionCall"); call.IsObject() {
+			if len(p.calls) > provider.MaxToolCalls { // One more shows that there are too many.
+				return false
+			}
 			p.calls = append(p.calls, r.call(root, call, wire.Text(part.Get("thoughtSignature"))))
 			return true
 		}
-		text := wire.Text(part.Get("text"))
+		said := wire.Text(part.Get("text"))
 		if part.Get("thought").Bool() {
-			p.reasoning += text
+			reasoning.Add(said)
 		} else {
-			p.text += text
+			text.Add(said)
 		}
 		return true
 	})
+	p.text, p.reasoning = text.String(), reasoning.String()
 	r.said = r.said || p.text != "" || len(p.calls) > 0
 	return p, failure(p.finish, candidate, r.said)
 }
@@ -151,6 +156,9 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 	}
 	if !root.Get("candidates.0").Exists() {
 		return nil, wire.Malformed("the answer holds no candidate", nil)
+	}
+	if err := provider.CheckCalls(p.calls); err != nil {
+		return nil, err
 	}
 	return &provider.Answer{
 		Text: p.text, Reasoning: p.reasoning, ToolCalls: p.calls, FinishReason: finishReason(p.finish, r.calls > 0),

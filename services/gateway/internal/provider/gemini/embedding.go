@@ -74,11 +74,12 @@ func add(vectors *provider.Vectors, answer gjson.Result, texts int) error {
 	had := len(vectors.Vectors)
 	var bad error
 	answer.Get("embeddings").ForEach(func(_, embedding gjson.Result) bool {
+		values := embedding.Get("values")
 		var vector []float32
-		if had := vectors.Vectors; len(had) > 0 {
-			vector = make([]float32, 0, len(had[0]))
+		if had := vectors.Vectors; len(had) > 0 { // A number and its comma are two bytes at least.
+			vector = make([]float32, 0, min(len(had[0]), len(values.Raw)/2))
 		}
-		embedding.Get("values").ForEach(func(_, value gjson.Result) bool {
+		values.ForEach(func(_, value gjson.Result) bool {
 			n, err := strconv.ParseFloat(value.Raw, 32)
 			if err != nil {
 				bad = wire.Malformed("a vector holds what is no number", err)
@@ -87,13 +88,13 @@ func add(vectors *provider.Vectors, answer gjson.Result, texts int) error {
 			return bad == nil
 		})
 		vectors.Vectors = append(vectors.Vectors, vector)
-		return bad == nil
+		return bad == nil && len(vectors.Vectors)-had <= texts
 	})
 	switch first := vectors.Vectors; {
 	case bad != nil:
 		return bad
 	case len(first)-had != texts:
-		return wire.Malformed("the answer holds "+strconv.Itoa(len(first)-had)+" vectors for "+strconv.Itoa(texts)+" texts", nil)
+		return wire.Malformed("the answer holds another number of vectors than of texts", nil)
 	case slices.ContainsFunc(first, func(v []float32) bool { return len(v) == 0 || len(v) != len(first[0]) }):
 		return wire.Malformed("the vectors are not of one length", nil)
 	}

@@ -37,6 +37,10 @@ func dialect() providertest.Dialect {
 			return gemini.New(gemini.Config{Name: "gemini", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,
+		Parts: func(texts, calls int) string {
+			return `{"candidates":[{"content":{"parts":[` + strings.Repeat(`{"text":"so","thought":true},{"text":"a piece"},`, texts) +
+				strings.Repeat(`{"functionCall":{"name":"f","args":{}}},`, calls) + `{"text":"."}]},"finishReason":"STOP"}]}`
+		},
 	}
 }
 

@@ -120,7 +120,7 @@ func (p *Provider) predict(ctx context.Context, credential provider.Credential, 
 		if reason := wire.Text(one.Get("raiFilteredReason")); reason != "" {
 			refused = reason
 		}
-		return true
+		return len(made.Images) <= request.Count
 	})
 	if len(made.Images) != request.Count {
 		return nil, missing(refused)

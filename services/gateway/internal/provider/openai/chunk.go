@@ -12,7 +12,7 @@ import (
 // chunk is what a whole answer, or one chunk of a stream, says.
 type chunk struct {
 	choices         int
-	text, reasoning string
+	text, reasoning wire.Joined
 	calls           []delta
 	refused         bool
 	usage           *provider.Usage
@@ -34,7 +34,13 @@ type delta struct {
 // used again.
 func (c *chunk) read(caller *wire.Caller, status int, data []byte) error {
 	*c = chunk{calls: c.calls[:0]}
-	return parse(caller, status, data, c.member)
+	if err := parse(caller, status, data, c.member); err != nil {
+		return err
+	}
+	if len(c.calls) > provider.MaxToolCalls {
+		return provider.TooManyCalls()
+	}
+	return nil
 }
 
 func (c *chunk) member(name string, value gjson.Result) {
@@ -93,25 +99,29 @@ func (c *chunk) say(name string, value gjson.Result) {
 	case "refusal":
 		refusal := wire.Text(value)
 		c.refused = c.refused || refusal != ""
-		c.text += refusal
+		c.text.Add(refusal)
 	case "reasoning_content", "reasoning": // Some servers give both, with the same text.
-		if c.reasoning == "" {
-			c.reasoning = wire.Text(value)
+		if c.reasoning.Empty() {
+			c.reasoning.Add(wire.Text(value))
 		}
 	case "tool_calls":
-		each(value, func(call gjson.Result) { c.calls = append(c.calls, deltaOf(call)) })
+		each(value, func(call gjson.Result) {
+			if len(c.calls) <= provider.MaxToolCalls { // One more shows that there are too many.
+				c.calls = append(c.calls, deltaOf(call))
+			}
+		})
 	}
 }
 
 // content is a string or, from Mistral's reasoning models, a list of parts.
 func (c *chunk) content(value gjson.Result) {
 	if !value.IsArray() {
-		c.text += wire.Text(value)
+		c.text.Add(wire.Text(value))
 		return
 	}
 	each(value, func(part gjson.Result) {
-		c.text += wire.Text(part.Get("text"))
-		each(part.Get("thinking"), func(thought gjson.Result) { c.reasoning += wire.Text(thought.Get("text")) })
+		c.text.Add(wire.Text(part.Get("text")))
+		each(part.Get("thinking"), func(thought gjson.Result) { c.reasoning.Add(wire.Text(thought.Get("text"))) })
 	})
 }
 

@@ -33,7 +33,7 @@ func (p *Provider) MakeImages(ctx context.Context, credential provider.Credentia
 	if err != nil {
 		return nil, err
 	}
-	images := imagesOf(answer)
+	images := imagesOf(answer, request.Count)
 	if len(images) != request.Count {
 		return nil, wire.Malformed(fmt.Sprintf("the answer holds %d images of %d", len(images), request.Count), nil)
 	}
@@ -65,10 +65,14 @@ func encodeDrawing(d *provider.Drawing) (imageRequest, error) {
 	return r, nil
 }
 
-func imagesOf(answer reply) []provider.Image {
+// imagesOf gives the images of an answer, of those beyond most only the first.
+func imagesOf(answer reply, most int) []provider.Image {
 	var images []provider.Image
 	format := wire.Text(answer.format)
 	each(answer.data, func(item gjson.Result) {
+		if len(images) > most {
+			return
+		}
 		image := provider.Image{
 			URL: wire.Text(item.Get("url")), Base64: wire.Text(item.Get("b64_json")), RevisedPrompt: wire.Text(item.Get("revised_prompt")),
 		}

@@ -24,6 +24,10 @@ func dialect(config openai.Config) providertest.Dialect {
 			return openai.New(wired)
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
+		Parts: func(texts, calls int) string {
+			return `{"choices":[{"message":{"content":[` + strings.Repeat(`{"type":"thinking","thinking":[{"text":"so"}]},{"text":"a piece"},`, texts) + `{"text":"."}],"tool_calls":[` +
+				strings.TrimSuffix(strings.Repeat(`{"function":{"name":"f","arguments":"{}"}},`, calls), ",") + `]},"finish_reason":"stop"}]}`
+		},
 		Native: providertest.Native{
 			Dialect: openai.Dialect, Mark: "[DONE]", Unknown: unknown,
 			Body: `{"model": "theirs", "messages":[{"role":"user","content":"hi"}], ` + unknown + `, "stream_options": {"include_usage": true}}`,

@@ -93,7 +93,7 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 	}
 	s.refused = s.refused || c.refused
 	event := provider.Event{
-		Text: c.text, Reasoning: c.reasoning, FinishReason: finishReason(c.finish, s.refused), Usage: c.usage,
+		Text: c.text.String(), Reasoning: c.reasoning.String(), FinishReason: finishReason(c.finish, s.refused), Usage: c.usage,
 	}
 	if len(c.calls) > 0 {
 		event.ToolCalls = s.arena.take(len(c.calls))

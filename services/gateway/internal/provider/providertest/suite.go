@@ -31,6 +31,8 @@ type Dialect struct {
 	// StreamErrors by the name of their golden file errors/<name>.sse, a stream
 	// that begins well and then gives an error.
 	StreamErrors map[string]provider.Error
+	// Parts is a whole answer of so many parts of text and calls of tools.
+	Parts func(texts, calls int) string
 	// NoMark tells that the dialect has no mark of a stream's end but the
 	// connection's own.
 	NoMark bool
@@ -56,6 +58,7 @@ func Run(t *testing.T, d Dialect) {
 	t.Run("stream errors", d.streamErrors)
 	t.Run("not JSON", d.notJSON)
 	t.Run("nested too deeply", d.nested)
+	t.Run("many parts", d.many)
 	t.Run("not a stream", d.notStream)
 	t.Run("cut streams", d.cutStreams)
 	t.Run("cut answer", d.cutAnswer)
