@@ -123,7 +123,8 @@ type Answer struct {
 	// Written is the answer in the contract's words, where it was written already.
 	Written json.RawMessage
 
-	text []byte
+	text  []byte
+	calls callJoiner
 }
 
 // open begins the account of a request; nil where nobody wants one. All its
@@ -280,7 +281,7 @@ func (a *Account) heard(e provider.Event) {
 	}
 	a.Answer.text = append(a.Answer.text, e.Text...)
 	for _, delta := range e.ToolCalls {
-		a.Answer.ToolCalls = joinCall(a.Answer.ToolCalls, delta)
+		a.Answer.calls.add(delta)
 	}
 }
 
@@ -320,7 +321,7 @@ func (a *Account) close(ctx context.Context, x *execution) {
 		}
 	}
 	if a.Answer != nil && a.Stream {
-		a.Answer.Text = string(a.Answer.text)
+		a.Answer.Text, a.Answer.ToolCalls = string(a.Answer.text), a.Answer.calls.join()
 		a.Answer.FinishReason = finishReason(x.finish, len(a.Answer.ToolCalls) > 0)
 	}
 	x.Witness.Saw(context.WithoutCancel(ctx), a)

@@ -13,14 +13,20 @@ import (
 type gate struct {
 	x     *execution
 	calls map[int]*gatedCall // by index
-	held  []provider.Event
-	size  int
+	// shut are those of them that may not pass yet.
+	shut int
+	held []provider.Event
+	// size is about what held takes, and what is kept of calls, in bytes.
+	size int
 }
 
-// gatedCall is what is known of a call.
+// gatedCall is what is known of a call. Its arguments are kept until it may pass.
 type gatedCall struct {
-	name, arguments string
-	state           gateState
+	name      string
+	arguments []byte
+	state     gateState
+	// passed tells that some of its arguments went out already.
+	passed bool
 }
 
 // gateState is what may be done with a call.
@@ -32,7 +38,8 @@ const (
 	compared                  // its arguments are still to be compared
 )
 
-// maxGated bounds what is held of a stream, in bytes.
+// maxGated bounds what is held of a stream, in bytes: its events as they are in
+// memory, and the arguments of calls beside them.
 const maxGated = 4 << 20
 
 // newGate is nil where no tool needs an approval.
@@ -46,7 +53,6 @@ func (x *execution) newGate() *gate {
 // pass takes an event and gives those that may go out now. An error ends the
 // stream: the event holds what must not.
 func (g *gate) pass(ctx context.Context, event provider.Event) ([]provider.Event, error) {
-	wait := false
 	for _, delta := range event.ToolCalls {
 		if err := g.add(ctx, delta); err != nil {
 			return g.before(event), err
@@ -55,21 +61,15 @@ func (g *gate) pass(ctx context.Context, event provider.Event) ([]provider.Event
 	if err := g.x.approveNative(ctx, event.ToolCalls, event.Native); err != nil {
 		return g.before(event), err
 	}
-	for _, call := range g.calls {
-		wait = wait || call.state != open
-	}
-	if !wait && len(g.held) == 0 {
+	if g.shut == 0 && len(g.held) == 0 {
 		return []provider.Event{event}, nil
 	}
 	event.Native = bytes.Clone(event.Native) // Its own only until the next event.
 	g.held = append(g.held, event)
-	if !wait {
+	if g.shut == 0 {
 		return g.release(), nil
 	}
-	for _, delta := range event.ToolCalls {
-		g.size += len(delta.Arguments) + len(delta.Extra)
-	}
-	if g.size += len(event.Text) + len(event.Native); g.size > maxGated {
+	if g.size += heldSize(event); g.size > maxGated {
 		return nil, errOtherArguments(g.waiting())
 	}
 	return nil, nil
@@ -89,8 +89,14 @@ func (g *gate) add(ctx context.Context, delta provider.ToolCall) error {
 	if call == nil {
 		call = &gatedCall{}
 		g.calls[delta.Index] = call
+		g.shut++
 	}
-	call.arguments += delta.Arguments
+	if call.state != open {
+		call.arguments = append(call.arguments, delta.Arguments...)
+		g.size += len(delta.Arguments)
+	} else {
+		call.passed = call.passed || delta.Arguments != ""
+	}
 	if delta.Name == "" {
 		return nil
 	}
@@ -103,18 +109,36 @@ func (g *gate) add(ctx context.Context, delta provider.ToolCall) error {
 	case g.x.needsApproval(delta.Name):
 		tool = delta.Name
 	default:
-		call.state = open
+		g.set(call, open)
 		return nil
 	}
 	found, err := g.x.approve(ctx, tool)
 	if err != nil {
 		return err
 	}
-	call.state = compared
-	if found.AnyArguments() {
-		call.state = open
+	switch {
+	case found.AnyArguments():
+		g.set(call, open)
+	case call.passed: // Under another name: they can't be compared any more.
+		return errOtherArguments(tool)
+	default:
+		g.set(call, compared)
 	}
 	return nil
+}
+
+// set moves a call on.
+func (g *gate) set(call *gatedCall, state gateState) {
+	if call.state != open {
+		g.shut--
+	}
+	if state != open {
+		g.shut++
+	}
+	if call.state = state; state == open {
+		g.size -= len(call.arguments)
+		call.arguments = nil
+	}
 }
 
 // end takes the end of the stream: now every call is whole.
@@ -123,7 +147,7 @@ func (g *gate) end(ctx context.Context) ([]provider.Event, error) {
 		if call.state != compared {
 			continue
 		}
-		if err := g.x.approveCall(ctx, call.name, call.arguments); err != nil {
+		if err := g.x.approveCall(ctx, call.name, string(call.arguments)); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +156,7 @@ func (g *gate) end(ctx context.Context) ([]provider.Event, error) {
 
 func (g *gate) release() []provider.Event {
 	held := g.held
-	g.held, g.size = nil, 0
+	g.held, g.size = nil, 0 // Calls that are still compared are whole.
 	return held
 }
 

@@ -154,16 +154,17 @@ func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 // recording puts a stream's events together again, for the cache.
 type recording struct {
 	text   strings.Builder
-	calls  []provider.ToolCall
+	calls  callJoiner
 	frames []provider.Event
 	size   int
 }
 
 // add notes an event. Its native frame lives no longer than the event.
 func (r *recording) add(e provider.Event) {
-	r.size += len(e.Text) + len(e.Reasoning) + len(e.Native)
-	for _, call := range e.ToolCalls {
-		r.size += len(call.Name) + len(call.Arguments) + len(call.Extra)
+	if e.Native != nil {
+		r.size += heldSize(e)
+	} else {
+		r.size += len(e.Text) + callBytes(e.ToolCalls)
 	}
 	if r.size > cache.MaxAnswer {
 		*r = recording{size: r.size} // Too large to keep.
@@ -176,29 +177,15 @@ func (r *recording) add(e provider.Event) {
 	}
 	_, _ = r.text.WriteString(e.Text)
 	for _, delta := range e.ToolCalls {
-		r.calls = joinCall(r.calls, delta)
+		r.calls.add(delta)
 	}
-}
-
-// joinCall adds a delta to its call.
-func joinCall(calls []provider.ToolCall, delta provider.ToolCall) []provider.ToolCall {
-	for i := range calls {
-		if calls[i].Index == delta.Index {
-			calls[i].Arguments += delta.Arguments
-			if delta.Extra != nil {
-				calls[i].Extra = delta.Extra
-			}
-			return calls
-		}
-	}
-	return append(calls, delta)
 }
 
 // keep gives a stream's answer to the cache once it has ended well.
 func (s *Stream) keep() {
 	if r := s.recording; r != nil && r.size <= cache.MaxAnswer {
 		s.x.remember(s.ctx, kept{
-			Text: r.text.String(), ToolCalls: r.calls, FinishReason: s.FinishReason(),
+			Text: r.text.String(), ToolCalls: r.calls.join(), FinishReason: s.FinishReason(),
 			Usage: s.report.Usage, State: s.x.state, Frames: r.frames,
 		})
 	}

@@ -125,7 +125,7 @@ func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error)
 	if limited, ok := upstream.(provider.LimitedStream); ok {
 		s.x.permit.Learn(limited.Limits())
 	}
-	return upstream, nil
+	return &callStream{Stream: upstream}, nil
 }
 
 // maxHeld bounds what is held of a stream's frames, in bytes: a vendor that has

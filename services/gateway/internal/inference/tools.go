@@ -1,13 +1,14 @@
 package inference
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"switchyard.dev/services/gateway/internal/approval"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -122,42 +123,63 @@ func (x *execution) approveAnswer(ctx context.Context, calls []provider.ToolCall
 // approveNative looks for the approvals of tools that a vendor's frame names and
 // calls don't.
 func (x *execution) approveNative(ctx context.Context, calls []provider.ToolCall, native []byte) error {
-	for _, name := range names(native) {
-		known := slices.ContainsFunc(calls, func(call provider.ToolCall) bool { return call.Name == name })
-		if known || !x.needsApproval(name) {
+	found := names(native)
+	if len(found) == 0 {
+		return nil
+	}
+	known := make(map[string]bool, len(calls))
+	for i := range calls {
+		known[calls[i].Name] = true
+	}
+	for _, name := range found {
+		if known[name] || !x.needsApproval(name) {
 			continue
 		}
 		if err := x.approveUnseen(ctx, name); err != nil {
 			return err
 		}
+		known[name] = true
 	}
 	return nil
 }
 
 // names are the values of every "name" in a vendor's frame: that is what the tool
 // is called in each kind of call of each dialect, those that are to come included.
+// A name is given once. What a call is made with says "name" of other things.
 func names(native []byte) (found []string) {
-	if len(native) == 0 {
+	if !mayName(native) {
 		return nil
 	}
-	var walk func(value gjson.Result, depth int)
-	walk = func(value gjson.Result, depth int) {
-		value.ForEach(func(key, value gjson.Result) bool {
-			switch {
-			case key.Str == "input" || key.Str == "arguments": // What a call is made with says "name" of other things.
-			case key.Str == "name" && value.Type == gjson.String:
-				found = append(found, value.Str)
-			case depth < maxDepth && (value.IsObject() || value.IsArray()):
-				walk(value, depth+1)
+	seen := make(map[string]bool)
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(native), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return found // At its end: it was checked when it came.
+		}
+		kind, at := decoder.StackIndex(decoder.StackDepth())
+		if kind != '{' || at%2 == 0 || token.Kind() != '"' { // Not the name of a member.
+			continue
+		}
+		switch token.String() {
+		case "input", "arguments":
+			if decoder.SkipValue() != nil {
+				return found
 			}
-			return true
-		})
+		case "name":
+			if decoder.PeekKind() != '"' {
+				continue
+			}
+			value, err := decoder.ReadToken()
+			if name := value.String(); err == nil && !seen[name] {
+				seen[name] = true
+				found = append(found, name)
+			}
+		}
 	}
-	if root := gjson.ParseBytes(native); root.IsObject() || root.IsArray() {
-		walk(root, 0)
-	}
-	return found
 }
 
-// maxDepth of what is looked through; frames have a handful of levels.
-const maxDepth = 64
+// mayName reports whether a frame may hold a member "name", however it is written.
+func mayName(native []byte) bool {
+	return bytes.Contains(native, []byte(`"name"`)) || bytes.Contains(native, []byte(`\u`))
+}

@@ -200,7 +200,7 @@ func TestStreamWithOtherArguments(t *testing.T) {
 	if entry := b.book.entries[0]; said != "a" || entry.Outcome != ledger.OutcomeAborted || entry.State != ledger.StateReported || entry.Usage.Output != 20 {
 		t.Errorf("the caller got %q, billed %+v", said, entry)
 	}
-	b = guarded(t, &script{name: "a", steps: []step{delta(0, "deploy", strings.Repeat(" ", maxGated)), delta(0, "", " "), end(used)}})
+	b = guarded(t, &script{name: "a", steps: []step{delta(0, "deploy", strings.Repeat(" ", maxGated/2)), delta(0, "", " "), end(used)}})
 	said, err = collect(t, b, asking("exact"))
 	refused(t, err, 403, ReasonApprovalRequired, apierr.ClassPolicy)
 	if said != "" {
@@ -221,6 +221,7 @@ func TestStreamThatNamesItsCallsOddly(t *testing.T) {
 		"late, approved":        {[]step{delta(0, "", "{"), delta(0, "deploy", "}")}, "approved", "<{><deploy}>", false},
 		"in pieces":             {[]step{delta(0, "dep", ""), delta(0, "loy", "{}")}, "", "<dep>", true},
 		"again and again":       {[]step{delta(0, "deploy", `{"env":`), delta(0, "deploy", `"prod"}`)}, "exact", `<deploy{"env":><deploy"prod"}>`, false},
+		"another, afterwards":   {[]step{delta(0, "look", `{"env":`), delta(0, "deploy", `"prod"}`)}, "exact", `<look{"env":>`, true},
 		"never":                 {[]step{delta(0, "", "{}")}, "", "<{}>", false},
 		"two in one event":      {[]step{{event: provider.Event{ToolCalls: []provider.ToolCall{{Name: "look"}, {Index: 1, Name: "deploy"}}}}}, "", "", true},
 		"text in the event":     {[]step{{event: provider.Event{Text: "so", ToolCalls: []provider.ToolCall{{Name: "deploy"}}}}}, "", "so", true},
