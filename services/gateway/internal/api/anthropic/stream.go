@@ -68,11 +68,13 @@ type stream struct {
 	stop    []byte // the provider's last event, which waits for the record
 
 	begun bool
-	// index of the block that is open, calls the numbers of begun calls in order.
+	// index of the block that is open, calls the begun calls in order, and places
+	// where they are there by their number.
 	index   int
 	open    bool
 	current *call // nil while the open block is text
 	calls   []*call
+	places  map[int]int
 	text    strings.Builder // that came after a call
 	frame   []byte
 	out     []byte
@@ -80,7 +82,6 @@ type stream struct {
 
 // call is a tool call that is being made.
 type call struct {
-	number    int
 	block     block
 	arguments strings.Builder // that wait
 }
@@ -161,12 +162,14 @@ func (s *stream) addCall(d provider.ToolCall) {
 }
 
 func (s *stream) call(d provider.ToolCall) *call {
-	for _, c := range s.calls {
-		if c.number == d.Index {
-			return c
-		}
+	if place, begun := s.places[d.Index]; begun {
+		return s.calls[place]
 	}
-	c := &call{number: d.Index, block: block{Type: "tool_use", ID: d.ID, Name: d.Name, Input: []byte("{}"), ExtraContent: d.Extra}}
+	if s.places == nil {
+		s.places = make(map[int]int)
+	}
+	s.places[d.Index] = len(s.calls)
+	c := &call{block: block{Type: "tool_use", ID: d.ID, Name: d.Name, Input: []byte("{}"), ExtraContent: d.Extra}}
 	s.calls = append(s.calls, c)
 	return c
 }

@@ -93,41 +93,66 @@ func convertSchema(field string, schema json.RawMessage) (json.RawMessage, error
 		return nil, invalid(field+": is not valid JSON", nil)
 	}
 	c := converter{field: field}
-	out := c.schema(make([]byte, 0, len(schema)+16), wire.ParseView(schema), "", 0)
+	out := c.schema(make([]byte, 0, len(schema)+16), wire.ParseView(schema), 0)
 	return out, c.err
 }
 
-// converter walks a schema and keeps its first error.
+// converter walks a schema and keeps its first error. path is where it is: the
+// names are put together only for an error, since they may be long.
 type converter struct {
 	field string
+	path  []string
 	err   error
 }
 
-func (c *converter) refuse(path, format string, args ...any) {
-	if c.err == nil {
-		c.err = provider.Unsupported(c.field+path, fmt.Sprintf(format, args...))
+// maxPath bounds a path in an error, in bytes.
+const maxPath = 500
+
+func (c *converter) refuse(format string, args ...any) {
+	if c.err != nil {
+		return
 	}
+	path := []byte(c.field)
+	for _, name := range c.path {
+		if len(path) < maxPath {
+			path = append(path, name[:min(len(name), maxPath)]...)
+		}
+	}
+	c.err = provider.Unsupported(wire.Shorten(string(path)), fmt.Sprintf(format, args...))
 }
 
-func (c *converter) schema(out []byte, schema gjson.Result, path string, depth int) []byte {
+// under does something further down in the schema.
+func (c *converter) under(name string, do func() []byte) []byte {
+	c.path = append(c.path, ".", name)
+	out := do()
+	c.path = c.path[:len(c.path)-2]
+	return out
+}
+
+func (c *converter) schema(out []byte, schema gjson.Result, depth int) []byte {
 	switch {
 	case depth > maxSchemaDepth:
-		c.refuse("", "is nested deeper than %d levels", maxSchemaDepth)
+		if c.err == nil {
+			c.err = provider.Unsupported(c.field, fmt.Sprintf("is nested deeper than %d levels", maxSchemaDepth))
+		}
 		return out
 	case !schema.IsObject():
-		c.refuse(path, "this provider wants an object as schema")
+		c.refuse("this provider wants an object as schema")
 		return out
 	}
-	return c.members(out, schema, path, func(out []byte, key, value gjson.Result) []byte {
-		return c.keyword(out, key, value, path, depth)
+	return c.members(out, schema, func(out []byte, key, value gjson.Result) []byte {
+		if keywords[key.Str] == 0 {
+			c.refuse("this provider has no keyword %s", strconv.Quote(wire.Shorten(key.Str)))
+			return out
+		}
+		return c.under(key.Str, func() []byte { return c.keyword(out, key, value, depth) })
 	})
 }
 
-func (c *converter) keyword(out []byte, key, value gjson.Result, path string, depth int) []byte {
-	at := path + "." + key.Str
+func (c *converter) keyword(out []byte, key, value gjson.Result, depth int) []byte {
 	if keywords[key.Str] == keywordConst {
 		if value.Type != gjson.String && value.Type != gjson.Number {
-			c.refuse(at, "this provider takes texts and numbers as constants")
+			c.refuse("this provider takes texts and numbers as constants")
 		}
 		return append(append(append(out, `"enum":[`...), value.Raw...), ']')
 	}
@@ -139,24 +164,21 @@ func (c *converter) keyword(out []byte, key, value gjson.Result, path string, de
 		if value.IsBool() {
 			return append(out, value.Raw...)
 		}
-		return c.schema(out, value, at, depth+1)
+		return c.schema(out, value, depth+1)
 	case keywordSchema:
-		return c.schema(out, value, at, depth+1)
+		return c.schema(out, value, depth+1)
 	case keywordObject:
-		return c.members(out, value, at, func(out []byte, name, value gjson.Result) []byte {
-			return c.schema(append(append(out, name.Raw...), ':'), value, at+"."+name.Str, depth+1)
+		return c.members(out, value, func(out []byte, name, value gjson.Result) []byte {
+			return c.under(name.Str, func() []byte { return c.schema(append(append(out, name.Raw...), ':'), value, depth+1) })
 		})
-	case keywordList:
-		return c.list(out, value, at, depth)
 	}
-	c.refuse(path, "this provider has no keyword %s", strconv.Quote(key.Str))
-	return out
+	return c.list(out, value, depth)
 }
 
 // members writes an object with each member as each makes it.
-func (c *converter) members(out []byte, object gjson.Result, path string, each func(out []byte, key, value gjson.Result) []byte) []byte {
+func (c *converter) members(out []byte, object gjson.Result, each func(out []byte, key, value gjson.Result) []byte) []byte {
 	if !object.IsObject() {
-		c.refuse(path, "must be an object")
+		c.refuse("must be an object")
 		return out
 	}
 	out = append(out, '{')
@@ -171,15 +193,17 @@ func (c *converter) members(out []byte, object gjson.Result, path string, each f
 	return append(out, '}')
 }
 
-func (c *converter) list(out []byte, list gjson.Result, path string, depth int) []byte {
+func (c *converter) list(out []byte, list gjson.Result, depth int) []byte {
 	out = append(out, '[')
 	begin := len(out)
+	c.path = append(c.path, "[]")
 	list.ForEach(func(_, value gjson.Result) bool {
 		if len(out) > begin {
 			out = append(out, ',')
 		}
-		out = c.schema(out, value, path+"[]", depth+1)
+		out = c.schema(out, value, depth+1)
 		return c.err == nil
 	})
+	c.path = c.path[:len(c.path)-1]
 	return append(out, ']')
 }

@@ -245,6 +245,16 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
+// Long names in a schema are not copied for each keyword below them.
+func TestSchemaIsProportional(t *testing.T) {
+	p := over(t, http.StatusOK, "application/json", "{}")
+	providertest.Proportional(t, 1000, func(n int) func() {
+		schema := `{"properties":{"` + strings.Repeat("x", 10*n) + `":{"properties":{` + strings.Repeat(`"a":{"type":"string"},`, n) + `"b":{}}}}}`
+		chat := &provider.Chat{ResponseFormat: json.RawMessage(`{"type":"json_schema","json_schema":{"strict":true,"schema":` + schema + `}}`)}
+		return func() { _, _ = p.Chat(t.Context(), provider.Credential{}, chat) }
+	})
+}
+
 // A schema that must hold goes in the vendor's words, in its own order.
 func TestStrictSchema(t *testing.T) {
 	var body string
