@@ -1,15 +1,18 @@
 package api
 
 import (
+	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/byok"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // byokMethods begin the names of the methods that take credentials.
@@ -20,38 +23,56 @@ func opaque(field string) bool {
 	return field == "ciphertext" || field == "key_id" || field == "cursor"
 }
 
+// maxCredentialBody bounds the body of a method that takes credentials, in bytes:
+// four times what its longest fields take together. Each byte is looked at closely.
+const maxCredentialBody = 128 << 10
+
 // RefuseRawKeyBody refuses a body for the keeper of credentials that seems to
-// hold a raw key, in whatever field, known or not. The answer repeats nothing.
+// hold a raw key, in whatever field, known or not, or that is larger than any such
+// body has to be. The answer repeats nothing.
 func RefuseRawKeyBody(method string, body []byte) error {
 	if !strings.HasPrefix(method, byokMethods) {
 		return nil
 	}
-	return refuseRawJSON("body", gjson.ParseBytes(body))
+	if len(body) > maxCredentialBody {
+		return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", maxCredentialBody))
+	}
+	return refuseRawJSON(body)
 }
 
 // fieldName is what a name must be like to be repeated.
 var fieldName = regexp.MustCompile(`^[a-z][a-z_]{0,39}$`)
 
-func refuseRawJSON(field string, value gjson.Result) (err error) {
-	if !value.IsObject() && !value.IsArray() {
-		if value.Type == gjson.String && !opaque(field) && byok.LooksRaw(value.String()) {
-			return byok.RefuseRawKey(field)
+// refuseRawJSON looks once over the names and texts of a body. A text is of the
+// nearest name above it that may be repeated. What is no JSON is looked at up to
+// there; decoding it refuses the rest.
+func refuseRawJSON(body []byte) error {
+	fields := []string{"body"} // by depth
+	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return nil //nolint:nilerr // Here, or at its end, the body has no more to look at.
 		}
-		return nil
+		depth := decoder.StackDepth()
+		kind, length := decoder.StackIndex(depth)
+		switch token.Kind() {
+		case '{', '[':
+			fields = append(fields[:depth], fields[depth-1])
+		case '"':
+			text, isName := token.String(), kind == '{' && length%2 == 1
+			switch {
+			case isName && fieldName.MatchString(text):
+				fields[depth] = text
+			case isName && byok.LooksRaw(text):
+				return byok.RefuseRawKey("body")
+			case isName:
+				fields[depth] = fields[depth-1]
+			case !opaque(fields[depth]) && byok.LooksRaw(text):
+				return byok.RefuseRawKey(fields[depth])
+			}
+		}
 	}
-	value.ForEach(func(name, item gjson.Result) bool {
-		inner := field
-		switch {
-		case fieldName.MatchString(name.String()):
-			inner = name.String()
-		case name.Type == gjson.String && byok.LooksRaw(name.String()):
-			err = byok.RefuseRawKey("body")
-			return false
-		}
-		err = refuseRawJSON(inner, item)
-		return err == nil
-	})
-	return err
 }
 
 // RefuseRawKeyMessage is RefuseRawKeyBody for messages, of either face.
