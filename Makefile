@@ -147,7 +147,7 @@ alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml
 
 bench: dev ## every benchmark once, so that none rots, and the tests that -race would distort
-	@$(STORES) go test -run 'DoesNotAllocate$$' -bench . -benchtime 1x work
+	@$(STORES) go test -run '(DoesNotAllocate|GrowsLinearly)$$' -bench . -benchtime 1x work
 
 load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)

@@ -1,0 +1,6 @@
+//go:build !race
+
+package growth
+
+// distorted reports whether the race detector is on.
+const distorted = false
