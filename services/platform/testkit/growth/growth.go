@@ -37,7 +37,7 @@ const (
 
 	// mostStack is what the goroutine of a run may need, in bytes. The decoders of
 	// encoding/json and protojson, which end at a depth of 10,000, need less.
-	mostStack = 16 << 20
+	mostStack = 8 << 20
 
 	// enough ends the search for a larger size.
 	enough = 300 * time.Millisecond
@@ -52,7 +52,7 @@ const (
 
 // Linear runs each row as a subtest, from few units up to its top, and fails those
 // in which eight times the units cost more than 24 times the processor time or
-// memory, or any size needs more than 16 MiB of stack.
+// memory, or any size needs more than 8 MiB of stack.
 func Linear(t *testing.T, rows ...Row) {
 	t.Helper()
 	if len(rows) == 0 {
@@ -73,7 +73,7 @@ func Linear(t *testing.T, rows ...Row) {
 
 // undisturbed switches the collector off until a gigabyte is in use: its cycles
 // would fall on some runs and not on others. A goroutine outside of the measured
-// one that recurses without a bound ends the process at 128 MiB of stack, not at 1 GB.
+// one that recurses without a bound ends the process at 64 MiB of stack, not at 1 GB.
 func undisturbed(t *testing.T) {
 	t.Helper()
 	percent, limit, stack := debug.SetGCPercent(-1), debug.SetMemoryLimit(1<<30), debug.SetMaxStack(8*mostStack)

@@ -14,9 +14,9 @@ type Input struct {
 	Make func(n int) []byte
 }
 
-// MaxInput is the most that an input has of bytes, about: the limit of the
-// services' tests for a body, less room for what is round it.
-const MaxInput = 1000 << 10
+// MaxInput is the most that an input has of bytes, about. It is well below what the
+// services take, and enough for what is quadratic to take seconds.
+const MaxInput = 480 << 10
 
 // top is how many units make an input of at most the given bytes.
 func (i Input) top(bytes int) int { return max(bytes/max(i.Unit, 1), 4*step) }
