@@ -15,7 +15,7 @@ func TestParseTokensGrowsLinearly(t *testing.T) {
 		growth.Repeat("a long name", "tokens: [{name: ", "n", "}]"),
 		growth.Nest("nested lists", "[", "", "]").In("tokens: ", ""),
 	}
-	growth.Linear(t, growth.EachUpTo(64<<10, inputs, func(text []byte) { _, _ = parseTokens(string(text)) })...)
+	growth.Linear(t, growth.Each(growth.UpTo(64<<10, inputs), func(text []byte) { _, _ = parseTokens(string(text)) })...)
 }
 
 // What callers send: the Authorization header and the identity headers.

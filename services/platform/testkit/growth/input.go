@@ -2,6 +2,8 @@ package growth
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,15 +13,18 @@ type Input struct {
 	Name string
 	// Unit is about how many bytes a unit has; 1 if it is zero.
 	Unit int
+	// Most is how many bytes there are at most, about; MostBytes if it is zero.
+	Most int
 	Make func(n int) []byte
 }
 
-// MaxInput is the most that an input has of bytes, about. It is well below what the
-// services take, and enough for what is quadratic to take seconds.
-const MaxInput = 480 << 10
+// MostBytes is the largest input, about: well below what the services take, and
+// enough for what is quadratic to be seen. Nested inputs go on to MostNested,
+// which recursion without a bound needs more stack for than is allowed.
+const MostBytes, MostNested = 128 << 10, 480 << 10
 
-// top is how many units make an input of at most the given bytes.
-func (i Input) top(bytes int) int { return max(bytes/max(i.Unit, 1), 4*step) }
+// top is how many units make the largest input.
+func (i Input) top() int { return max(cmp.Or(i.Most, MostBytes)/max(i.Unit, 1), 4*step) }
 
 // In puts what is round an input: before and after it, byte for byte.
 func (i Input) In(before, after string) Input {
@@ -32,20 +37,23 @@ func (i Input) In(before, after string) Input {
 
 // Each is a row for each input, whose work is to read it.
 func Each(inputs []Input, read func(text []byte)) []Row {
-	return EachUpTo(MaxInput, inputs, read)
-}
-
-// EachUpTo is Each with inputs of the given bytes at most, for what costs more
-// than a microsecond a byte or is bounded before it is read.
-func EachUpTo(bytes int, inputs []Input, read func(text []byte)) []Row {
 	rows := make([]Row, len(inputs))
 	for i, input := range inputs {
-		rows[i] = Row{Name: input.Name, Top: input.top(bytes), Make: func(n int) func() {
+		rows[i] = Row{Name: input.Name, Top: input.top(), Make: func(n int) func() {
 			text := input.Make(n)
 			return func() { read(text) }
 		}}
 	}
 	return rows
+}
+
+// UpTo gives the inputs another size at most, in bytes.
+func UpTo(most int, inputs []Input) []Input {
+	all := slices.Clone(inputs)
+	for i := range all {
+		all[i].Most = most
+	}
+	return all
 }
 
 // EachText is Each for what reads a string.
@@ -82,7 +90,7 @@ func Number(name, before, unit, after string) Input {
 
 // Nest is an input of n pieces, what is inside, and n pieces to close them.
 func Nest(name, open, inside, closed string) Input {
-	return Input{Name: name, Unit: len(open) + len(closed), Make: func(n int) []byte {
+	return Input{Name: name, Unit: len(open) + len(closed), Most: MostNested, Make: func(n int) []byte {
 		text := append(bytes.Repeat([]byte(open), n), inside...)
 		return append(text, bytes.Repeat([]byte(closed), n)...)
 	}}
