@@ -13,7 +13,9 @@ import (
 )
 
 func hostile() providertest.Hostile {
-	frame := func(parts string) string { return `data: {"candidates":[{"content":{"parts":[` + parts + `]}}]}` + "\n\n" }
+	frame := func(parts string) string {
+		return `data: {"candidates":[{"content":{"parts":[` + parts + `]}}]}` + "\n\n"
+	}
 	var answers []growth.Input
 	for _, before := range []string{
 		`{"candidates":`, `{"candidates":[{"content":`, `{"candidates":[{"content":{"parts":`, `{"candidates":[{"content":{"parts":[{"text":`,
