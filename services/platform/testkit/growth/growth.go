@@ -33,7 +33,7 @@ const (
 
 	// Below these a size costs too little for its growth to matter or to be measured.
 	leastTime  = 2 * time.Millisecond
-	leastBytes = 1 << 20
+	leastBytes = 4 << 20
 
 	// mostStack is what the goroutine of a run may need, in bytes. The decoders of
 	// encoding/json and protojson, which end at a depth of 10,000, need less.
@@ -89,7 +89,7 @@ func undisturbed(t *testing.T) {
 // steps of eight.
 func sizes(top int) []int {
 	all := []int{8, 16, 24}
-	for n := top / (step * step * step); n < top; n *= step {
+	for n := max(1, top/(step*step*step)); n < top; n *= step {
 		if n > all[len(all)-1] {
 			all = append(all, n)
 		}

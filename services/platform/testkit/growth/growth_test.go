@@ -79,6 +79,15 @@ func TestPlantedFaultsAreCaught(t *testing.T) {
 	}
 }
 
+func TestSizesEnd(t *testing.T) {
+	for _, top := range []int{32, 100, 1 << 10, 1 << 17, 1<<20 + 7} {
+		all := sizes(top)
+		if !slices.IsSorted(all) || all[len(all)-1] != top || len(slices.Compact(slices.Clone(all))) != len(all) {
+			t.Errorf("sizes up to %d: %v", top, all)
+		}
+	}
+}
+
 func TestLinearWorkGrowsLinearly(t *testing.T) {
 	Linear(t,
 		Row{Name: "a builder", Make: of(func(n int) {

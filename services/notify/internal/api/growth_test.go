@@ -1,0 +1,11 @@
+package api
+
+import (
+	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+func TestCursorGrowsLinearly(t *testing.T) {
+	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _, _ = inboxCursor.decode(text) })...)
+}

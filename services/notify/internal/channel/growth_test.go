@@ -1,0 +1,47 @@
+package channel
+
+import (
+	"testing"
+	"time"
+
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+func TestLinkGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around("/", growth.Text, ""), growth.Around("https://", growth.Text, "/")...)
+	growth.Linear(t, growth.EachText(append(inputs, growth.Text...), func(text string) {
+		_ = CheckLink(text)
+		_ = isAddress(text)
+		_ = isAddress(text + "@a.example")
+		_ = isAddress("a@" + text)
+	})...)
+}
+
+func TestParseRetryAfterGrowsLinearly(t *testing.T) {
+	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _ = ParseRetryAfter(text, time.Unix(1e9, 0)) })...)
+}
+
+// What receivers answer, and what Slack is sent.
+func TestDetailGrowsLinearly(t *testing.T) {
+	secrets := []string{"a", "b", "=", "e", "an-ordinary-secret", "redacted", "[", "]"}
+	growth.Linear(t, growth.EachText(growth.Text, func(text string) {
+		_ = Detail(text, secrets...)
+		_, _ = slackText(text, text)
+	})...)
+	growth.Linear(t, growth.Row{Name: "secrets", Top: 256, Make: func(n int) func() {
+		many := make([]string, n)
+		for i := range many {
+			many[i] = "e"
+		}
+		return func() { _ = Detail("the receiver repeats what it was sent", many...) }
+	}})
+}
+
+func TestDataGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around(`{"a":`, growth.JSON, "}"), growth.JSON...)
+	growth.Linear(t, growth.Each(append(inputs, growth.Number("members", `{"a":1`, `,"a#":1`, "}")), func(text []byte) {
+		_ = CheckData(text)
+		_ = checkPayload(text)
+		_, _ = encodeWebhook("https://a.example", text)
+	})...)
+}
