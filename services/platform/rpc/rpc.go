@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -233,6 +234,17 @@ func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 func (s *Server) HandleOpen(pattern string, h http.Handler) {
 	verb, path, _ := strings.Cut(pattern, " ")
 	s.open[place{verb, path}] = h
+}
+
+// Served gives all that the HTTP face answers to, as "VERB /path": the contract's
+// routes, those of Handle, and the open ones. Each has the full name of the gRPC
+// method behind it, an open one has none.
+func (s *Server) Served() map[string]string {
+	methods := maps.Clone(s.methods.routes)
+	for at := range s.open {
+		methods[at.verb+" "+at.path] = ""
+	}
+	return methods
 }
 
 // Check tells what must not start: a method without a role, a chain step

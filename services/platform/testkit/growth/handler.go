@@ -1,0 +1,148 @@
+package growth
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// Face is an HTTP handler and what each of its routes is to be asked.
+type Face struct {
+	Handler http.Handler
+	// Header of every request: who calls.
+	Header http.Header
+	// Methods are all routes that the handler serves, as "POST /v1/things/{id}", with
+	// the full gRPC method whose request message each reads; empty where it has none.
+	Methods map[string]string
+	// Bodies are bodies that are taken, one for each route of a verb that has one.
+	Bodies map[string]string
+	// Streams are routes whose answer has no end; they are called by who has left.
+	Streams []string
+}
+
+// hasBody reports whether a route's request comes in the body.
+func hasBody(route string) bool {
+	verb, _, _ := strings.Cut(route, " ")
+	return verb == http.MethodPost || verb == http.MethodPut || verb == http.MethodPatch
+}
+
+// Linear asks every route with inputs of all sizes: bodies, query parameters,
+// segments of the path and headers. A route that has a body and no row in Bodies
+// fails the test, and so does a row without a route.
+func (f Face) Linear(t *testing.T) {
+	t.Helper()
+	for route := range f.Bodies {
+		if _, ok := f.Methods[route]; !ok {
+			t.Errorf("%s has a body, and is no route", route)
+		}
+	}
+	for _, route := range slices.Sorted(maps.Keys(f.Methods)) {
+		base, ok := f.Bodies[route]
+		if !ok && hasBody(route) {
+			t.Errorf("%s has no body to begin with: add one that the route takes", route)
+			continue
+		}
+		message, err := inputOf(f.Methods[route])
+		if err != nil {
+			t.Errorf("%s: %v", route, err)
+			continue
+		}
+		t.Run(route, func(t *testing.T) { Linear(t, f.rows(route, base, message)...) })
+	}
+}
+
+// inputOf is the request message of a method; nil for no method.
+func inputOf(method string) (protoreflect.MessageDescriptor, error) {
+	if method == "" {
+		return nil, nil
+	}
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("method %s: %w", method, err)
+	}
+	if described, ok := found.(protoreflect.MethodDescriptor); ok {
+		return described.Input(), nil
+	}
+	return nil, fmt.Errorf("%s is no method", method)
+}
+
+func (f Face) rows(route, base string, message protoreflect.MessageDescriptor) (rows []Row) {
+	_, path, _ := strings.Cut(route, " ")
+	if hasBody(route) {
+		bodies := JSON
+		if message != nil {
+			bodies = Bodies(message, base)
+		}
+		rows = Each(bodies, func(body []byte) { f.ask(route, f.fill(path, "x"), body, "") })
+	} else if message != nil {
+		for i := range message.Fields().Len() {
+			name := message.Fields().Get(i).TextName()
+			rows = append(rows, Each(UpTo(mostURL, []Input{
+				Repeat("parameter "+name, "?"+name+"=", "a", ""), Repeat("parameter "+name+" many times", "?"+name+"=a", "&"+name+"=a", ""), Repeat("escaped parameter "+name, "?"+name+"=", "%41", ""),
+			}), func(query []byte) { f.ask(route, f.fill(path, "x")+string(query), nil, "") })...)
+		}
+	}
+	rows = append(rows, Each(UpTo(mostURL, []Input{
+		Number("unknown parameters", "?a=b", "&k#=v", ""), Repeat("empty parameters", "?", "&", ""), Repeat("escapes", "?a=", "%25", ""),
+	}), func(query []byte) { f.ask(route, f.fill(path, "x")+string(query), []byte(base), "") })...)
+	if strings.Contains(path, "{") {
+		for _, segment := range []string{"a", "%2F", "%41", ".", "-", ";a"} {
+			rows = append(rows, EachText(UpTo(mostURL, []Input{Repeat("segment of "+segment, "", segment, "")}), func(text string) {
+				f.ask(route, f.fill(path, text), []byte(base), "")
+			})...)
+		}
+	}
+	return append(rows, EachText(UpTo(mostURL, []Input{Repeat("headers", "", "a", ""), Repeat("headers of commas", "", ",", ""), Repeat("headers of spaces", "", " a", "")}), func(text string) {
+		f.ask(route, f.fill(path, "x"), []byte(base), text)
+	})...)
+}
+
+// mostURL is what a URL and headers have, in bytes, about; servers take no more.
+const mostURL = 16 << 10
+
+// fill gives every parameter of a path a value.
+func (f Face) fill(path, value string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if strings.HasPrefix(segment, "{") {
+			segments[i] = value
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// own are the headers that callers may set.
+var own = []string{"X-Request-Id", "X-Owner-Id", "X-User-Id", "X-Run-Id", "Idempotency-Key", "If-None-Match", "Traceparent", "Tracestate", "Accept", "Anthropic-Beta"}
+
+// ask makes one request; value is put into all headers that callers may set.
+func (f Face) ask(route, target string, body []byte, value string) {
+	verb, _, _ := strings.Cut(route, " ")
+	at, err := url.ParseRequestURI(target)
+	if err != nil {
+		return // net/http refuses it before any handler.
+	}
+	r := httptest.NewRequest(verb, "/", bytes.NewReader(body))
+	r.URL, r.RequestURI, r.Header = at, target, f.Header.Clone()
+	if value != "" {
+		for _, name := range own {
+			r.Header.Set(name, value)
+		}
+	}
+	if slices.Contains(f.Streams, route) {
+		left, leave := context.WithCancel(r.Context())
+		leave()
+		r = r.WithContext(left)
+	}
+	f.Handler.ServeHTTP(httptest.NewRecorder(), r)
+}

@@ -1,0 +1,30 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+// bodies are requests that each route takes.
+var bodies = map[string]string{
+	"POST /v1/deliveries":             enqueueBody,
+	"POST /v1/deliveries/batch":       `{"deliveries":[` + enqueueBody + `]}`,
+	"POST /v1/deliveries/{id}/resend": `{}`,
+	"POST /v1/deliveries/{id}/cancel": `{}`,
+	"POST /v1/endpoints":              `{"url":"https://example.com/x","event_types":["order.*"],"signing_mode":"endpoint_body","signing_secret":"the-first-one-of-24-bytes-or-more"}`,
+	"PATCH /v1/endpoints/{id}":        `{"active":false}`,
+	"POST /v1/endpoints/{id}/test":    `{}`,
+	"POST /v1/events":                 `{"event_type":"order.paid","payload":{"order":7}}`,
+	"POST /v1/replays":                `{"filter":{"status":["failed"],"created_after":"2026-01-01T00:00:00Z"},"dry_run":true}`,
+	"POST /v1/replays/{id}/cancel":    `{}`,
+}
+
+func TestRoutesGrowsLinearly(t *testing.T) {
+	server := newServer(t, &domain{})
+	growth.Face{
+		Handler: server.Handler(), Header: http.Header{"Authorization": {"Bearer svc"}, "X-Organization-Id": {"acme"}},
+		Methods: server.Served(), Bodies: bodies,
+	}.Linear(t)
+}
