@@ -157,7 +157,17 @@ func target(base *url.URL, path string) *url.URL {
 
 // mountOperators mounts what operators call.
 func (a *API) mountOperators() {
-	for path, methods := range map[string]map[string]handler{
+	for path, methods := range a.operatorRoutes() {
+		for method, h := range methods {
+			methods[method] = a.operator(h)
+		}
+		a.mount(path, methods)
+	}
+}
+
+// operatorRoutes are the operators' operations, by path and method.
+func (a *API) operatorRoutes() map[string]map[string]handler {
+	return map[string]map[string]handler{
 		"/admin/v1/keys":             {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
 		"/admin/v1/keys/{id}":        {http.MethodGet: a.getKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey},
 		"/admin/v1/keys/{id}/rotate": {http.MethodPost: a.rotateKey},
@@ -166,11 +176,6 @@ func (a *API) mountOperators() {
 		},
 		"/admin/v1/audit": {http.MethodGet: a.audit},
 		"/admin/v1/usage": {http.MethodGet: a.usage},
-	} {
-		for method, h := range methods {
-			methods[method] = a.operator(h)
-		}
-		a.mount(path, methods)
 	}
 }
 

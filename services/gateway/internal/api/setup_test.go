@@ -88,6 +88,7 @@ type bench struct {
 	runs          *postgres.Runs
 	desk          *admission.Desk
 
+	server *rpc.Server
 	http   *httptest.Server
 	vendor *vendor
 	conn   *grpc.ClientConn
@@ -135,6 +136,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 	if err := server.Check(); err != nil {
 		tb.Fatal(err)
 	}
+	b.server = server
 	b.http = httptest.NewServer(server.Handler())
 	tb.Cleanup(b.http.Close)
 	b.dial(tb, server)

@@ -1,0 +1,57 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+const (
+	chatBody       = `{"model":"sandbox/sandbox","messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"stop":["a"]}`
+	compatibleBody = `{"model":"sandbox/sandbox","max_tokens":64,"messages":[{"role":"user","content":"hello"}]}`
+)
+
+// bodies are requests that each route takes.
+var bodies = map[string]string{
+	"POST /v1/llm/chat":                              chatBody,
+	"POST /v1/chat/completions":                      compatibleBody,
+	"POST /v1/messages":                              compatibleBody,
+	"POST /v1/messages/count_tokens":                 `{"model":"sandbox/sandbox","messages":[{"role":"user","content":"hello"}]}`,
+	"POST /v1/embeddings":                            `{"model":"sandbox/sandbox","input":["one","two"]}`,
+	"POST /v1/vision":                                `{"model":"sandbox/sandbox","prompt":"What is this?","image":{"mime_type":"image/png","base64":"iVBORw0KGgo="}}`,
+	"POST /v1/images/generations":                    `{"model":"sandbox/sandbox","prompt":"a switchyard at night"}`,
+	"POST /v1/byok/config":                           `{"provider":"first","secret_ref":"file:acme/first.key","owner_principal":"ada","rotation_interval_days":90}`,
+	"POST /v1/byok/config/{provider}/rotate":         `{"secret_ref":"file:acme/second.key"}`,
+	"POST /v1/byok/config/{provider}/transfer":       `{"owner_principal":"bob"}`,
+	"POST /v1/byok/purge":                            `{"organization_id":"acme"}`,
+	"POST /v1/prompt-cache/purge":                    `{"organization_id":"acme"}`,
+	"POST /v1/runs/mint":                             `{"max_calls":10,"max_cost_cents":50,"ttl_seconds":600}`,
+	"POST /v1/runs/{run_id}/revoke":                  `{"reason":"a loop that ran away"}`,
+	"POST /v1/admin/sessions/{run_id}/abort":         `{"organization_id":"acme"}`,
+	"PUT /v1/admin/orgs/{org_id}/budget":             `{"budget_ceiling_cents":10000,"period":"day"}`,
+	"POST /v1/admin/orgs/{org_id}/suspend":           `{"reason":"unpaid"}`,
+	"POST /v1/admin/orgs/{org_id}/unsuspend":         `{}`,
+	"POST /v1/approvals":                             `{"tool":"refund","arguments":{"cents":500},"requested_by":"agent"}`,
+	"POST /v1/approvals/{ref}/approve":               `{"decided_by":"ada"}`,
+	"POST /v1/approvals/{ref}/deny":                  `{"decided_by":"ada","reason":"too much"}`,
+	"POST /v1/mcp/trust":                             `{"server_id":"s","level":"VERIFIED","assigned_by":"ada"}`,
+	"POST /v1/mcp/trust/{org_id}/{server_id}/review": `{"reviewed_by":"bob"}`,
+	"POST /v1/admin/pin":                             `{"provider":"sandbox","reason":"an incident elsewhere"}`,
+	"POST /v1/admin/unpin":                           `{}`,
+	"POST /v1/admin/canary":                          `{"provider":"sandbox","model":"sandbox","percentage":5}`,
+	"POST /v1/admin/canary-stop":                     `{}`,
+	"POST /v1/admin/reload-policy":                   `{}`,
+	"POST /v1/models/registry/{model_id}/deprecate":  `{"successor":"sandbox","reason":"one is enough"}`,
+	"POST /v1/pricing/reconcile":                     `{"period_start":"2026-01-01T00:00:00Z","period_end":"2026-02-01T00:00:00Z","lines":[{"provider":"first","amount_cents":0}]}`,
+	"POST /v1/canary/consistency":                    `{"model":"sandbox/sandbox","prompt":"hello","count":3}`,
+	"POST /v1/replay/{request_id}":                   `{}`,
+}
+
+func TestRoutesGrowsLinearly(t *testing.T) {
+	b := setup(t)
+	growth.Face{
+		Handler: b.server.Handler(), Header: http.Header{"Authorization": {"Bearer ops"}, "X-Organization-Id": {"acme"}},
+		Methods: b.server.Served(), Bodies: bodies,
+	}.Linear(t)
+}
