@@ -139,6 +139,9 @@ func (c *Case) compileSchema() error {
 	if err != nil {
 		return fmt.Errorf("json_schema: %w", err)
 	}
+	if depth(text) > maxSchemaDepth {
+		return fmt.Errorf("json_schema: arrays and objects lie more than %d deep in each other", maxSchemaDepth)
+	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("json_schema: %w", err)
@@ -154,6 +157,28 @@ func (c *Case) compileSchema() error {
 	}
 	c.format = json.RawMessage(`{"type":"json_object"}`)
 	return nil
+}
+
+// maxSchemaDepth bounds a schema: the cost of compiling one grows with a power of
+// its depth, to over a gigabyte at a depth of 900.
+const maxSchemaDepth = 64
+
+// depth is how deep arrays and objects lie in each other in valid JSON.
+func depth(text []byte) (deepest int) {
+	inside := 0
+	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
+		token, err := decoder.Token()
+		if err != nil {
+			return deepest
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			inside++
+			deepest = max(deepest, inside)
+		case json.Delim('}'), json.Delim(']'):
+			inside--
+		}
+	}
 }
 
 // Check tells why an answer does not pass; nil when it does.

@@ -143,17 +143,17 @@ func (f Face) ask(route, target string, body []byte, value string) {
 	if err != nil {
 		return // net/http refuses it before any handler.
 	}
-	r := httptest.NewRequest(verb, "/", bytes.NewReader(body))
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	if slices.Contains(f.Streams, route) {
+		leave()
+	}
+	r := httptest.NewRequestWithContext(ctx, verb, "/", bytes.NewReader(body))
 	r.URL, r.RequestURI, r.Header = at, target, f.Header.Clone()
 	if value != "" {
 		for _, name := range own {
 			r.Header.Set(name, value)
 		}
-	}
-	if slices.Contains(f.Streams, route) {
-		left, leave := context.WithCancel(r.Context())
-		leave()
-		r = r.WithContext(left)
 	}
 	f.Handler.ServeHTTP(httptest.NewRecorder(), r)
 }

@@ -19,9 +19,12 @@ type Input struct {
 }
 
 // MostBytes is the largest input, about: well below what the services take, and
-// enough for what is quadratic to be seen. Nested inputs go on to MostNested,
-// which recursion without a bound needs more stack for than is allowed.
-const MostBytes, MostNested = 128 << 10, 480 << 10
+// enough for what is quadratic to be seen.
+const MostBytes = 128 << 10
+
+// MostNested is MostBytes of nested inputs, for which recursion without a bound
+// needs more stack than is allowed.
+const MostNested = 480 << 10
 
 // top is how many units make the largest input.
 func (i Input) top() int { return max(cmp.Or(i.Most, MostBytes)/max(i.Unit, 1), 4*step) }

@@ -37,13 +37,15 @@ func object(message protoreflect.MessageDescriptor, base, path string, inside in
 	for i := range message.Fields().Len() {
 		field := message.Fields().Get(i)
 		name := field.TextName()
-		before := "{"
+		var begin strings.Builder
+		begin.WriteByte('{')
 		for _, other := range slices.Sorted(maps.Keys(members)) {
 			if other != name && !sameChoice(field, message.Fields().ByTextName(other)) {
-				before += `"` + other + `":` + string(members[other]) + ","
+				begin.WriteString(`"` + other + `":` + string(members[other]) + ",")
 			}
 		}
-		before += `"` + name + `":`
+		begin.WriteString(`"` + name + `":`)
+		before := begin.String()
 		for _, value := range values(field, string(members[name]), path+name, inside) {
 			inputs = append(inputs, value.In(before, "}"))
 		}
@@ -65,7 +67,7 @@ func values(field protoreflect.FieldDescriptor, base, path string, inside int) (
 	}
 	switch {
 	case field.IsMap():
-		inputs = append(plain[3:], Number("wide", `{"a":"b"`, `,"k#":"v"`, "}"), Repeat("long names", `{"`, "a", `":"b"}`), Repeat("one name", `{"a":"b"`, `,"a":"b"`, "}"))
+		inputs = append(slices.Clone(plain[3:]), Number("wide", `{"a":"b"`, `,"k#":"v"`, "}"), Repeat("long names", `{"`, "a", `":"b"}`), Repeat("one name", `{"a":"b"`, `,"a":"b"`, "}"))
 	case field.Kind() == protoreflect.BytesKind:
 		inputs = ValidJSON
 	case field.Message() != nil && inside < mostInside && field.Message().ParentFile().Package() != "google.protobuf":
@@ -74,7 +76,7 @@ func values(field protoreflect.FieldDescriptor, base, path string, inside int) (
 			inputs = Around("[", inputs, "]")
 		}
 	case field.Kind() == protoreflect.StringKind && !field.IsList():
-		inputs = append(plain, Repeat("spaces", `"`, " ", `"`), Repeat("slashes", `"`, "/.", `"`), Repeat("lines", `"`, `\n`, `"`))
+		inputs = append(slices.Clone(plain), Repeat("spaces", `"`, " ", `"`), Repeat("slashes", `"`, "/.", `"`), Repeat("lines", `"`, `\n`, `"`))
 	default:
 		inputs = plain
 	}
