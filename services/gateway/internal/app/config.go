@@ -63,6 +63,7 @@ type Config struct {
 	ReconciliationRetention time.Duration `env:"RECONCILIATION_RETENTION" envDefault:"26280h" doc:"how long comparisons with vendors' invoices are kept"`
 
 	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls under way to one provider at a time; a quarter as many more wait shortly"`
+	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage of a provider's calls under way, and of the memory for answers, that one organization may have; 100 for an installation with a single one"`
 
 	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of fetched URLs lets through, for development; providers need no entry"`
 
@@ -121,6 +122,9 @@ func (c Config) Validate() error {
 	}
 	if c.ProviderConcurrency <= 0 {
 		errs = append(errs, errors.New(prefix+"_PROVIDER_CONCURRENCY: must be positive"))
+	}
+	if c.OrganizationShare < 1 || c.OrganizationShare > 100 {
+		errs = append(errs, errors.New(prefix+"_ORGANIZATION_SHARE: want a percentage from 1 to 100"))
 	}
 	if c.DrainDelay < 0 || c.DrainGrace < 0 {
 		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))

@@ -29,7 +29,7 @@ func (p *parts) openRedis(ctx context.Context) error {
 
 // watchHealth starts the breakers' exchange with other replicas.
 func (p *parts) watchHealth(context.Context) error {
-	o := health.Options{Policy: breakerPolicy(p.fleets.policy().Resilience().Breaker), Concurrency: p.cfg.ProviderConcurrency, Log: p.telemetry.Log}
+	o := health.Options{Policy: breakerPolicy(p.fleets.policy().Resilience().Breaker), Concurrency: p.cfg.ProviderConcurrency, Share: p.cfg.OrganizationShare, Log: p.telemetry.Log}
 	if p.redis != nil {
 		o.Board = redis.NewBoard(p.redis)
 	}

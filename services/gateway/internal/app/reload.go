@@ -250,6 +250,6 @@ func (f *fleets) Latency(t routing.Target) (time.Duration, bool) {
 }
 
 // Available is the monitor's, too.
-func (f *fleets) Available(t routing.Target) bool {
-	return f.monitor == nil || f.monitor.Available(t)
+func (f *fleets) Available(t routing.Target, organization string) bool {
+	return f.monitor == nil || f.monitor.Available(t, organization)
 }

@@ -3,176 +3,202 @@ package health
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
-
-// windowSlots are the parts of a circuit's window that go out of it at a time.
-const windowSlots = 10
 
 // remembered changes of a circuit.
 const remembered = 8
 
-// Change is a circuit's change of phase.
-type Change struct {
-	From, To Phase
-	At       time.Time
-	Cause    string
-}
-
-// circuit is the shell around State.Step: it keeps the state, counts failures
-// while it is closed, and tells of changes.
+// circuit is the breaker for all calls of a model family, with those for single
+// organizations: see share.go.
 type circuit struct {
-	name   Circuit
-	policy Policy
-	tell   func(context.Context, Circuit, Change)
-	// window is of this phase: whether calls fail too often.
-	window window
-	// era is the number of the present phase, twice, plus one where it is not
-	// Closed. What began in another era says nothing about this one.
-	era atomic.Uint32
+	breaker
 
+	name        Circuit
+	tell        func(ctx context.Context, c Circuit, held *tenant, change Change)
 	credentials credentials
-	// openElsewhere is how many other replicas report it as open.
-	openElsewhere atomic.Int32
+	tenants     tenants
 
-	mu      sync.Mutex
-	state   State
+	history sync.Mutex
 	changes []Change
 }
 
-func newCircuit(name Circuit, p Policy, tell func(context.Context, Circuit, Change)) *circuit {
-	return &circuit{name: name, policy: p, tell: tell, window: newWindow(p.Window, windowSlots)}
+func newCircuit(name Circuit, p Policy, tell func(context.Context, Circuit, *tenant, Change)) *circuit {
+	c := &circuit{name: name, tell: tell, breaker: breaker{policy: p, window: newWindow(p.Window, windowSlots)}}
+	c.tenants.clear()
+	c.renewed = c.tenants.clear
+	c.changed = func(ctx context.Context, change Change) {
+		c.remember(change)
+		c.tell(ctx, c.name, nil, change)
+	}
+	return c
 }
 
-// pass is what lets a call through a circuit.
-type pass struct {
-	era   uint32
-	probe bool
-}
-
-func open(era uint32) bool { return era&1 == 1 }
-
-// step makes an event happen. Nobody waits for the log: it is told after.
-func (c *circuit) step(ctx context.Context, e Event) State {
-	c.mu.Lock()
-	state, change := c.stepLocked(e)
-	c.mu.Unlock()
-	if change != nil {
-		c.tell(ctx, c.name, *change)
-	}
-	return state
-}
-
-func (c *circuit) stepLocked(e Event) (State, *Change) {
-	now := time.Now()
-	before := c.state
-	c.state = before.Step(e, c.policy, now)
-	if c.state.Phase == before.Phase && c.state.Since.Equal(before.Since) {
-		return c.state, nil
-	}
-	era := c.era.Load()&^1 + 2
-	if c.state.Phase != Closed {
-		era++
-	}
-	c.window.clear()
-	c.era.Store(era)
-	if c.state.Phase == before.Phase {
-		return c.state, nil
-	}
-	change := Change{before.Phase, c.state.Phase, now, c.state.Cause}
+func (c *circuit) remember(change Change) {
+	c.history.Lock()
+	defer c.history.Unlock()
 	if len(c.changes) == remembered {
 		c.changes = append(c.changes[:0], c.changes[1:]...)
 	}
 	c.changes = append(c.changes, change)
-	return c.state, &change
 }
 
-// acquire lets a call through, or says when to ask again. lease is asked once
-// for each probe.
-func (c *circuit) acquire(ctx context.Context, lease func(context.Context) bool) (pass, *Refusal) {
-	era := c.era.Load()
-	if !open(era) {
-		return pass{era: era}, nil
+// heldBack takes a change of one organization's breaker. That of the only caller
+// is the circuit's.
+func (c *circuit) heldBack(ctx context.Context, t *tenant, change Change) {
+	if c.tenants.alone.Load() == t {
+		c.remember(change)
 	}
-	probe, recovered, ok, wait := c.ask(ctx)
-	switch {
-	case !ok:
+	c.tell(ctx, c.name, t, change)
+}
+
+// pass is what lets a call through a circuit.
+type pass struct {
+	turn
+
+	// own is its organization's turn at hold, where that one has a breaker.
+	own  turn
+	hold *breaker
+}
+
+// acquire lets a call of an organization through, or says when to ask again. lease
+// is asked once for each probe, with 0 or the organization that it is for.
+func (c *circuit) acquire(ctx context.Context, organization uint64, lease func(ctx context.Context, of uint64) bool) (p pass, r *Refusal) {
+	if p.hold = c.tenants.held(organization); p.hold != nil {
+		own, wait, ok := p.hold.acquire(ctx, organization, func(ctx context.Context) bool { return lease(ctx, organization) })
+		if !ok {
+			return pass{}, &Refusal{Cause: c.causeOf(organization), RetryAfter: wait}
+		}
+		p.own = own
+	}
+	shared, wait, ok := c.breaker.acquire(ctx, organization, func(ctx context.Context) bool { return lease(ctx, 0) })
+	if !ok {
+		c.giveUp(ctx, p)
 		return pass{}, &Refusal{Cause: CauseOpen, RetryAfter: wait}
-	case probe.probe && !recovered && !lease(ctx):
-		state := c.step(ctx, Event{Kind: Denied})
-		return pass{}, &Refusal{Cause: CauseOpen, RetryAfter: max(time.Until(state.Until), 0)}
 	}
-	return probe, nil
+	p.turn = shared
+	return p, nil
 }
 
-// ask steps a circuit that was not closed a moment ago. Of all who ask at a
-// time, the one whose question changed the state has the probe.
-func (c *circuit) ask(ctx context.Context) (p pass, recovered, ok bool, wait time.Duration) {
-	c.mu.Lock()
-	before := c.era.Load()
-	recovered = c.state.Recovered
-	state, change := c.stepLocked(Event{Kind: Asked})
-	era := c.era.Load()
-	c.mu.Unlock()
-	if change != nil {
-		c.tell(ctx, c.name, *change)
+// giveUp takes a probe of the organization's own back that is not made.
+func (c *circuit) giveUp(ctx context.Context, p pass) {
+	if p.own.probe {
+		p.hold.step(ctx, Event{Kind: Voided})
+	}
+}
+
+// causeOf is why an organization is held back: the circuit is open where there is
+// no other caller.
+func (c *circuit) causeOf(organization uint64) Cause {
+	if alone := c.tenants.alone.Load(); alone != nil && alone.id == organization {
+		return CauseOpen
+	}
+	return CauseHeld
+}
+
+// passable reports, without changing anything, whether a call of an organization
+// would get through, or else why not and when to ask.
+func (c *circuit) passable(organization uint64, now time.Time) *Refusal {
+	if hold := c.tenants.held(organization); hold != nil {
+		if wait, ok := hold.passable(organization, now); !ok {
+			return &Refusal{Cause: c.causeOf(organization), RetryAfter: wait}
+		}
+	}
+	if wait, ok := c.breaker.passable(organization, now); !ok {
+		return &Refusal{Cause: CauseOpen, RetryAfter: wait}
+	}
+	return nil
+}
+
+// record takes what came of an organization's call, at a time since the monitor's
+// begin.
+func (c *circuit) record(ctx context.Context, p pass, by caller, v Verdict, at time.Duration) {
+	if p.own.probe && p.own.era == p.hold.era.Load() {
+		p.hold.step(ctx, v.probe())
 	}
 	switch {
-	case state.Phase == Closed:
-		return pass{era: era}, false, true, 0
-	case state.Phase == HalfOpen && era != before:
-		return pass{era, true}, recovered, true, 0
-	}
-	return pass{}, false, false, max(time.Until(state.Until), 0)
-}
-
-// passable tells, without changing anything, whether a call would get through.
-func (c *circuit) passable(now time.Time) (time.Duration, bool) {
-	if !open(c.era.Load()) {
-		return 0, true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state.Phase == Closed || !now.Before(c.state.Until) {
-		return 0, true
-	}
-	return c.state.Until.Sub(now), false
-}
-
-// record takes what came of a call, at a time since the monitor's begin.
-func (c *circuit) record(ctx context.Context, p pass, v Verdict, at time.Duration) {
-	if p.era != c.era.Load() {
+	case p.era != c.era.Load():
 		return
-	}
-	if p.probe {
+	case p.probe:
 		c.step(ctx, v.probe())
 		return
+	case v.Outcome != Good && v.Outcome != Bad:
+		return
 	}
-	switch v.Outcome {
-	case Good:
-		c.window.add(at, false)
-	case Bad:
-		c.window.add(at, true)
-		if c.failing(at) {
-			c.step(ctx, Event{Kind: Tripped, Cause: "calls fail: " + v.Cause, Floor: min(v.RetryAfter, MaxCooldown), Jitter: jitter()})
+	bad := v.Outcome == Bad
+	c.window.add(at, bad)
+	if by.id == 0 {
+		if bad && c.failsAll(c.window.tally(at, c.policy.Window), at) {
+			c.step(ctx, v.tripped())
 		}
-	case Answered, Void:
+		return
+	}
+	t := c.tenants.findOrMake(by, c.policy, bad, at)
+	t.part.add(at, bad)
+	hold := t.hold.Load()
+	if hold != nil && !p.own.probe && p.hold == hold && p.own.era == hold.era.Load() {
+		hold.window.add(at, bad)
+	}
+	switch alone := c.tenants.alone.Load(); {
+	case bad:
+		c.judge(ctx, t, v, at)
+	case alone != nil && alone != t: // Others are served.
+		c.tenants.alone.CompareAndSwap(alone, nil)
 	}
 }
 
-// failing tells whether calls fail too often.
-func (c *circuit) failing(at time.Duration) bool {
-	calls, failures := c.window.sum(at, c.policy.Window)
-	return calls >= int(c.policy.Sample) && float64(failures) >= c.policy.FailureShare*float64(calls)
+// judge looks, after a failure of an organization's call, whether the circuit opens
+// for all, or for that one alone.
+func (c *circuit) judge(ctx context.Context, t *tenant, v Verdict, at time.Duration) {
+	all := c.window.tally(at, c.policy.Window)
+	if c.failsAll(all, at) {
+		c.step(ctx, v.tripped())
+		return
+	}
+	part := t.part.tally(at, c.policy.Window)
+	own := part
+	if hold := t.hold.Load(); hold != nil {
+		own = hold.window.tally(at, c.policy.Window)
+	}
+	if !c.policy.fails(own, int(c.policy.Sample)) {
+		return
+	}
+	hold := c.breakerOf(t)
+	if hold == nil {
+		return
+	}
+	if part.Calls >= all.Calls {
+		c.tenants.alone.Store(t)
+	} else {
+		c.tenants.alone.CompareAndSwap(t, nil)
+	}
+	hold.step(ctx, v.tripped())
 }
 
-// openReplicas counts those that report the circuit as open. The caller holds
-// the lock.
-func (c *circuit) openReplicas() int {
-	n := int(c.openElsewhere.Load())
-	if c.state.Own && c.state.Phase != Closed {
-		n++
+// failsAll reports whether the circuit opens for all.
+func (c *circuit) failsAll(all Tally, at time.Duration) bool {
+	return c.policy.fails(all, int(c.policy.Sample)) && c.policy.opens(all, c.tenants.parts(c.policy, at))
+}
+
+// shown is the state that operators see, and how many replicas report it: of all
+// calls, or of the only caller's where that one is held back.
+func (c *circuit) shown() (s State, openReplicas int) {
+	if s = c.now(); s.Phase == Closed {
+		if alone := c.tenants.alone.Load(); alone != nil {
+			if hold := alone.hold.Load(); hold != nil {
+				return hold.now(), hold.openReplicas()
+			}
+		}
+	}
+	return s, c.openReplicas()
+}
+
+// heldNow counts the organizations that are held back.
+func (c *circuit) heldNow() (n int) {
+	for _, hold := range c.tenants.breakers() {
+		if hold.now().Phase != Closed {
+			n++
+		}
 	}
 	return n
 }

@@ -34,12 +34,20 @@ type credentials struct {
 
 // allowance is what is known of one credential.
 type allowance struct {
-	mu     sync.Mutex
-	until  time.Time
-	cause  Cause
-	limits provider.Limits
+	mu sync.Mutex
+	// all is the rest that holds for every organization; own that of the organization
+	// by, by number, which met the longest refusal.
+	all, own rest
+	by       uint64
+	limits   provider.Limits
 	// requests, tokens are until when the limits hold.
 	requests, tokens time.Time
+}
+
+// rest of a credential.
+type rest struct {
+	until time.Time
+	cause Cause
 }
 
 func (c *credentials) find(fingerprint string) *allowance {
@@ -74,14 +82,41 @@ func (c *credentials) findOrMake(fingerprint string, now time.Time) *allowance {
 	return a
 }
 
-// cool rests a credential; a longer rest stands.
-func (c *credentials) cool(fingerprint string, cause Cause, rest time.Duration, now time.Time) {
+// cool rests a credential after a refusal that an organization's call met, by
+// number; 0 is a call of none.
+func (c *credentials) cool(fingerprint string, cause Cause, by uint64, span time.Duration, now time.Time) {
 	a := c.findOrMake(fingerprint, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if until := now.Add(min(rest, MaxCooldown)); until.After(a.until) {
-		a.until, a.cause = until, cause
+	a.cool(rest{now.Add(min(span, MaxCooldown)), cause}, by, now)
+}
+
+// cool notes a refusal; a longer rest stands. What one organization alone has met
+// may be its own request's doing (too large for the limit, or of a feature that the
+// key lacks), and holds for it. What a second one meets meanwhile holds for all, for
+// as long as both say.
+func (a *allowance) cool(r rest, by uint64, now time.Time) {
+	switch {
+	case by == 0:
+		a.all = a.all.longer(r)
+	case a.by == by:
+		a.own = a.own.longer(r)
+	case !now.Before(a.own.until):
+		a.own, a.by = r, by
+	default:
+		both := r
+		if a.own.until.Before(r.until) {
+			both, a.own, a.by = a.own, r, by
+		}
+		a.all = a.all.longer(both)
 	}
+}
+
+func (r rest) longer(other rest) rest {
+	if other.until.After(r.until) {
+		return other
+	}
+	return r
 }
 
 // learn keeps what a vendor said is left.
@@ -103,18 +138,22 @@ func holds(a provider.Allowance) time.Duration {
 	return min(a.Reset, MaxCooldown)
 }
 
-// refuse tells why a credential can't be used for a call of about so many
-// tokens; nil when it can.
-func (c *credentials) refuse(fingerprint string, tokens int, now time.Time) *Refusal {
+// refuse is why a credential can't be used for an organization's call of about so
+// many tokens; nil when it can.
+func (c *credentials) refuse(fingerprint string, by uint64, tokens int, now time.Time) *Refusal {
 	a := c.find(fingerprint)
 	if a == nil {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	r := a.all
+	if by != 0 && by == a.by {
+		r = r.longer(a.own)
+	}
 	switch {
-	case now.Before(a.until):
-		return &Refusal{Cause: a.cause, RetryAfter: a.until.Sub(now)}
+	case now.Before(r.until):
+		return &Refusal{Cause: r.cause, RetryAfter: r.until.Sub(now)}
 	case a.limits.Requests.Known && a.limits.Requests.Remaining == 0 && now.Before(a.requests):
 		return &Refusal{Cause: CauseNoRequests, RetryAfter: a.requests.Sub(now), Soft: true}
 	case a.limits.Tokens.Known && a.limits.Tokens.Remaining < int64(max(tokens, 1)) && now.Before(a.tokens):
@@ -126,5 +165,5 @@ func (c *credentials) refuse(fingerprint string, tokens int, now time.Time) *Ref
 func (a *allowance) quiet(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return !now.Before(a.until) && !now.Before(a.requests) && !now.Before(a.tokens)
+	return !now.Before(a.all.until) && !now.Before(a.own.until) && !now.Before(a.requests) && !now.Before(a.tokens)
 }

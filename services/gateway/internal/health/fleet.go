@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,7 +43,9 @@ type Report struct {
 	// Replica is the board's name of who says it.
 	Replica string
 	Circuit Circuit
-	Open    bool
+	// Organization that alone it is about, by number; 0 is all.
+	Organization uint64
+	Open         bool
 	For     time.Duration
 	Age     time.Duration
 }
@@ -125,11 +128,15 @@ func (m *Monitor) exchange(ctx context.Context, changed bool) error {
 func (m *Monitor) reports(now time.Time) []Report {
 	var all []Report
 	for _, c := range m.all() {
-		c.mu.Lock()
-		report, ok := c.state.report(now, m.Policy)
-		c.mu.Unlock()
-		if report.Circuit = c.name; ok {
+		if report, ok := c.now().report(now, m.Policy); ok {
+			report.Circuit = c.name
 			all = append(all, report)
+		}
+		for id, hold := range c.tenants.breakers() {
+			if report, ok := hold.now().report(now, m.Policy); ok {
+				report.Circuit, report.Organization = c.name, id
+				all = append(all, report)
+			}
 		}
 	}
 	return all
@@ -157,26 +164,66 @@ func (m *Monitor) all() []*circuit {
 	return all
 }
 
-// apply takes a view; the empty one is that of a replica alone.
+// subject is what reports are about: a circuit, for all or for one organization.
+type subject struct {
+	Circuit
+
+	organization uint64
+}
+
+// apply takes a view; the empty one is that of a replica alone. What replicas say
+// of one organization is a vote on that one only, so that it opens no circuit for
+// others by failing on several replicas.
 func (m *Monitor) apply(ctx context.Context, view View) {
-	by := make(map[Circuit][]Report)
+	by := make(map[subject][]Report)
 	for _, r := range view.Reports {
 		if r.Replica != view.Self {
-			by[r.Circuit] = append(by[r.Circuit], r)
+			at := subject{r.Circuit, r.Organization}
+			by[at] = append(by[at], r)
 		}
 	}
 	m.mu.Lock()
-	for name := range by {
-		m.circuit(m.vendor(name.Provider), name.Family)
+	for at := range by {
+		m.circuit(m.vendor(at.Provider), at.Family, true)
 	}
 	m.mu.Unlock()
-	now := time.Now()
 	for _, c := range m.all() {
-		c.mu.Lock()
-		e := c.state.view(by[c.name], view.Replicas, now)
-		c.mu.Unlock()
-		c.openElsewhere.Store(countOpen(by[c.name]))
-		c.step(ctx, e)
+		c.breaker.follow(ctx, by[subject{c.name, 0}], view.Replicas)
+		for id, hold := range c.tenants.breakers() {
+			at := subject{c.name, id}
+			hold.follow(ctx, by[at], view.Replicas)
+			delete(by, at)
+		}
+	}
+	for at, reports := range by {
+		if at.organization != 0 {
+			m.followHeld(ctx, at, reports, view.Replicas)
+		}
+	}
+}
+
+// follow takes the other replicas' reports.
+func (b *breaker) follow(ctx context.Context, reports []Report, replicas int) {
+	e := b.now().view(reports, replicas, time.Now())
+	b.openElsewhere.Store(countOpen(reports))
+	b.step(ctx, e)
+}
+
+// followHeld holds an organization back that most replicas do, and this one has
+// not seen fail.
+func (m *Monitor) followHeld(ctx context.Context, at subject, reports []Report, replicas int) {
+	if !(State{}).view(reports, replicas, time.Now()).Quorum {
+		return
+	}
+	m.mu.Lock()
+	c := m.circuits[at.Circuit]
+	m.mu.Unlock()
+	if c == nil || open(c.era.Load()) {
+		return
+	}
+	t := c.tenants.findOrMake(caller{id: at.organization}, c.policy, true, m.now().Sub(m.base))
+	if hold := c.breakerOf(t); hold != nil {
+		hold.follow(ctx, reports, replicas)
 	}
 }
 
@@ -203,11 +250,14 @@ func (s State) view(reports []Report, replicas int, now time.Time) Event {
 	return e
 }
 
-// lease asks for the right to probe. A board that is away gives it: each replica
+// lease asks for the right to probe, for all or for one organization. A board that is away gives it: each replica
 // goes on alone.
-func (m *Monitor) lease(ctx context.Context, c Circuit) bool {
+func (m *Monitor) lease(ctx context.Context, c Circuit, organization uint64) bool {
 	if m.Board == nil {
 		return true
+	}
+	if organization != 0 {
+		c.Family += "@" + strconv.FormatUint(organization, 16)
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseTime)
 	defer cancel()

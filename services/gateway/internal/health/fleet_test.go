@@ -87,7 +87,7 @@ func join(t *testing.T, f *fleet, n int) (monitors []*Monitor, leave func()) {
 	var wg sync.WaitGroup
 	for i := range n {
 		m := New(Options{Board: seat{f, fmt.Sprint("replica-", i)}})
-		m.find(here)
+		m.find(here, false)
 		monitors = append(monitors, m)
 		wg.Go(func() { _ = m.Run(ctx) })
 	}

@@ -15,18 +15,21 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/fairshare"
 	"switchyard.dev/services/gateway/internal/routing"
 )
 
-// Bounds of what is remembered: model names may be the callers'.
+// Bounds of what is remembered of model names that no policy lists, for each
+// provider: callers make them up. What policies list has no bound but theirs.
 const (
-	maxTargets  = 1024
-	maxFamilies = 64
-	otherFamily = "other"
+	maxUnlisted = 64
+	// otherModel stands for those that have no place of their own.
+	otherModel = "other"
 )
 
 // Options of a Monitor. The zero Options make one that decides alone.
@@ -36,6 +39,9 @@ type Options struct {
 	// many more may wait for QueueTime.
 	Concurrency int
 	QueueTime   time.Duration
+	// Share is the percentage of a provider's calls under way that one organization
+	// may have; fairshare.DefaultPercent when 0.
+	Share int
 	// Board is where replicas tell each other what they see; nil for none.
 	Board Board
 	Log   *slog.Logger
@@ -72,16 +78,19 @@ type Circuit struct{ Provider, Family string }
 type vendor struct {
 	name        string
 	bulkhead    *bulkhead
-	budget      budget
+	budgets     [groups]budget // by the caller's group
 	credentials credentials
-	families    int
+	// unlisted is how many models have a place that no policy lists, families how
+	// many circuits were made for such.
+	unlisted, families int
+	other              *target
 }
 
 // target is a model of a vendor.
 type target struct {
 	vendor             *vendor
 	circuit            *circuit
-	answers, beginning *sketch
+	answers, beginning speeds
 	traffic            traffic
 }
 
@@ -92,6 +101,9 @@ func New(o Options) *Monitor {
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency
+	}
+	if o.Share <= 0 {
+		o.Share = fairshare.DefaultPercent
 	}
 	if o.QueueTime <= 0 {
 		o.QueueTime = defaultQueueTime
@@ -107,24 +119,53 @@ func New(o Options) *Monitor {
 	return m
 }
 
-// find gives what is known of a target, from now on.
-func (m *Monitor) find(t routing.Target) *target {
+// find gives what is known of a target. One that no policy lists shares a place
+// with all such of its provider until a call was served; see served.
+func (m *Monitor) find(t routing.Target, unlisted bool) *target {
 	if found := (*m.targets.Load())[t]; found != nil {
 		return found
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := *m.targets.Load()
-	if found := known[t]; found != nil {
+	if found := (*m.targets.Load())[t]; found != nil {
 		return found
 	}
 	v := m.vendor(t.Provider)
-	made := &target{vendor: v, circuit: m.circuit(v, Family(t.Model)), answers: &sketch{}, beginning: &sketch{}, traffic: newTraffic()}
-	if len(known) < maxTargets {
-		next := maps.Clone(known)
-		next[t] = made
-		m.targets.Store(&next)
+	if !unlisted {
+		return m.place(v, t, m.circuit(v, Family(t.Model), false))
 	}
+	if v.other == nil {
+		v.other = m.place(v, routing.Target{Provider: t.Provider, Model: otherModel}, m.circuit(v, otherModel, false))
+	}
+	return v.other
+}
+
+// served gives a model that no policy lists a place of its own, once the vendor has
+// served it, while there is one: names that nobody serves take none.
+func (m *Monitor) served(t routing.Target) {
+	if (*m.targets.Load())[t] != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := m.vendor(t.Provider)
+	if (*m.targets.Load())[t] != nil || v.unlisted >= maxUnlisted {
+		return
+	}
+	v.unlisted++
+	m.place(v, t, m.circuit(v, Family(t.Model), true))
+}
+
+// Known reports whether a target has a place of its own: every one that a policy
+// lists and that was called, and a bounded number of others.
+func (m *Monitor) Known(t routing.Target) bool { return (*m.targets.Load())[t] != nil }
+
+// place makes what is known of a target. The caller holds the lock.
+func (m *Monitor) place(v *vendor, t routing.Target, c *circuit) *target {
+	next := maps.Clone(*m.targets.Load())
+	made := &target{vendor: v, circuit: c, traffic: newTraffic()}
+	next[t] = made
+	m.targets.Store(&next)
 	return made
 }
 
@@ -132,34 +173,42 @@ func (m *Monitor) find(t routing.Target) *target {
 func (m *Monitor) vendor(name string) *vendor {
 	v := m.vendors[name]
 	if v == nil {
-		v = &vendor{name: name, bulkhead: newBulkhead(m.Concurrency, m.QueueTime)}
+		v = &vendor{name: name, bulkhead: newBulkhead(m.Concurrency, m.Share, m.QueueTime)}
 		m.vendors[name] = v
 	}
 	return v
 }
 
-// circuit finds or makes one. The caller holds the lock.
-func (m *Monitor) circuit(v *vendor, family string) *circuit {
+// circuit finds or makes one. Of those that no policy lists there is a bounded
+// number; the others are one. The caller holds the lock.
+func (m *Monitor) circuit(v *vendor, family string, unlisted bool) *circuit {
 	name := Circuit{v.name, family}
 	if c := m.circuits[name]; c != nil {
 		return c
 	}
-	if v.families >= maxFamilies && family != otherFamily {
-		return m.circuit(v, otherFamily)
+	if unlisted {
+		if v.families >= maxUnlisted {
+			return m.circuit(v, otherModel, false)
+		}
+		v.families++
 	}
-	v.families++
 	c := newCircuit(name, m.Policy, m.transition)
 	m.circuits[name] = c
 	return c
 }
 
-// transition tells of a change of phase: one line in the log, one call to the
-// other replicas.
-func (m *Monitor) transition(ctx context.Context, c Circuit, change Change) {
-	m.Log.WarnContext(ctx, "circuit",
+// transition reports a change of phase, for all or for one organization that is
+// held back: one line in the log, one call to the other replicas.
+func (m *Monitor) transition(ctx context.Context, c Circuit, held *tenant, change Change) {
+	attrs := []slog.Attr{
 		slog.String("provider", c.Provider), slog.String("family", c.Family),
 		slog.String("from", change.From.String()), slog.String("to", change.To.String()),
-		slog.String("cause", change.Cause))
+		slog.String("cause", change.Cause),
+	}
+	if held != nil {
+		attrs = append(attrs, slog.String("organization", cmp.Or(held.name, strconv.FormatUint(held.id, 16))))
+	}
+	m.Log.LogAttrs(ctx, slog.LevelWarn, "circuit", attrs...)
 	select {
 	case m.changed <- struct{}{}:
 	default:
@@ -169,9 +218,14 @@ func (m *Monitor) transition(ctx context.Context, c Circuit, change Change) {
 // now is time.Now at half its price: only the monotonic clock is read.
 func (m *Monitor) now() time.Time { return m.base.Add(time.Since(m.base)) }
 
-// Retry takes one repeat of a call to the same vendor from its budget, if it is
-// not used up.
-func (m *Monitor) Retry(t routing.Target) bool { return m.find(t).vendor.budget.spend() }
+// Retry takes one repeat of an organization's call to the same vendor from the
+// budget of its group, if that is not used up.
+func (m *Monitor) Retry(t routing.Target, organization string) bool {
+	m.mu.Lock()
+	v := m.vendor(t.Provider)
+	m.mu.Unlock()
+	return v.budgets[callerOf(organization).id%groups].spend()
+}
 
 // Speed is how fast a target has been of late; zero when nothing is known.
 func (m *Monitor) Speed(t routing.Target) Latency {
@@ -191,11 +245,11 @@ func (m *Monitor) Latency(t routing.Target) (time.Duration, bool) {
 	return wait, wait > 0
 }
 
-// Available tells whether a call would be let go, whatever
-// its credential.
-func (m *Monitor) Available(t routing.Target) bool {
+// Available reports whether a call of an organization would be let go, whatever its
+// credential.
+func (m *Monitor) Available(t routing.Target, organization string) bool {
 	found := (*m.targets.Load())[t]
-	return found == nil || found.available(m.now())
+	return found == nil || found.available(callerOf(organization), m.now())
 }
 
 // jitter is in [0, 1).

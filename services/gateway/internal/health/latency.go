@@ -3,7 +3,9 @@ package health
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +20,55 @@ const (
 	perDouble  = 4
 	buckets    = 80
 	leastCount = 2.5 // measurements that tell something
+	leastVoice = 0.5 // and those of one group
 )
+
+// speeds are the measurements of a target, by groups of organizations: each group
+// has one voice, however many calls it makes. Safe for concurrent use.
+type speeds [groups]atomic.Pointer[sketch]
+
+func (s *speeds) add(by caller, d time.Duration, now time.Time) {
+	group := &s[by.id%groups]
+	known := group.Load()
+	if known == nil {
+		group.CompareAndSwap(nil, &sketch{})
+		known = group.Load()
+	}
+	known.add(d, now)
+}
+
+// median is the middle one of the groups' medians, the faster of two: a target is
+// slow when most find it so. 0 is too little known.
+func (s *speeds) median(now time.Time) time.Duration {
+	var space [groups]time.Duration
+	known, sum := space[:0], float32(0)
+	for i := range s {
+		if group := s[i].Load(); group != nil {
+			median, count := group.quantile(now, 0.5, leastVoice)
+			if sum += count; median > 0 {
+				known = append(known, median)
+			}
+		}
+	}
+	if sum < leastCount || len(known) == 0 {
+		return 0
+	}
+	slices.Sort(known)
+	return known[(len(known)-1)/2]
+}
+
+// quantile is the time that a share of all measurements is below.
+func (s *speeds) quantile(now time.Time, share float32) time.Duration {
+	var all sketch
+	all.faded = now
+	for i := range s {
+		if group := s[i].Load(); group != nil {
+			group.addTo(&all, now)
+		}
+	}
+	found, _ := all.quantile(now, share, leastCount)
+	return found
+}
 
 // Latency is how fast a target has been of late.
 type Latency struct {
@@ -41,11 +91,19 @@ func (s *sketch) add(d time.Duration, now time.Time) {
 	s.counts[bucket(d)]++
 }
 
-// median is 0 when there is nothing to tell.
-func (s *sketch) median(now time.Time) time.Duration { return s.quantile(now, 0.5) }
+// addTo adds what it holds to another sketch, which no other goroutine uses.
+func (s *sketch) addTo(sum *sketch, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fade(now)
+	for i, n := range s.counts {
+		sum.counts[i] += n
+	}
+}
 
-// quantile is the time that a share of the measurements is below.
-func (s *sketch) quantile(now time.Time, share float32) time.Duration {
+// quantile is the time that a share of the measurements is below, and how many
+// there are; the time is 0 when there are fewer than least.
+func (s *sketch) quantile(now time.Time, share, least float32) (time.Duration, float32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fade(now)
@@ -53,16 +111,16 @@ func (s *sketch) quantile(now time.Time, share float32) time.Duration {
 	for _, n := range s.counts {
 		sum += n
 	}
-	if sum < leastCount {
-		return 0
+	if sum < least {
+		return 0, sum
 	}
 	var seen float32
 	for i, n := range s.counts {
 		if seen += n; seen >= sum*share {
-			return middle(i)
+			return middle(i), sum
 		}
 	}
-	return middle(buckets - 1)
+	return middle(buckets - 1), sum
 }
 
 // fade takes a part of the weight away, ten times in a half-life. The caller

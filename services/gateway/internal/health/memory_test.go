@@ -19,14 +19,14 @@ func TestRetryBudget(t *testing.T) {
 		p, _ := m.Acquire(t.Context(), call())
 		p.First()
 		p.End(t.Context(), Verdict{Outcome: Good})
-		if m.Retry(here) {
+		if m.Retry(here, "") {
 			granted++
 		}
 	}
 	if granted < 100 || granted > 112 {
 		t.Errorf("%d retries of 1000 calls", granted)
 	}
-	if !m.Retry(routing.Target{Provider: "other", Model: "m"}) {
+	if !m.Retry(routing.Target{Provider: "other", Model: "m"}, "") {
 		t.Error("another vendor has no budget")
 	}
 }
@@ -75,20 +75,53 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// Model names may come from callers: what is remembered has a bound.
-func TestNamesAreBounded(t *testing.T) {
+// Names that callers make up take no place from those that policies list, and
+// not much of anything, whether the vendor serves them or not.
+func TestInventedNamesAreBounded(t *testing.T) {
+	for name, e := range map[string]*provider.Error{
+		"refused": {Class: apierr.ClassPolicy, Status: 404}, "failing": failure(500), "served": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(Options{})
+			for i := range 100_000 {
+				c := Call{Target: routing.Target{Provider: "acme", Model: fmt.Sprintf("made-up-%dx", i)}, Unlisted: true, Organization: "hostile"}
+				if r := do(t, m, c, e); r != nil && e == nil {
+					t.Fatal(r.Text())
+				}
+			}
+			most := 1
+			if e == nil {
+				most += maxUnlisted
+			}
+			if n := len(*m.targets.Load()); n > most {
+				t.Errorf("%d targets, want at most %d", n, most)
+			}
+			if n := len(m.Snapshot()); n > most {
+				t.Errorf("%d circuits, want at most %d", n, most)
+			}
+			for i := range 200 {
+				listed := routing.Target{Provider: "acme", Model: fmt.Sprintf("listed-%dx", i)}
+				do(t, m, Call{Target: listed, Organization: "good"}, nil)
+				if !m.Known(listed) {
+					t.Fatalf("%s has no place of its own", listed)
+				}
+			}
+			if !m.Available(here, "good") {
+				t.Error("invented names took a listed model from another organization")
+			}
+		})
+	}
+}
+
+// Credentials that a vendor refused are remembered up to a bound.
+func TestCredentialsAreBounded(t *testing.T) {
 	m := New(Options{})
-	for i := range 2 * maxTargets {
-		c := Call{Target: routing.Target{Provider: "acme", Model: fmt.Sprintf("made-up-%dx", i)}, Credential: fmt.Sprint(i)}
+	for i := range 2 * maxCredentials {
+		c := call()
+		c.Credential = fmt.Sprint(i)
 		if r := do(t, m, c, &provider.Error{Class: apierr.ClassAuth, Status: 401}); r != nil {
 			t.Fatal(r)
 		}
-	}
-	if n := len(*m.targets.Load()); n > maxTargets {
-		t.Errorf("%d targets", n)
-	}
-	if n := len(m.Snapshot()); n > maxFamilies+1 {
-		t.Errorf("%d circuits", n)
 	}
 	if n := len(*m.vendors["acme"].credentials.by.Load()); n > maxCredentials {
 		t.Errorf("%d credentials", n)

@@ -17,6 +17,11 @@ type Call struct {
 	// what it meets says nothing about the fleet.
 	Credential string
 	Byok       bool
+	// Organization that the call is for; see share.go.
+	Organization string
+	// Unlisted tells that no policy names the model: a caller made the name, and it has
+	// a place of its own only once the vendor has served it.
+	Unlisted bool
 	// Tokens that it will take, about; 0 is unknown.
 	Tokens int
 	// Insist calls in spite of a Soft refusal, where there is nobody else left.
@@ -29,6 +34,8 @@ type Cause string
 // The causes.
 const (
 	CauseOpen        Cause = "circuit_open"
+	CauseHeld        Cause = "organization_held_back"
+	CauseShare       Cause = "organization_share"
 	CauseFull        Cause = "bulkhead_full"
 	CauseRateLimited Cause = "rate_limited"
 	CauseKeyRefused  Cause = "key_refused"
@@ -49,6 +56,7 @@ type Refusal struct {
 func (r *Refusal) Text() string {
 	text := map[Cause]string{
 		CauseOpen: "its circuit is open after failures", CauseFull: "too many calls are under way",
+		CauseHeld: "this organization's calls failed there too often", CauseShare: "too many of this organization's calls are under way",
 		CauseRateLimited: "it asked to wait", CauseKeyRefused: "it refused its key a moment ago",
 		CauseNoRequests: "its rate limit is used up", CauseNoTokens: "its token limit is used up",
 	}[r.Cause]
@@ -65,7 +73,7 @@ func (r *Refusal) Class() apierr.Class {
 		return apierr.ClassRateLimit
 	case CauseKeyRefused:
 		return apierr.ClassAuth
-	case CauseOpen, CauseFull:
+	case CauseOpen, CauseHeld, CauseFull, CauseShare:
 	}
 	return apierr.ClassTransient
 }
@@ -112,6 +120,7 @@ type Permit struct {
 	target  *target
 	pass    pass
 	call    Call
+	by      caller
 	begun   time.Time
 	// began: a stream has said that the vendor is well.
 	began bool
@@ -120,27 +129,27 @@ type Permit struct {
 // Acquire asks whether a call may go now. It may wait shortly for the bulkhead,
 // and for the lease of a probe.
 func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
-	t := m.find(c.Target)
+	t, by := m.find(c.Target, c.Unlisted), callerOf(c.Organization)
 	now := m.now()
-	if r := t.rest(c, now); r != nil {
+	if r := t.rest(c, by, now); r != nil {
 		return Permit{}, r
 	}
-	p, r := m.pass(ctx, t, c, now)
+	p, r := m.pass(ctx, t, c, by, now)
 	if r != nil {
 		return Permit{}, r
 	}
-	if !t.vendor.bulkhead.acquire(ctx) {
-		t.circuit.record(ctx, p, Verdict{}, now.Sub(m.base))
-		return Permit{}, &Refusal{Cause: CauseFull}
+	if cause := t.vendor.bulkhead.acquire(ctx, by.name); cause != "" {
+		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
+		return Permit{}, &Refusal{Cause: cause}
 	}
-	return Permit{monitor: m, target: t, pass: p, call: c, begun: now}, nil
+	return Permit{monitor: m, target: t, pass: p, call: c, by: by, begun: now}, nil
 }
 
 // rest tells whether the credential rests.
-func (t *target) rest(c Call, now time.Time) *Refusal {
-	r := t.vendor.credentials.refuse(c.Credential, 0, now)
+func (t *target) rest(c Call, by caller, now time.Time) *Refusal {
+	r := t.vendor.credentials.refuse(c.Credential, by.id, 0, now)
 	if r == nil {
-		r = t.circuit.credentials.refuse(c.Credential, c.Tokens, now)
+		r = t.circuit.credentials.refuse(c.Credential, by.id, c.Tokens, now)
 	}
 	if r != nil && r.Soft && c.Insist {
 		return nil
@@ -150,31 +159,30 @@ func (t *target) rest(c Call, now time.Time) *Refusal {
 
 // pass asks the circuit. A call with an organization's own credential minds an
 // open one, but is no probe.
-func (m *Monitor) pass(ctx context.Context, t *target, c Call, now time.Time) (pass, *Refusal) {
+func (m *Monitor) pass(ctx context.Context, t *target, c Call, by caller, now time.Time) (pass, *Refusal) {
 	if c.Byok {
-		if wait, ok := t.circuit.passable(now); !ok {
+		if wait, ok := t.circuit.breaker.passable(0, now); !ok {
 			return pass{}, &Refusal{Cause: CauseOpen, RetryAfter: wait}
 		}
 		return pass{}, nil
 	}
-	return t.circuit.acquire(ctx, func(ctx context.Context) bool { return m.lease(ctx, t.circuit.name) })
+	return t.circuit.acquire(ctx, by.id, func(ctx context.Context, of uint64) bool { return m.lease(ctx, t.circuit.name, of) })
 }
 
 // Admits tells whether Acquire would likely let a call go, without taking anything.
 func (m *Monitor) Admits(c Call) bool {
-	t := m.find(c.Target)
+	t, by := m.find(c.Target, c.Unlisted), callerOf(c.Organization)
 	now := m.now()
-	return t.rest(c, now) == nil && t.available(now)
+	return t.rest(c, by, now) == nil && t.available(by, now)
 }
 
-// available tells whether circuit and bulkhead would let a call go.
-func (t *target) available(now time.Time) bool {
-	_, ok := t.circuit.passable(now)
-	return ok && t.vendor.bulkhead.inFlight.Load() < int64(t.vendor.bulkhead.limit)
+// available reports whether circuit and bulkhead would let an organization's call go.
+func (t *target) available(by caller, now time.Time) bool {
+	return t.circuit.passable(by.id, now) == nil && !t.vendor.bulkhead.full(by.name)
 }
 
 // First counts a request's first call to a vendor: it earns a share of a retry.
-func (p *Permit) First() { p.target.vendor.budget.earn() }
+func (p *Permit) First() { p.target.vendor.budgets[p.by.id%groups].earn() }
 
 // Learn keeps what the vendor says is left of the credential's rate limit.
 func (p *Permit) Learn(l provider.Limits) {
@@ -186,21 +194,24 @@ func (p *Permit) Learn(l provider.Limits) {
 // Begin takes the first content of a stream.
 func (p *Permit) Begin(ctx context.Context) {
 	now := p.monitor.now()
-	p.target.beginning.add(now.Sub(p.begun), now)
+	p.target.beginning.add(p.by, now.Sub(p.begun), now)
 	p.record(ctx, Verdict{Outcome: Good}, now)
 	p.began = true
-	p.pass.probe = false
+	p.pass.probe, p.pass.own.probe = false, false
 }
 
 // End takes what came of the call, and gives the permit back.
 func (p *Permit) End(ctx context.Context, v Verdict) {
-	p.target.vendor.bulkhead.release()
+	p.target.vendor.bulkhead.release(p.by.name)
 	now := p.monitor.now()
+	if v.Outcome == Good && p.call.Unlisted {
+		p.monitor.served(p.call.Target)
+	}
 	if !p.call.Byok {
 		p.target.traffic.count(v, now.Sub(p.monitor.base), now)
 	}
 	if v.Outcome == Good {
-		p.target.answers.add(now.Sub(p.begun), now)
+		p.target.answers.add(p.by, now.Sub(p.begun), now)
 		if p.began {
 			return // It has been counted.
 		}
@@ -210,7 +221,7 @@ func (p *Permit) End(ctx context.Context, v Verdict) {
 
 func (p *Permit) record(ctx context.Context, v Verdict, now time.Time) {
 	if !p.call.Byok {
-		p.target.circuit.record(ctx, p.pass, v, now.Sub(p.monitor.base))
+		p.target.circuit.record(ctx, p.pass, p.by, v, now.Sub(p.monitor.base))
 	}
 }
 
@@ -226,12 +237,12 @@ func (p *Permit) Fail(ctx context.Context, e *provider.Error, repeated bool) {
 		if rest <= 0 {
 			rest = guessCooldown
 		}
-		p.target.circuit.credentials.cool(p.call.Credential, CauseRateLimited, rest, now)
+		p.target.circuit.credentials.cool(p.call.Credential, CauseRateLimited, p.by.id, rest, now)
 	case e.Class == apierr.ClassAuth && e.Status == statusUnauthorized:
-		p.target.vendor.credentials.cool(p.call.Credential, CauseKeyRefused, keyCooldown, now)
+		p.target.vendor.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
 	case e.Class == apierr.ClassAuth:
 		// Perhaps only this model is not the key's to call.
-		p.target.circuit.credentials.cool(p.call.Credential, CauseKeyRefused, keyCooldown, now)
+		p.target.circuit.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
 	}
 	v := Judge(e)
 	if repeated && v.Outcome == Bad {

@@ -55,8 +55,15 @@ type State struct {
 	// Until is when an open circuit may be probed, and when the probe of a
 	// half-open one is given up.
 	Until time.Time
-	// Streak counts the probes that failed in a row.
+	// Streak counts the probes that failed in a row; those that one organization made
+	// in a row count once.
 	Streak int
+	// Prober is the organization whose probe was the last, by number, and 0 for none.
+	// Until ProberUntil it makes no other, so that another organization may, and
+	// Repeats are those of its probes in a row that failed.
+	Prober      uint64
+	ProberUntil time.Time
+	Repeats     int
 	// Own tells that this replica saw the failures itself. Only then does it
 	// report the circuit as open: those who follow must not keep each other open.
 	Own bool
@@ -95,6 +102,8 @@ type Event struct {
 	Floor time.Duration
 	// Jitter in [0, 1) spreads the probes of replicas that opened together.
 	Jitter float64
+	// Organization of Asked, by number; 0 for none, which is never kept waiting.
+	Organization uint64
 
 	// Of Viewed. Quorum tells that most of the live replicas report the circuit
 	// as open, For how much longer they do, and Closed when one last reported
@@ -136,9 +145,9 @@ func (s State) open(e Event, p Policy, now time.Time) State {
 		}
 	case Asked:
 		switch {
-		case now.Before(s.Until):
+		case now.Before(s.turnOf(e.Organization)):
 		case s.Own:
-			s.Phase, s.Since, s.Until = HalfOpen, now, now.Add(p.ProbeTime)
+			return s.probed(e, p, now)
 		default:
 			return State{Since: now, Cause: "the other replicas' reports ran out"}
 		}
@@ -170,16 +179,18 @@ func (s State) viewed(e Event, now time.Time) State {
 func (s State) halfOpen(e Event, p Policy, now time.Time) State {
 	switch e.Kind {
 	case Asked:
-		if !now.Before(s.Until) {
-			s.Since, s.Until = now, now.Add(p.ProbeTime)
+		if !now.Before(s.silentUntil(e.Organization, p)) {
+			return s.probed(e, p, now)
 		}
 	case Passed:
 		return State{Since: now, Own: true, Cause: "a probe passed"}
 	case Failed:
-		s.Streak++
-		return s.opened(e, p, now)
+		return s.failedAgain(e, p, now)
 	case Voided:
 		s.Phase, s.Since, s.Until = Open, now, now
+		if s.Prober != 0 {
+			s.ProberUntil = now.Add(p.LeaseWait)
+		}
 	case Denied:
 		s.Phase, s.Since, s.Until = Open, now, now.Add(p.LeaseWait)
 	case Tripped, Viewed:
@@ -187,16 +198,64 @@ func (s State) halfOpen(e Event, p Policy, now time.Time) State {
 	return s
 }
 
+// turnOf is when an organization's call may probe an open circuit.
+func (s State) turnOf(organization uint64) time.Time {
+	if organization != 0 && organization == s.Prober && s.ProberUntil.After(s.Until) {
+		return s.ProberUntil
+	}
+	return s.Until
+}
+
+// silentUntil is when an organization's call may probe beside a probe that says
+// nothing: another organization's goes first.
+func (s State) silentUntil(organization uint64, p Policy) time.Time {
+	if organization != 0 && organization == s.Prober {
+		return s.Until.Add(p.LeaseWait)
+	}
+	return s.Until
+}
+
+// probed is the state while an organization's call probes.
+func (s State) probed(e Event, p Policy, now time.Time) State {
+	if e.Organization != s.Prober {
+		s.Prober, s.Repeats = e.Organization, 0
+	}
+	s.Phase, s.Since, s.Until, s.ProberUntil = HalfOpen, now, now.Add(p.ProbeTime), time.Time{}
+	return s
+}
+
+// failedAgain is the state after a probe that failed. The time until the next one
+// doubles; where one organization's probes fail in a row it does so for that one,
+// and others may see for themselves.
+func (s State) failedAgain(e Event, p Policy, now time.Time) State {
+	if s.Prober == 0 || s.Repeats == 0 {
+		s.Streak++
+	}
+	own := now.Add(max(p.delay(s.Streak+s.Repeats, e.Jitter), e.Floor))
+	if s.Repeats > 0 {
+		e.Floor = 0
+	}
+	next := s.opened(e, p, now)
+	if s.Prober != 0 {
+		next.Prober, next.ProberUntil, next.Repeats = s.Prober, own, s.Repeats+1
+	}
+	return next
+}
+
 // opened is the state of a circuit that this replica's own calls opened.
 func (s State) opened(e Event, p Policy, now time.Time) State {
+	return State{
+		Phase: Open, Since: now, Until: now.Add(max(p.delay(s.Streak, e.Jitter), e.Floor)), Streak: s.Streak, Own: true, Cause: e.Cause,
+	}
+}
+
+// delay until the next probe after so many that failed.
+func (p Policy) delay(streak int, jitter float64) time.Duration {
 	delay := p.Delay
-	for range s.Streak {
+	for range streak {
 		if delay = min(2*delay, p.MaxDelay); delay == p.MaxDelay {
 			break
 		}
 	}
-	delay += time.Duration((e.Jitter - 0.5) * 0.4 * float64(delay))
-	return State{
-		Phase: Open, Since: now, Until: now.Add(max(delay, e.Floor)), Streak: s.Streak, Own: true, Cause: e.Cause,
-	}
+	return delay + time.Duration((jitter-0.5)*0.4*float64(delay))
 }

@@ -22,6 +22,8 @@ type Status struct {
 	InFlight, Limit int
 	// Failures in the window that count towards opening, while it is closed.
 	Failures int
+	// Held organizations are not let through, for their own calls' failures.
+	Held int
 	// OpenReplicas report it as open, this one too.
 	OpenReplicas int
 }
@@ -35,14 +37,15 @@ func (m *Monitor) Snapshot() []Status {
 		m.mu.Lock()
 		v := m.vendors[c.name.Provider]
 		m.mu.Unlock()
-		_, failures := c.window.sum(at, m.Policy.Window)
-		c.mu.Lock()
+		state, replicas := c.shown()
+		c.history.Lock()
+		changes := slices.Clone(c.changes)
+		c.history.Unlock()
 		all = append(all, Status{
-			Circuit: c.name, State: c.state, Changes: slices.Clone(c.changes),
+			Circuit: c.name, State: state, Changes: changes, Held: c.heldNow(),
 			InFlight: int(v.bulkhead.inFlight.Load()), Limit: v.bulkhead.limit,
-			Failures: failures, OpenReplicas: c.openReplicas(),
+			Failures: c.window.tally(at, m.Policy.Window).Failures, OpenReplicas: replicas,
 		})
-		c.mu.Unlock()
 	}
 	slices.SortFunc(all, func(a, b Status) int {
 		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Family, b.Family))
@@ -50,12 +53,18 @@ func (m *Monitor) Snapshot() []Status {
 	return all
 }
 
-// Measure offers the health as metrics. Families are bounded; see maxFamilies.
+// Measure offers the health as metrics. Families are bounded: those that policies
+// list, and maxUnlisted of each provider.
 func (m *Monitor) Measure(meter metric.Meter) error {
 	state, err := meter.Int64ObservableGauge("switchyard.gateway.breaker.state",
 		metric.WithDescription("Circuit breaker by provider and model family: 0 closed, 1 half-open, 2 open."))
 	if err != nil {
 		return fmt.Errorf("breaker gauge: %w", err)
+	}
+	held, err := meter.Int64ObservableGauge("switchyard.gateway.breaker.held",
+		metric.WithDescription("Organizations held back for their own calls' failures, by provider and model family."))
+	if err != nil {
+		return fmt.Errorf("held gauge: %w", err)
 	}
 	inFlight, err := meter.Int64ObservableGauge("switchyard.gateway.bulkhead.in_flight",
 		metric.WithDescription("Calls under way, by provider."))
@@ -66,14 +75,16 @@ func (m *Monitor) Measure(meter metric.Meter) error {
 		var last string
 		for _, s := range m.Snapshot() {
 			provider := attribute.String("provider", s.Provider)
-			o.ObserveInt64(state, int64(s.Phase), metric.WithAttributes(provider, attribute.String("family", s.Family)))
+			labels := metric.WithAttributes(provider, attribute.String("family", s.Family))
+			o.ObserveInt64(state, int64(s.Phase), labels)
+			o.ObserveInt64(held, int64(s.Held), labels)
 			if s.Provider != last {
 				o.ObserveInt64(inFlight, int64(s.InFlight), metric.WithAttributes(provider))
 				last = s.Provider
 			}
 		}
 		return nil
-	}, state, inFlight)
+	}, state, held, inFlight)
 	if err != nil {
 		return fmt.Errorf("health metrics: %w", err)
 	}

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,10 +74,10 @@ func TestTrafficIsBounded(t *testing.T) {
 }
 
 func TestQuantile(t *testing.T) {
-	var s sketch
+	var s speeds
 	at := time.Now()
 	for i := range 100 {
-		s.add(time.Duration(i+1)*10*time.Millisecond, at)
+		s.add(callerOf(fmt.Sprint(i%3)), time.Duration(i+1)*10*time.Millisecond, at)
 	}
 	for share, want := range map[float32]time.Duration{0.5: 500 * time.Millisecond, 0.99: 990 * time.Millisecond} {
 		if got := s.quantile(at, share); got < want*7/8 || got > want*9/8 {

@@ -60,6 +60,12 @@ func (w *window) sum(at, span time.Duration) (calls, failures int) {
 	return calls, failures
 }
 
+// tally is sum by one name.
+func (w *window) tally(at, span time.Duration) Tally {
+	calls, failures := w.sum(at, span)
+	return Tally{calls, failures}
+}
+
 // clear forgets all calls.
 func (w *window) clear() {
 	for i := range w.words {

@@ -120,7 +120,7 @@ func (r *round) more(candidates []candidate) bool {
 
 func (r *round) asks(c candidate, insist bool) health.Call {
 	return health.Call{
-		Target: c.Target, Credential: c.credential.Fingerprint, Byok: c.credential.Source == keyring.SourceByok,
+		Target: c.Target, Unlisted: c.Unlisted, Organization: r.request.Organization, Credential: c.credential.Fingerprint, Byok: c.credential.Source == keyring.SourceByok,
 		Tokens: r.request.Route.Needs.Context, Insist: insist,
 	}
 }
@@ -253,7 +253,7 @@ func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause || time.Until(r.deadline()) <= pause {
 		return false
 	}
-	if !r.Health.Retry(c.Target) {
+	if !r.Health.Retry(c.Target, r.request.Organization) {
 		r.metrics.retry(c.Provider, false)
 		return false
 	}

@@ -120,13 +120,21 @@ func (b *Board) Watch(ctx context.Context, heard func()) error {
 func (b *Board) channel() string { return b.client.Key("breaker", "changed") }
 
 // encode writes a line for each report: provider, family, open or closed, age
-// and rest in milliseconds. Names are escaped, so that the spaces divide.
+// and rest in milliseconds. Names are escaped, so that the spaces divide. That of
+// one organization has its number, and the last three divided by commas: a release
+// that knows no such reports reads no line of less than five fields, and must not
+// take it for one about all.
 func encode(reports []health.Report) string {
 	var text strings.Builder
 	for _, r := range reports {
 		phase := "closed"
 		if r.Open {
 			phase = "open"
+		}
+		if r.Organization != 0 {
+			fmt.Fprintf(&text, "%s %s %x %s,%d,%d\n", url.QueryEscape(r.Circuit.Provider), url.QueryEscape(r.Circuit.Family),
+				r.Organization, phase, r.Age.Milliseconds(), r.For.Milliseconds())
+			continue
 		}
 		fmt.Fprintf(&text, "%s %s %s %d %d\n", url.QueryEscape(r.Circuit.Provider), url.QueryEscape(r.Circuit.Family), phase,
 			r.Age.Milliseconds(), r.For.Milliseconds())
@@ -153,6 +161,14 @@ func decode(replica, text string) []health.Report {
 }
 
 func parse(fields []string, since time.Duration) (r health.Report, ok bool) {
+	var organization uint64
+	if len(fields) == 4 {
+		var err error
+		if organization, err = strconv.ParseUint(fields[2], 16, 64); err != nil || organization == 0 {
+			return r, false
+		}
+		fields = append(fields[:2:2], strings.Split(fields[3], ",")...)
+	}
 	if len(fields) < 5 {
 		return r, false
 	}
@@ -164,7 +180,7 @@ func parse(fields []string, since time.Duration) (r health.Report, ok bool) {
 		return r, false
 	}
 	r = health.Report{
-		Circuit: health.Circuit{Provider: provider, Family: family}, Open: fields[2] == "open",
+		Circuit: health.Circuit{Provider: provider, Family: family}, Organization: organization, Open: fields[2] == "open",
 		Age: time.Duration(age)*time.Millisecond + since, For: time.Duration(left)*time.Millisecond - since,
 	}
 	return r, !r.Open || r.For > 0

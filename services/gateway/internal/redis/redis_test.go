@@ -36,6 +36,8 @@ func TestExchange(t *testing.T) {
 	said := []health.Report{
 		{Circuit: circuit, Open: true, For: time.Minute, Age: 3 * time.Second},
 		{Circuit: odd, Age: time.Second},
+		{Circuit: circuit, Organization: 0xfedcba9876543210, Open: true, For: time.Minute, Age: time.Second},
+		{Circuit: odd, Organization: 7, Age: 2 * time.Second},
 		{Circuit: circuit, Open: true, For: 0}, // over already
 	}
 	if _, err := a.Exchange(t.Context(), said, false); err != nil {
@@ -48,6 +50,8 @@ func TestExchange(t *testing.T) {
 	want := health.View{Self: b.replica, Replicas: 2, Reports: []health.Report{
 		{Replica: a.replica, Circuit: circuit, Open: true, For: time.Minute, Age: 3 * time.Second},
 		{Replica: a.replica, Circuit: odd, Age: time.Second},
+		{Replica: a.replica, Circuit: circuit, Organization: 0xfedcba9876543210, Open: true, For: time.Minute, Age: time.Second},
+		{Replica: a.replica, Circuit: odd, Organization: 7, Age: 2 * time.Second},
 	}}
 	near := cmp.Comparer(func(x, y time.Duration) bool { return (x - y).Abs() < 2*time.Second })
 	if diff := cmp.Diff(want, view, near, cmpopts.IgnoreFields(health.Report{}, "For")); diff != "" {
@@ -60,6 +64,14 @@ func TestExchange(t *testing.T) {
 		if ttl := client.PTTL(t.Context(), client.Key("breaker", key)).Val(); ttl <= 0 || ttl > life {
 			t.Errorf("%s lives for %s", key, ttl)
 		}
+	}
+}
+
+// A release that knows no reports of single organizations skips their lines.
+func TestReportsOfAnOrganizationAreShortLines(t *testing.T) {
+	line := encode([]health.Report{{Circuit: circuit, Organization: 7, Open: true, For: time.Minute}})
+	if n := len(strings.Fields(line)); n >= 5 {
+		t.Errorf("%q has %d fields, want fewer than five", line, n)
 	}
 }
 

@@ -236,17 +236,22 @@ func (e *entry) find(model string) *offer {
 	if known := e.offers[model]; known != nil {
 		return known
 	}
-	return e.offer(&Model{Name: model})
+	made := e.offer(&Model{Name: model})
+	made.candidate.Unlisted = true
+	return made
 }
 
 // addDefaults finds the provider's model for requests that name only it.
 func (p *Policy) addDefaults(e *entry) error {
 	var err error
 	e.defaults, err = pickEach("default_model", e.DefaultModel, func(name string) (*offer, error) {
-		if o := e.find(name); o != nil {
-			return o, nil
+		o := e.find(name)
+		if o == nil {
+			return nil, fmt.Errorf("%q: the provider has no such model", name)
 		}
-		return nil, fmt.Errorf("%q: the provider has no such model", name)
+		o.candidate.Unlisted = false
+		e.offers[name] = o
+		return o, nil
 	})
 	if err != nil {
 		return err
@@ -300,6 +305,7 @@ func (p *Policy) target(name string) (*offer, error) {
 	if o == nil {
 		return nil, fmt.Errorf("%q: the provider has no such model", name)
 	}
+	o.candidate.Unlisted = false
 	e.offers[model] = o // Of a provider without a list: the one that ranks are kept in.
 	return o, nil
 }

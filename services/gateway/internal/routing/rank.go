@@ -96,7 +96,7 @@ func first(is bool) int {
 // prefer finds what sets an offer apart from others of equal merit.
 func (b *planner) prefer(o *scored) {
 	s := &b.state
-	o.down = s.Live != nil && !s.Live.Available(o.candidate.Target)
+	o.down = s.Live != nil && !s.Live.Available(o.candidate.Target, b.request.Organization)
 	if b.request.Affinity == 0 {
 		return
 	}

@@ -91,6 +91,9 @@ type Candidate struct {
 	Target
 	// Upstream is the model by the vendor's own name.
 	Upstream string
+	// Unlisted tells that no policy names the model: the request does, at a provider
+	// that takes any.
+	Unlisted bool
 	// Lacks are the features that the model does not have, Limits what is known of
 	// its sizes.
 	Lacks  Feature
@@ -142,7 +145,7 @@ type Live interface {
 	// Latency is the usual wait for the target's first token, or for its answer;
 	// false until enough calls were seen.
 	Latency(t Target) (time.Duration, bool)
-	// Available is false while a call would be refused here: an open breaker, a
-	// cooldown, a full bulkhead.
-	Available(t Target) bool
+	// Available reports whether a call of an organization would be let go here: not at
+	// an open breaker, while it is held back itself, or at a full bulkhead.
+	Available(t Target, organization string) bool
 }

@@ -109,7 +109,7 @@ func (s seen) Latency(t Target) (time.Duration, bool) {
 	return d, ok
 }
 
-func (s seen) Available(t Target) bool { return !s.down[t] }
+func (s seen) Available(t Target, _ string) bool { return !s.down[t] }
 
 // names writes the candidates of a plan; one that stands in for what was asked
 // for has a tilde.

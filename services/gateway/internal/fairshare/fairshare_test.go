@@ -1,0 +1,67 @@
+package fairshare
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+)
+
+func TestOneOrganizationHoldsItsPart(t *testing.T) {
+	p := New(100, 75)
+	if !p.Take("a", 75) {
+		t.Fatal("an organization alone can't take its part")
+	}
+	if p.Take("a", 1) {
+		t.Error("an organization took more than its part")
+	}
+	if !p.Full("a") || p.Full("b") {
+		t.Error("the part of one is used up, that of another is not")
+	}
+	if !p.Take("b", 25) {
+		t.Error("what is left is not there for another organization")
+	}
+	if p.Take("c", 1) || !p.Full("c") {
+		t.Error("more was taken than there is")
+	}
+	p.Give("a", 75)
+	p.Give("b", 25)
+	if p.Held() != 0 || p.Refused() != 2 {
+		t.Errorf("%d held, %d refused after everything was given back", p.Held(), p.Refused())
+	}
+}
+
+// A small pool is not divided down to nothing.
+func TestPartsAreRoundedUp(t *testing.T) {
+	for limit, want := range map[int64]int64{1: 1, 2: 2, 3: 3, 4: 3, 8: 6, 1024: 768} {
+		if got := New(limit, 75).share; got != want {
+			t.Errorf("part of %d = %d, want %d", limit, got, want)
+		}
+	}
+	if got := New(1<<62, 75).share; got <= 0 {
+		t.Errorf("part of a huge pool = %d", got)
+	}
+}
+
+// Organizations that hold nothing are forgotten.
+func TestNothingIsKeptOfThePast(t *testing.T) {
+	p := New(1<<20, 75)
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := range 25_000 {
+				name := strconv.Itoa(worker) + "-" + strconv.Itoa(i)
+				if p.Take(name, 3) {
+					p.Give(name, 3)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	left := 0
+	for i := range p.shards {
+		left += len(p.shards[i].by)
+	}
+	if left != 0 || p.Held() != 0 {
+		t.Errorf("%d organizations and %d units are left", left, p.Held())
+	}
+}
