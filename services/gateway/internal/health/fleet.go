@@ -46,8 +46,8 @@ type Report struct {
 	// Organization that alone it is about, by number; 0 is all.
 	Organization uint64
 	Open         bool
-	For     time.Duration
-	Age     time.Duration
+	For          time.Duration
+	Age          time.Duration
 }
 
 // View is what the board shows.

@@ -13,7 +13,6 @@ import (
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -21,7 +20,7 @@ import (
 const outcomeFailed ledger.Outcome = "failed"
 
 // metrics are the pipeline's instruments. None has the organization as a label:
-// their number has no bound. Models have one, maxModels.
+// their number has no bound. Models have one; see execution.modelLabel.
 type metrics struct {
 	requests, failures, attempts, skips, retries, tokens, cost *counter
 
@@ -30,7 +29,6 @@ type metrics struct {
 
 	mu     sync.RWMutex
 	labels map[label]metric.MeasurementOption
-	models map[routing.Target]bool
 }
 
 // label is a set of labels: always the provider; a model and operation where the
@@ -42,7 +40,7 @@ type label struct {
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := metrics{labels: make(map[label]metric.MeasurementOption), models: make(map[routing.Target]bool)}
+	m := metrics{labels: make(map[label]metric.MeasurementOption)}
 	var errs []error
 	count := func(into **counter, name, what string) {
 		var err error
@@ -72,27 +70,6 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		return nil, fmt.Errorf("instruments: %w", err)
 	}
 	return &m, nil
-}
-
-// maxModels is how many models have a label of their own. A provider without a
-// list takes any name that a caller sends.
-const maxModels = 200
-
-// model is a model's label.
-func (m *metrics) model(t routing.Target) string {
-	m.mu.RLock()
-	known, full := m.models[t], len(m.models) >= maxModels
-	m.mu.RUnlock()
-	switch {
-	case known:
-		return t.Model
-	case full:
-		return other
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.models[t] = true
-	return t.Model
 }
 
 // with is the option of a label. Options are made once: making one costs more

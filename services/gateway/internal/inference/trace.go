@@ -26,7 +26,7 @@ type call struct {
 func (x *execution) beginCall(ctx context.Context, c candidate) context.Context {
 	operation := operationNames[x.request.Route.Operation]
 	x.now = call{
-		label:   label{provider: c.Provider, model: x.metrics.model(c.Target), operation: operation},
+		label:   label{provider: c.Provider, model: x.modelLabel(c), operation: operation},
 		started: time.Now(),
 	}
 	if x.account != nil {
@@ -41,6 +41,15 @@ func (x *execution) beginCall(ctx context.Context, c candidate) context.Context 
 		}
 	}
 	return ctx
+}
+
+// modelLabel is a candidate's model in metrics: callers make names up at a provider
+// without a list, of which only a bounded number has a place of its own.
+func (x *execution) modelLabel(c candidate) string {
+	if c.Unlisted && !x.Health.Known(c.Target) {
+		return other
+	}
+	return c.Model
 }
 
 // failCall ends the telemetry of a call that failed, or that its caller left.
