@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/probe"
 	"switchyard.dev/services/gateway/internal/reconcile"
@@ -152,9 +153,13 @@ func (p *parts) buildEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
+	answers := memory.New(p.cfg.AnswerMemory, p.cfg.OrganizationShare)
+	if err := answers.Measure(p.telemetry.MeterProvider.Meter(service)); err != nil {
+		return err
+	}
 	p.engine, err = inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.desk,
-		Approvals: postgres.NewApprovals(p.control), Trials: p.wheel, Witness: p.witness, After: rpc.After,
+		Approvals: postgres.NewApprovals(p.control), Trials: p.wheel, Witness: p.witness, Memory: answers, After: rpc.After,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},

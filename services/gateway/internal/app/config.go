@@ -65,12 +65,17 @@ type Config struct {
 	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls under way to one provider at a time; a quarter as many more wait shortly"`
 	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage of a provider's calls under way, and of the memory for answers, that one organization may have; 100 for an installation with a single one"`
 
+	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes that answers of providers and fetched images may take at a time, each byte counted twice; beyond it answers are given up with 503 answer_memory_full"`
+
 	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of fetched URLs lets through, for development; providers need no entry"`
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in hand to end"`
 }
+
+// leastMemory holds a chat of the largest size.
+const leastMemory = 48 << 20
 
 // Load reads the configuration from environ.
 func Load(environ []string) (Config, error) {
@@ -122,6 +127,9 @@ func (c Config) Validate() error {
 	}
 	if c.ProviderConcurrency <= 0 {
 		errs = append(errs, errors.New(prefix+"_PROVIDER_CONCURRENCY: must be positive"))
+	}
+	if c.AnswerMemory < leastMemory {
+		errs = append(errs, fmt.Errorf("%s_ANSWER_MEMORY: want at least %d bytes", prefix, leastMemory))
 	}
 	if c.OrganizationShare < 1 || c.OrganizationShare > 100 {
 		errs = append(errs, errors.New(prefix+"_ORGANIZATION_SHARE: want a percentage from 1 to 100"))

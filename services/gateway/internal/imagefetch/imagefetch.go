@@ -10,13 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/netguard"
 )
@@ -135,7 +135,8 @@ var errRedirects = errors.New("too many redirects")
 // Fetch gets an image. Its bytes decide its type; what the server calls it
 // doesn't matter. Errors are *apierr.Error with a text that begins with the rule:
 // 400 for a target that is not allowed and for an image that can't be had. An
-// ended context is returned as it is.
+// ended context is returned as it is, and memory.ErrFull where there is no memory
+// for the image at the moment.
 func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
 	u, err := f.read(raw)
 	if err != nil {
@@ -179,12 +180,18 @@ func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {
 	case response.ContentLength > MaxBytes:
 		return nil, tooLarge()
 	}
-	data, err := io.ReadAll(io.LimitReader(response.Body, MaxBytes+1))
+	hold := memory.Of(ctx)
+	data, err := memory.ReadAll(hold, response.Body, response.ContentLength, MaxBytes)
+	if err == nil {
+		err = hold.Charge(len(data)) // For the request that it is put into.
+	}
 	switch {
+	case errors.Is(err, memory.ErrTooLarge):
+		return nil, tooLarge()
+	case errors.Is(err, memory.ErrFull):
+		return nil, err
 	case err != nil:
 		return nil, failed(err)
-	case len(data) > MaxBytes:
-		return nil, tooLarge()
 	}
 	return data, nil
 }

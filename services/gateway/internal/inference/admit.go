@@ -90,7 +90,10 @@ func (x *execution) leave(ctx context.Context) {
 		x.grant.Leave(x.recorded)
 	}
 	x.ended = time.Now()
-	x.After(ctx, func() { x.tell(ctx) })
+	x.After(ctx, func() {
+		x.tell(ctx)
+		x.hold.Close()
+	})
 }
 
 // noteTrial counts the request for the canary that is set. One that nobody was

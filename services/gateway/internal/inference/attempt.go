@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -177,10 +178,11 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 // fail notes an attempt that failed at the vendor.
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
+	f.full = errors.Is(err, memory.ErrFull)
 	r.account.called(c, r.now, TryFailed, &f)
 	r.failCall(ctx, string(f.Class), time.Now())
 	f.repeatable = !r.answered && repeatable(err)
-	if _, ok := errors.AsType[blameless](err); ok {
+	if _, ok := errors.AsType[blameless](err); ok || f.full {
 		r.permit.End(ctx, health.Verdict{})
 	} else {
 		r.permit.Fail(ctx, f.Error, r.met(f))

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
@@ -45,6 +46,10 @@ type execution struct {
 
 	// approval that the request named, once a tool call has asked for it.
 	approval *approval.Approval
+
+	// hold is the memory that the request's answers and images take, until it has been
+	// answered.
+	hold *memory.Hold
 
 	// now is the telemetry of the present call, finish why its answer ended.
 	now    call
@@ -95,7 +100,8 @@ func (c candidate) chatter() (provider.Chatter, error) {
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
 	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
 	x.account = e.open(ctx, x)
-	ctx, err := x.enter(ctx)
+	x.hold = e.Memory.Open(r.Organization, largest[r.Route.Operation])
+	ctx, err := x.enter(memory.With(ctx, x.hold))
 	if err == nil {
 		err = x.prepare(ctx)
 	}
@@ -129,6 +135,14 @@ func (x *execution) prepare(ctx context.Context) error {
 	}
 	localize(x.request)
 	return x.reserve(ctx)
+}
+
+// largest answers by operation, in bytes. A chat with the log probabilities of
+// thousands of tokens, or minutes of sound, has some ten million; ten images, or
+// vectors of 2,048 texts in base64, have some forty.
+var largest = map[routing.Operation]int64{
+	routing.OperationChat: 16 << 20, routing.OperationVision: 16 << 20,
+	routing.OperationEmbeddings: 48 << 20, routing.OperationImages: 48 << 20,
 }
 
 // newID makes an id in the order of time.

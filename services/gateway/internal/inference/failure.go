@@ -25,6 +25,7 @@ const (
 	ReasonContentPolicy      apierr.Reason = "content_policy"
 	ReasonStreamInterrupted  apierr.Reason = "stream_interrupted"
 	ReasonLedgerFull         apierr.Reason = "ledger_full"
+	ReasonMemoryFull         apierr.Reason = "answer_memory_full"
 )
 
 // retryAfter is the hint where no provider gave one.
@@ -34,6 +35,10 @@ var (
 	errMissingKeys = &apierr.Error{
 		Kind: apierr.KindUnavailable, Reason: ReasonMissingKeys, Class: apierr.ClassAuth,
 		Text: "no provider configured (missing keys)",
+	}
+	errMemoryFull = &apierr.Error{
+		Kind: apierr.KindUnavailable, Reason: ReasonMemoryFull, RetryAfter: retryAfter,
+		Text: "the memory for answers is used up at the moment",
 	}
 	errLedgerAway = &apierr.Error{
 		Kind: apierr.KindUnavailable, Reason: ReasonLedgerFull, RetryAfter: retryAfter,
@@ -57,6 +62,8 @@ type failure struct {
 	provider, model string
 	// skipped is why the candidate was not called; empty when it was.
 	skipped health.Cause
+	// full: there was no memory for the answer, for which the vendor can do nothing.
+	full bool
 	// repeatable tells whether the same call may be made once more.
 	repeatable bool
 }
@@ -124,10 +131,12 @@ func refusal(failures []failure, substitution bool) *apierr.Error {
 	if !last.Failover() || unsupported(failures) {
 		return last.answer(apierr.KindInvalid, faults[last.Class])
 	}
-	if !substitution {
+	if !substitution && !last.full {
 		return last.answer(apierr.KindUpstream, ReasonProviderFailed)
 	}
 	switch {
+	case last.full:
+		return errMemoryFull.Wrap(last.Error)
 	case all(failures, apierr.ClassAuth):
 		return last.answer(apierr.KindUpstream, ReasonProviderAuth)
 	case all(failures, apierr.ClassRateLimit):

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
@@ -90,7 +91,7 @@ type Clocks struct {
 }
 
 // Options of an Engine. All but Health, Answers, Admission, Approvals, Witness,
-// Trials and After are required.
+// Trials, Memory and After are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
@@ -109,6 +110,8 @@ type Options struct {
 	Witness Witness
 	// Trials counts what comes of requests while a canary is set; nil counts none.
 	Trials Trials
+	// Memory bounds what answers of vendors hold; nil bounds single answers only.
+	Memory *memory.Budget
 	// After puts off what the answer doesn't wait for until it has gone; nil does it
 	// at once.
 	After  func(ctx context.Context, f func())

@@ -67,6 +67,10 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	if text == nil {
 		return nil
 	}
+	if x.hold.Charge(len(text)) != nil {
+		x.place = cache.Place{} // A vendor's answer needs as much; at least it isn't kept too.
+		return nil
+	}
 	var answer kept
 	if err := json.Unmarshal(text, &answer); err != nil {
 		x.Log.WarnContext(ctx, "a cached answer is unreadable", slog.String("error", err.Error()))
@@ -159,13 +163,17 @@ type recording struct {
 	size   int
 }
 
+// recorded is what keeping an event takes, in bytes.
+func recorded(e provider.Event) int {
+	if e.Native != nil {
+		return heldSize(e)
+	}
+	return len(e.Text) + callBytes(e.ToolCalls)
+}
+
 // add notes an event. Its native frame lives no longer than the event.
 func (r *recording) add(e provider.Event) {
-	if e.Native != nil {
-		r.size += heldSize(e)
-	} else {
-		r.size += len(e.Text) + callBytes(e.ToolCalls)
-	}
+	r.size += recorded(e)
 	if r.size > cache.MaxAnswer {
 		*r = recording{size: r.size} // Too large to keep.
 		return

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -160,7 +161,7 @@ func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
 		}
 		event.Native = bytes.Clone(event.Native) // Its own only until the next event.
 		s.held = append(s.held, event)
-		if size += len(event.Native); begins(event) || size > maxHeld {
+		if size += heldSize(event); begins(event) || size > maxHeld {
 			return nil
 		}
 	}
@@ -189,6 +190,9 @@ func (s *Stream) note(event provider.Event) {
 	}
 	if event.FinishReason != "" {
 		s.finish = event.FinishReason
+	}
+	if s.recording != nil && s.x.hold.Charge(recorded(event)) != nil {
+		s.recording = nil // Kept for later is what can be spared first.
 	}
 	if s.recording != nil {
 		s.recording.add(event)
@@ -297,7 +301,7 @@ func (s *Stream) fail(err error) {
 		return
 	}
 	s.x.failed(s.ctx, f)
-	if errors.Is(err, errTotal) { // Our own clock says nothing about the vendor.
+	if f.full = errors.Is(err, memory.ErrFull); f.full || errors.Is(err, errTotal) { // Neither our memory nor our clock says anything about the vendor.
 		s.x.permit.End(s.ctx, health.Verdict{})
 	} else {
 		s.x.permit.Fail(s.ctx, f.Error, false)

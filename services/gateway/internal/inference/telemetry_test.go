@@ -167,4 +167,3 @@ func TestTelemetryHoldsNoContent(t *testing.T) {
 		t.Errorf("%d spans", len(o.spans.GetSpans()))
 	}
 }
-

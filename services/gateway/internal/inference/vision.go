@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/services/gateway/internal/imagefetch"
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
@@ -142,7 +143,11 @@ func fetchFailed(err error) error {
 	if _, ok := errors.AsType[*apierr.Error](err); ok {
 		return err
 	}
-	return blameless{&provider.Error{Class: apierr.ClassTransient, Text: "the image could not be fetched in time", Cause: err}}
+	text := "the image could not be fetched in time"
+	if errors.Is(err, memory.ErrFull) {
+		text = memory.ErrFull.Error()
+	}
+	return blameless{&provider.Error{Class: apierr.ClassTransient, Text: text, Cause: err}}
 }
 
 // boundImages keeps a request with many images from growing beyond what vendors

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/sse"
 	"switchyard.dev/services/gateway/internal/provider/wire"
@@ -33,9 +34,10 @@ type stream struct {
 	// kept is thinking that waits for its call; block is the one that comes now.
 	kept  thinking
 	block thinkingBlock
-	// thought is how many bytes of it came.
-	thought int
-	spoken  bool // text or a call has begun
+	// thought is how many bytes of it came, of which hold was charged for charged.
+	thought, charged int
+	hold             *memory.Hold
+	spoken           bool // text or a call has begun
 	// deltas are what events of calls are made of: many from one allocation, each
 	// given away once.
 	deltas []provider.ToolCall
@@ -60,8 +62,8 @@ type thinkingBlock struct {
 
 func newStream(ctx context.Context, caller *wire.Caller, response *http.Response, native bool) *stream {
 	return &stream{
-		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body),
-		limits: caller.Limits(response), native: native, calls: make(map[int64]*call),
+		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.Of(ctx)),
+		limits: caller.Limits(response), native: native, calls: make(map[int64]*call), hold: memory.Of(ctx),
 	}
 }
 
@@ -96,6 +98,13 @@ func (s *stream) Next() (provider.Event, error) {
 		if s.thought > maxThinking {
 			return provider.Event{}, wire.Malformed("the thinking is larger than 8 MiB", nil)
 		}
+		if len(s.calls) > provider.MaxToolCalls {
+			return provider.Event{}, wire.Malformed("the answer has too many tool calls", nil)
+		}
+		if err := s.hold.Charge(s.thought - s.charged); err != nil {
+			return provider.Event{}, wire.Interrupted(s.ctx, err)
+		}
+		s.charged = s.thought
 		if s.native {
 			event.Native, event.NativeType = frame.Data, frame.Name
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/sse"
 	"switchyard.dev/services/gateway/internal/provider/wire"
@@ -27,7 +28,7 @@ type stream struct {
 
 func newStream(ctx context.Context, caller *wire.Caller, response *http.Response) *stream {
 	return &stream{
-		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body), limits: caller.Limits(response),
+		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.Of(ctx)), limits: caller.Limits(response),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/sse"
 	"switchyard.dev/services/gateway/internal/provider/wire"
@@ -30,7 +31,7 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, call call, limits provider.Limits) *stream {
-	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body), call: call, limits: limits}
+	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.Of(ctx)), call: call, limits: limits}
 }
 
 // Limits are those of the response's head.
@@ -99,6 +100,9 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 		event.ToolCalls = s.arena.take(len(c.calls))
 		for i, call := range c.calls {
 			event.ToolCalls[i] = s.calls.number(call)
+		}
+		if len(s.calls.ids) > provider.MaxToolCalls || len(s.calls.at) > provider.MaxToolCalls {
+			return provider.Event{}, wire.Malformed("the answer has too many tool calls", nil)
 		}
 	}
 	s.finished = s.finished || event.FinishReason != ""

@@ -7,13 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"switchyard.dev/services/gateway/internal/memory"
 )
 
-// MaxEvent bounds one event in bytes: the data of an image fits.
-const MaxEvent = 16 << 20
+const (
+	// MaxEvent bounds one event in bytes: the data of an image fits.
+	MaxEvent = 16 << 20
+	// MaxStream bounds a stream in bytes, whatever is in it: many times what the
+	// longest answers take.
+	MaxStream = 256 << 20
+	// maxName bounds the name of an event; the rest of it is left out.
+	maxName = 128
+)
 
-// ErrTooLarge is the failure of an event beyond MaxEvent.
-var ErrTooLarge = errors.New("server-sent event is larger than 16 MiB")
+// Failures of a stream.
+var (
+	ErrTooLarge = errors.New("server-sent event is larger than 16 MiB")
+	ErrEndless  = errors.New("stream is larger than 256 MiB")
+)
 
 // Event is one event. Data is valid until the next call of Next.
 type Event struct {
@@ -31,14 +43,41 @@ type Reader struct {
 	skipLF     bool // the last line ended in CR: a LF that follows belongs to it
 	data       []byte
 	names      map[string]string // seen so far: a stream has a handful
+	total      int
 	err        error
+
+	// hold is charged for buffers beyond the first; charged is the largest so far.
+	hold    *memory.Hold
+	charged int
 }
+
+// Charge makes the reader charge h for what it holds; its events fail with
+// memory.ErrFull when there is no room. It returns the reader.
+func (r *Reader) Charge(h *memory.Hold) *Reader {
+	r.hold = h
+	return r
+}
+
+// room charges for a buffer of n bytes.
+func (r *Reader) room(n int) error {
+	if n <= max(r.charged, firstBuffer) {
+		return nil
+	}
+	if err := r.hold.Charge(n - r.charged); err != nil {
+		return err
+	}
+	r.charged = n
+	return nil
+}
+
+const firstBuffer = 4 << 10
 
 // maxNames bounds what is kept of names.
 const maxNames = 64
 
 // name gives an event's name without a new string for each event.
 func (r *Reader) name(value []byte) string {
+	value = value[:min(len(value), maxName)]
 	if name, ok := r.names[string(value)]; ok {
 		return name
 	}
@@ -54,7 +93,7 @@ func (r *Reader) name(value []byte) string {
 
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{source: r, buf: make([]byte, 4<<10)}
+	return &Reader{source: r, buf: make([]byte, firstBuffer)}
 }
 
 // Next returns the next event that carries data. At the end it returns io.EOF;
@@ -86,17 +125,35 @@ func (r *Reader) Next() (Event, error) {
 		switch string(field) {
 		case "data":
 			if hasData {
-				r.data = append(r.data, '\n')
+				if err := r.append([]byte{'\n'}); err != nil {
+					return Event{}, err
+				}
 			}
 			hasData = true
-			if len(r.data)+len(value) > MaxEvent {
-				return Event{}, ErrTooLarge
+			if err := r.append(value); err != nil {
+				return Event{}, err
 			}
-			r.data = append(r.data, value...)
 		case "event":
 			event.Name = r.name(value)
 		}
 	}
+}
+
+// append adds to the event's data, with room for as much again.
+func (r *Reader) append(value []byte) error {
+	size := len(r.data) + len(value)
+	if size > MaxEvent {
+		return ErrTooLarge
+	}
+	if size > cap(r.data) {
+		room := min(max(2*cap(r.data), size), MaxEvent)
+		if err := r.room(room); err != nil {
+			return err
+		}
+		r.data = append(make([]byte, 0, room), r.data...)
+	}
+	r.data = append(r.data, value...)
+	return nil
 }
 
 // line returns the next line without its end (LF, CR or CRLF). It is valid
@@ -127,16 +184,24 @@ func (r *Reader) line() ([]byte, error) {
 }
 
 // lineEnd finds the first CR or LF, or -1: two searches for one byte each are
-// faster than one for either.
+// faster than one for either. It goes block by block, so that the way to a LF that
+// is far off isn't searched for each of many CRs.
 func lineEnd(text []byte) int {
-	lf := bytes.IndexByte(text, '\n')
-	if lf >= 0 {
-		text = text[:lf]
+	const size = 512
+	for from := 0; from < len(text); from += size {
+		block := text[from:min(from+size, len(text))]
+		lf := bytes.IndexByte(block, '\n')
+		if lf >= 0 {
+			block = block[:lf]
+		}
+		if cr := bytes.IndexByte(block, '\r'); cr >= 0 {
+			return from + cr
+		}
+		if lf >= 0 {
+			return from + lf
+		}
 	}
-	if cr := bytes.IndexByte(text, '\r'); cr >= 0 {
-		return cr
-	}
-	return lf
+	return -1
 }
 
 // rest gives the text after the last line end, then the source's error.
@@ -159,10 +224,16 @@ func (r *Reader) fill() error {
 		if len(r.buf) >= MaxEvent {
 			return ErrTooLarge
 		}
+		if err := r.room(2 * len(r.buf)); err != nil {
+			return err
+		}
 		r.buf = append(r.buf, make([]byte, len(r.buf))...)
 	}
 	n, err := r.source.Read(r.buf[r.end:])
 	r.end += n
+	if r.total += n; r.total > MaxStream {
+		return ErrEndless
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("read events: %w", err)
 	} else if err != nil {

@@ -10,15 +10,16 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/connpool"
@@ -27,11 +28,10 @@ import (
 
 // Bounds of a vendor's answer.
 const (
-	maxAnswer = 64 << 20
-	// maxAnnounced is the largest answer whose announced length is set aside at once.
-	maxAnnounced = 4 << 20
-	maxError     = 64 << 10
-	maxText      = 500
+	// maxAnswer is the largest answer where the request says nothing of it.
+	maxAnswer = 48 << 20
+	maxError  = 64 << 10
+	maxText   = 500
 	// maxRest and restTime bound what Finish waits for.
 	maxRest  = 4 << 10
 	restTime = 100 * time.Millisecond
@@ -113,12 +113,27 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 	if receipt := provider.ReceiptOf(ctx); receipt != nil {
 		receipt.Note(c.requestID(response.Header))
 	}
-	if response.StatusCode/100 == 2 {
-		return response, nil
+	if response.StatusCode/100 != 2 {
+		defer response.Body.Close() //nolint:errcheck // The answer is an error already.
+		return nil, c.refusal(response.StatusCode, response.Header, refusalOf(ctx, response.Body))
 	}
-	defer response.Body.Close() //nolint:errcheck // The answer is an error already.
-	refusal, _ := io.ReadAll(io.LimitReader(response.Body, maxError))
-	return nil, c.refusal(response.StatusCode, response.Header, refusal)
+	if coding := first(response.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		_ = response.Body.Close()
+		return nil, Malformed("the answer is in a content coding, though none was asked for", nil)
+	}
+	return response, nil
+}
+
+// refusalOf reads as much of an error's body as its class is read from; nothing
+// where there is no memory for it.
+func refusalOf(ctx context.Context, body io.Reader) []byte {
+	hold := memory.Of(ctx)
+	if hold.Charge(maxError) != nil {
+		return nil
+	}
+	defer hold.Return(maxError)
+	text, _ := io.ReadAll(io.LimitReader(body, maxError))
+	return text
 }
 
 func encode(body any) ([]byte, error) {
@@ -166,34 +181,24 @@ func (c *Caller) shown(text string) string {
 	return Shorten(text)
 }
 
-// firstRead is the buffer of an answer whose length isn't known; it grows.
-const firstRead = 8 << 10
-
-// Read reads and closes a whole answer, straight into the bytes that it returns:
-// of the size that the vendor announces, as far as that is to be believed.
+// Read reads and closes a whole answer, and charges the request's memory.Hold for
+// it as it comes. An answer larger than the hold allows is the vendor's fault; one
+// that there is no memory for at the moment is not, and has the cause
+// memory.ErrFull.
 func Read(ctx context.Context, response *http.Response) ([]byte, error) {
 	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
-	size := int64(firstRead)
-	if n := response.ContentLength; n >= 0 && n < maxAnnounced {
-		size = n + 1 // One more, for the read that meets the end.
+	hold := memory.Of(ctx)
+	largest := hold.Largest(maxAnswer)
+	body, err := memory.ReadAll(hold, response.Body, response.ContentLength, largest)
+	switch {
+	case errors.Is(err, memory.ErrTooLarge):
+		return nil, Malformed(fmt.Sprintf("the answer is larger than %d MiB", largest>>20), nil)
+	case err != nil:
+		e := Interrupted(ctx, err)
+		e.Status = response.StatusCode // The answer had begun: it is not asked for twice.
+		return nil, e
 	}
-	body := make([]byte, 0, size)
-	for {
-		n, err := response.Body.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return body, nil
-		case err != nil:
-			e := Interrupted(ctx, err)
-			e.Status = response.StatusCode // The answer had begun: it is not asked for twice.
-			return nil, e
-		case len(body) > maxAnswer:
-			return nil, Malformed("the answer is larger than 64 MiB", nil)
-		case len(body) == cap(body):
-			body = slices.Grow(body, len(body))
-		}
-	}
+	return body, nil
 }
 
 // Finish closes a stream that said all it has to say. It first reads what is
@@ -211,10 +216,13 @@ func Unencodable(cause error) *provider.Error {
 	return &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be put into JSON", Cause: cause}
 }
 
-// Interrupted types a failure of the connection. The error's own text names
+// Interrupted types a failure of the connection, or of the memory for what comes. The error's own text names
 // addresses, so it stays in the cause; a cancelled call stays recognisable.
 func Interrupted(ctx context.Context, err error) *provider.Error {
 	text := "the connection to the provider failed"
+	if errors.Is(err, memory.ErrFull) {
+		text = memory.ErrFull.Error()
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		text, err = "the call was ended: "+cause.Error(), errors.Join(cause, err)
 	}

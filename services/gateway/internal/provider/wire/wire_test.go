@@ -106,16 +106,21 @@ func refusalOf(t *testing.T, err error) *provider.Error {
 	return e
 }
 
-// A whole answer is read as it is, whatever the vendor says of its length.
+// A whole answer is read as it is, whatever the vendor says of its length, unless it
+// announces more than there may be.
 func TestRead(t *testing.T) {
 	for size := range map[int]bool{0: true, 1: true, 8 << 10: true, 100_000: true, 5 << 20: true} {
 		want := strings.Repeat("x", size)
-		for announced := range map[int64]bool{-1: true, int64(size): true, 1 << 40: true, 3: true} {
+		for announced := range map[int64]bool{-1: true, int64(size): true, 40 << 20: true, 3: true} {
 			response := &http.Response{ContentLength: announced, Body: io.NopCloser(strings.NewReader(want))}
 			if got, err := wire.Read(t.Context(), response); err != nil || string(got) != want {
 				t.Errorf("%d bytes announced as %d: %d bytes, err %v", size, announced, len(got), err)
 			}
 		}
+	}
+	absurd := &http.Response{ContentLength: 1 << 40, Body: io.NopCloser(neverEnding{})}
+	if _, err := wire.Read(t.Context(), absurd); refusalOf(t, err).Class != apierr.ClassServerError {
+		t.Errorf("an answer that announces a terabyte: %v", err)
 	}
 	endless := &http.Response{ContentLength: -1, Body: io.NopCloser(neverEnding{})}
 	if _, err := wire.Read(t.Context(), endless); refusalOf(t, err).Class != apierr.ClassServerError {
