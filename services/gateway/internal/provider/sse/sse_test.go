@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider/sse"
 )
 
@@ -145,3 +146,59 @@ func TestManyNames(t *testing.T) {
 		t.Errorf("%d events, err %v", len(events), err)
 	}
 }
+
+// What a reader holds is charged, beyond its first buffer: lines, events of many
+// lines; names are cut short.
+func TestWhatIsHeldIsCharged(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	for name, tt := range map[string]struct {
+		stream string
+		least  int64
+	}{
+		"a small event":      {"data: a\n\n", 0},
+		"a long line":        {"data: " + big + "\n\n", 1 << 20},
+		"many lines":         {strings.Repeat("data: x\n", 100_000) + "\n", 200_000},
+		"a long name":        {"event: " + big + "\ndata: a\n\n", 1 << 20},
+		"many long names":    {strings.Repeat("event: "+big+"\ndata: a\n\n", 8), 1 << 20},
+		"a comment, endless": {":" + big, 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			budget := memory.New(1<<30, 100)
+			reader := sse.NewReader(strings.NewReader(tt.stream)).Charge(budget.Open("acme", 0))
+			for {
+				e, err := reader.Next()
+				if err != nil {
+					break
+				}
+				if len(e.Name) > 128 {
+					t.Errorf("a name of %d bytes", len(e.Name))
+				}
+			}
+			held := budget.Held() / memory.Weight
+			if held < tt.least || held > 4*tt.least+1<<12 {
+				t.Errorf("%d bytes are charged, want about %d", held, tt.least)
+			}
+			full := memory.New(1<<10, 100)
+			reader = sse.NewReader(strings.NewReader(tt.stream)).Charge(full.Open("acme", 0))
+			var err error
+			for err == nil {
+				_, err = reader.Next()
+			}
+			if tt.least > 0 != errors.Is(err, memory.ErrFull) {
+				t.Errorf("without memory: %v", err)
+			}
+		})
+	}
+}
+
+// A stream has an end, whatever is in it.
+func TestStreamsAreBounded(t *testing.T) {
+	_, err := readAll(&repeating{text: []byte(strings.Repeat(": "+strings.Repeat("x", 4000)+"\n\n", 16))})
+	if !errors.Is(err, sse.ErrEndless) {
+		t.Errorf("endless comments: %v", err)
+	}
+}
+
+type repeating struct{ text []byte }
+
+func (r *repeating) Read(p []byte) (int, error) { return copy(p, r.text), nil }
