@@ -16,7 +16,7 @@ import (
 func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	tb.Helper()
 	var watcher *control.Watcher
-	b.control = postgres.NewControl(b.pool, func() { watcher.Wake() })
+	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) { watcher.Reach(ctx, topic, version) })
 	watcher = control.NewWatcher(b.control, log)
 	keeper := budget.NewKeeper(postgres.NewReservations(b.pool), log)
 	b.organizations, b.runs = postgres.NewOrganizations(b.control), postgres.NewRuns(b.control, keeper.Replica())

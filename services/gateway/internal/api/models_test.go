@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/steering"
@@ -21,7 +23,7 @@ func target(provider, model string) routing.Target {
 
 // steeringStore is that of another replica, which tells nobody.
 func (b *bench) steeringStore() steering.Store {
-	return postgres.NewSteering(postgres.NewControl(b.pool, func() {}))
+	return postgres.NewSteering(postgres.NewControl(b.pool, func(context.Context, control.Topic, int64) {}))
 }
 
 func TestCatalogIsOpen(t *testing.T) {

@@ -42,6 +42,8 @@ type Feed interface {
 	// ChangedSince lists the configurations of every status behind one (by revision,
 	// organization and provider), in that order.
 	ChangedSince(ctx context.Context, after Config, limit int) ([]Config, error)
+	// Get gives a configuration in whatever status; ErrNone where there never was one.
+	Get(ctx context.Context, organization, provider string) (Config, error)
 	// Use stores when credentials were last used.
 	Use(ctx context.Context, uses []Use) error
 }
@@ -59,7 +61,10 @@ type Vault struct {
 	reader *Reader
 	log    *slog.Logger
 
-	writing       sync.Mutex
+	writing sync.Mutex
+	// level is the version that the last Load was level with. The caller has writing.
+	level         int64
+	lookups       *lookups
 	organizations sync.Map // string to map[string]*held, by provider; the inner map is never changed
 	secrets       atomic.Int64
 	refresh       chan *held
@@ -93,7 +98,7 @@ type failure struct {
 
 // NewVault returns an empty vault.
 func NewVault(feed Feed, reader *Reader, log *slog.Logger) *Vault {
-	return &Vault{feed: feed, reader: reader, log: log, refresh: make(chan *held, 256)}
+	return &Vault{feed: feed, reader: reader, log: log, refresh: make(chan *held, 256), lookups: newLookups()}
 }
 
 // Load implements control.Load: it takes in what changed after a version. A
@@ -116,6 +121,7 @@ func (v *Vault) Load(ctx context.Context, since int64) (int64, error) {
 		}
 		v.take(ctx, page)
 		if len(page) < pageSize {
+			v.level = level
 			return level, nil
 		}
 		after = page[len(page)-1]
@@ -195,9 +201,14 @@ func (v *Vault) set(organization, name string, h *held) {
 }
 
 // Find implements keyring.Own. The error is keyring.ErrNoKey where there is no
-// active configuration, another one where the secret can't be read. It asks no store, and reads nothing once a secret is known.
-func (v *Vault) Find(ctx context.Context, organization, name string) (provider.Credential, error) {
+// active configuration, another one where the secret can't be read. It reads nothing
+// once a secret is known, and asks the store only where the request asks for a
+// configuration that is not known here.
+func (v *Vault) Find(ctx context.Context, organization, name string, asked bool) (provider.Credential, error) {
 	h := v.find(organization, name)
+	if h == nil && asked {
+		h = v.lookup(ctx, place{organization, name})
+	}
 	if h == nil {
 		return provider.Credential{}, keyring.ErrNoKey
 	}

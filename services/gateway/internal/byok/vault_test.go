@@ -2,6 +2,7 @@ package byok
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type source struct {
 	err      error
 	delay    time.Duration
 	reads    atomic.Int64
+	gets     atomic.Int64
 	uses     []Use
 }
 
@@ -74,6 +76,17 @@ func (s *source) ChangedSince(_ context.Context, after Config, _ int) ([]Config,
 		}
 	}
 	return out, nil
+}
+
+func (s *source) Get(_ context.Context, organization, provider string) (Config, error) {
+	s.gets.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.configs[organization+"/"+provider]
+	if !ok {
+		return Config{}, cmp.Or(s.err, ErrNone)
+	}
+	return c, s.err
 }
 
 func (s *source) Use(_ context.Context, uses []Use) error {
@@ -132,7 +145,7 @@ func level(t *testing.T, v *Vault, since int64) int64 {
 
 func found(t *testing.T, v *Vault) string {
 	t.Helper()
-	c, err := v.Find(t.Context(), "acme", "openai")
+	c, err := v.Find(t.Context(), "acme", "openai", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +161,7 @@ func TestVaultFollowsChanges(t *testing.T) {
 	s.name("file:two", "key-number-two")
 	v := s.vault(testkit.Logger(t))
 	at := level(t, v, 0)
-	if _, err := v.Find(t.Context(), "acme", "openai"); !errors.Is(err, keyring.ErrNoKey) {
+	if _, err := v.Find(t.Context(), "acme", "openai", false); !errors.Is(err, keyring.ErrNoKey) {
 		t.Fatalf("nothing is there: %v", err)
 	}
 	s.set(config(1, "file:one"))
@@ -186,7 +199,7 @@ func TestVaultFollowsChanges(t *testing.T) {
 	h := v.find("acme", "openai")
 	s.set(erased)
 	level(t, v, at)
-	if _, err := v.Find(t.Context(), "acme", "openai"); !errors.Is(err, keyring.ErrNoKey) {
+	if _, err := v.Find(t.Context(), "acme", "openai", false); !errors.Is(err, keyring.ErrNoKey) {
 		t.Errorf("erased: %v", err)
 	}
 	if h.present.Load() != nil || v.secrets.Load() != 0 {
@@ -249,13 +262,13 @@ func TestVaultRefreshesAndSurvivesOutages(t *testing.T) {
 		time.Sleep(pauseAfter + time.Second)
 		found(t, v)
 		synctest.Wait()
-		_, err := v.Find(t.Context(), "acme", "openai")
+		_, err := v.Find(t.Context(), "acme", "openai", false)
 		if e := apierr.From(err); e.Reason != reasonMissingKeys || e.Kind != apierr.KindUnavailable || errors.Is(err, keyring.ErrNoKey) {
 			t.Errorf("taken away: %v", err)
 		}
 		reads := s.reads.Load()
 		for range 100 {
-			_, _ = v.Find(t.Context(), "acme", "openai")
+			_, _ = v.Find(t.Context(), "acme", "openai", false)
 		}
 		if s.reads.Load() > reads+1 {
 			t.Errorf("%d reads of a secret that is not there", s.reads.Load()-reads)
@@ -327,7 +340,7 @@ func TestVaultNeverTellsASecret(t *testing.T) {
 	v := s.vault(slog.New(slog.NewJSONHandler(&log, nil)))
 	s.set(config(1, "file:one"))
 	level(t, v, 0)
-	_, err := v.Find(t.Context(), "acme", "openai")
+	_, err := v.Find(t.Context(), "acme", "openai", false)
 	if err == nil {
 		t.Fatal("a secret with a space is no key")
 	}

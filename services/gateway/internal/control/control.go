@@ -41,6 +41,8 @@ const (
 	pollTime = 5 * time.Second
 	// staleAfter is when a replica that can't look says so.
 	staleAfter = 10 * time.Second
+	// reachTime bounds how long a writer waits for its own change to be in force.
+	reachTime = time.Second
 )
 
 // Store has the versions.
@@ -64,8 +66,31 @@ type Watcher struct {
 }
 
 type watched struct {
-	load  Load
-	level int64
+	load Load
+	// turn is full while one loads.
+	turn  chan struct{}
+	level atomic.Int64
+}
+
+// reach loads what changed, unless the level is that of the version already. One
+// caller loads at a time; those that waited for it seldom have anything left to load.
+func (w *watched) reach(ctx context.Context, version int64) error {
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-w.turn }()
+	before := w.level.Load()
+	if before >= version {
+		return nil
+	}
+	level, err := w.load(ctx, before)
+	if err != nil {
+		return err
+	}
+	w.level.Store(level)
+	return nil
 }
 
 // NewWatcher returns a watcher of no topics.
@@ -74,7 +99,9 @@ func NewWatcher(store Store, log *slog.Logger) *Watcher {
 }
 
 // Watch makes load follow a topic.
-func (w *Watcher) Watch(topic Topic, load Load) { w.topics[topic] = &watched{load: load} }
+func (w *Watcher) Watch(topic Topic, load Load) {
+	w.topics[topic] = &watched{load: load, turn: make(chan struct{}, 1)}
+}
 
 // Start loads every topic, so that a replica never serves without knowing who
 // is suspended.
@@ -84,7 +111,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("load %s: %w", topic, err)
 		}
-		of.level = level
+		of.level.Store(level)
 	}
 	w.looked.Store(time.Now().UnixNano())
 	return nil
@@ -95,6 +122,22 @@ func (w *Watcher) Wake() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
+	}
+}
+
+// Reach loads a version of a topic that has just been committed, so that a writer
+// reads its own write on the replica that answers it. It waits a second at most and
+// goes on when the writer leaves: the change stands in any case, and a replica that
+// could not load it here follows it as all others do.
+func (w *Watcher) Reach(ctx context.Context, topic Topic, version int64) {
+	of, ok := w.topics[topic]
+	if !ok || of.level.Load() >= version {
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachTime)
+	defer cancel()
+	if err := of.reach(bounded, version); err != nil {
+		w.log.WarnContext(ctx, "a change is not in force here yet", slog.String("topic", string(topic)), slog.String("error", err.Error()))
 	}
 }
 
@@ -116,15 +159,12 @@ func (w *Watcher) look(ctx context.Context) error {
 	}
 	var errs []error
 	for topic, of := range w.topics {
-		if versions[topic] <= of.level {
+		if versions[topic] <= of.level.Load() {
 			continue
 		}
-		level, err := of.load(ctx, of.level)
-		if err != nil {
+		if err := of.reach(ctx, versions[topic]); err != nil {
 			errs = append(errs, fmt.Errorf("load %s: %w", topic, err))
-			continue
 		}
-		of.level = level
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -154,3 +154,39 @@ func TestStartNeedsEverything(t *testing.T) {
 		t.Error("started without knowing the runs")
 	}
 }
+
+// A writer's change is in force when Reach returns, without a poll; of many at a time
+// few load.
+func TestReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &versions{now: map[Topic]int64{Runs: 1}}
+		runs := &follower{of: store, topic: Runs}
+		w := NewWatcher(store, slog.New(slog.DiscardHandler))
+		w.Watch(Runs, runs.load)
+		if err := w.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		store.set(Runs, 9, nil)
+		var writers sync.WaitGroup
+		for version := range int64(9) {
+			writers.Go(func() { w.Reach(t.Context(), Runs, version+1) })
+		}
+		writers.Wait()
+		if level := w.topics[Runs].level.Load(); level != 9 {
+			t.Errorf("level %d, want 9", level)
+		}
+		if n := len(runs.loads()); n != 2 {
+			t.Errorf("%d loads, want the first and one for all changes", n)
+		}
+		w.Reach(t.Context(), Models, 1) // Nothing follows it here.
+
+		// A load that fails is for the watcher to do again.
+		runs.fail(errors.New("away"))
+		store.set(Runs, 10, nil)
+		w.Reach(t.Context(), Runs, 10)
+		runs.fail(nil)
+		if err := w.look(t.Context()); err != nil || w.topics[Runs].level.Load() != 10 {
+			t.Errorf("level %d, %v, want 10", w.topics[Runs].level.Load(), err)
+		}
+	})
+}

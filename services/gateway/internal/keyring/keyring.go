@@ -56,8 +56,9 @@ type Scope struct {
 // Own are the credentials that organizations bring.
 type Own interface {
 	// Find gives an organization's credential for a provider; an error where there
-	// is none, or none that can be used now.
-	Find(ctx context.Context, organization, provider string) (provider.Credential, error)
+	// is none, or none that can be used now. asked: the request itself asks for it, so
+	// that one which was stored a moment ago must be found.
+	Find(ctx context.Context, organization, provider string, asked bool) (provider.Credential, error)
 }
 
 // Options of a Keyring.
@@ -137,7 +138,7 @@ func (k *Keyring) own(ctx context.Context, scope Scope, name string) (provider.C
 	if k.Own == nil || scope.Provider != "" && only != name {
 		return provider.Credential{}, ErrNoKey
 	}
-	return k.Own.Find(ctx, scope.Organization, name)
+	return k.Own.Find(ctx, scope.Organization, name, scope.Byok != "")
 }
 
 func (k *Keyring) ofFleet(name string, fleet *key) (provider.Credential, error) {

@@ -76,7 +76,7 @@ func resolve(t *testing.T) {
 // own has credentials of organizations, or fails.
 type own map[string]error
 
-func (o own) Find(_ context.Context, organization, name string) (provider.Credential, error) {
+func (o own) Find(_ context.Context, organization, name string, _ bool) (provider.Credential, error) {
 	err, ok := o[organization+"/"+name]
 	if !ok {
 		err = ErrNoKey

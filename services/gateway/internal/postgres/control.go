@@ -18,14 +18,16 @@ import (
 
 // Control has the versions of what is set, and the audit.
 type Control struct {
-	pool *pgxpool.Pool
-	// changed tells the other replicas, after the commit.
-	changed func()
+	pool    *pgxpool.Pool
+	changed Changed
 }
 
-// NewControl returns the control of a database. changed is called after each
-// change; it must not wait.
-func NewControl(pool *pgxpool.Pool, changed func()) *Control {
+// Changed is told of each change after its commit, and its writer is answered when
+// it returns. It tells the other replicas and puts the change in force on this one.
+type Changed func(ctx context.Context, topic control.Topic, version int64)
+
+// NewControl returns the control of a database.
+func NewControl(pool *pgxpool.Pool, changed Changed) *Control {
 	return &Control{pool: pool, changed: changed}
 }
 
@@ -50,10 +52,10 @@ func (c *Control) Change(
 	ctx context.Context, topic control.Topic, entry *audit.Entry,
 	change func(ctx context.Context, q *dbsql.Queries, version int64) error,
 ) error {
-	err := pgdb.InTx(ctx, c.pool, func(tx pgx.Tx) error {
+	var version int64
+	err := pgdb.InTx(ctx, c.pool, func(tx pgx.Tx) (err error) {
 		q := dbsql.New(tx)
-		version, err := q.MoveTopic(ctx, string(topic))
-		if err != nil {
+		if version, err = q.MoveTopic(ctx, string(topic)); err != nil {
 			return fmt.Errorf("move topic %s: %w", topic, err)
 		}
 		if err := change(ctx, q, version); err != nil {
@@ -65,7 +67,7 @@ func (c *Control) Change(
 		return nil
 	}
 	if err == nil {
-		c.changed()
+		c.changed(ctx, topic, version)
 	}
 	return err
 }

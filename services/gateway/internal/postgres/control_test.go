@@ -24,7 +24,7 @@ func newControl(t *testing.T) (*postgres.Control, *pgxpool.Pool, *atomic.Int64) 
 	t.Helper()
 	pool := testkit.Postgres(t, migrations.FS)
 	var changes atomic.Int64
-	return postgres.NewControl(pool, func() { changes.Add(1) }), pool, &changes
+	return postgres.NewControl(pool, func(context.Context, control.Topic, int64) { changes.Add(1) }), pool, &changes
 }
 
 func entry(action, organization, subject string) *audit.Entry {

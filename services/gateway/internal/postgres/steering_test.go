@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/catalog"
+	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/status"
@@ -21,7 +23,7 @@ import (
 
 // Of many operators who saw the same state, one changes it, and the others are told.
 func TestSteeringByManyAtATime(t *testing.T) {
-	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func() {}))
+	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func(context.Context, control.Topic, int64) {}))
 	var won, told atomic.Int32
 	var operators sync.WaitGroup
 	for i := range 10 {
@@ -47,7 +49,7 @@ func TestSteeringByManyAtATime(t *testing.T) {
 }
 
 func TestCanaryArms(t *testing.T) {
-	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func() {}))
+	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func(context.Context, control.Topic, int64) {}))
 	add := steering.Arms{Canary: steering.Arm{Requests: 3, Failed: 1, Latency: 20 * time.Millisecond}, Stable: steering.Arm{Requests: 5, FailedOver: 2, Latency: time.Second}}
 	for range 2 {
 		if err := store.AddArms(t.Context(), 1, add); err != nil {
@@ -69,7 +71,7 @@ func TestCanaryArms(t *testing.T) {
 }
 
 func TestDeprecationsAreKept(t *testing.T) {
-	store := postgres.NewDeprecations(postgres.NewControl(testkit.Postgres(t, migrations.FS), func() {}))
+	store := postgres.NewDeprecations(postgres.NewControl(testkit.Postgres(t, migrations.FS), func(context.Context, control.Topic, int64) {}))
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	cutoff := time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC)
 	set := catalog.Deprecation{Target: routing.Target{Provider: "p", Model: "m/x"}, Successor: "n", Reason: "r", Cutoff: cutoff, At: at, By: "ops", UpdatedAt: at}

@@ -83,6 +83,8 @@ type Wheel struct {
 	store    Store
 	log      *slog.Logger
 	override atomic.Pointer[routing.Override]
+	// loading keeps an older state from being put in the place of a newer one.
+	loading sync.Mutex
 
 	mu sync.Mutex
 	// seen is what this replica has counted and not stored, by revision.
@@ -101,6 +103,8 @@ func (w *Wheel) Override() routing.Override { return *w.override.Load() }
 
 // Load takes what is set into force; see control.Load.
 func (w *Wheel) Load(ctx context.Context, since int64) (int64, error) {
+	w.loading.Lock()
+	defer w.loading.Unlock()
 	state, level, err := w.store.State(ctx)
 	if err != nil {
 		return since, err
