@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Identity headers; gRPC callers send the same names as metadata.
@@ -71,7 +72,8 @@ func From(ctx context.Context) Caller {
 }
 
 // Read fills the identity fields from headers or metadata; get returns one
-// value or "". A value that is too long or not printable ASCII is refused.
+// value or "". A value that is too long, not printable ASCII or like a key is
+// refused: identifiers are stored and shown. An idempotency key may be random.
 func (c *Caller) Read(get func(name string) string) error {
 	for name, field := range map[string]*string{
 		HeaderOrganization: &c.Organization,
@@ -84,6 +86,9 @@ func (c *Caller) Read(get func(name string) string) error {
 		value := get(name)
 		if !Printable(value) {
 			return apierr.Invalid(name, "must be printable ASCII, at most 256 characters")
+		}
+		if name != HeaderIdempotency && screen.IDLooksLikeKey(value) || screen.HasKeyForm(value) {
+			return apierr.Invalid(name, "seems to hold a key; send an identifier")
 		}
 		*field = value
 	}

@@ -100,11 +100,11 @@ func (c chain) unary(face Face) grpc.UnaryServerInterceptor {
 	}
 }
 
-func (c chain) stream(face Face) grpc.StreamServerInterceptor {
+func (c chain) stream(face Face, refuse func(m any) error) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ss.Context()), Stream: true}
 		return c.run(ss.Context(), call, func(ctx context.Context) error {
-			return handle(srv, &checkedStream{ServerStream: ss, ctx: ctx})
+			return handle(srv, &checkedStream{ServerStream: ss, refuse: refuse, ctx: ctx})
 		})
 	}
 }
@@ -120,11 +120,12 @@ func incoming(ctx context.Context) func(string) string {
 	}
 }
 
-// checkedStream carries the chain's context and validates each message as it
-// is received, as the validate step does for a unary call.
+// checkedStream carries the chain's context and checks each message as it is
+// received, as the screen and validate steps do for a unary call.
 type checkedStream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // grpc.ServerStream hands its context out by a method.
+	refuse func(m any) error
+	ctx    context.Context //nolint:containedctx // grpc.ServerStream hands its context out by a method.
 }
 
 // Context is the stream's context with all that the chain added.
@@ -133,6 +134,9 @@ func (s *checkedStream) Context() context.Context { return s.ctx }
 // RecvMsg receives one message and applies the contract's rules to it.
 func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if err := s.refuse(m); err != nil {
 		return err
 	}
 	return Validate(m)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
 )
 
 // codec is the JSON of the transcoded face: snake_case names, every field
@@ -78,7 +80,7 @@ func (c *codec) thorough(data []byte, m proto.Message) error {
 		if found := c.mismatch(gjson.ParseBytes(data), desc, ""); found != "" {
 			return errors.New(found)
 		}
-		return errors.New("body: " + protoPrefix.ReplaceAllString(err.Error(), ""))
+		return errors.New("body: " + withoutValues(protoPrefix.ReplaceAllString(err.Error(), "")))
 	}
 	return nil
 }
@@ -86,6 +88,16 @@ func (c *codec) thorough(data []byte, m proto.Message) error {
 // protoPrefix is what protojson puts before its texts, with a space or a
 // no-break space, plus a position that raw JSON may have moved.
 var protoPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):\s*)?`)
+
+// quoted is what protojson quotes.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// withoutValues is a text of protojson up to the value that it repeats, with those
+// of the quoted names that may be repeated.
+func withoutValues(text string) string {
+	text, _, _ = strings.Cut(text, ": ")
+	return quoted.ReplaceAllStringFunc(text, func(name string) string { return screen.Quote(strings.Trim(name, `"`)) })
+}
 
 func checkObject(data []byte) error {
 	if jsoncheck.TooDeep(data) {

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Route is one HTTP path of a contract.
@@ -148,13 +149,21 @@ func (t methodTable) checkURL(method string, u *url.URL, lenient bool) error {
 	}
 	for name, values := range query {
 		if !isText(strings.Join(values, "")) {
-			return apierr.Invalid(name, "must be UTF-8 without a zero byte")
+			return refuseParameter(name, "must be UTF-8 without a zero byte")
 		}
 	}
 	if name, unknown := t.unknownParameter(method, query); unknown && !lenient {
-		return apierr.Invalid(name, "unknown query parameter")
+		return refuseParameter(name, "unknown query parameter")
 	}
 	return nil
+}
+
+// refuseParameter names a query parameter only where its name may be repeated.
+func refuseParameter(name, rule string) error {
+	if !screen.IsName(name) {
+		return apierr.Invalid("query", "a parameter "+screen.Quote(name)+": "+rule)
+	}
+	return apierr.Invalid(name, rule)
 }
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"switchyard.dev/services/platform/screen"
 )
 
 // mismatch finds the first place where a JSON object isn't of a message's
@@ -16,19 +19,27 @@ import (
 func (c *codec) mismatch(object gjson.Result, desc protoreflect.MessageDescriptor, path string) string {
 	var found string
 	object.ForEach(func(key, value gjson.Result) bool {
-		name := path + key.Str
 		field := desc.Fields().ByTextName(key.Str)
 		if field == nil {
 			field = desc.Fields().ByJSONName(key.Str)
 		}
 		if field == nil {
-			found = name + ": unknown field"
+			found = unknownField(path, key.Str)
 			return false
 		}
 		found = c.mismatchField(value, field, path+string(field.Name()))
 		return found == ""
 	})
 	return found
+}
+
+// unknownField refuses a name, and repeats it where it may be: a key may stand in
+// the place of a name too.
+func unknownField(path, name string) string {
+	if screen.IsName(name) {
+		return path + name + ": unknown field"
+	}
+	return cmp.Or(strings.TrimSuffix(path, "."), "body") + ": holds an unknown field"
 }
 
 func (c *codec) mismatchField(value gjson.Result, field protoreflect.FieldDescriptor, path string) string {
@@ -41,7 +52,7 @@ func (c *codec) mismatchField(value gjson.Result, field protoreflect.FieldDescri
 		}
 		var found string
 		value.ForEach(func(key, item gjson.Result) bool {
-			found = c.mismatchValue(item, field.MapValue(), path+"."+key.Str)
+			found = c.mismatchValue(item, field.MapValue(), path+"."+screen.Path(key.Str, "."))
 			return found == ""
 		})
 		return found

@@ -2,12 +2,14 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +19,13 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -175,17 +179,32 @@ func (s *Server) onError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marsh
 		s.writeError(w, r, e)
 		return
 	}
-	s.refuse(w, r, apierr.From(err))
+	s.refuse(w, r, apierr.From(unread(err)))
+}
+
+// unreadable is how transcoding begins its texts on parameters, in which it repeats
+// names and values. A field of the contract comes first, where it names one.
+var unreadable = regexp.MustCompile(
+	`^(?:type mismatch, parameter: |parsing (?:field|list) "|too many values for field ")([a-z_.]{1,80})|` +
+		`^(?:parsing map|more than one value provided|duplicate field|invalid path|field already set|unsupported message)`)
+
+// unread is the error of a parameter that could not be read, without its value.
+func unread(err error) error {
+	match := unreadable.FindStringSubmatch(status.Convert(err).Message())
+	if match == nil {
+		return err
+	}
+	return apierr.Invalid(cmp.Or(match[1], "query"), "must be one value of the field's type")
 }
 
 func (s *Server) onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusNotFound:
-		s.refuse(w, r, apierr.NotFound("path "+r.URL.Path))
+		s.refuse(w, r, apierr.NotFound("path "+screen.Path(r.URL.Path, "/")))
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", strings.Join(s.methods.verbs(r.URL.Path), ", "))
 		s.refuse(w, r, apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed,
-			r.Method+" is not allowed on "+r.URL.Path))
+			screen.Path(r.Method, "/")+" is not allowed on "+screen.Path(r.URL.Path, "/")))
 	default:
 		s.refuse(w, r, apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, "the path is malformed"))
 	}
@@ -195,7 +214,7 @@ func (s *Server) onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtim
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
 	ctx := telemetry.WithRequestID(r.Context(), w.Header().Get(caller.HeaderRequest))
 	s.options.Log.LogAttrs(ctx, slog.LevelInfo, "refused",
-		slog.String("verb", r.Method), slog.String("path", r.URL.Path), slog.Int("status", e.Kind.HTTPStatus()),
+		slog.String("verb", screen.Path(r.Method, "/")), slog.String("path", screen.Path(r.URL.Path, "/")), slog.Int("status", e.Kind.HTTPStatus()),
 		slog.String("reason", string(e.Reason)), slog.String("error", e.Error()))
 	s.writeError(w, r, e)
 }

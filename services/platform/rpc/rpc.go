@@ -48,8 +48,8 @@ type Options struct {
 	// request speaks; the zero Dialect is the service's own.
 	Dialect func(r *http.Request) Dialect
 	// RefuseBody and RefuseMessage are optional: they refuse what a body, before it
-	// is decoded, or a unary request on either face must not hold. What they return
-	// is the answer.
+	// is decoded, or a message that was received on either face must not hold, before
+	// the contract's rules are applied to it. What they return is the answer.
 	RefuseBody    func(method string, body []byte) error
 	RefuseMessage func(m any) error
 	// MaxBody bounds a request in bytes, on both faces.
@@ -114,7 +114,7 @@ func New(options Options) (*Server, error) {
 	}
 	serverOptions := []grpc.ServerOption{
 		grpc.UnaryInterceptor(s.chain.unary(FaceGRPC)),
-		grpc.StreamInterceptor(s.chain.stream(FaceGRPC)),
+		grpc.StreamInterceptor(s.chain.stream(FaceGRPC, s.refuseMessage)),
 		grpc.MaxRecvMsgSize(options.MaxBody),
 		grpc.MaxHeaderListSize(headerBytes),
 	}
@@ -199,6 +199,9 @@ func (s *Server) Decode(r *http.Request, m proto.Message) error {
 		if err := s.codec.Unmarshal(text, m); err != nil {
 			return apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, err.Error())
 		}
+	}
+	if err := s.refuseMessage(m); err != nil {
+		return err
 	}
 	return ValidateRead(m, text)
 }

@@ -214,12 +214,20 @@ func (s *Server) bound(ctx context.Context, call *Call, next func(context.Contex
 
 // screen refuses what a unary request must not hold.
 func (s *Server) screen(ctx context.Context, call *Call, next func(context.Context) error) error {
-	if call.Message != nil && s.options.RefuseMessage != nil {
-		if err := s.options.RefuseMessage(call.Message); err != nil {
+	if call.Message != nil {
+		if err := s.refuseMessage(call.Message); err != nil {
 			return err
 		}
 	}
 	return next(ctx)
+}
+
+// refuseMessage is RefuseMessage where there is one.
+func (s *Server) refuseMessage(m any) error {
+	if s.options.RefuseMessage == nil {
+		return nil
+	}
+	return s.options.RefuseMessage(m)
 }
 
 // validate applies the contract's rules to a unary request; streams validate

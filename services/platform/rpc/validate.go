@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/screen"
 )
 
 // violation is what the errors of protoc-gen-validate offer.
@@ -63,7 +64,7 @@ func obey(m any) error {
 		if !ok {
 			return apierr.Invalid(strings.Join(path, "."), err.Error())
 		}
-		path = append(path, jsonName(broken.Field()))
+		path = append(path, screen.Path(jsonName(broken.Field()), "."))
 		if broken.Cause() == nil {
 			return apierr.Invalid(strings.Join(path, "."), plain(broken.Reason()))
 		}
@@ -154,10 +155,10 @@ func jsonName(field string) string {
 const maxRequestID = 128
 
 // RequestID keeps a caller's request id when it is one (printable ASCII, at
-// most 128 characters) and makes a new one otherwise: a UUIDv7 in base32hex, so
+// most 128 characters, not like a key) and makes a new one otherwise: a UUIDv7 in base32hex, so
 // that ids sort by their time and indexes of them grow at one end.
 func RequestID(given string) string {
-	if given != "" && len(given) <= maxRequestID && caller.Printable(given) {
+	if given != "" && len(given) <= maxRequestID && caller.Printable(given) && !screen.IDLooksLikeKey(given) {
 		return given
 	}
 	id, err := uuid.NewV7()

@@ -90,6 +90,9 @@ func (v *Vault) ask(ctx context.Context, at place) *held {
 		return nil
 	}
 	defer func() { <-v.lookups.turns }()
+	if v.lookups.isAbsent(at, time.Now()) { // The question before this one was answered meanwhile.
+		return nil
+	}
 	config, err := v.feed.Get(ctx, at.organization, at.provider)
 	if err == nil && config.Status == StatusActive {
 		return v.takeFound(config)
