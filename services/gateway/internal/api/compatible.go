@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Headers of the compatible faces.
@@ -135,12 +136,12 @@ func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
 	}
 }
 
-// ignored lists names for a header: few, and none that a header can't hold.
+// ignored lists names for a header: few, and of the callers' own none that may not be repeated.
 func ignored(names []string) string {
 	const most = 16
 	var list []string
 	for _, name := range names[:min(len(names), most)] {
-		list = append(list, url.PathEscape(name[:min(len(name), 64)]))
+		list = append(list, screen.Path(name, "."))
 	}
 	return strings.Join(list, ", ")
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // decode reads the JSON of a field of free JSON (content parts, tool choice,
@@ -32,7 +34,7 @@ func refuse(field string, err error) error {
 	}
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what, _, _ := strings.Cut(kind.Value, " ")
-		return apierr.Invalid(cmp.Or(publicPath(kind.Field), field), "must not be this "+what)
+		return apierr.Invalid(cmp.Or(screen.Path(publicPath(kind.Field), "."), field), "must not be this "+what)
 	}
 	switch {
 	case errors.Is(err, io.EOF):
@@ -40,7 +42,11 @@ func refuse(field string, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return apierr.Invalid(field, "invalid JSON: it ends too early")
 	}
-	return apierr.Invalid(field, strings.TrimPrefix(err.Error(), "json: ")) // An unknown field, by name.
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		name, _ = strconv.Unquote(name)
+		return apierr.Invalid(field, "holds an unknown field "+screen.Quote(name))
+	}
+	return apierr.Invalid(field, "can't be read as JSON")
 }
 
 // publicPath leaves the Go names of embedded messages out of a field's path.

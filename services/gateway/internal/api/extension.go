@@ -12,7 +12,6 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/rpc"
 )
 
 // extension is what a body in another API's words may say to this gateway, in
@@ -145,7 +144,7 @@ func toNativeRequest(
 		change(e)
 	}
 	m := e.message(chat.Model, chat.Metadata)
-	if err := rpc.ValidateRead(m, chat.Extension, chat.Chat.Native.Body); err != nil {
+	if err := checkRead(m, chat.Extension, chat.Chat.Native.Body); err != nil {
 		return nil, err
 	}
 	r, err := toRequest(ctx, m)

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Catalog is the models in force.
@@ -106,7 +107,7 @@ func canonicalIn(r *catalog.Registry, name string) (string, error) {
 	}
 	p, ok := r.Provider(name)
 	if !ok {
-		return "", apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %q is configured", name))
+		return "", apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %s is configured", screen.Quote(name)))
 	}
 	return p.Name, nil
 }

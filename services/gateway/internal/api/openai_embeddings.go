@@ -73,6 +73,9 @@ func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header htt
 		change(e)
 	}
 	m := e.message(wanted.model, nil)
+	if err := ScreenMessage(m); err != nil {
+		return nil, err
+	}
 	if err := rpc.Validate(m); err != nil {
 		return nil, err
 	}

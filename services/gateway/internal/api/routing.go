@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Policies are the routing policy in force.
@@ -132,14 +133,14 @@ func (s *routingServer) target(provider, model string) (routing.Target, error) {
 	policy, _, _ := s.policies.Present()
 	name, ok := policy.Canonical(provider)
 	if !ok {
-		return routing.Target{}, apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %q is configured", provider))
+		return routing.Target{}, apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %s is configured", screen.Quote(provider)))
 	}
 	target := routing.Target{Provider: name, Model: model}
 	if model == "" {
 		return target, nil
 	}
 	if len(policy.Serves(target)) == 0 {
-		return target, apierr.Invalid("model", fmt.Sprintf("the provider %s has no model %q", name, model))
+		return target, apierr.Invalid("model", fmt.Sprintf("the provider %s has no model %s", name, screen.Quote(model)))
 	}
 	if life := s.catalog.Registry().Life(target); life != nil && life.IsRetired(time.Now()) {
 		return target, apierr.New(apierr.KindInvalid, routing.ReasonModelRetired, fmt.Sprintf("model: %s is retired", target))

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Status of a model.
@@ -234,7 +235,7 @@ func (r *Registry) only(provider, model string) (Row, error) {
 	if provider != "" {
 		canonical, ok := r.policy.Canonical(provider)
 		if !ok {
-			return Row{}, apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %q is configured", provider))
+			return Row{}, apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %s is configured", screen.Quote(provider)))
 		}
 		provider = canonical
 	}
@@ -247,7 +248,7 @@ func (r *Registry) only(provider, model string) (Row, error) {
 	switch len(found) {
 	case 0:
 		return Row{}, apierr.New(apierr.KindNotFound, routing.ReasonModelNotFound, fmt.Sprintf(
-			"model_id: there is no model %q; the known ones are in GET /v1/models/registry", model))
+			"model_id: there is no model %s; the known ones are in GET /v1/models/registry", screen.Quote(model)))
 	case 1:
 		return found[0], nil
 	}
@@ -266,7 +267,7 @@ func (r *Registry) successor(of routing.Target, name string, now time.Time) (rou
 		var err error
 		if row, err = r.only("", name); err != nil {
 			if apierr.From(err).Kind == apierr.KindNotFound {
-				return routing.Target{}, apierr.Invalid("successor", fmt.Sprintf("there is no model %q; the known ones are in GET /v1/models/registry", name))
+				return routing.Target{}, apierr.Invalid("successor", fmt.Sprintf("there is no model %s; the known ones are in GET /v1/models/registry", screen.Quote(name)))
 			}
 			return routing.Target{}, apierr.Invalid("successor", "several providers have this model; write provider/model")
 		}

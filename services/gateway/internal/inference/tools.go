@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/approval"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Approvals has people's decisions on tool executions.
@@ -34,7 +35,7 @@ const approvalTime = 2 * time.Second
 func withheld(reason apierr.Reason, tool, why string) error {
 	return &apierr.Error{
 		Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy,
-		Text: fmt.Sprintf("tool %q: %s", tool, why),
+		Text: fmt.Sprintf("tool %s: %s", screen.Quote(tool), why),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Bounds of an invoice.
@@ -72,6 +73,10 @@ func NewLine(provider, model string, amount func() (Money, error)) (Line, error)
 		return Line{}, fmt.Errorf("provider: must be 1 to %d characters of text", maxProvider)
 	case len(model) > maxModel || !printable(model):
 		return Line{}, fmt.Errorf("model: must be at most %d characters of text", maxModel)
+	case screen.LooksLikeKey(provider):
+		return Line{}, errors.New("provider: seems to hold a raw key; send a name")
+	case screen.LooksLikeKey(model):
+		return Line{}, errors.New("model: seems to hold a raw key; send a name")
 	}
 	money, err := amount()
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"switchyard.dev/services/platform/screen"
 )
 
 // Money is an exact amount in pico-USD (1e-12 USD), which may be negative and
@@ -30,10 +32,10 @@ func ParseCents(text string) (Money, error) {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
 	if whole == "" || len(text) > maxDigits || strings.HasSuffix(text, ".") || strings.Trim(whole+fraction, "0123456789") != "" {
-		return Money{}, fmt.Errorf("%q is no decimal number of cents such as 1234.56", shorten(text))
+		return Money{}, fmt.Errorf("an amount %s is no decimal number of cents such as 1234.56", screen.Quote(text))
 	}
 	if len(fraction) > centDecimals {
-		return Money{}, fmt.Errorf("%q has more than %d decimals", shorten(text), centDecimals)
+		return Money{}, fmt.Errorf("an amount %s has more than %d decimals", screen.Quote(text), centDecimals)
 	}
 	var m Money
 	m.pico.SetString(whole+fraction+strings.Repeat("0", centDecimals-len(fraction)), 10)
@@ -79,12 +81,4 @@ func (m Money) Within(tolerance Money) bool { return m.pico.CmpAbs(&tolerance.pi
 // String is the amount in cents, exactly.
 func (m Money) String() string {
 	return strings.TrimSuffix(strings.TrimRight(new(big.Rat).SetFrac(&m.pico, big.NewInt(1e10)).FloatString(centDecimals), "0"), ".")
-}
-
-func shorten(text string) string {
-	const most = 40
-	if len(text) > most {
-		return text[:most] + "..."
-	}
-	return text
 }

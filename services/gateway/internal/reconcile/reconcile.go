@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // ReasonKeyReused refuses an idempotency key that came with another invoice.
@@ -52,7 +53,7 @@ func (i *Invoice) Check() error {
 	for n, line := range i.Lines {
 		at := [2]string{line.Provider, line.Model}
 		if seen[at] {
-			return apierr.Invalid(fmt.Sprintf("lines[%d]", n), fmt.Sprintf("provider %q and model %q are there twice; add the amounts up", line.Provider, line.Model))
+			return apierr.Invalid(fmt.Sprintf("lines[%d]", n), fmt.Sprintf("provider %s and model %s are there twice; add the amounts up", screen.Quote(line.Provider), screen.Quote(line.Model)))
 		}
 		seen[at] = true
 	}

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Tenant says who may see which data of some organizations.
@@ -141,7 +142,7 @@ func (p *Policy) allowed(r *Request) ([]bool, error) {
 }
 
 func errUnclassified(label string) error {
-	return denied(fmt.Sprintf("data_classification: no rule of the organization is for %q", label))
+	return denied(fmt.Sprintf("data_classification: no rule of the organization is for the one %s", screen.Quote(label)))
 }
 
 func denied(text string) *apierr.Error {

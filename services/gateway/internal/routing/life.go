@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // ReasonModelRetired refuses a request for a model that is served no more.
@@ -74,7 +75,7 @@ func (b *planner) unlisted() error {
 		}
 	}
 	return apierr.New(apierr.KindNotFound, ReasonModelNotFound, fmt.Sprintf(
-		"model: no configured provider has %q; the configured ones are in GET /v1/models/catalog", r.Model))
+		"model: no configured provider has a model %s; the configured ones are in GET /v1/models/catalog", screen.Quote(r.Model)))
 }
 
 func errRetired(t Target, l *Life) error {

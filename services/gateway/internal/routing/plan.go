@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Plan orders the candidates of a request: those that were asked for, then
@@ -101,7 +102,7 @@ func (b *planner) read() error {
 	}
 	if r.Provider != "" && b.policy.byName[r.Provider] == nil {
 		return apierr.New(apierr.KindInvalid, ReasonProviderUnknown,
-			fmt.Sprintf("provider: no provider %q is configured", r.Provider))
+			fmt.Sprintf("provider: no provider %s is configured", screen.Quote(r.Provider)))
 	}
 	var err error
 	b.allowed, err = b.policy.allowed(r)

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/platform/screen"
 )
 
 // newRecord is the part of an account that holds nothing which anybody said.
@@ -17,9 +18,9 @@ func newRecord(a *inference.Account, rule Rule) Record {
 	record := Record{
 		ID: a.ID, RequestID: r.ID, Organization: r.Organization, Run: r.Run, Key: r.Key, Service: r.Service,
 		Operation: string(r.Route.Operation), Status: string(a.Status), Stream: a.Stream, W3CTrace: a.TraceID,
-		RequestedModel: r.Route.Model, RequestedProvider: r.Route.Provider, RequestedGoal: string(r.Route.Goal),
+		RequestedModel: shown(r.Route.Model, a), RequestedProvider: shown(r.Route.Provider, a), RequestedGoal: string(r.Route.Goal),
 		Route: a.Route, PolicyVersion: a.Policy, PriceVersion: a.Price,
-		Classification: r.Route.Classification, ApprovalRef: r.ApprovalRef,
+		Classification: r.Route.Classification, ApprovalRef: nameOf(r.ApprovalRef),
 		Messages: messages(r), Tools: len(r.Chat.Tools), ResponseBytes: a.AnswerBytes,
 		StartedAt: a.Started, FirstTokenMs: milliseconds(a.FirstToken), DurationMs: milliseconds(a.Ended.Sub(a.Started)),
 		ExpiresAt: a.Ended.Add(rule.Retention),
@@ -49,6 +50,22 @@ func newRecord(a *inference.Account, rule Rule) Record {
 		record.Attempts = append(record.Attempts, newAttempt(&a.Tries[i]))
 	}
 	return record.cleaned()
+}
+
+// shown is what a request asked for by name: one that nothing was found by is kept
+// only where it is like a name.
+func shown(name string, a *inference.Account) string {
+	if a.Route != "" {
+		return name
+	}
+	return nameOf(name)
+}
+
+func nameOf(text string) string {
+	if screen.IsName(text) {
+		return text
+	}
+	return ""
 }
 
 func newAttempt(t *inference.Try) Attempt {

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Extension is the field of a body, and the name before headers, with what only
@@ -82,10 +83,11 @@ type Stream interface {
 	Ping() []byte
 }
 
-// Restrict notes that no other dialect can carry the request, because of a field.
+// Restrict notes that no other dialect can carry the request, because of a field,
+// whose name may be the caller's own.
 func (c *Chat) Restrict(field string) {
 	if c.Only == "" {
-		c.Only = field
+		c.Only = screen.Path(field, ".")
 	}
 }
 

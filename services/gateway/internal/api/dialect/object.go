@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
 )
 
 // Object reads a JSON object's members by their exact names, and knows which
@@ -58,10 +59,10 @@ func Members(body []byte) (*Object, error) {
 		name := key.String()
 		switch {
 		case o.find(name) != nil:
-			err = apierr.Invalid("body", fmt.Sprintf("holds %.64q twice", name))
+			err = apierr.Invalid("body", "holds a member "+screen.Quote(name)+" twice")
 			return false
 		case strings.Contains(key.Raw, `\`): // The same name to some readers, another one to others.
-			err = apierr.Invalid("body", fmt.Sprintf("writes the name %.64q with an escape", name))
+			err = apierr.Invalid("body", "writes a member "+screen.Quote(name)+" with an escape")
 			return false
 		}
 		o.add(name, part(body, value))

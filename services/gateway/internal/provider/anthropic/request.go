@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
 )
 
 type request struct {
@@ -166,7 +167,7 @@ func encodeCall(call provider.ToolCall) (block, error) {
 		input = []byte(noArguments)
 	}
 	if !jsoncheck.Valid(input) {
-		return block{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the arguments of " + call.Name + " are not JSON"}
+		return block{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the arguments of the function " + screen.Quote(call.Name) + " are not JSON"}
 	}
 	return block{Type: "tool_use", ID: toolID(call.ID), Name: call.Name, Input: input}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
 )
 
 // A turn that calls tools must come back with the thinking that led to it,
@@ -71,7 +72,7 @@ func thinkingOf(call provider.ToolCall) (thinking, error) {
 		Anthropic thinking `json:"anthropic"`
 	}
 	if err := json.Unmarshal(call.Extra, &state); err != nil {
-		return thinking{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the extra content of " + call.Name + " is not what the provider gave", Cause: err}
+		return thinking{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the extra content of the function " + screen.Quote(call.Name) + " is not what the provider gave", Cause: err}
 	}
 	return state.Anthropic, nil
 }

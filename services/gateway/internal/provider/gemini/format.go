@@ -3,13 +3,13 @@ package gemini
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
 )
 
 // encodeFormat asks for JSON, of a schema where there is one.
@@ -142,7 +142,7 @@ func (c *converter) schema(out []byte, schema gjson.Result, depth int) []byte {
 	}
 	return c.members(out, schema, func(out []byte, key, value gjson.Result) []byte {
 		if keywords[key.Str] == 0 {
-			c.refuse("this provider has no keyword %s", strconv.Quote(wire.Shorten(key.Str)))
+			c.refuse("this provider has no keyword %s", screen.Quote(key.Str))
 			return out
 		}
 		return c.under(key.Str, func() []byte { return c.keyword(out, key, value, depth) })

@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
 )
 
 // noArguments are the arguments of a call that has none.
@@ -124,12 +125,12 @@ func encodeCall(model string, call provider.ToolCall, first bool) (part, error) 
 		args = []byte(noArguments)
 	}
 	if args[0] != '{' || !jsoncheck.Valid(args) {
-		return part{}, invalid("tool_calls: the arguments of "+call.Name+" are not a JSON object", nil)
+		return part{}, invalid("tool_calls: the arguments of the function "+screen.Quote(call.Name)+" are not a JSON object", nil)
 	}
 	var s state
 	if len(call.Extra) > 0 {
 		if err := json.Unmarshal(call.Extra, &s); err != nil {
-			return part{}, invalid("tool_calls: the extra content of "+call.Name+" is not what the provider gave", err)
+			return part{}, invalid("tool_calls: the extra content of the function "+screen.Quote(call.Name)+" is not what the provider gave", err)
 		}
 	}
 	if s.Google.Signature == "" && first && wantsSignature(model) {
@@ -149,7 +150,7 @@ func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 		name = m.Name
 	}
 	if name == "" {
-		return part{}, invalid("messages[].tool_call_id: "+strconv.Quote(m.ToolCallID)+" is no call of the conversation", nil)
+		return part{}, invalid("messages[].tool_call_id: "+"an id "+screen.Quote(m.ToolCallID)+" is no call of the conversation", nil)
 	}
 	for _, p := range m.Content {
 		if p.ImageURL != "" {
