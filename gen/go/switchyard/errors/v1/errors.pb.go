@@ -134,7 +134,8 @@ const (
 	ErrorReason_ERROR_REASON_POLICY_INVALID ErrorReason = 127
 	// 409: a probe of this kind is running.
 	ErrorReason_ERROR_REASON_PROBE_RUNNING ErrorReason = 128
-	// 403: a trust record's review needs another principal than its assignment.
+	// 403: a trust record's review needs another principal than its assignment, and an
+	// approval's decision another than asked for it.
 	ErrorReason_ERROR_REASON_REVIEWER_NOT_INDEPENDENT ErrorReason = 129
 	// In a stream after its first byte: the provider broke off.
 	ErrorReason_ERROR_REASON_STREAM_INTERRUPTED ErrorReason = 130

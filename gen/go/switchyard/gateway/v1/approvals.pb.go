@@ -309,8 +309,8 @@ type ListApprovalsRequest struct {
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Only those of this tool.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -376,8 +376,8 @@ func (x *ListApprovalsRequest) GetTool() string {
 }
 
 func (x *ListApprovalsRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -506,7 +506,8 @@ type ApproveRequest struct {
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Who decides.
+	// Who decides: another principal than requested_by, whatever the case, form or spaces
+	// that it is written with.
 	DecidedBy string `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// Why.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -579,7 +580,8 @@ type DenyRequest struct {
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Who decides.
+	// Who decides: another principal than requested_by, whatever the case, form or spaces
+	// that it is written with.
 	DecidedBy string `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// Why.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -682,15 +684,16 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x92\x02\n" +
+	"expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xa1\x02\n" +
 	"\x14ListApprovalsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12D\n" +
 	"\x06status\x18\x02 \x01(\tB,\xfaB)r'R\apendingR\bapprovedR\x06deniedR\aexpired\xd0\x01\x01R\x06status\x12\x1f\n" +
 	"\x06run_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12\x1c\n" +
-	"\x04tool\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x04tool\x12 \n" +
+	"\x04tool\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x04tool\x12%\n" +
 	"\x05limit\x18\x05 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"w\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"w\n" +
 	"\x15ListApprovalsResponse\x12=\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x1f.switchyard.gateway.v1.ApprovalR\tapprovals\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -779,6 +782,7 @@ func file_switchyard_gateway_v1_approvals_proto_init() {
 		return
 	}
 	file_switchyard_gateway_v1_approvals_proto_msgTypes[0].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_approvals_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

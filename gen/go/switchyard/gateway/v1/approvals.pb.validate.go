@@ -615,17 +615,6 @@ func (m *ListApprovalsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListApprovalsRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListApprovalsRequestValidationError{
 			field:  "Cursor",
@@ -635,6 +624,21 @@ func (m *ListApprovalsRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListApprovalsRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {

@@ -40,9 +40,11 @@ type ApprovalServiceClient interface {
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	// GetApproval reads one approval.
 	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*Approval, error)
-	// Approve allows the execution; 409 unless it is pending.
+	// Approve allows the execution; 409 unless it is pending, 403 for the principal that
+	// asked.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*Approval, error)
-	// Deny forbids the execution; 409 unless it is pending.
+	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that
+	// asked.
 	Deny(ctx context.Context, in *DenyRequest, opts ...grpc.CallOption) (*Approval, error)
 }
 
@@ -118,9 +120,11 @@ type ApprovalServiceServer interface {
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	// GetApproval reads one approval.
 	GetApproval(context.Context, *GetApprovalRequest) (*Approval, error)
-	// Approve allows the execution; 409 unless it is pending.
+	// Approve allows the execution; 409 unless it is pending, 403 for the principal that
+	// asked.
 	Approve(context.Context, *ApproveRequest) (*Approval, error)
-	// Deny forbids the execution; 409 unless it is pending.
+	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that
+	// asked.
 	Deny(context.Context, *DenyRequest) (*Approval, error)
 	mustEmbedUnimplementedApprovalServiceServer()
 }

@@ -453,8 +453,8 @@ type ListByokConfigsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -499,8 +499,8 @@ func (x *ListByokConfigsRequest) GetOrganizationId() string {
 }
 
 func (x *ListByokConfigsRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -1306,8 +1306,8 @@ type ListStaleByokConfigsRequest struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Only this provider's. Absent: all.
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1359,8 +1359,8 @@ func (x *ListStaleByokConfigsRequest) GetProvider() string {
 }
 
 func (x *ListStaleByokConfigsRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -1476,12 +1476,13 @@ const file_switchyard_gateway_v1_byok_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12Q\n" +
 	"\x16rotation_interval_days\x18\x0e \x01(\v2\x1b.google.protobuf.Int32ValueR\x14rotationIntervalDays\x12\x14\n" +
-	"\x05stale\x18\x0f \x01(\bR\x05stale\"\x8f\x01\n" +
+	"\x05stale\x18\x0f \x01(\bR\x05stale\"\x9e\x01\n" +
 	"\x16ListByokConfigsRequest\x121\n" +
-	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12 \n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"w\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"w\n" +
 	"\x17ListByokConfigsResponse\x12;\n" +
 	"\aconfigs\x18\x01 \x03(\v2!.switchyard.gateway.v1.ByokConfigR\aconfigs\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -1555,13 +1556,14 @@ const file_switchyard_gateway_v1_byok_proto_rawDesc = "" +
 	"\x11PurgeByokResponse\x12'\n" +
 	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12\x16\n" +
 	"\x06erased\x18\x02 \x01(\x05R\x06erased\x12+\n" +
-	"\x11configs_remaining\x18\x03 \x01(\x05R\x10configsRemaining\"\xb9\x01\n" +
+	"\x11configs_remaining\x18\x03 \x01(\x05R\x10configsRemaining\"\xc8\x01\n" +
 	"\x1bListStaleByokConfigsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
-	"\bprovider\x18\x02 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12 \n" +
+	"\bprovider\x18\x02 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\x7f\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"\x7f\n" +
 	"\x1cListStaleByokConfigsResponse\x12>\n" +
 	"\aconfigs\x18\x01 \x03(\v2$.switchyard.gateway.v1.ByokLifecycleR\aconfigs\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -1671,8 +1673,10 @@ func file_switchyard_gateway_v1_byok_proto_init() {
 	if File_switchyard_gateway_v1_byok_proto != nil {
 		return
 	}
+	file_switchyard_gateway_v1_byok_proto_msgTypes[5].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_byok_proto_msgTypes[7].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_byok_proto_msgTypes[10].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_byok_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

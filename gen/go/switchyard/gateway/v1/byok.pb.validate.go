@@ -871,17 +871,6 @@ func (m *ListByokConfigsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListByokConfigsRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListByokConfigsRequestValidationError{
 			field:  "Cursor",
@@ -891,6 +880,21 @@ func (m *ListByokConfigsRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListByokConfigsRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {
@@ -2745,17 +2749,6 @@ func (m *ListStaleByokConfigsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListStaleByokConfigsRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListStaleByokConfigsRequestValidationError{
 			field:  "Cursor",
@@ -2765,6 +2758,21 @@ func (m *ListStaleByokConfigsRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListStaleByokConfigsRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {

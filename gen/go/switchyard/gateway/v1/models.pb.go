@@ -331,8 +331,8 @@ type ListModelCardsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only models that serve this operation.
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -377,8 +377,8 @@ func (x *ListModelCardsRequest) GetOperation() string {
 }
 
 func (x *ListModelCardsRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -717,8 +717,8 @@ type ListRegistryRequest struct {
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Only models in this status.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -770,8 +770,8 @@ func (x *ListRegistryRequest) GetStatus() string {
 }
 
 func (x *ListRegistryRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -925,8 +925,8 @@ type ListDeprecationNotificationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this provider's.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -971,8 +971,8 @@ func (x *ListDeprecationNotificationsRequest) GetProvider() string {
 }
 
 func (x *ListDeprecationNotificationsRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -1187,13 +1187,14 @@ const file_switchyard_gateway_v1_models_proto_rawDesc = "" +
 	"imageCents\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\x12\x1f\n" +
 	"\vreviewed_on\x18\b \x01(\tR\n" +
-	"reviewedOn\"\xa5\x01\n" +
+	"reviewedOn\"\xb4\x01\n" +
 	"\x15ListModelCardsRequest\x12H\n" +
 	"\toperation\x18\x01 \x01(\tB*\xfaB'r%R\x04chatR\n" +
-	"embeddingsR\x06visionR\x06images\xd0\x01\x01R\toperation\x12 \n" +
+	"embeddingsR\x06visionR\x06images\xd0\x01\x01R\toperation\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"s\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"s\n" +
 	"\x16ListModelCardsResponse\x128\n" +
 	"\x06models\x18\x01 \x03(\v2 .switchyard.gateway.v1.ModelCardR\x06models\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -1220,14 +1221,15 @@ const file_switchyard_gateway_v1_models_proto_rawDesc = "" +
 	"\x06source\x18\n" +
 	" \x01(\tR\x06source\x129\n" +
 	"\n" +
-	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xbd\x01\n" +
+	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xcc\x01\n" +
 	"\x13ListRegistryRequest\x12#\n" +
 	"\bprovider\x18\x01 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12=\n" +
 	"\x06status\x18\x02 \x01(\tB%\xfaB\"r R\x06activeR\n" +
-	"deprecatedR\aretired\xd0\x01\x01R\x06status\x12 \n" +
+	"deprecatedR\aretired\xd0\x01\x01R\x06status\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"u\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"u\n" +
 	"\x14ListRegistryResponse\x12<\n" +
 	"\x06models\x18\x01 \x03(\v2$.switchyard.gateway.v1.RegistryModelR\x06models\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -1242,12 +1244,13 @@ const file_switchyard_gateway_v1_models_proto_rawDesc = "" +
 	"\vcutoff_date\x18\x04 \x01(\tB(\xfaB%r#\x18\n" +
 	"2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$\xd0\x01\x01R\n" +
 	"cutoffDate\x12#\n" +
-	"\bprovider\x18\x05 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\"\x8e\x01\n" +
+	"\bprovider\x18\x05 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\"\x9d\x01\n" +
 	"#ListDeprecationNotificationsRequest\x12#\n" +
-	"\bprovider\x18\x01 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12 \n" +
+	"\bprovider\x18\x01 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\x8f\x01\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"\x8f\x01\n" +
 	"$ListDeprecationNotificationsResponse\x12F\n" +
 	"\x06models\x18\x01 \x03(\v2..switchyard.gateway.v1.DeprecationNotificationR\x06models\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -1348,6 +1351,9 @@ func file_switchyard_gateway_v1_models_proto_init() {
 	if File_switchyard_gateway_v1_models_proto != nil {
 		return
 	}
+	file_switchyard_gateway_v1_models_proto_msgTypes[2].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_models_proto_msgTypes[7].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_models_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -553,17 +553,6 @@ func (m *ListModelCardsRequest) validate(all bool) error {
 
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListModelCardsRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListModelCardsRequestValidationError{
 			field:  "Cursor",
@@ -573,6 +562,21 @@ func (m *ListModelCardsRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListModelCardsRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {
@@ -1384,17 +1388,6 @@ func (m *ListRegistryRequest) validate(all bool) error {
 
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListRegistryRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListRegistryRequestValidationError{
 			field:  "Cursor",
@@ -1404,6 +1397,21 @@ func (m *ListRegistryRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListRegistryRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {
@@ -1838,17 +1846,6 @@ func (m *ListDeprecationNotificationsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListDeprecationNotificationsRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListDeprecationNotificationsRequestValidationError{
 			field:  "Cursor",
@@ -1858,6 +1855,21 @@ func (m *ListDeprecationNotificationsRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListDeprecationNotificationsRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {

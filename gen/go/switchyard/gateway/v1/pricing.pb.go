@@ -31,8 +31,8 @@ type ListPricingDriftRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this provider's.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -77,8 +77,8 @@ func (x *ListPricingDriftRequest) GetProvider() string {
 }
 
 func (x *ListPricingDriftRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -686,8 +686,8 @@ func (x *ReconciliationLine) GetEstimatedCents() float64 {
 // ListReconciliationsRequest pages stored results.
 type ListReconciliationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -725,8 +725,8 @@ func (*ListReconciliationsRequest) Descriptor() ([]byte, []int) {
 }
 
 func (x *ListReconciliationsRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -843,12 +843,13 @@ var File_switchyard_gateway_v1_pricing_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_pricing_proto_rawDesc = "" +
 	"\n" +
-	"#switchyard/gateway/v1/pricing.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\"switchyard/gateway/v1/models.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x82\x01\n" +
+	"#switchyard/gateway/v1/pricing.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\"switchyard/gateway/v1/models.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x91\x01\n" +
 	"\x17ListPricingDriftRequest\x12#\n" +
-	"\bprovider\x18\x01 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12 \n" +
+	"\bprovider\x18\x01 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\xa6\x01\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"\xa6\x01\n" +
 	"\x18ListPricingDriftResponse\x129\n" +
 	"\x06prices\x18\x01 \x03(\v2!.switchyard.gateway.v1.PriceDriftR\x06prices\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -906,11 +907,12 @@ const file_switchyard_gateway_v1_pricing_proto_rawDesc = "" +
 	"deltaCents\x12\x16\n" +
 	"\x06status\x18\x06 \x01(\tR\x06status\x12\x14\n" +
 	"\x05calls\x18\a \x01(\x05R\x05calls\x12'\n" +
-	"\x0festimated_cents\x18\b \x01(\x01R\x0eestimatedCents\"`\n" +
-	"\x1aListReconciliationsRequest\x12 \n" +
+	"\x0festimated_cents\x18\b \x01(\x01R\x0eestimatedCents\"o\n" +
+	"\x1aListReconciliationsRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\x8f\x01\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"\x8f\x01\n" +
 	"\x1bListReconciliationsResponse\x12O\n" +
 	"\x0freconciliations\x18\x01 \x03(\v2%.switchyard.gateway.v1.ReconciliationR\x0freconciliations\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -987,7 +989,9 @@ func file_switchyard_gateway_v1_pricing_proto_init() {
 		return
 	}
 	file_switchyard_gateway_v1_models_proto_init()
+	file_switchyard_gateway_v1_pricing_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_pricing_proto_msgTypes[3].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_pricing_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

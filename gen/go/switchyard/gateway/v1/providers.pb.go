@@ -29,8 +29,8 @@ const (
 // ListProvidersRequest pages the providers.
 type ListProvidersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -68,8 +68,8 @@ func (*ListProvidersRequest) Descriptor() ([]byte, []int) {
 }
 
 func (x *ListProvidersRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -1273,11 +1273,12 @@ var File_switchyard_gateway_v1_providers_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_providers_proto_rawDesc = "" +
 	"\n" +
-	"%switchyard/gateway/v1/providers.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"Z\n" +
-	"\x14ListProvidersRequest\x12 \n" +
+	"%switchyard/gateway/v1/providers.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"i\n" +
+	"\x14ListProvidersRequest\x12%\n" +
 	"\x05limit\x18\x01 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"}\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"}\n" +
 	"\x15ListProvidersResponse\x12C\n" +
 	"\tproviders\x18\x01 \x03(\v2%.switchyard.gateway.v1.ProviderStatusR\tproviders\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -1471,6 +1472,7 @@ func file_switchyard_gateway_v1_providers_proto_init() {
 	if File_switchyard_gateway_v1_providers_proto != nil {
 		return
 	}
+	file_switchyard_gateway_v1_providers_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

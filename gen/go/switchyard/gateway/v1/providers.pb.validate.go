@@ -57,17 +57,6 @@ func (m *ListProvidersRequest) validate(all bool) error {
 
 	var errors []error
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListProvidersRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListProvidersRequestValidationError{
 			field:  "Cursor",
@@ -77,6 +66,21 @@ func (m *ListProvidersRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListProvidersRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {

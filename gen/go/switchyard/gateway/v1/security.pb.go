@@ -37,8 +37,8 @@ type GetBlastRadiusRequest struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	// Only calls before this moment. Absent: now.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
-	// Most items in each of the lists, 1..1000; 0 means 200.
-	Limit         int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Most items in each of the lists, 1..1000. Absent: 200.
+	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,8 +102,8 @@ func (x *GetBlastRadiusRequest) GetUntil() *timestamppb.Timestamp {
 }
 
 func (x *GetBlastRadiusRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -532,8 +532,8 @@ type ListAuditRequest struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
 	// Only before this moment.
 	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,8,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -613,8 +613,8 @@ func (x *ListAuditRequest) GetUntil() *timestamppb.Timestamp {
 }
 
 func (x *ListAuditRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -821,14 +821,15 @@ var File_switchyard_gateway_v1_security_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_security_proto_rawDesc = "" +
 	"\n" +
-	"$switchyard/gateway/v1/security.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x8e\x02\n" +
+	"$switchyard/gateway/v1/security.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x9d\x02\n" +
 	"\x15GetBlastRadiusRequest\x12C\n" +
 	"\bprovider\x18\x01 \x01(\tB'\xfaB$r\"\x10\x01\x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\bprovider\x12*\n" +
 	"\vfingerprint\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vfingerprint\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12 \n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
 	"\x05limit\x18\x05 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xe8\a(\x00R\x05limit\"\xde\x05\n" +
+	"\xfaB\a\x1a\x05\x18\xe8\a(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xde\x05\n" +
 	"\vBlastRadius\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12>\n" +
 	"\vfingerprint\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\vfingerprint\x12Q\n" +
@@ -869,17 +870,18 @@ const file_switchyard_gateway_v1_security_proto_rawDesc = "" +
 	"\x05calls\x18\x03 \x01(\rR\x05calls\x12>\n" +
 	"\rfirst_used_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vfirstUsedAt\x12<\n" +
 	"\flast_used_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastUsedAt\"\xd2\x02\n" +
+	"lastUsedAt\"\xe1\x02\n" +
 	"\x10ListAuditRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
 	"\x05actor\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05actor\x12\x1f\n" +
 	"\x06action\x18\x03 \x01(\tB\a\xfaB\x04r\x02\x18@R\x06action\x12\"\n" +
 	"\asubject\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\asubject\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12 \n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
 	"\x05limit\x18\a \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"q\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"q\n" +
 	"\x11ListAuditResponse\x12;\n" +
 	"\aentries\x18\x01 \x03(\v2!.switchyard.gateway.v1.AuditEntryR\aentries\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -970,6 +972,8 @@ func file_switchyard_gateway_v1_security_proto_init() {
 	if File_switchyard_gateway_v1_security_proto != nil {
 		return
 	}
+	file_switchyard_gateway_v1_security_proto_msgTypes[0].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_security_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -148,15 +148,19 @@ func (m *GetBlastRadiusRequest) validate(all bool) error {
 		}
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 1000 {
-		err := GetBlastRadiusRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 1000]",
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 1000 {
+			err := GetBlastRadiusRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 1000]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
 		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
+
 	}
 
 	if len(errors) > 0 {
@@ -1216,17 +1220,6 @@ func (m *ListAuditRequest) validate(all bool) error {
 		}
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListAuditRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListAuditRequestValidationError{
 			field:  "Cursor",
@@ -1236,6 +1229,21 @@ func (m *ListAuditRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListAuditRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {

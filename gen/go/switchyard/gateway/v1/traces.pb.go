@@ -256,8 +256,8 @@ type ListTracesRequest struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
 	// Only those that began before this moment.
 	Until *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=until,proto3" json:"until,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,10,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,10,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,11,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -358,8 +358,8 @@ func (x *ListTracesRequest) GetUntil() *timestamppb.Timestamp {
 }
 
 func (x *ListTracesRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -647,9 +647,11 @@ func (x *Trace) GetReplayOf() *wrapperspb.StringValue {
 type GetSupportTraceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the request.
-	RequestId     string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Only this tenant's. Absent: any.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetSupportTraceRequest) Reset() {
@@ -685,6 +687,13 @@ func (*GetSupportTraceRequest) Descriptor() ([]byte, []int) {
 func (x *GetSupportTraceRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *GetSupportTraceRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
 	}
 	return ""
 }
@@ -731,7 +740,12 @@ type SupportTrace struct {
 	// To its end, in milliseconds.
 	DurationMs float64 `protobuf:"fixed64,19,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// True when the organization can replay it.
-	Captured      bool `protobuf:"varint,20,opt,name=captured,proto3" json:"captured,omitempty"`
+	Captured bool `protobuf:"varint,20,opt,name=captured,proto3" json:"captured,omitempty"`
+	// True when requests of other organizations have the same id: this one is the newest,
+	// and need not be the one that is looked for. Name the organization.
+	Ambiguous bool `protobuf:"varint,21,opt,name=ambiguous,proto3" json:"ambiguous,omitempty"`
+	// The newest request of this id of each other organization, newest first, 50 at most.
+	Others        []*SupportTrace `protobuf:"bytes,22,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -906,6 +920,20 @@ func (x *SupportTrace) GetCaptured() bool {
 	return false
 }
 
+func (x *SupportTrace) GetAmbiguous() bool {
+	if x != nil {
+		return x.Ambiguous
+	}
+	return false
+}
+
+func (x *SupportTrace) GetOthers() []*SupportTrace {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
 // GetLineageRequest names a request.
 type GetLineageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -974,8 +1002,8 @@ type ListLineageRequest struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// Only those before this moment.
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,6,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,7,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1048,8 +1076,8 @@ func (x *ListLineageRequest) GetUntil() *timestamppb.Timestamp {
 }
 
 func (x *ListLineageRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -1773,7 +1801,7 @@ const file_switchyard_gateway_v1_traces_proto_rawDesc = "" +
 	"\verror_class\x18\x02 \x01(\tR\n" +
 	"errorClass\x12\x1f\n" +
 	"\vhttp_status\x18\x03 \x01(\x05R\n" +
-	"httpStatus\"\x89\x04\n" +
+	"httpStatus\"\x98\x04\n" +
 	"\x11ListTracesRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12'\n" +
 	"\n" +
@@ -1785,11 +1813,12 @@ const file_switchyard_gateway_v1_traces_proto_rawDesc = "" +
 	"\x05model\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x12@\n" +
 	"\x06status\x18\a \x01(\tB(\xfaB%r#R\x02okR\x06failedR\tcancelledR\aaborted\xd0\x01\x01R\x06status\x120\n" +
 	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12 \n" +
+	"\x05until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
 	"\x05limit\x18\n" +
 	" \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\v \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"k\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\v \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"k\n" +
 	"\x12ListTracesResponse\x124\n" +
 	"\x06traces\x18\x01 \x03(\v2\x1c.switchyard.gateway.v1.TraceR\x06traces\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -1823,11 +1852,12 @@ const file_switchyard_gateway_v1_traces_proto_rawDesc = "" +
 	"\treplay_of\x18\x14 \x01(\v2\x1c.google.protobuf.StringValueR\breplayOf\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"C\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
 	"\x16GetSupportTraceRequest\x12)\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tB\n" +
-	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\trequestId\"\xc6\x06\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\trequestId\x121\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\"\xa1\a\n" +
 	"\fSupportTrace\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -1853,21 +1883,24 @@ const file_switchyard_gateway_v1_traces_proto_rawDesc = "" +
 	"\x0efirst_token_ms\x18\x12 \x01(\v2\x1c.google.protobuf.DoubleValueR\ffirstTokenMs\x12\x1f\n" +
 	"\vduration_ms\x18\x13 \x01(\x01R\n" +
 	"durationMs\x12\x1a\n" +
-	"\bcaptured\x18\x14 \x01(\bR\bcaptured\"q\n" +
+	"\bcaptured\x18\x14 \x01(\bR\bcaptured\x12\x1c\n" +
+	"\tambiguous\x18\x15 \x01(\bR\tambiguous\x12;\n" +
+	"\x06others\x18\x16 \x03(\v2#.switchyard.gateway.v1.SupportTraceR\x06others\"q\n" +
 	"\x11GetLineageRequest\x12)\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\trequestId\x121\n" +
-	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\"\xb5\x02\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\"\xc4\x02\n" +
 	"\x12ListLineageRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1f\n" +
 	"\x06run_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12#\n" +
 	"\bprovider\x18\x03 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12 \n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
 	"\x05limit\x18\x06 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"s\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"s\n" +
 	"\x13ListLineageResponse\x12;\n" +
 	"\x06events\x18\x01 \x03(\v2#.switchyard.gateway.v1.LineageEventR\x06events\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -2015,48 +2048,49 @@ var file_switchyard_gateway_v1_traces_proto_depIdxs = []int32{
 	0,  // 22: switchyard.gateway.v1.SupportTrace.attempts:type_name -> switchyard.gateway.v1.Attempt
 	18, // 23: switchyard.gateway.v1.SupportTrace.started_at:type_name -> google.protobuf.Timestamp
 	19, // 24: switchyard.gateway.v1.SupportTrace.first_token_ms:type_name -> google.protobuf.DoubleValue
-	18, // 25: switchyard.gateway.v1.ListLineageRequest.since:type_name -> google.protobuf.Timestamp
-	18, // 26: switchyard.gateway.v1.ListLineageRequest.until:type_name -> google.protobuf.Timestamp
-	10, // 27: switchyard.gateway.v1.ListLineageResponse.events:type_name -> switchyard.gateway.v1.LineageEvent
-	16, // 28: switchyard.gateway.v1.LineageEvent.run_id:type_name -> google.protobuf.StringValue
-	16, // 29: switchyard.gateway.v1.LineageEvent.parent_request_id:type_name -> google.protobuf.StringValue
-	16, // 30: switchyard.gateway.v1.LineageEvent.parent_kind:type_name -> google.protobuf.StringValue
-	16, // 31: switchyard.gateway.v1.LineageEvent.key_id:type_name -> google.protobuf.StringValue
-	16, // 32: switchyard.gateway.v1.LineageEvent.requested_provider:type_name -> google.protobuf.StringValue
-	16, // 33: switchyard.gateway.v1.LineageEvent.requested_goal:type_name -> google.protobuf.StringValue
-	16, // 34: switchyard.gateway.v1.LineageEvent.provider:type_name -> google.protobuf.StringValue
-	16, // 35: switchyard.gateway.v1.LineageEvent.model:type_name -> google.protobuf.StringValue
-	16, // 36: switchyard.gateway.v1.LineageEvent.credential:type_name -> google.protobuf.StringValue
-	16, // 37: switchyard.gateway.v1.LineageEvent.credential_fingerprint:type_name -> google.protobuf.StringValue
-	0,  // 38: switchyard.gateway.v1.LineageEvent.attempts:type_name -> switchyard.gateway.v1.Attempt
-	16, // 39: switchyard.gateway.v1.LineageEvent.price_version:type_name -> google.protobuf.StringValue
-	16, // 40: switchyard.gateway.v1.LineageEvent.data_classification:type_name -> google.protobuf.StringValue
-	16, // 41: switchyard.gateway.v1.LineageEvent.approval_ref:type_name -> google.protobuf.StringValue
-	16, // 42: switchyard.gateway.v1.LineageEvent.response_digest:type_name -> google.protobuf.StringValue
-	18, // 43: switchyard.gateway.v1.LineageEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	10, // 44: switchyard.gateway.v1.ReplayPacket.lineage:type_name -> switchyard.gateway.v1.LineageEvent
-	20, // 45: switchyard.gateway.v1.ReplayPacket.usage:type_name -> switchyard.gateway.v1.Usage
-	1,  // 46: switchyard.gateway.v1.ReplayPacket.error:type_name -> switchyard.gateway.v1.TraceError
-	18, // 47: switchyard.gateway.v1.ReplayPacket.captured_at:type_name -> google.protobuf.Timestamp
-	18, // 48: switchyard.gateway.v1.ReplayPacket.expires_at:type_name -> google.protobuf.Timestamp
-	20, // 49: switchyard.gateway.v1.ReplayResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	2,  // 50: switchyard.gateway.v1.TraceService.ListTraces:input_type -> switchyard.gateway.v1.ListTracesRequest
-	5,  // 51: switchyard.gateway.v1.TraceService.GetSupportTrace:input_type -> switchyard.gateway.v1.GetSupportTraceRequest
-	7,  // 52: switchyard.gateway.v1.TraceService.GetLineage:input_type -> switchyard.gateway.v1.GetLineageRequest
-	8,  // 53: switchyard.gateway.v1.TraceService.ListLineage:input_type -> switchyard.gateway.v1.ListLineageRequest
-	11, // 54: switchyard.gateway.v1.TraceService.GetReplay:input_type -> switchyard.gateway.v1.GetReplayRequest
-	13, // 55: switchyard.gateway.v1.TraceService.Replay:input_type -> switchyard.gateway.v1.ReplayRequest
-	3,  // 56: switchyard.gateway.v1.TraceService.ListTraces:output_type -> switchyard.gateway.v1.ListTracesResponse
-	6,  // 57: switchyard.gateway.v1.TraceService.GetSupportTrace:output_type -> switchyard.gateway.v1.SupportTrace
-	10, // 58: switchyard.gateway.v1.TraceService.GetLineage:output_type -> switchyard.gateway.v1.LineageEvent
-	9,  // 59: switchyard.gateway.v1.TraceService.ListLineage:output_type -> switchyard.gateway.v1.ListLineageResponse
-	12, // 60: switchyard.gateway.v1.TraceService.GetReplay:output_type -> switchyard.gateway.v1.ReplayPacket
-	14, // 61: switchyard.gateway.v1.TraceService.Replay:output_type -> switchyard.gateway.v1.ReplayResponse
-	56, // [56:62] is the sub-list for method output_type
-	50, // [50:56] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	6,  // 25: switchyard.gateway.v1.SupportTrace.others:type_name -> switchyard.gateway.v1.SupportTrace
+	18, // 26: switchyard.gateway.v1.ListLineageRequest.since:type_name -> google.protobuf.Timestamp
+	18, // 27: switchyard.gateway.v1.ListLineageRequest.until:type_name -> google.protobuf.Timestamp
+	10, // 28: switchyard.gateway.v1.ListLineageResponse.events:type_name -> switchyard.gateway.v1.LineageEvent
+	16, // 29: switchyard.gateway.v1.LineageEvent.run_id:type_name -> google.protobuf.StringValue
+	16, // 30: switchyard.gateway.v1.LineageEvent.parent_request_id:type_name -> google.protobuf.StringValue
+	16, // 31: switchyard.gateway.v1.LineageEvent.parent_kind:type_name -> google.protobuf.StringValue
+	16, // 32: switchyard.gateway.v1.LineageEvent.key_id:type_name -> google.protobuf.StringValue
+	16, // 33: switchyard.gateway.v1.LineageEvent.requested_provider:type_name -> google.protobuf.StringValue
+	16, // 34: switchyard.gateway.v1.LineageEvent.requested_goal:type_name -> google.protobuf.StringValue
+	16, // 35: switchyard.gateway.v1.LineageEvent.provider:type_name -> google.protobuf.StringValue
+	16, // 36: switchyard.gateway.v1.LineageEvent.model:type_name -> google.protobuf.StringValue
+	16, // 37: switchyard.gateway.v1.LineageEvent.credential:type_name -> google.protobuf.StringValue
+	16, // 38: switchyard.gateway.v1.LineageEvent.credential_fingerprint:type_name -> google.protobuf.StringValue
+	0,  // 39: switchyard.gateway.v1.LineageEvent.attempts:type_name -> switchyard.gateway.v1.Attempt
+	16, // 40: switchyard.gateway.v1.LineageEvent.price_version:type_name -> google.protobuf.StringValue
+	16, // 41: switchyard.gateway.v1.LineageEvent.data_classification:type_name -> google.protobuf.StringValue
+	16, // 42: switchyard.gateway.v1.LineageEvent.approval_ref:type_name -> google.protobuf.StringValue
+	16, // 43: switchyard.gateway.v1.LineageEvent.response_digest:type_name -> google.protobuf.StringValue
+	18, // 44: switchyard.gateway.v1.LineageEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	10, // 45: switchyard.gateway.v1.ReplayPacket.lineage:type_name -> switchyard.gateway.v1.LineageEvent
+	20, // 46: switchyard.gateway.v1.ReplayPacket.usage:type_name -> switchyard.gateway.v1.Usage
+	1,  // 47: switchyard.gateway.v1.ReplayPacket.error:type_name -> switchyard.gateway.v1.TraceError
+	18, // 48: switchyard.gateway.v1.ReplayPacket.captured_at:type_name -> google.protobuf.Timestamp
+	18, // 49: switchyard.gateway.v1.ReplayPacket.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 50: switchyard.gateway.v1.ReplayResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	2,  // 51: switchyard.gateway.v1.TraceService.ListTraces:input_type -> switchyard.gateway.v1.ListTracesRequest
+	5,  // 52: switchyard.gateway.v1.TraceService.GetSupportTrace:input_type -> switchyard.gateway.v1.GetSupportTraceRequest
+	7,  // 53: switchyard.gateway.v1.TraceService.GetLineage:input_type -> switchyard.gateway.v1.GetLineageRequest
+	8,  // 54: switchyard.gateway.v1.TraceService.ListLineage:input_type -> switchyard.gateway.v1.ListLineageRequest
+	11, // 55: switchyard.gateway.v1.TraceService.GetReplay:input_type -> switchyard.gateway.v1.GetReplayRequest
+	13, // 56: switchyard.gateway.v1.TraceService.Replay:input_type -> switchyard.gateway.v1.ReplayRequest
+	3,  // 57: switchyard.gateway.v1.TraceService.ListTraces:output_type -> switchyard.gateway.v1.ListTracesResponse
+	6,  // 58: switchyard.gateway.v1.TraceService.GetSupportTrace:output_type -> switchyard.gateway.v1.SupportTrace
+	10, // 59: switchyard.gateway.v1.TraceService.GetLineage:output_type -> switchyard.gateway.v1.LineageEvent
+	9,  // 60: switchyard.gateway.v1.TraceService.ListLineage:output_type -> switchyard.gateway.v1.ListLineageResponse
+	12, // 61: switchyard.gateway.v1.TraceService.GetReplay:output_type -> switchyard.gateway.v1.ReplayPacket
+	14, // 62: switchyard.gateway.v1.TraceService.Replay:output_type -> switchyard.gateway.v1.ReplayResponse
+	57, // [57:63] is the sub-list for method output_type
+	51, // [51:57] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_traces_proto_init() }
@@ -2065,6 +2099,8 @@ func file_switchyard_gateway_v1_traces_proto_init() {
 		return
 	}
 	file_switchyard_gateway_v1_usage_proto_init()
+	file_switchyard_gateway_v1_traces_proto_msgTypes[2].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_traces_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

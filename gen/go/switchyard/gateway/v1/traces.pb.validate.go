@@ -589,17 +589,6 @@ func (m *ListTracesRequest) validate(all bool) error {
 		}
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListTracesRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListTracesRequestValidationError{
 			field:  "Cursor",
@@ -609,6 +598,21 @@ func (m *ListTracesRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListTracesRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {
@@ -1233,6 +1237,17 @@ func (m *GetSupportTraceRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := GetSupportTraceRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if len(errors) > 0 {
 		return GetSupportTraceRequestMultiError(errors)
 	}
@@ -1569,6 +1584,42 @@ func (m *SupportTrace) validate(all bool) error {
 
 	// no validation rules for Captured
 
+	// no validation rules for Ambiguous
+
+	for idx, item := range m.GetOthers() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, SupportTraceValidationError{
+						field:  fmt.Sprintf("Others[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, SupportTraceValidationError{
+						field:  fmt.Sprintf("Others[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return SupportTraceValidationError{
+					field:  fmt.Sprintf("Others[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return SupportTraceMultiError(errors)
 	}
@@ -1883,17 +1934,6 @@ func (m *ListLineageRequest) validate(all bool) error {
 		}
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListLineageRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListLineageRequestValidationError{
 			field:  "Cursor",
@@ -1903,6 +1943,21 @@ func (m *ListLineageRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListLineageRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {

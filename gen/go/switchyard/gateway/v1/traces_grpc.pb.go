@@ -38,7 +38,9 @@ type TraceServiceClient interface {
 	// ListTraces lists recent requests of the organization with their content,
 	// personal data redacted, newest first.
 	ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error)
-	// GetSupportTrace reads one request of any organization, without content.
+	// GetSupportTrace reads one request of any organization, without content. Ids are
+	// the callers' own: where several organizations have used one, the answer says so
+	// and holds the newest request of each.
 	GetSupportTrace(ctx context.Context, in *GetSupportTraceRequest, opts ...grpc.CallOption) (*SupportTrace, error)
 	// GetLineage reads where one answer came from.
 	GetLineage(ctx context.Context, in *GetLineageRequest, opts ...grpc.CallOption) (*LineageEvent, error)
@@ -131,7 +133,9 @@ type TraceServiceServer interface {
 	// ListTraces lists recent requests of the organization with their content,
 	// personal data redacted, newest first.
 	ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error)
-	// GetSupportTrace reads one request of any organization, without content.
+	// GetSupportTrace reads one request of any organization, without content. Ids are
+	// the callers' own: where several organizations have used one, the answer says so
+	// and holds the newest request of each.
 	GetSupportTrace(context.Context, *GetSupportTraceRequest) (*SupportTrace, error)
 	// GetLineage reads where one answer came from.
 	GetLineage(context.Context, *GetLineageRequest) (*LineageEvent, error)

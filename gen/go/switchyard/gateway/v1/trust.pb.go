@@ -260,8 +260,8 @@ type ListTrustRequest struct {
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// Only records whose review has this status.
 	ReviewStatus string `protobuf:"bytes,2,opt,name=review_status,json=reviewStatus,proto3" json:"review_status,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -313,8 +313,8 @@ func (x *ListTrustRequest) GetReviewStatus() string {
 }
 
 func (x *ListTrustRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -479,8 +479,8 @@ type ListTrustHistoryRequest struct {
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// The server.
 	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -532,8 +532,8 @@ func (x *ListTrustHistoryRequest) GetServerId() string {
 }
 
 func (x *ListTrustHistoryRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -630,14 +630,15 @@ const file_switchyard_gateway_v1_trust_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"reviewedAt\x12A\n" +
 	"\rreview_reason\x18\v \x01(\v2\x1c.google.protobuf.StringValueR\freviewReason\x12\x18\n" +
-	"\aversion\x18\f \x01(\x05R\aversion\"\xd3\x01\n" +
+	"\aversion\x18\f \x01(\x05R\aversion\"\xe2\x01\n" +
 	"\x10ListTrustRequest\x12!\n" +
 	"\x06org_id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x05orgId\x12X\n" +
-	"\rreview_status\x18\x02 \x01(\tB3\xfaB0r.R\fnot_requiredR\apendingR\bapprovedR\brejected\xd0\x01\x01R\freviewStatus\x12 \n" +
+	"\rreview_status\x18\x02 \x01(\tB3\xfaB0r.R\fnot_requiredR\apendingR\bapprovedR\brejected\xd0\x01\x01R\freviewStatus\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"r\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"r\n" +
 	"\x11ListTrustResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.TrustRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -653,15 +654,16 @@ const file_switchyard_gateway_v1_trust_proto_rawDesc = "" +
 	"\bdecision\x18\x04 \x01(\tB\x19\xfaB\x16r\x14R\aapproveR\x06reject\xd0\x01\x01R\bdecision\x12 \n" +
 	"\x06reason\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x127\n" +
 	"\x10expected_version\x18\x06 \x01(\x05B\a\xfaB\x04\x1a\x02(\x01H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
-	"\x11_expected_version\"\xa9\x01\n" +
+	"\x11_expected_version\"\xb8\x01\n" +
 	"\x17ListTrustHistoryRequest\x12!\n" +
 	"\x06org_id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x05orgId\x12'\n" +
 	"\tserver_id\x18\x02 \x01(\tB\n" +
-	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\bserverId\x12 \n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\bserverId\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"y\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"y\n" +
 	"\x18ListTrustHistoryResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.TrustRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -726,7 +728,9 @@ func file_switchyard_gateway_v1_trust_proto_init() {
 	if File_switchyard_gateway_v1_trust_proto != nil {
 		return
 	}
+	file_switchyard_gateway_v1_trust_proto_msgTypes[2].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_trust_proto_msgTypes[4].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_trust_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

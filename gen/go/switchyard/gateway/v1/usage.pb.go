@@ -41,7 +41,8 @@ type Usage struct {
 	Estimated bool `protobuf:"varint,5,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	// Provider that the caller asked for; absent when there is no risk of substitution.
 	RequestedProvider *string `protobuf:"bytes,6,opt,name=requested_provider,json=requestedProvider,proto3,oneof" json:"requested_provider,omitempty"`
-	// optimization_goal that the caller asked for; absent when it asked for none.
+	// optimization_goal that the caller asked for; null in JSON and absent over gRPC
+	// when it asked for none.
 	RequestedGoal *string `protobuf:"bytes,7,opt,name=requested_goal,json=requestedGoal,proto3,oneof" json:"requested_goal,omitempty"`
 	// True when another provider served than was asked for.
 	Substituted bool `protobuf:"varint,8,opt,name=substituted,proto3" json:"substituted,omitempty"`
@@ -169,8 +170,8 @@ type ListUsageRequest struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
 	// Only records committed before this moment.
 	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
-	// Page size, 1..200; 0 means 50.
-	Limit int32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,8,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -250,8 +251,8 @@ func (x *ListUsageRequest) GetUntil() *timestamppb.Timestamp {
 }
 
 func (x *ListUsageRequest) GetLimit() int32 {
-	if x != nil {
-		return x.Limit
+	if x != nil && x.Limit != nil {
+		return *x.Limit
 	}
 	return 0
 }
@@ -650,7 +651,7 @@ var File_switchyard_gateway_v1_usage_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"!switchyard/gateway/v1/usage.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xa3\x03\n" +
+	"!switchyard/gateway/v1/usage.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xa9\x03\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
@@ -658,25 +659,26 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\n" +
 	"cost_cents\x18\x04 \x01(\x01R\tcostCents\x12\x1c\n" +
 	"\testimated\x18\x05 \x01(\bR\testimated\x122\n" +
-	"\x12requested_provider\x18\x06 \x01(\tH\x00R\x11requestedProvider\x88\x01\x01\x12*\n" +
-	"\x0erequested_goal\x18\a \x01(\tH\x01R\rrequestedGoal\x88\x01\x01\x12 \n" +
+	"\x12requested_provider\x18\x06 \x01(\tH\x00R\x11requestedProvider\x88\x01\x01\x120\n" +
+	"\x0erequested_goal\x18\a \x01(\tB\x04\xb8\xbb\x18\x01H\x01R\rrequestedGoal\x88\x01\x01\x12 \n" +
 	"\vsubstituted\x18\b \x01(\bR\vsubstituted\x12\x1b\n" +
 	"\tcache_hit\x18\t \x01(\bR\bcacheHit\x12\x1d\n" +
 	"\n" +
 	"model_used\x18\n" +
 	" \x01(\tR\tmodelUsedB\x15\n" +
 	"\x13_requested_providerB\x11\n" +
-	"\x0f_requested_goal\"\xd3\x02\n" +
+	"\x0f_requested_goal\"\xe2\x02\n" +
 	"\x10ListUsageRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1f\n" +
 	"\x06run_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12#\n" +
 	"\bprovider\x18\x03 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12\x1e\n" +
 	"\x05model\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12 \n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
 	"\x05limit\x18\a \x01(\x05B\n" +
-	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"r\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"r\n" +
 	"\x11ListUsageResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.UsageRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -771,6 +773,7 @@ func file_switchyard_gateway_v1_usage_proto_init() {
 		return
 	}
 	file_switchyard_gateway_v1_usage_proto_msgTypes[0].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -281,17 +281,6 @@ func (m *ListUsageRequest) validate(all bool) error {
 		}
 	}
 
-	if val := m.GetLimit(); val < 0 || val > 200 {
-		err := ListUsageRequestValidationError{
-			field:  "Limit",
-			reason: "value must be inside range [0, 200]",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
-
 	if utf8.RuneCountInString(m.GetCursor()) > 512 {
 		err := ListUsageRequestValidationError{
 			field:  "Cursor",
@@ -301,6 +290,21 @@ func (m *ListUsageRequest) validate(all bool) error {
 			return err
 		}
 		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListUsageRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
 	}
 
 	if len(errors) > 0 {

@@ -103,6 +103,14 @@ var file_switchyard_options_v1_options_proto_extTypes = []protoimpl.ExtensionInf
 		Tag:           "varint,50102,opt,name=raw_json",
 		Filename:      "switchyard/options/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50103,
+		Name:          "switchyard.options.v1.null_json",
+		Tag:           "varint,50103,opt,name=null_json",
+		Filename:      "switchyard/options/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -120,6 +128,10 @@ var (
 	//
 	// optional bool raw_json = 50102;
 	E_RawJson = &file_switchyard_options_v1_options_proto_extTypes[1]
+	// The optional field is null on the JSON face where it is absent, and not left out.
+	//
+	// optional bool null_json = 50103;
+	E_NullJson = &file_switchyard_options_v1_options_proto_extTypes[2]
 )
 
 var File_switchyard_options_v1_options_proto protoreflect.FileDescriptor
@@ -134,7 +146,8 @@ const file_switchyard_options_v1_options_proto_rawDesc = "" +
 	"\rROLE_OPERATOR\x10\x03\x12\x10\n" +
 	"\fROLE_SUPPORT\x10\x04:Q\n" +
 	"\x04role\x12\x1e.google.protobuf.MethodOptions\x18\xb5\x87\x03 \x01(\x0e2\x1b.switchyard.options.v1.RoleR\x04role::\n" +
-	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\arawJsonB\xd6\x01\n" +
+	"\braw_json\x12\x1d.google.protobuf.FieldOptions\x18\xb6\x87\x03 \x01(\bR\arawJson:<\n" +
+	"\tnull_json\x12\x1d.google.protobuf.FieldOptions\x18\xb7\x87\x03 \x01(\bR\bnullJsonB\xd6\x01\n" +
 	"\x19com.switchyard.options.v1B\fOptionsProtoP\x01Z5switchyard.dev/gen/go/switchyard/options/v1;optionsv1\xa2\x02\x03SOX\xaa\x02\x15Switchyard.Options.V1\xca\x02\x15Switchyard\\Options\\V1\xe2\x02!Switchyard\\Options\\V1\\GPBMetadata\xea\x02\x17Switchyard::Options::V1b\x06proto3"
 
 var (
@@ -158,11 +171,12 @@ var file_switchyard_options_v1_options_proto_goTypes = []any{
 var file_switchyard_options_v1_options_proto_depIdxs = []int32{
 	1, // 0: switchyard.options.v1.role:extendee -> google.protobuf.MethodOptions
 	2, // 1: switchyard.options.v1.raw_json:extendee -> google.protobuf.FieldOptions
-	0, // 2: switchyard.options.v1.role:type_name -> switchyard.options.v1.Role
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	2, // [2:3] is the sub-list for extension type_name
-	0, // [0:2] is the sub-list for extension extendee
+	2, // 2: switchyard.options.v1.null_json:extendee -> google.protobuf.FieldOptions
+	0, // 3: switchyard.options.v1.role:type_name -> switchyard.options.v1.Role
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	3, // [3:4] is the sub-list for extension type_name
+	0, // [0:3] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -178,7 +192,7 @@ func file_switchyard_options_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_options_v1_options_proto_rawDesc), len(file_switchyard_options_v1_options_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   0,
-			NumExtensions: 2,
+			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_switchyard_options_v1_options_proto_goTypes,

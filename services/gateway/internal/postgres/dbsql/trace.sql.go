@@ -88,7 +88,7 @@ SELECT trace.id, trace.request_id, trace.organization_id, trace.run_id, trace.ke
 FROM trace
 LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > $1
 WHERE trace.request_id = $2
-    AND ($3::text = '' OR trace.organization_id = $3)
+    AND trace.organization_id = $3
     AND trace.expires_at > $1
 ORDER BY trace.started_at DESC, trace.id DESC
 LIMIT 1
@@ -105,7 +105,7 @@ type GetTraceRow struct {
 	Captured bool
 }
 
-// The latest of a request id, of one organization or, where none is named, of any.
+// The latest of a request id of one organization.
 func (q *Queries) GetTrace(ctx context.Context, arg GetTraceParams) (GetTraceRow, error) {
 	row := q.db.QueryRow(ctx, getTrace, arg.Now, arg.RequestID, arg.OrganizationID)
 	var i GetTraceRow
@@ -158,6 +158,107 @@ func (q *Queries) GetTrace(ctx context.Context, arg GetTraceParams) (GetTraceRow
 		&i.Captured,
 	)
 	return i, err
+}
+
+const latestTraces = `-- name: LatestTraces :many
+SELECT trace.id, trace.request_id, trace.organization_id, trace.run_id, trace.key_id, trace.service, trace.operation, trace.stream, trace.status, trace.parent_request_id, trace.parent_kind, trace.w3c_trace_id, trace.requested_model, trace.requested_provider, trace.requested_goal, trace.provider, trace.model, trace.credential, trace.credential_fingerprint, trace.route, trace.policy_version, trace.price_version, trace.data_classification, trace.approval_ref, trace.cache_hit, trace.substituted, trace.billed, trace.prompt_tokens, trace.completion_tokens, trace.cost_pico_usd, trace.estimated, trace.error, trace.error_class, trace.http_status, trace.attempts, trace.message_count, trace.tool_count, trace.request_bytes, trace.response_bytes, trace.request_digest, trace.response_digest, trace.started_at, trace.first_token_ms, trace.duration_ms, trace.expires_at, coalesce(c.replayable, false)::boolean AS captured
+FROM trace
+LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > $1
+WHERE trace.id IN (
+    SELECT DISTINCT ON (t.organization_id) t.id
+    FROM trace AS t
+    WHERE t.request_id = $2
+        AND ($3::text = '' OR t.organization_id = $3)
+        AND t.expires_at > $1
+    ORDER BY t.organization_id, t.started_at DESC, t.id DESC
+)
+ORDER BY trace.started_at DESC, trace.id DESC
+LIMIT $4::int
+`
+
+type LatestTracesParams struct {
+	Now            time.Time
+	RequestID      string
+	OrganizationID string
+	PageSize       int32
+}
+
+type LatestTracesRow struct {
+	Trace    Trace
+	Captured bool
+}
+
+// The latest of a request id of each organization, or of one alone, newest first.
+func (q *Queries) LatestTraces(ctx context.Context, arg LatestTracesParams) ([]LatestTracesRow, error) {
+	rows, err := q.db.Query(ctx, latestTraces,
+		arg.Now,
+		arg.RequestID,
+		arg.OrganizationID,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LatestTracesRow
+	for rows.Next() {
+		var i LatestTracesRow
+		if err := rows.Scan(
+			&i.Trace.ID,
+			&i.Trace.RequestID,
+			&i.Trace.OrganizationID,
+			&i.Trace.RunID,
+			&i.Trace.KeyID,
+			&i.Trace.Service,
+			&i.Trace.Operation,
+			&i.Trace.Stream,
+			&i.Trace.Status,
+			&i.Trace.ParentRequestID,
+			&i.Trace.ParentKind,
+			&i.Trace.W3cTraceID,
+			&i.Trace.RequestedModel,
+			&i.Trace.RequestedProvider,
+			&i.Trace.RequestedGoal,
+			&i.Trace.Provider,
+			&i.Trace.Model,
+			&i.Trace.Credential,
+			&i.Trace.CredentialFingerprint,
+			&i.Trace.Route,
+			&i.Trace.PolicyVersion,
+			&i.Trace.PriceVersion,
+			&i.Trace.DataClassification,
+			&i.Trace.ApprovalRef,
+			&i.Trace.CacheHit,
+			&i.Trace.Substituted,
+			&i.Trace.Billed,
+			&i.Trace.PromptTokens,
+			&i.Trace.CompletionTokens,
+			&i.Trace.CostPicoUsd,
+			&i.Trace.Estimated,
+			&i.Trace.Error,
+			&i.Trace.ErrorClass,
+			&i.Trace.HttpStatus,
+			&i.Trace.Attempts,
+			&i.Trace.MessageCount,
+			&i.Trace.ToolCount,
+			&i.Trace.RequestBytes,
+			&i.Trace.ResponseBytes,
+			&i.Trace.RequestDigest,
+			&i.Trace.ResponseDigest,
+			&i.Trace.StartedAt,
+			&i.Trace.FirstTokenMs,
+			&i.Trace.DurationMs,
+			&i.Trace.ExpiresAt,
+			&i.Captured,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listTraces = `-- name: ListTraces :many

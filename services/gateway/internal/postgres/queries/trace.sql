@@ -18,15 +18,31 @@ ORDER BY trace.started_at DESC, trace.id DESC
 LIMIT @page_size::int;
 
 -- name: GetTrace :one
--- The latest of a request id, of one organization or, where none is named, of any.
+-- The latest of a request id of one organization.
 SELECT sqlc.embed(trace), coalesce(c.replayable, false)::boolean AS captured
 FROM trace
 LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > @now
 WHERE trace.request_id = @request_id
-    AND (@organization_id::text = '' OR trace.organization_id = @organization_id)
+    AND trace.organization_id = @organization_id
     AND trace.expires_at > @now
 ORDER BY trace.started_at DESC, trace.id DESC
 LIMIT 1;
+
+-- name: LatestTraces :many
+-- The latest of a request id of each organization, or of one alone, newest first.
+SELECT sqlc.embed(trace), coalesce(c.replayable, false)::boolean AS captured
+FROM trace
+LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > @now
+WHERE trace.id IN (
+    SELECT DISTINCT ON (t.organization_id) t.id
+    FROM trace AS t
+    WHERE t.request_id = @request_id
+        AND (@organization_id::text = '' OR t.organization_id = @organization_id)
+        AND t.expires_at > @now
+    ORDER BY t.organization_id, t.started_at DESC, t.id DESC
+)
+ORDER BY trace.started_at DESC, trace.id DESC
+LIMIT @page_size::int;
 
 -- name: TraceContents :many
 SELECT id, key_id, sealed, truncated, replayable, captured_at, expires_at
