@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -26,11 +28,15 @@ import (
 // the exact JSON text that arrived.
 type codec struct {
 	rawJSON protoreflect.ExtensionType
-	raw     sync.Map // protoreflect.FullName to bool: does the message hold raw JSON?
+	// nullJSON marks optional fields that are null where they are absent; nil is none.
+	nullJSON protoreflect.ExtensionType
+	raw      sync.Map // protoreflect.FullName to bool: does the message hold marked fields?
 	forms   sync.Map // reflect.Type to *form: how the quick way reads the message, nil if it can't
 }
 
-func newCodec(rawJSON protoreflect.ExtensionType) *codec { return &codec{rawJSON: rawJSON} }
+func newCodec(rawJSON, nullJSON protoreflect.ExtensionType) *codec {
+	return &codec{rawJSON: rawJSON, nullJSON: nullJSON}
+}
 
 // ContentType is that of every answer of the face.
 func (c *codec) ContentType(any) string { return "application/json" }
@@ -51,7 +57,7 @@ func (c *codec) Marshal(v any) ([]byte, error) {
 		return nil, fmt.Errorf("compact: %w", err)
 	}
 	if desc := m.ProtoReflect().Descriptor(); c.holdsRaw(desc) {
-		return c.rewrite(nil, compact.Bytes(), desc, inline), nil
+		return c.rewrite(nil, compact.Bytes(), desc, writing), nil
 	}
 	return compact.Bytes(), nil
 }
@@ -74,7 +80,7 @@ func (c *codec) thorough(data []byte, m proto.Message) error {
 	}
 	desc, text := m.ProtoReflect().Descriptor(), data
 	if c.holdsRaw(desc) {
-		text = c.rewrite(nil, data, desc, enclose)
+		text = c.rewrite(nil, data, desc, reading)
 	}
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(text, m); err != nil {
 		if found := c.mismatch(gjson.ParseBytes(data), desc, ""); found != "" {
@@ -142,8 +148,9 @@ func (c *codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// holdsRaw tells whether a message, or one inside it, has a raw_json field. Only
-// whole answers are kept: another call may be asking at the same time.
+// holdsRaw reports whether a message, or one inside it, has a marked field: raw JSON
+// or a null for what is absent. Only whole answers are kept: another call may be
+// asking at the same time.
 func (c *codec) holdsRaw(desc protoreflect.MessageDescriptor) bool {
 	if known, ok := c.raw.Load(desc.FullName()); ok {
 		return known == true
@@ -160,7 +167,7 @@ func (c *codec) findRaw(desc protoreflect.MessageDescriptor, seen map[protorefle
 	seen[desc.FullName()] = true
 	for i := range desc.Fields().Len() {
 		field := desc.Fields().Get(i)
-		if c.isRaw(field) || (field.Message() != nil && !field.IsMap() && c.findRaw(field.Message(), seen)) {
+		if c.isRaw(field) || c.isNull(field) || (field.Message() != nil && !field.IsMap() && c.findRaw(field.Message(), seen)) {
 			return true
 		}
 	}
@@ -170,6 +177,22 @@ func (c *codec) findRaw(desc protoreflect.MessageDescriptor, seen map[protorefle
 func (c *codec) isRaw(field protoreflect.FieldDescriptor) bool {
 	return field.Kind() == protoreflect.BytesKind && proto.HasExtension(field.Options(), c.rawJSON)
 }
+
+// isNull reports whether a field is written as null where it is absent.
+func (c *codec) isNull(field protoreflect.FieldDescriptor) bool {
+	return c.nullJSON != nil && field.HasOptionalKeyword() && proto.HasExtension(field.Options(), c.nullJSON)
+}
+
+// direction is what rewrite does to a message's JSON.
+type direction struct {
+	raw   func(dst []byte, value gjson.Result) []byte
+	nulls bool
+}
+
+var (
+	reading = direction{raw: enclose}
+	writing = direction{raw: inline, nulls: true}
+)
 
 // enclose turns JSON text into the base64 string that protojson reads into a
 // bytes field; null stays null.
@@ -192,10 +215,11 @@ func inline(dst []byte, value gjson.Result) []byte {
 	return append(dst, text...)
 }
 
-// rewrite copies a JSON object of a message's shape, with change applied to the
-// values of its raw_json fields, at any depth.
-func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor, change func([]byte, gjson.Result) []byte) []byte {
+// rewrite copies a JSON object of a message's shape, with the values of its raw_json
+// fields changed and, in writing, the nulls of its null_json fields, at any depth.
+func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor, change direction) []byte {
 	dst = append(dst, '{')
+	var there []string
 	first := true
 	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
 		if !first {
@@ -203,6 +227,7 @@ func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor,
 		}
 		first = false
 		dst = append(append(dst, key.Raw...), ':')
+		there = append(there, key.Str)
 		field := desc.Fields().ByTextName(key.Str)
 		if field == nil {
 			field = desc.Fields().ByJSONName(key.Str)
@@ -210,15 +235,26 @@ func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor,
 		dst = c.rewriteField(dst, value, field, change)
 		return true
 	})
+	for i := range desc.Fields().Len() {
+		field := desc.Fields().Get(i)
+		if !change.nulls || !c.isNull(field) || slices.Contains(there, field.TextName()) {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(strconv.AppendQuote(dst, field.TextName()), ":null"...)
+	}
 	return append(dst, '}')
 }
 
-func (c *codec) rewriteField(dst []byte, value gjson.Result, field protoreflect.FieldDescriptor, change func([]byte, gjson.Result) []byte) []byte {
+func (c *codec) rewriteField(dst []byte, value gjson.Result, field protoreflect.FieldDescriptor, change direction) []byte {
 	var element func(dst []byte, value gjson.Result) []byte
 	switch {
 	case field == nil || field.IsMap():
 	case c.isRaw(field):
-		element = change
+		element = change.raw
 	case field.Message() != nil && c.holdsRaw(field.Message()):
 		element = func(dst []byte, value gjson.Result) []byte {
 			if !value.IsObject() {

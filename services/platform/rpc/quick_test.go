@@ -16,7 +16,7 @@ import (
 // The quick way takes what it can, and nothing else: what is left over is
 // protojson's to refuse, or to read more leniently.
 func TestWhatTheQuickWayTakes(t *testing.T) {
-	codec := rpc.NewCodecForTest(echoContract.rawJSON)
+	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	long := strings.Repeat("a", 37)
 	for _, test := range []struct {
 		name, body string
@@ -104,7 +104,7 @@ func FuzzQuickReadsAlike(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	codec := rpc.NewCodecForTest(echoContract.rawJSON)
+	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	f.Fuzz(func(t *testing.T, body string) {
 		var quick, thorough errdetails.ErrorInfo
 		if codec.Unmarshal([]byte(body), &quick) != nil {

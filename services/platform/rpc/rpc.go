@@ -42,6 +42,9 @@ type Options struct {
 	Tokens *caller.Tokens
 	// Role and RawJSON are the contract's method and field options.
 	Role, RawJSON protoreflect.ExtensionType
+	// NullJSON is optional: the field option of optional fields that are null on the
+	// JSON face where they are absent.
+	NullJSON protoreflect.ExtensionType
 	// ErrorBody renders the service's JSON error document.
 	ErrorBody func(e *apierr.Error, requestID string) any
 	// Dialect is optional: it says which other API's words the caller of an HTTP
@@ -95,7 +98,7 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		options: options,
 		methods: newMethodTable(options.Role),
-		codec:   newCodec(options.RawJSON),
+		codec:   newCodec(options.RawJSON, options.NullJSON),
 		open:    make(map[place]http.Handler),
 		exact:   make(map[place]http.HandlerFunc),
 		health:  health.NewServer(),

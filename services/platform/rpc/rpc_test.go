@@ -417,7 +417,7 @@ func TestRequestIDsSort(t *testing.T) {
 // without reading each other's half-done answer.
 func TestRawJSONFromTheFirstCalls(t *testing.T) {
 	for range 200 {
-		codec := rpc.NewCodecForTest(echoContract.rawJSON)
+		codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 		var group sync.WaitGroup
 		for range 4 {
 			group.Go(func() {
@@ -433,7 +433,7 @@ func TestRawJSONFromTheFirstCalls(t *testing.T) {
 func FuzzRawJSON(f *testing.F) {
 	f.Add(`{"payload":{"a":[1,2,{"b":null}]},"items":[{"payload":"x"}]}`)
 	f.Add(`{"payload":1e400,"parts":[1,"a",null]}`)
-	codec := rpc.NewCodecForTest(echoContract.rawJSON)
+	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	f.Fuzz(func(t *testing.T, text string) {
 		in := dynamicpb.NewMessage(echoContract.echo)
 		if err := codec.Unmarshal([]byte(text), in); err != nil {

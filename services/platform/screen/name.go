@@ -43,7 +43,10 @@ func Path(path, separator string) string {
 		index, closed := strings.CutSuffix(index, "]")
 		switch {
 		case part == "" || IsName(part):
-		case indexed && closed && IsName(name) && len(index) < maxDigits && strings.Trim(index, "0123456789") == "":
+		case indexed && closed && IsName(name):
+			if index != "" && !IsName(index) {
+				parts[i] = name + "[" + hidden + "]"
+			}
 		default:
 			parts[i] = hidden
 		}
@@ -53,6 +56,3 @@ func Path(path, separator string) string {
 	}
 	return path
 }
-
-// maxDigits bounds an index in a path.
-const maxDigits = 10

@@ -108,7 +108,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"messages[0].content": "messages[0].content", "a." + keys["xAI"] + ".b": "a.*.b", "a[" + keys["xAI"] + "]": "*", "a b.c": "*.c",
+		"messages[0].content": "messages[0].content", "a." + keys["xAI"] + ".b": "a.*.b", "a[" + keys["xAI"] + "].b": "a[*].b", "a b.c": "*.c",
 		keys["JWT"]: "*",
 	} {
 		if got := screen.Path(path, "."); got != want {

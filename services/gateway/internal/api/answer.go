@@ -20,7 +20,7 @@ type usage struct {
 	CostCents         float64 `json:"cost_cents"`
 	Estimated         bool    `json:"estimated"`
 	RequestedProvider string  `json:"requested_provider,omitempty"`
-	RequestedGoal     string  `json:"requested_goal,omitempty"`
+	RequestedGoal     *string `json:"requested_goal"`
 	Substituted       bool    `json:"substituted"`
 	CacheHit          bool    `json:"cache_hit"`
 	ModelUsed         string  `json:"model_used"`
@@ -106,7 +106,7 @@ func (u usage) append(dst []byte) []byte {
 	o.Float("cost_cents", u.CostCents)
 	o.Bool("estimated", u.Estimated)
 	o.TextIfAny("requested_provider", u.RequestedProvider)
-	o.TextIfAny("requested_goal", u.RequestedGoal)
+	o.TextOrNull("requested_goal", u.RequestedGoal)
 	o.Bool("substituted", u.Substituted)
 	o.Bool("cache_hit", u.CacheHit)
 	o.Text("model_used", u.ModelUsed)
@@ -117,7 +117,7 @@ func toUsage(r inference.Report) usage {
 	return usage{
 		PromptTokens: clamp(r.Prompt), CompletionTokens: clamp(r.Completion),
 		ProviderUsed: r.Provider, CostCents: r.Cost.Cents(), Estimated: r.Estimated,
-		RequestedProvider: r.RequestedProvider, RequestedGoal: r.RequestedGoal,
+		RequestedProvider: r.RequestedProvider, RequestedGoal: optional(r.RequestedGoal),
 		Substituted: r.Substituted, CacheHit: r.CacheHit, ModelUsed: r.Model,
 	}
 }
@@ -157,7 +157,7 @@ func toUsageProto(r inference.Report) *gatewayv1.Usage {
 	return &gatewayv1.Usage{
 		PromptTokens: u.PromptTokens, CompletionTokens: u.CompletionTokens, ProviderUsed: u.ProviderUsed,
 		CostCents: u.CostCents, Estimated: u.Estimated, RequestedProvider: optional(u.RequestedProvider),
-		RequestedGoal: optional(u.RequestedGoal), Substituted: u.Substituted, CacheHit: u.CacheHit, ModelUsed: u.ModelUsed,
+		RequestedGoal: u.RequestedGoal, Substituted: u.Substituted, CacheHit: u.CacheHit, ModelUsed: u.ModelUsed,
 	}
 }
 

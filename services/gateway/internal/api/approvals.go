@@ -131,7 +131,7 @@ func (s *approvalServer) decide(ctx context.Context, event approval.Event, m dec
 	}
 	entry := audit.New(ctx, "approval."+string(event), audit.Subject{Type: "approval", ID: m.GetRef(), Organization: organization}, m.GetReason())
 	a, err := s.approvals.Decide(ctx, organization, m.GetRef(), approval.Decision{
-		Event: event, By: m.GetDecidedBy(), Reason: m.GetReason(),
+		Event: event, By: m.GetDecidedBy(), Reason: m.GetReason(), User: caller.From(ctx).User,
 	}, present(), &entry)
 	if err != nil {
 		return nil, fmt.Errorf("approval: %w", err)

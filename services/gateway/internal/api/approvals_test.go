@@ -52,6 +52,12 @@ func TestApproval(t *testing.T) {
 	if got := b.get(t, approvalsPath+"/"+ref, "svc", "X-Organization-Id", "acme"); got.body != a.body || got.status != http.StatusOK {
 		t.Errorf("read %s\nmade %s", got.body, a.body)
 	}
+	for _, same := range []string{`"decided_by":"agent"`, `"decided_by":"AGENT"`, `"decided_by":" agent\u00a0"`, `"decided_by":"a\u200bgent"`} {
+		for _, path := range []string{"/approve", "/deny"} {
+			b.post(t, approvalsPath+"/"+ref+path, `{`+same+`}`).refused(t, 403, "reviewer_not_independent", "decided_by: must be another principal")
+		}
+	}
+	b.post(t, approvalsPath+"/"+ref+"/approve", `{"decided_by":"ada"}`, "X-User-Id", "Agent").refused(t, 403, "reviewer_not_independent", "decided_by")
 	decided := b.post(t, approvalsPath+"/"+ref+"/approve", `{"decided_by":"ada","reason":"fine"}`, "X-User-Id", "ada").fields(t, http.StatusOK)
 	if decided["status"] != "approved" || decided["decided_by"] != "ada" || decided["reason"] != "fine" || decided["decided_at"] == nil {
 		t.Errorf("decided %v", decided)

@@ -82,7 +82,7 @@ func TestChatStream(t *testing.T) {
 			`,"estimated":false,` + requested + `"cache_hit":false,"model_used":"` + model + `"},"model":"` + model + `","request_id":"req-test"}` + "\n\ndata: [DONE]\n\n"
 	}
 	got := b.chat(t, `{"model":"first/ok","allow_substitution":false,"stream":true,`+messages+`}`)
-	want := "data: {\"content\":\"hello\"}\n\ndata: {\"content\":\" <there> &\"}\n\n" + last("first", "ok", "0.006", `"substituted":false,`)
+	want := "data: {\"content\":\"hello\"}\n\ndata: {\"content\":\" <there> &\"}\n\n" + last("first", "ok", "0.006", `"requested_goal":null,"substituted":false,`)
 	if diff := cmp.Diff(want, got.body); diff != "" || got.status != 200 {
 		t.Errorf("%d (-want +got):\n%s", got.status, diff)
 	}

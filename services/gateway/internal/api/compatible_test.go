@@ -146,7 +146,7 @@ func TestCompatibleBodies(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	got = b.say(t, "POST", completions, `{"model":"sandbox","brand_new":1,"späß":2,`+messages+`}`)
-	if ignored := got.header.Get("X-Switchyard-Ignored"); ignored != "brand_new, sp%C3%A4%C3%9F" {
+	if ignored := got.header.Get("X-Switchyard-Ignored"); ignored != "brand_new, *" {
 		t.Errorf("ignored %q", ignored)
 	}
 	if got := b.say(t, "POST", "/v1/messages?beta=true", `{`+anthropicMsg+`}`, "Authorization", "", "X-Api-Key", "svc"); got.status != 200 {

@@ -164,5 +164,8 @@ func message(t *testing.T, m proto.Message) map[string]any {
 			usage["cost_cents"] = 0.0
 		}
 	}
+	if usage, ok := out["usage"].(map[string]any); ok && usage["requested_goal"] == nil {
+		usage["requested_goal"] = nil // Absent over gRPC.
+	}
 	return out
 }

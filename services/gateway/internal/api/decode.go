@@ -44,7 +44,10 @@ func refuse(field string, err error) error {
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		name, _ = strconv.Unquote(name)
-		return apierr.Invalid(field, "holds an unknown field "+screen.Quote(name))
+		if !screen.IsName(name) {
+			return apierr.Invalid(field, "holds an unknown field")
+		}
+		return apierr.Invalid(field, fmt.Sprintf("unknown field %q", name))
 	}
 	return apierr.Invalid(field, "can't be read as JSON")
 }

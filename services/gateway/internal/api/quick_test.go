@@ -24,7 +24,7 @@ func decoder(tb testing.TB) func(r *http.Request, m proto.Message) error {
 	tb.Helper()
 	server, err := rpc.New(rpc.Options{
 		Log: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, ErrorBody: apierr.NewDocument, MaxBody: 1 << 20,
+		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson, ErrorBody: apierr.NewDocument, MaxBody: 1 << 20,
 	})
 	if err != nil {
 		tb.Fatal(err)

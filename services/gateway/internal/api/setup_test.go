@@ -116,7 +116,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 	b.openTraces(tb, log)
 	server, err := rpc.New(rpc.Options{
 		Log: log, Tracer: b.tracer, Meter: b.meter, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage,
-		Tokens: tokens(tb), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
+		Tokens: tokens(tb), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/trace"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 )
 
 // Archive reads what was recorded of requests; see trace.Archive.
@@ -22,6 +23,7 @@ type Archive interface {
 	List(ctx context.Context, f trace.Filter) (page []trace.Shown, more bool, err error)
 	Lineage(ctx context.Context, f trace.Filter) (page []trace.Record, more bool, err error)
 	Get(ctx context.Context, organization, request string) (trace.Record, error)
+	Latest(ctx context.Context, organization, request string) ([]trace.Record, error)
 	Execution(ctx context.Context, organization, request string) (*trace.Execution, error)
 	Replays(ctx context.Context, organization, request string, limit int) ([]string, error)
 }
@@ -140,33 +142,54 @@ func (s *traceServer) GetLineage(ctx context.Context, m *gatewayv1.GetLineageReq
 	return fromLineage(&record), nil
 }
 
-// GetSupportTrace reads one request of any organization.
+// GetSupportTrace reads one request of any organization. Where several have used its
+// id, it says so, and what the others' are.
 func (s *traceServer) GetSupportTrace(ctx context.Context, m *gatewayv1.GetSupportTraceRequest) (*gatewayv1.SupportTrace, error) {
 	if err := storable(m); err != nil {
 		return nil, err
 	}
-	r, err := s.get(ctx, "", m.GetRequestId())
-	if err != nil {
-		return nil, err
+	var organization string
+	if from := caller.From(ctx); from.Organization != "" || m.GetOrganizationId() != "" {
+		var err error
+		if organization, err = from.OrganizationOf(m.GetOrganizationId()); err != nil {
+			return nil, err
+		}
 	}
+	found, err := s.archive.Latest(ctx, organization, m.GetRequestId())
+	if err != nil {
+		return nil, traceError(err)
+	}
+	out := fromSupported(&found[0])
+	for i := range found[1:] {
+		out.Ambiguous, out.Others = true, append(out.Others, fromSupported(&found[1+i]))
+	}
+	return out, nil
+}
+
+// fromSupported is a record without what its organization alone may see.
+func fromSupported(r *trace.Record) *gatewayv1.SupportTrace {
 	return &gatewayv1.SupportTrace{
 		RequestId: r.RequestID, OrganizationId: r.Organization, RunId: toNullable(r.Run), KeyId: toNullable(r.Key), Service: r.Service,
 		Operation: r.Operation, Stream: r.Stream, Status: r.Status, RequestedModel: r.RequestedModel,
-		Usage: usageOf(&r), Error: errorOf(&r), Attempts: fromAttempts(r.Attempts),
+		Usage: usageOf(r), Error: errorOf(r), Attempts: fromAttempts(r.Attempts),
 		MessageCount: int32(r.Messages), ToolCount: int32(r.Tools), RequestBytes: int32(r.RequestBytes), ResponseBytes: int32(r.ResponseBytes),
 		StartedAt: timestamppb.New(r.StartedAt), FirstTokenMs: optionalMilliseconds(r.FirstTokenMs), DurationMs: r.DurationMs, Captured: r.Captured,
-	}, nil
+	}
 }
 
 func (s *traceServer) get(ctx context.Context, organization, request string) (trace.Record, error) {
 	record, err := s.archive.Get(ctx, organization, request)
-	switch {
-	case errors.Is(err, trace.ErrNotFound):
-		return record, errNoTrace
-	case err != nil:
-		return record, fmt.Errorf("trace: %w", err)
+	if err != nil {
+		return record, traceError(err)
 	}
 	return record, nil
+}
+
+func traceError(err error) error {
+	if errors.Is(err, trace.ErrNotFound) {
+		return errNoTrace
+	}
+	return fmt.Errorf("trace: %w", err)
 }
 
 func fromTrace(t *trace.Shown) *gatewayv1.Trace {

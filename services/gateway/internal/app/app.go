@@ -224,7 +224,7 @@ func (p *parts) newServer() (*rpc.Server, error) {
 	}
 	return rpc.New(rpc.Options{
 		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
-		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
+		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage, MaxBody: maxBody, UnaryTimeout: p.cfg.TotalTimeout + settleTime, TLS: secure,
 	})
 }

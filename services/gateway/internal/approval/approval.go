@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/principal"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -73,6 +74,11 @@ var (
 	ErrNotFound = apierr.NotFound("approval")
 	ErrDecided  = apierr.New(apierr.KindConflict, ReasonDecided, "the approval has been decided; a decision is final")
 	ErrExpired  = apierr.New(apierr.KindConflict, ReasonExpired, "the approval expired before it was decided")
+	// ErrNotIndependent: who asked for an approval can't decide on it.
+	ErrNotIndependent = &apierr.Error{
+		Kind: apierr.KindForbidden, Reason: principal.ReasonNotIndependent, Class: apierr.ClassPolicy,
+		Text: "decided_by: must be another principal than requested_by",
+	}
 )
 
 // New makes a pending approval of what is asked for, with a ref of 130 random
@@ -100,13 +106,18 @@ type Decision struct {
 	// Event is Approve or Deny.
 	Event      Event
 	By, Reason string
+	// User is the one for whom the caller speaks, by its headers; empty for none.
+	User string
 }
 
-// Decide makes a decision at a moment. The error is ErrDecided or ErrExpired.
+// Decide makes a decision at a moment. The error is ErrDecided, ErrExpired or
+// ErrNotIndependent.
 func (a Approval) Decide(d Decision, now time.Time) (Approval, error) {
 	a = a.At(now)
 	next, ok := transitions[a.Status][d.Event]
 	switch {
+	case ok && (principal.Same(d.By, a.RequestedBy) || d.User != "" && principal.Same(d.User, a.RequestedBy)):
+		return a, ErrNotIndependent
 	case ok:
 		a.Status, a.DecidedBy, a.DecidedAt, a.Reason = next, d.By, now, d.Reason
 		return a, nil

@@ -43,7 +43,7 @@ func TestTransitions(t *testing.T) {
 	} {
 		a := New(Approval{}, 0, noon)
 		a.Status = test.status
-		got, err := a.Decide(Decision{test.event, "ada", "why"}, noon.Add(test.after))
+		got, err := a.Decide(Decision{Event: test.event, By: "ada", Reason: "why"}, noon.Add(test.after))
 		if got.Status != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: %s, %v", name, got.Status, err)
 		}

@@ -100,6 +100,15 @@ func (o *Object) TextIfAny(name, value string) {
 	}
 }
 
+// TextOrNull is Text, and Null for nil.
+func (o *Object) TextOrNull(name string, value *string) {
+	if value == nil {
+		o.Null(name)
+		return
+	}
+	o.Text(name, *value)
+}
+
 // IntIfAny is Int but for 0.
 func (o *Object) IntIfAny(name string, value int64) {
 	if value != 0 {

@@ -139,6 +139,23 @@ func (t *Traces) List(ctx context.Context, f trace.Filter, now time.Time) ([]tra
 	return records, nil
 }
 
+// Latest implements trace.Store.
+func (t *Traces) Latest(ctx context.Context, organization, request string, limit int, now time.Time) ([]trace.Record, error) {
+	rows, err := dbsql.New(t.pool).LatestTraces(ctx, dbsql.LatestTracesParams{
+		Now: now, RequestID: request, OrganizationID: organization, PageSize: int32(limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("latest traces: %w", err)
+	}
+	records := make([]trace.Record, len(rows))
+	for i := range rows {
+		if records[i], err = traceOf(&rows[i].Trace, rows[i].Captured); err != nil {
+			return nil, fmt.Errorf("latest traces: %w", err)
+		}
+	}
+	return records, nil
+}
+
 // Get implements trace.Store.
 func (t *Traces) Get(ctx context.Context, organization, request string, now time.Time) (trace.Record, error) {
 	row, err := dbsql.New(t.pool).GetTrace(ctx, dbsql.GetTraceParams{Now: now, RequestID: request, OrganizationID: organization})

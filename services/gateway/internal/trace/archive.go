@@ -95,10 +95,24 @@ func (a *Archive) records(ctx context.Context, f Filter, now time.Time) (page []
 	return page, false, nil
 }
 
-// Get reads the latest record of a request id; an empty organization is any. The
-// error is ErrNotFound where there is none.
+// Get reads the latest record of a request id of an organization. The error is
+// ErrNotFound where there is none.
 func (a *Archive) Get(ctx context.Context, organization, request string) (Record, error) {
 	return a.store.Get(ctx, organization, request, time.Now())
+}
+
+// maxOrganizations of one request id are read.
+const maxOrganizations = 51
+
+// Latest reads the latest record of a request id of each organization, newest first:
+// ids are the callers' own, so that several may have used one. An organization that
+// is named is the only one. The error is ErrNotFound where there is none.
+func (a *Archive) Latest(ctx context.Context, organization, request string) ([]Record, error) {
+	records, err := a.store.Latest(ctx, organization, request, maxOrganizations, time.Now())
+	if err == nil && len(records) == 0 {
+		err = ErrNotFound
+	}
+	return records, err
 }
 
 // Execution is a captured request with all that is known of it.

@@ -126,9 +126,12 @@ type Store interface {
 	Append(ctx context.Context, entries []Entry) error
 	// List gives a page, newest first.
 	List(ctx context.Context, f Filter, now time.Time) ([]Record, error)
-	// Get reads the latest of a request id; an empty organization is any. The error
-	// is ErrNotFound where there is none.
+	// Get reads the latest of a request id of an organization. The error is ErrNotFound
+	// where there is none.
 	Get(ctx context.Context, organization, request string, now time.Time) (Record, error)
+	// Latest reads the latest of a request id of each organization, newest first; an
+	// organization that is named is the only one.
+	Latest(ctx context.Context, organization, request string, limit int, now time.Time) ([]Record, error)
 	// Sizes tells how many bytes each content has, Contents reads them.
 	Sizes(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]int, error)
 	Contents(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]Content, error)

@@ -6,10 +6,10 @@ package trust
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/principal"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -92,7 +92,7 @@ type Review struct {
 // Reasons of reviews that are refused.
 const (
 	ReasonVersionConflict        apierr.Reason = "version_conflict"
-	ReasonReviewerNotIndependent apierr.Reason = "reviewer_not_independent"
+	ReasonReviewerNotIndependent               = principal.ReasonNotIndependent
 )
 
 // Errors of reviews and of the store.
@@ -138,7 +138,7 @@ func (r Record) Review(v Review, now time.Time) (Record, error) {
 		return r, ErrVersion
 	case !ok:
 		return r, ErrNotPending
-	case samePrincipal(v.By, r.AssignedBy):
+	case principal.Same(v.By, r.AssignedBy):
 		return r, ErrNotIndependent
 	}
 	r.Status, r.ReviewedBy, r.ReviewReason, r.ReviewedAt = next, v.By, v.Reason, now
@@ -146,11 +146,6 @@ func (r Record) Review(v Review, now time.Time) (Record, error) {
 		r.Effective = r.Level
 	}
 	return r, nil
-}
-
-// samePrincipal doesn't let a change of case make two of one.
-func samePrincipal(a, b string) bool {
-	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
 }
 
 // Store keeps records.

@@ -127,7 +127,7 @@ func TestChatRefuses(t *testing.T) {
 		`{` + hi + `,"tool_choice":{"type":"maybe"}}`:                             "tool_choice.type: must be auto, any, tool or none",
 		`{` + hi + `,"output_config":3}`:                                          "output_config: must be a JSON object",
 		`{` + hi + `,"output_format":{"type":3}}`:                                 "output_format.type: must not be this number",
-		`{` + hi + `,"max_tokens":8}`:                                             `body: holds "max_tokens" twice`,
+		`{` + hi + `,"max_tokens":8}`:                                             `body: holds the name "max_tokens" twice`,
 		`{` + hi + `,"model":3}`:                                                  "model: must not be this number",
 		`{` + hi + `,"stream":"yes"}`:                                             "stream: must not be this string",
 		`{` + hi + `,"temperature":"x"}`:                                          "temperature: must not be this string",

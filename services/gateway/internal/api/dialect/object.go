@@ -59,10 +59,10 @@ func Members(body []byte) (*Object, error) {
 		name := key.String()
 		switch {
 		case o.find(name) != nil:
-			err = apierr.Invalid("body", "holds a member "+screen.Quote(name)+" twice")
+			err = apierr.Invalid("body", "holds "+nameOf(name)+" twice")
 			return false
 		case strings.Contains(key.Raw, `\`): // The same name to some readers, another one to others.
-			err = apierr.Invalid("body", "writes a member "+screen.Quote(name)+" with an escape")
+			err = apierr.Invalid("body", "writes "+nameOf(name)+" with an escape")
 			return false
 		}
 		o.add(name, part(body, value))
@@ -72,6 +72,14 @@ func Members(body []byte) (*Object, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// nameOf is a member's name in quotes, where it may be repeated.
+func nameOf(name string) string {
+	if screen.IsName(name) {
+		return fmt.Sprintf("the name %q", name)
+	}
+	return "a name"
 }
 
 // part is a value as it stands in the text that it was read from.

@@ -128,7 +128,7 @@ func TestChatRefuses(t *testing.T) {
 		`{` + hi + `,"tools":[{"type":"function","function":{}}]}`:                                         "tools[0].function.name: is required",
 		`{` + hi + `,"tool_choice":"maybe"}`:                                                               "tool_choice: must be auto, none, required",
 		`{` + hi + `,"response_format":"json"}`:                                                            "response_format: must not be this string",
-		`{` + hi + `,"model":"a","model":"b"}`:                                                             `body: holds "model" twice`,
+		`{` + hi + `,"model":"a","model":"b"}`:                                                             `body: holds the name "model" twice`,
 		`{` + hi + `,"mod\u0065l":"b"}`:                                                                    `body: writes the name "model" with an escape`,
 		`{` + hi + `,"metadata":{"a":1}}`:                                                                  "metadata: must not be this number",
 		`{` + hi + `,"stream_options":[]}`:                                                                 "stream_options: must not be this array",
