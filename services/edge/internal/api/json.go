@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/screen"
 )
 
 // maxBody bounds an operator's request body in bytes.
@@ -44,12 +45,33 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 		return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", maxBody))
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return apierr.Invalid(wrong.Field, "has the wrong type").Wrap(err)
+		return apierr.Invalid(screen.Path(wrong.Field, "."), "has the wrong type")
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return apierr.Invalid(strings.Trim(name, `"`), "is not a field of this request").Wrap(err)
+		name, _ = strconv.Unquote(name)
+		return refuseName("body", name, "is not a field of this request")
 	}
-	return apierr.Invalid("body", "is not the JSON that this request takes").Wrap(err)
+	return apierr.Invalid("body", "is not the JSON that this request takes") // Its cause repeats values.
+}
+
+// refuseName refuses a name that means nothing here, and repeats it where it may be:
+// a key may stand in the place of a name too.
+func refuseName(where, name, rule string) error {
+	if !screen.IsName(name) {
+		return apierr.Invalid(where, "holds a name that "+rule)
+	}
+	return apierr.Invalid(name, rule)
+}
+
+// identifiers refuses fields (name, value, …) that hold what looks like a key: they
+// are stored, shown and logged.
+func identifiers(fields ...string) error {
+	for field := range slices.Chunk(fields, 2) {
+		if screen.IDLooksLikeKey(field[1]) {
+			return apierr.Invalid(field[0], "seems to hold a key; send an identifier")
+		}
+	}
+	return nil
 }
 
 func write(w http.ResponseWriter, status int, answer any) error {
@@ -81,14 +103,17 @@ func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T],
 		switch {
 		case name == "limit" || name == "cursor":
 		case !slices.Contains(names, name):
-			return nil, p, apierr.Invalid(name, "is not a parameter of this request")
+			return nil, p, refuseName("query", name, "is not a parameter of this request")
 		case !caller.Printable(q.Get(name)):
 			return nil, p, apierr.Invalid(name, "must be printable ASCII without spaces, at most 256 characters")
 		}
+		if err := identifiers(name, q.Get(name)); name != "cursor" && err != nil {
+			return nil, p, err
+		}
 	}
 	p.limit = defaultLimit
-	if text := q.Get("limit"); text != "" {
-		p.limit, err = strconv.Atoi(text)
+	if q.Has("limit") {
+		p.limit, err = strconv.Atoi(q.Get("limit"))
 		if err != nil || p.limit < 1 || p.limit > maxLimit {
 			return nil, p, apierr.Invalid("limit", "must be a number from 1 to 200")
 		}

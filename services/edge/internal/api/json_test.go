@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"switchyard.dev/services/platform/apierr"
 )
@@ -70,4 +71,38 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A name or value that looks like a key is refused and not repeated, to the caller
+// or in the log; limit is 1 to 200 where it is there.
+func TestKeysAreNotRepeated(t *testing.T) {
+	const key = "sk-ant-api03-Zx81canaryQw27Rt63"
+	for _, body := range []string{
+		`{"KEY":1}`, `{"organization_id":{"KEY":1}}`, `{"rate_limit":{"KEY":1}}`, `{"expires_at":"KEY"}`, `{"permissions":"KEY"}`, `"KEY"`, `{"KEY`,
+	} {
+		var into struct {
+			Organization string     `json:"organization_id"`
+			Permissions  []string   `json:"permissions"`
+			ExpiresAt    *time.Time `json:"expires_at"`
+			RateLimit    *RateLimit `json:"rate_limit"`
+		}
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(strings.ReplaceAll(body, "KEY", key)))
+		if err := read(httptest.NewRecorder(), r, &into); err == nil || strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	for query, want := range map[string]string{
+		key + "=1": "query", "organization_id=" + key: "organization_id", "limit=" + key: "limit", "cursor=" + key: "cursor",
+		"limit=0": "limit", "limit=": "limit", "limit=201": "limit", "organization_id=a b": "organization_id",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.URL = &url.URL{Path: "/", RawQuery: query}
+		_, _, err := readPage[place](r, "organization_id")
+		if err == nil || strings.Contains(err.Error(), key) || !strings.HasPrefix(err.Error(), want+": ") {
+			t.Errorf("%s: %v, want %s", query, err, want)
+		}
+	}
+	if err := identifiers("name", "Zapier", "organization_id", "3f1e8a52-9c1d-4b7e-8a52-9c1d4b7e8a52", "product", "ai"); err != nil {
+		t.Error(err)
+	}
 }

@@ -102,6 +102,9 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
+	if err := identifiers("organization_id", body.Organization, "product", body.Product, "name", body.Name, "environment", body.Environment); err != nil {
+		return err
+	}
 	bound, err := body.RateLimit.limit()
 	if err != nil {
 		return err
@@ -167,6 +170,11 @@ func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	}
 	if err := read(w, r, &body); err != nil {
 		return err
+	}
+	if body.Name != nil {
+		if err := identifiers("name", *body.Name); err != nil {
+			return err
+		}
 	}
 	update := apikey.Update{Name: body.Name}
 	if body.ExpiresAt.given {

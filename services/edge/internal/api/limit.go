@@ -50,6 +50,9 @@ func appendStanding(policy, left []byte, name string, s limit.Standing) (policie
 
 func (a *API) organizationLimit(w http.ResponseWriter, r *http.Request, _ *line) error {
 	organization := r.PathValue("organization_id")
+	if err := identifiers("organization_id", organization); err != nil {
+		return err
+	}
 	l, err := a.options.Book.OrganizationLimit(r.Context(), organization)
 	if err != nil {
 		return err
@@ -75,6 +78,9 @@ func (a *API) limitOrganization(w http.ResponseWriter, r *http.Request, l *line)
 		return err
 	}
 	organization := r.PathValue("organization_id")
+	if err := identifiers("organization_id", organization); err != nil {
+		return err
+	}
 	if err := a.options.Book.LimitOrganization(r.Context(), actor(r, l), organization, bound); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/screen"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -45,7 +46,7 @@ func (a *API) mount(path string, methods map[string]handler) {
 
 func notAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
 	w.Header().Set("Allow", allow) // RFC 9110, section 10.2.1
-	return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, r.Method+" is not allowed here")
+	return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, screen.Path(r.Method, "/")+" is not allowed here")
 }
 
 // observe wraps a handler with its span, metrics, log line and error answer.
