@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
 // usage counts disjointly already: input_tokens leaves out what the cache served
@@ -21,8 +22,8 @@ type count struct {
 }
 
 func (c *count) update(value gjson.Result) {
-	if value.Type == gjson.Number {
-		c.n, c.known = max(0, value.Int()), true
+	if n, ok := wire.Tokens(value); ok {
+		c.n, c.known = n, true
 	}
 }
 

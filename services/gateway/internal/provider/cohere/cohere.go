@@ -155,9 +155,9 @@ func numbersOf(vector gjson.Result) ([]float32, error) {
 
 // usageOf counts what is billed; nil where the answer doesn't say.
 func usageOf(root gjson.Result) *provider.Usage {
-	tokens := root.Get("meta.billed_units.input_tokens")
-	if tokens.Type != gjson.Number {
+	tokens, ok := wire.Tokens(root.Get("meta.billed_units.input_tokens"))
+	if !ok {
 		return nil
 	}
-	return &provider.Usage{Input: int64(min(max(tokens.Num, 0), 1<<40))}
+	return &provider.Usage{Input: tokens}
 }

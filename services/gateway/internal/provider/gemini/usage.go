@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
 // usageOf splits the vendor's totals into buckets; without a total there is no
@@ -73,11 +74,9 @@ func readReport(metadata gjson.Result) (r report) {
 	return r
 }
 
-// maxCount is beyond any answer, and far from where sums overflow.
-const maxCount = 1 << 40
-
 func counted(value gjson.Result) count {
-	return count{max(0, min(value.Int(), maxCount)), value.Type == gjson.Number}
+	n, ok := wire.Tokens(value)
+	return count{n, ok}
 }
 
 // modality sums the tokens of one kind.
@@ -85,7 +84,7 @@ func modality(details gjson.Result, kind string) int64 {
 	var sum int64
 	details.ForEach(func(_, detail gjson.Result) bool {
 		if detail.Get("modality").Str == kind {
-			sum = min(sum+counted(detail.Get("tokenCount")).n, maxCount)
+			sum = min(sum+counted(detail.Get("tokenCount")).n, wire.MaxTokens)
 		}
 		return true
 	})

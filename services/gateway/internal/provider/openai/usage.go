@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/provider/wire"
 )
 
 // bill is a usage in the dialect's words. It counts inclusively: prompt holds the
@@ -116,13 +117,8 @@ func (s *split) take(n int64) int64 {
 	return n
 }
 
-// maxCount is beyond any count of tokens, and far from where sums overflow.
-const maxCount = 1 << 40
-
 // count is a number of tokens; what is none is 0.
-func count(n gjson.Result) int64 {
-	if n.Type != gjson.Number || !(n.Num > 0) {
-		return 0
-	}
-	return int64(min(n.Num, maxCount))
+func count(value gjson.Result) int64 {
+	n, _ := wire.Tokens(value)
+	return n
 }
