@@ -266,7 +266,8 @@ func (g *grant) Context() context.Context { return g.ctx }
 // Terms are what the request is under.
 func (g *grant) Terms() inference.Terms { return g.terms }
 
-// Reserve sets the worst case aside.
+// Reserve sets the worst case aside. Called again, the last reservation must have
+// its ledger row.
 func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
 	err := g.desk.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
 	if err == nil {

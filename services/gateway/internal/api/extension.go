@@ -151,7 +151,7 @@ func toNativeRequest(
 	if err != nil {
 		return nil, err
 	}
-	r.Chat, r.Surcharged = chat.Chat, chat.Surcharged
+	r.Chat, r.Bounds = chat.Chat, chat.Bounds
 	r.Route.Needs = chat.Needs(d.Name())
 	if r.Locale == "" {
 		return r, nil

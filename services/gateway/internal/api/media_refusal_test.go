@@ -184,7 +184,8 @@ func TestMediaFacesRefuseTheSame(t *testing.T) {
 			})
 		}
 	}
-	if b.rows(t, "true") != 0 {
+	// Vectors of another length than was asked for have been made and paid for.
+	if b.rows(t, "operation <> 'embeddings' OR outcome <> 'aborted'") != 0 {
 		t.Error("a refused request reached the ledger")
 	}
 }

@@ -224,12 +224,12 @@ func (a *Account) began(now time.Time) {
 }
 
 // settled notes what was billed.
-func (a *Account) settled(x *execution, b *bill) {
+func (a *Account) settled(b *bill) {
 	if a == nil {
 		return
 	}
-	a.Report, a.Price, a.Served = &b.report, b.price, x.served.Target
-	a.Credential = provider.Credential{Source: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint}
+	a.Report, a.Price, a.Served = &b.report, b.price, b.served.Target
+	a.Credential = provider.Credential{Source: b.served.credential.Source, Fingerprint: b.served.credential.Fingerprint}
 	switch b.outcome {
 	case ledger.OutcomeCancelled:
 		a.Status = StatusCancelled
@@ -309,7 +309,7 @@ func (a *Account) close(ctx context.Context, x *execution) {
 	default:
 		a.Status = StatusFailed
 	}
-	if last := len(a.Tries) - 1; a.Stream && last >= 0 && a.Report != nil && !x.hit {
+	if last := len(a.Tries) - 1; a.Stream && last >= 0 && a.Report != nil && !x.hit && !x.billed.abandoned {
 		try := &a.Tries[last]
 		try.FirstToken, try.Duration = a.Started.Add(a.FirstToken).Sub(try.Started), a.Ended.Sub(try.Started)
 		switch a.Status {

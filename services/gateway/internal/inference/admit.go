@@ -2,8 +2,6 @@ package inference
 
 import (
 	"context"
-	"encoding/json"
-	"math"
 	"slices"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/run"
 	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
@@ -31,7 +28,8 @@ type Grant interface {
 	// is an *apierr.Error.
 	Context() context.Context
 	Terms() Terms
-	// Reserve sets the worst case aside, by the id that the ledger row will have.
+	// Reserve sets the worst case aside, by the id that the ledger row will have. It
+	// is called again only when the row of the last id is safe.
 	Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error
 	// Leave ends the request; recorded tells that its ledger row is safe. Called
 	// again it does nothing.
@@ -53,19 +51,6 @@ const ReasonModelNotAllowed apierr.Reason = "model_not_allowed"
 var errModelNotAllowed = &apierr.Error{
 	Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy, Text: "model: the run's authority does not have it",
 }
-
-// Bounds of what nobody has said.
-const (
-	// assumedOutput is set aside, in tokens, for an answer whose bound is unknown; a
-	// stream that grows beyond it is cut.
-	assumedOutput = 32 << 10
-	// imageInput is set aside for an image that is looked at, imageOutput for one
-	// that is made, in tokens, where the vendor counts such.
-	imageInput, imageOutput = 4096, 8192
-	// messageInput is what a vendor may add around a message, a tool or a text to
-	// embed, in tokens.
-	messageInput = 32
-)
 
 // enter asks for the request's admission and gives its context.
 func (x *execution) enter(ctx context.Context) (context.Context, error) {
@@ -121,12 +106,18 @@ func (x *execution) reserve(ctx context.Context) error {
 	if !terms.Reserves {
 		return nil
 	}
-	worst, err := x.worst(terms.Priced)
-	if err != nil {
+	var err error
+	if x.worstCost, err = x.worst(terms.Priced); err != nil {
 		return err
 	}
-	return x.grant.Reserve(ctx, x.id, worst)
+	return x.grant.Reserve(ctx, x.id, x.worstCost)
 }
+
+// reserves reports whether the request's worst case is set aside.
+func (x *execution) reserves() bool { return x.grant != nil && x.grant.Terms().Reserves }
+
+// boundAt is the most that the request can use at a candidate.
+func (x *execution) boundAt(c *candidate) bound { return mostUsage(x.request, c, x.reserves()) }
 
 // allow keeps the candidates whose models the run may use.
 func (x *execution) allow(authority *run.Run) error {
@@ -152,107 +143,37 @@ func (x *execution) keep(may func(c candidate) bool, refusal error) error {
 // without a price are left out where there must be one.
 func (x *execution) worst(priced bool) (price.Pico, error) {
 	var worst price.Pico
-	choices := choices(x.request.Chat.Native)
+	unpriced := x.fleet.ServesUnpriced || x.request.Probe || !priced
+	if field := x.request.Bounds.Unpriced; field != "" && !unpriced {
+		return 0, unpricedField(field)
+	}
 	err := x.keep(func(c candidate) bool {
-		usage, assumed := mostUsage(x.request, c, choices)
-		cost, known := x.dearest(c, usage)
+		most := mostUsage(x.request, &c, true)
+		cost, known := x.dearest(c, most.Usage)
 		worst = max(worst, cost)
-		if assumed && known {
-			x.maxOutput = usage.Output
-		}
-		return known || !priced || x.fleet.ServesUnpriced || x.request.Probe
+		return known || unpriced
 	}, budget.ErrUnpriced)
 	return worst, err
 }
 
-// mostUsage bounds what a request can use: a token for each byte, which no
-// vendor's text goes beyond, and the longest answer. assumed tells that nobody
-// has said how long that is.
-func mostUsage(r *Request, c candidate, choices int64) (most provider.Usage, assumed bool) {
-	if r.Embedding.Len() > 0 {
-		return provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}, false
+// unpricedField refuses a field whose surcharge has no price.
+func unpricedField(field string) error {
+	return &apierr.Error{
+		Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy,
+		Text: field + ": its surcharge has no price, and the run or the organization has a ceiling",
 	}
-	input, images := int64(promptBytes(r)), 0
-	for _, m := range r.Chat.Messages {
-		for _, part := range m.Content {
-			if part.ImageURL != "" {
-				images++
-			}
-		}
-	}
-	if native := r.Chat.Native; native != nil {
-		input = max(input, int64(len(native.Body)-imageBytes(r)))
-	}
-	input += int64(messageInput*(len(r.Chat.Messages)+len(r.Chat.Tools)) + imageInput*images)
-	limits := c.Limits
-	if limit := firstOf(limits.Input, limits.Context); limit > 0 {
-		input = min(input, int64(limit))
-	}
-	most.Input = input
-	if r.Drawing.Prompt != "" {
-		most.Images = int64(max(r.Drawing.Count, 1))
-		most.ImageOutput = most.Images * imageOutput
-		return most, false
-	}
-	output := firstOf(r.Chat.MaxTokens, limits.Output, limits.Context)
-	if assumed = output == 0; assumed {
-		output = assumedOutput
-	}
-	most.Output = int64(output) * choices
-	return most, assumed
-}
-
-// mostEmbedded bounds what an embedding can use: each input has the model's limit
-// for itself.
-func mostEmbedded(e *provider.Embedding, limits routing.Limits) (most int64) {
-	limit := firstOf(limits.Input, limits.Context, math.MaxInt)
-	for _, text := range e.Input {
-		most += int64(min(len(text)+messageInput, limit))
-	}
-	for _, tokens := range e.Tokens {
-		most += int64(min(len(tokens)+messageInput, limit))
-	}
-	return most
-}
-
-// imageBytes is what inlined images take of a body.
-func imageBytes(r *Request) (n int) {
-	for _, m := range r.Chat.Messages {
-		for _, part := range m.Content {
-			n += len(part.ImageURL)
-		}
-	}
-	return n
-}
-
-func firstOf(limits ...int) int {
-	for _, limit := range limits {
-		if limit > 0 {
-			return limit
-		}
-	}
-	return 0
-}
-
-// choices is how many answers a request in a vendor's own words asks for.
-func choices(native *provider.Native) int64 {
-	var body struct {
-		N int64 `json:"n"`
-	}
-	if native == nil || json.Unmarshal(native.Body, &body) != nil {
-		return 1
-	}
-	return max(body.N, 1)
 }
 
 // dearest prices a usage as if it were all in the dearest buckets: whether input
-// is written to a cache, or output is thinking, is the vendor's to say.
+// is written to a cache, or output is thinking or an image, is the vendor's to say.
 func (x *execution) dearest(c candidate, most provider.Usage) (cost price.Pico, known bool) {
 	now := time.Now()
 	tokens, made := most.Input, most.Output
-	for _, input := range []provider.Usage{{Input: tokens}, {CacheWrite: tokens}, {CacheWriteLong: tokens}, {ImageInput: tokens}, {AudioInput: tokens}} {
-		for _, output := range []provider.Usage{{Output: made}, {Reasoning: made}, {AudioOutput: made}} {
-			usage := provider.Usage{Images: most.Images, ImageOutput: most.ImageOutput}
+	for _, input := range []provider.Usage{
+		{Input: tokens}, {CacheRead: tokens}, {CacheWrite: tokens}, {CacheWriteLong: tokens}, {ImageInput: tokens}, {AudioInput: tokens},
+	} {
+		for _, output := range []provider.Usage{{Output: made}, {Reasoning: made}, {ImageOutput: made}, {AudioOutput: made}} {
+			usage := provider.Usage{Images: most.Images}
 			usage.Add(input)
 			usage.Add(output)
 			of := x.fleet.Prices.Cost(c.Provider, c.Model, now, usage)

@@ -131,6 +131,9 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	if err := r.over(ctx); err != nil {
 		return r.end(c, err)
 	}
+	if err := r.renew(ctx); err != nil {
+		return r.end(c, err)
+	}
 	permit, refused := r.Health.Acquire(ctx, r.asks(c, insist))
 	if refused != nil {
 		return r.skip(ctx, c, refused)
@@ -142,11 +145,14 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	if last {
 		grace = lastGrace
 	}
-	r.permit, r.answered = permit, false
+	r.permit, r.answered, r.arrived = permit, false, tally{}
 	r.attempts++
 	r.metrics.attempt(c.Provider, r.attempts)
 	err := r.guarded(r.beginCall(ctx, c), c, grace)
 	r.upstream += time.Since(r.now.started)
+	if err != nil {
+		r.abandon(ctx, c, err)
+	}
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
 		r.served = c
@@ -215,7 +221,11 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 func (r *round) end(c candidate, err error) verdict {
 	r.err = err
 	r.account.failed(err)
-	r.metrics.request(c.Provider, outcomeFailed)
+	outcome := outcomeFailed
+	if r.billed != nil {
+		outcome = r.billed.outcome
+	}
+	r.metrics.request(c.Provider, outcome)
 	return over
 }
 

@@ -3,6 +3,7 @@ package inference
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -31,11 +32,18 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	defer x.leave(ctx)
 	x.anchor()
 	var vectors *provider.Vectors
+	var unfit candidate // whose vectors are not what was asked for
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
-		vectors, err = x.embed(ctx, c)
+		made, err := x.embed(ctx, c)
+		if made != nil {
+			vectors, unfit = made, c
+		}
 		return err
 	})
 	if err != nil {
+		if vectors != nil && x.billed == nil { // The vendor has made what its model makes.
+			x.bill(ctx, unfit, ledger.OutcomeAborted, tally{usage: vectors.Usage, whole: true})
+		}
 		return nil, err
 	}
 	embedded := &Embedded{Vectors: vectors.Vectors, Report: x.settle(ctx, ledger.OutcomeCompleted, tally{usage: vectors.Usage})}
@@ -70,7 +78,11 @@ func (x *execution) embed(ctx context.Context, c candidate) (*provider.Vectors, 
 	if err != nil {
 		return nil, err
 	}
-	return vectors, checkVectors(vectors.Vectors, &request)
+	err = checkVectors(vectors.Vectors, &request)
+	if e, ok := errors.AsType[*provider.Error](err); ok && !e.Unsupported {
+		return nil, err
+	}
+	return vectors, err
 }
 
 // checkVectors refuses what isn't one vector per input, all of one length, of

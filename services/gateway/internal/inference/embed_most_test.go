@@ -26,9 +26,9 @@ func TestMostOfAnEmbedding(t *testing.T) {
 		{"tokens without a limit", provider.Embedding{Tokens: [][]int32{make([]int32, 9000)}}, routing.Limits{}, 9000 + messageInput},
 	} {
 		r := &Request{Embedding: c.asked}
-		got, assumed := mostUsage(r, candidate{Candidate: routing.Candidate{Limits: c.limits}}, 1)
-		if (got != provider.Usage{Input: c.want}) || assumed {
-			t.Errorf("%s: %+v, assumed %t, want an input of %d", c.name, got, assumed, c.want)
+		got := mostUsage(r, &candidate{Candidate: routing.Candidate{Limits: c.limits}}, true)
+		if (got.Usage != provider.Usage{Input: c.want}) || got.assumed {
+			t.Errorf("%s: %+v, want an input of %d", c.name, got, c.want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/memory"
+	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
@@ -56,12 +57,14 @@ type execution struct {
 	finish provider.FinishReason
 
 	// id is the ledger row's. grant is the request's admission, nil where nobody
-	// asks for one; recorded tells that the row is safe. maxOutput is how many tokens
-	// a stream may have that nobody has bounded; 0 is any.
+	// asks for one; recorded tells that the row is safe. worstCost is what was set
+	// aside, where that is to be done. arrived is what came of an attempt's answer
+	// before it began.
 	id        uuid.UUID
 	grant     Grant
 	recorded  bool
-	maxOutput int64
+	worstCost price.Pico
+	arrived   tally
 
 	// account is what a witness is told; nil where there is none.
 	account *Account
@@ -275,7 +278,9 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		return nil, err
 	}
 	x.finish = answer.FinishReason
-	tally := tally{usage: answer.Usage, bytes: len(answer.Text) + len(answer.Reasoning)}
+	tally := tally{usage: answer.Usage, frames: len(answer.Native)}
+	tally.text(answer.Text)
+	tally.text(answer.Reasoning)
 	tally.add(answer.ToolCalls)
 	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true

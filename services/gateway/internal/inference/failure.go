@@ -44,6 +44,11 @@ var (
 		Kind: apierr.KindUnavailable, Reason: ReasonLedgerFull, RetryAfter: retryAfter,
 		Text: "completions can't be billed at the moment; nothing was sent to a provider",
 	}
+	// errBeyondLimit ends an answer that went on beyond the limit that was asked for.
+	errBeyondLimit = &apierr.Error{
+		Kind: apierr.KindUpstream, Reason: ReasonStreamInterrupted, Class: apierr.ClassServerError,
+		Text: "the provider went on beyond the output that was asked for; the answer is cut off here",
+	}
 )
 
 // Causes of a call that a clock ended.

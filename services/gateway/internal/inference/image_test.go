@@ -22,12 +22,18 @@ type maker struct {
 	images provider.Images
 	err    error
 	asked  []provider.Drawing
+	waits  bool // until its caller leaves
 }
 
 func (m *maker) Name() string { return m.name }
 
-func (m *maker) MakeImages(_ context.Context, _ provider.Credential, request *provider.Drawing) (*provider.Images, error) {
+func (m *maker) MakeImages(ctx context.Context, _ provider.Credential, request *provider.Drawing) (*provider.Images, error) {
 	m.asked = append(m.asked, *request)
+	provider.ReceiptOf(ctx).NoteSent()
+	if m.waits {
+		<-ctx.Done()
+		return nil, &provider.Error{Class: apierr.ClassTransient, Text: "the call was ended", Cause: context.Cause(ctx)}
+	}
 	made := m.images
 	made.Images = append([]provider.Image(nil), m.images.Images...)
 	return &made, m.err
@@ -189,7 +195,9 @@ func TestImagesUsage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := chain(t, "a", [2]string{"a-1", "a-1"}, &maker{name: "a", images: provider.Images{Images: made, Usage: c.usage}}, nil)
-			got, err := b.MakeImages(t.Context(), drawRequest(""))
+			r := drawRequest("")
+			r.Drawing.Count = len(made)
+			got, err := b.MakeImages(t.Context(), r)
 			if err != nil || got.Report.Estimated != c.estimated {
 				t.Fatalf("%+v, %v", got, err)
 			}

@@ -158,9 +158,8 @@ type Request struct {
 	// hold whatever language the input is in.
 	Locale      string
 	ForceLocale bool
-	// Surcharged tells that the vendor bills more than tokens at their list price (a
-	// service tier, a search of the web): its count is then but a part of the bill.
-	Surcharged bool
+	// Bounds are what a native body says of the size and the price of its answer.
+	Bounds Bounds
 	// BypassCache leaves the response cache out of it.
 	BypassCache bool
 	// Metadata are the caller's labels; ApprovalRef the approval of its tools.

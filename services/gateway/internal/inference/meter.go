@@ -13,8 +13,11 @@ import (
 // tally is what is known of a completion's size: the provider's report, if
 // there was one, and the bytes or images that came.
 type tally struct {
-	usage  *provider.Usage
-	bytes  int
+	usage *provider.Usage
+	// bytes of text, thinking and calls; runs are those that repeat the one before.
+	bytes, runs int
+	// frames are the bytes of a vendor's own frames, which hold all that came.
+	frames int
 	images int
 	// whole tells that the answer came to its end, whatever became of it then.
 	whole bool
@@ -22,10 +25,17 @@ type tally struct {
 	state ledger.State
 }
 
+// text counts a piece of text.
+func (t *tally) text(s string) {
+	t.bytes += len(s)
+	t.runs += runsOf(s)
+}
+
 // add counts the bytes of tool calls.
 func (t *tally) add(calls []provider.ToolCall) {
-	for _, call := range calls {
-		t.bytes += len(call.Name) + len(call.Arguments)
+	for i := range calls {
+		t.text(calls[i].Name)
+		t.text(calls[i].Arguments)
 	}
 }
 
@@ -34,7 +44,7 @@ func (t *tally) add(calls []provider.ToolCall) {
 // answer goes out.
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) Report {
 	now := time.Now()
-	usage, state := x.usage(t, outcome)
+	usage, state := x.usage(ctx, t, outcome)
 	cost := x.cost(now, usage)
 	if !cost.Known {
 		x.Log.InfoContext(ctx, "no price; nothing is billed",
@@ -56,7 +66,7 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 	if x.recorded = err == nil; !x.recorded {
 		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
 	}
-	x.billed = &bill{report: report, price: cost.Version, outcome: outcome}
+	x.billed = &bill{report: report, price: cost.Version, outcome: outcome, served: x.served}
 	return report
 }
 
@@ -65,14 +75,20 @@ type bill struct {
 	report  Report
 	price   string // its version
 	outcome ledger.Outcome
+	served  candidate
+	// abandoned: no answer had begun; see abandon.
+	abandoned bool
 }
 
 // tell gives metrics, spans and the witness what became of the request.
 func (x *execution) tell(ctx context.Context) {
 	if b := x.billed; b != nil {
-		x.account.settled(x, b)
-		x.metrics.served(&b.report, b.outcome)
-		if !x.hit {
+		x.account.settled(b)
+		x.metrics.spent(&b.report)
+		if !b.abandoned { // The request and its call are counted where the attempt ended.
+			x.metrics.request(b.report.Provider, b.outcome)
+		}
+		if !b.abandoned && !x.hit {
 			x.endCall(ctx, b)
 		}
 	}
@@ -87,34 +103,47 @@ func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
 	return x.fleet.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
 }
 
-// usage prefers the provider's report. Where the answer was cut off, a report
-// is of what had come until then; where there is none, bytes are counted.
-func (x *execution) usage(t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
+// usage prefers the provider's report, as far as it can be. Where the answer was
+// cut off, a report is of what had come until then; where there is none, bytes
+// are counted.
+func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
+	if t.usage != nil && t.state != "" {
+		return *t.usage, t.state
+	}
+	most := x.boundAt(&x.served)
 	if t.usage == nil {
 		u := estimateInput(x.request)
 		u.Output = provider.Estimate(0, t.bytes).Output
 		u.Images = int64(t.images)
+		most.clamp(&u, 0)
 		return u, ledger.StateEstimated
 	}
 	u := *t.usage
-	if t.state != "" {
-		return u, t.state
-	}
-	for _, bucket := range []*int64{
-		&u.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWriteLong, &u.ImageInput, &u.AudioInput,
-		&u.Output, &u.Reasoning, &u.ImageOutput, &u.AudioOutput, &u.Images,
-	} {
-		*bucket = max(*bucket, 0)
-	}
+	beyond := most.clamp(&u, t.bytes+t.frames)
+	x.implausible(ctx, beyond, most.assumed, t.usage)
 	if outcome != ledger.OutcomeCompleted && !t.whole {
 		// Some vendors tell the input at the begin and the output only at the end.
-		u.Output = max(u.Output, provider.Estimate(0, t.bytes).Output)
+		u.Output = min(max(u.Output, provider.Estimate(0, t.bytes).Output), most.Output-u.Completion()+u.Output)
 		return u, ledger.StatePartial
 	}
-	if x.request.Surcharged {
+	if x.request.Bounds.Surcharged || len(beyond) > 0 {
 		return u, ledger.StatePartial
 	}
 	return u, ledger.StateReported
+}
+
+// implausible counts and logs a report of more than can be. Where nothing bounds
+// an answer, a long one is no fault of its vendor.
+func (x *execution) implausible(ctx context.Context, beyond []excess, assumed bool, told *provider.Usage) {
+	for _, part := range beyond {
+		if part == excessOutput && assumed {
+			continue
+		}
+		x.metrics.implausible(x.served.Provider, part)
+		x.Log.WarnContext(ctx, "a provider reports more than the request can use; what is beyond is not billed",
+			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model),
+			slog.String("part", string(part)), slog.Any("reported", *told))
+	}
 }
 
 // requestedProvider is the provider asked for, where another one might have
@@ -177,7 +206,9 @@ func promptBytes(r *Request) int {
 		n += len(text)
 	}
 	for _, m := range r.Chat.Messages {
-		n += len(m.Text())
+		for _, part := range m.Content {
+			n += len(part.Text)
+		}
 		for _, call := range m.ToolCalls {
 			n += len(call.Name) + len(call.Arguments)
 		}

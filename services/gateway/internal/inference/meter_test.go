@@ -135,7 +135,7 @@ func TestSurchargedIsEstimated(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", answer: good})
 	for _, surcharged := range []bool{false, true} {
 		r := request()
-		r.Surcharged = surcharged
+		r.Bounds.Surcharged = surcharged
 		got, err := b.Chat(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)

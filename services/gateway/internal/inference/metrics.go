@@ -22,7 +22,7 @@ const outcomeFailed ledger.Outcome = "failed"
 // metrics are the pipeline's instruments. None has the organization as a label:
 // their number has no bound. Models have one; see execution.modelLabel.
 type metrics struct {
-	requests, failures, attempts, skips, retries, tokens, cost *counter
+	requests, failures, attempts, skips, retries, tokens, cost, beyond *counter
 
 	duration, firstChunk, perChunk metric.Float64Histogram
 	tokenUsage                     metric.Int64Histogram
@@ -53,6 +53,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	count(&m.attempts, "switchyard.gateway.attempts", "Calls to providers; kind is failover where the request had called another before.")
 	count(&m.skips, "switchyard.gateway.skips", "Candidates not called, by provider and cause: breaker, bulkhead, rest of a credential.")
 	count(&m.retries, "switchyard.gateway.retries", "Calls repeated at the same provider, and those that the retry budget refused.")
+	count(&m.beyond, "switchyard.gateway.usage.implausible", "Reports, and streams, of more than the request can use, by provider and part; what is beyond is not billed.")
 	observe := func(into *metric.Float64Histogram, name, what string, buckets []float64) {
 		var err error
 		*into, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
@@ -161,9 +162,14 @@ func (m *metrics) used(ctx context.Context, l label, u provider.Usage) {
 	}
 }
 
-func (m *metrics) served(r *Report, outcome ledger.Outcome) {
+// implausible counts what a vendor reported, or sent, beyond what was asked for.
+func (m *metrics) implausible(name string, part excess) {
+	m.beyond.add(by(name, "part", string(part)), 1)
+}
+
+// spent counts what was billed.
+func (m *metrics) spent(r *Report) {
 	u := r.Usage
-	m.request(r.Provider, outcome)
 	m.cost.add(by(r.Provider, "", ""), int64(r.Cost))
 	for _, bucket := range [...]struct {
 		name   string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ func (s *script) count() (calls, closed int) {
 
 func (s *script) Chat(ctx context.Context, _ provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	s.called(chat)
+	provider.ReceiptOf(ctx).NoteSent()
 	for _, step := range s.steps {
 		if err := step.take(ctx); err != nil {
 			return nil, err
@@ -87,6 +89,7 @@ func (s streaming) StreamChat(ctx context.Context, c provider.Credential, chat *
 		return s.script.StreamChat(ctx, c, chat)
 	}
 	s.called(chat)
+	provider.ReceiptOf(ctx).NoteSent()
 	return &scriptStream{ctx: ctx, of: s.script, steps: s.steps}, nil
 }
 
@@ -140,6 +143,17 @@ func (b *book) Commit(_ context.Context, e ledger.Entry) error {
 	return nil
 }
 
+// outcomes are those of the entries, in order.
+func (b *book) outcomes() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for _, e := range b.entries {
+		all = append(all, string(e.Outcome))
+	}
+	return strings.Join(all, " ")
+}
+
 // plan gives every request the same candidates, named like their models; all but
 // the first stand in for it.
 type plan struct {
@@ -172,7 +186,7 @@ func (k keys) Resolve(_ context.Context, scope keyring.Scope, name string) (prov
 	return provider.Credential{Key: secret.New(canary), Source: "fleet", Fingerprint: "0011223344556677"}, nil
 }
 
-const testPrices = `providers: [{provider: a, models: [{model: a-1, effective_from: 2020-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}, {provider: b, models: [{model: b-1, effective_from: 2020-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 4}]}]`
+const testPrices = `providers: [{provider: a, models: [{model: a-1, effective_from: 1999-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}, {provider: b, models: [{model: b-1, effective_from: 1999-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 4}]}]`
 
 // bench is an engine over scripted providers.
 type bench struct {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/budget"
 	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
@@ -30,8 +29,10 @@ type Stream struct {
 	pulse    *pulse
 	route    Route
 
-	// held are the events up to the first content, in order.
+	// held are the events up to the first content, in order; most is what the answer
+	// may use.
 	held   []provider.Event
+	most   bound
 	tally  tally
 	finish provider.FinishReason
 	calls  bool
@@ -83,6 +84,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 // open starts a stream at a candidate and reads up to its first content.
 func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) error {
 	start := time.Now()
+	s.most, s.tally = s.x.boundAt(&c), tally{}
 	ctx, cancel := context.WithCancelCause(ctx)
 	clock := newPulse(cancel, s.x.Clocks.FirstToken*grace, s.x.Clocks.Idle)
 	upstream, err := s.dial(ctx, c)
@@ -93,6 +95,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 		err = &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 	}
 	if err != nil {
+		s.x.arrived = s.tally
 		clock.stop()
 		cancel(err)
 		if upstream != nil {
@@ -153,6 +156,9 @@ func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
 			return err
 		}
 		s.note(event)
+		if err := s.outgrown(); err != nil {
+			return err
+		}
 		if (clock.alive || event.Content() || event.Reasoning != "") && !clock.beat() {
 			return &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 		}
@@ -179,8 +185,10 @@ func begins(event provider.Event) bool {
 
 // note keeps what an event says about the whole.
 func (s *Stream) note(event provider.Event) {
-	s.tally.bytes += len(event.Text) + len(event.Reasoning)
+	s.tally.text(event.Text)
+	s.tally.text(event.Reasoning)
 	s.tally.add(event.ToolCalls)
+	s.tally.frames += len(event.Native)
 	if event.Content() {
 		s.pieces++
 	}
@@ -254,10 +262,9 @@ func (s *Stream) read() (provider.Event, bool) {
 		default:
 			s.pulse.beat()
 			s.note(event)
-			if s.outgrown() {
-				s.x.account.failed(budget.ErrOutgrown)
+			if s.err = s.outgrown(); s.err != nil {
+				s.x.account.failed(s.err)
 				s.settle(ledger.OutcomeAborted)
-				s.err = budget.ErrOutgrown
 				break
 			}
 			if shown(event) {
@@ -278,11 +285,6 @@ func (s *Stream) complete() {
 	s.settle(ledger.OutcomeCompleted)
 	s.keep()
 	s.err = io.EOF
-}
-
-// outgrown tells that more has come than was set aside for it.
-func (s *Stream) outgrown() bool {
-	return s.x.maxOutput > 0 && provider.Estimate(0, s.tally.bytes).Output > s.x.maxOutput
 }
 
 // advance reads an event.

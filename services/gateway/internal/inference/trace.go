@@ -18,7 +18,7 @@ type call struct {
 	span    trace.Span
 	label   label
 	started time.Time
-	// receipt of the vendor; nil where nobody keeps it.
+	// receipt of the vendor.
 	receipt *provider.Receipt
 }
 
@@ -28,11 +28,9 @@ func (x *execution) beginCall(ctx context.Context, c candidate) context.Context 
 	x.now = call{
 		label:   label{provider: c.Provider, model: x.modelLabel(c), operation: operation},
 		started: time.Now(),
+		receipt: new(provider.Receipt),
 	}
-	if x.account != nil {
-		x.now.receipt = new(provider.Receipt)
-		ctx = provider.WithReceipt(ctx, x.now.receipt)
-	}
+	ctx = provider.WithReceipt(ctx, x.now.receipt)
 	ctx, x.now.span = x.Tracer.Start(ctx, operation+" "+c.Model, trace.WithSpanKind(trace.SpanKindClient))
 	if x.now.span.IsRecording() {
 		x.now.span.SetAttributes(attrOperation.String(operation), attrProvider.String(c.Provider), attrRequestModel.String(c.Upstream))

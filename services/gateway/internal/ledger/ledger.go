@@ -27,7 +27,8 @@ const (
 	// StateReported is the vendor's own final count.
 	StateReported State = "reported"
 	// StatePartial is the vendor's count, of a part: up to where the answer was cut
-	// off, or without what else it bills for (a service tier, a search of the web).
+	// off, without what else it bills for (a service tier, a search of the web), or as
+	// much of an impossible report as can be.
 	StatePartial State = "partial"
 	// StateEstimated was counted here.
 	StateEstimated State = "estimated"
@@ -39,12 +40,12 @@ type Outcome string
 // The outcomes.
 const (
 	OutcomeCompleted Outcome = "completed"
-	// OutcomeCancelled: the caller left.
+	// OutcomeCancelled: the caller left, perhaps before anything had come.
 	OutcomeCancelled Outcome = "cancelled"
 	// OutcomeAborted: it was ended from outside: a suspension, the end of its run,
-	// of what the budget had set aside for it, or a tool call without its approval.
+	// of what was asked for or set aside, or a tool call without its approval.
 	OutcomeAborted Outcome = "aborted"
-	// OutcomeInterrupted: the provider failed after the first piece.
+	// OutcomeInterrupted: the provider failed after the first piece, or its time was up.
 	OutcomeInterrupted Outcome = "interrupted"
 )
 

@@ -7,7 +7,10 @@ import (
 
 // Receipt is what a vendor's answer says of the call itself, whatever came of
 // it. The zero value is empty. Safe for concurrent use.
-type Receipt struct{ id atomic.Pointer[string] }
+type Receipt struct {
+	id   atomic.Pointer[string]
+	sent atomic.Bool
+}
 
 type receiptKey struct{}
 
@@ -30,6 +33,17 @@ func (r *Receipt) Note(id string) {
 		r.id.CompareAndSwap(nil, &id)
 	}
 }
+
+// NoteSent says that the whole of a request has gone to the vendor: from then on
+// it may be at work, and bill for it.
+func (r *Receipt) NoteSent() {
+	if r != nil {
+		r.sent.Store(true)
+	}
+}
+
+// Sent reports whether a request has gone to the vendor.
+func (r *Receipt) Sent() bool { return r != nil && r.sent.Load() }
 
 // ID is the vendor's own id of the call; empty where it gave none.
 func (r *Receipt) ID() string {

@@ -367,8 +367,10 @@ type UsageRecord struct {
 	Substituted bool `protobuf:"varint,21,opt,name=substituted,proto3" json:"substituted,omitempty"`
 	// True when it came from the response cache.
 	CacheHit bool `protobuf:"varint,22,opt,name=cache_hit,json=cacheHit,proto3" json:"cache_hit,omitempty"`
-	// `completed`, `cancelled` (the caller left), `aborted` (run or organization
-	// was stopped) or `interrupted` (the provider failed after the first delta).
+	// `completed`, `cancelled` (the caller left), `aborted` (run or organization was
+	// stopped, or the answer went on beyond its bound) or `interrupted` (the provider
+	// failed after the first delta, or its time was up). A call that is given up before
+	// its answer began has a record too, `estimated`, once the provider had it.
 	Outcome string `protobuf:"bytes,23,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// When the request began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -377,7 +379,8 @@ type UsageRecord struct {
 	// Id of the record: no two have the same, and a record never changes.
 	Id string `protobuf:"bytes,26,opt,name=id,proto3" json:"id,omitempty"`
 	// Where the token counts come from: `reported` (the provider's final report),
-	// `partial` (its report up to where the answer was cut off) or `estimated`.
+	// `partial` (its report up to where the answer was cut off, without a surcharge, or
+	// less than it reported, which could not be) or `estimated`.
 	UsageState string `protobuf:"bytes,27,opt,name=usage_state,json=usageState,proto3" json:"usage_state,omitempty"`
 	// Input tokens written to the provider's prompt cache for an hour.
 	CacheWriteLongTokens int32 `protobuf:"varint,28,opt,name=cache_write_long_tokens,json=cacheWriteLongTokens,proto3" json:"cache_write_long_tokens,omitempty"`

@@ -37,7 +37,11 @@ func (r *reader) messages() error {
 			Content json.RawMessage `json:"content"`
 		}
 		path := dialect.At("messages", i)
-		if err := dialect.Decode(path, one, &m); err != nil {
+		err := dialect.Unambiguous(path, one, "role", "content")
+		if err == nil {
+			err = dialect.Decode(path, one, &m)
+		}
+		if err != nil {
 			return err
 		}
 		if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
@@ -138,8 +142,13 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 		return p, apierr.Invalid(path+".type", "must be a string")
 	}
 	common, known := fields[kind]
-	if !known {
-		r.chat.Restrict(path + ".type") // thinking, document, search_result, server tools, …
+	switch {
+	case known:
+	case kind == "thinking" || kind == "redacted_thinking" || kind == "search_result": // All of it is in the body.
+		r.chat.Restrict(path + ".type")
+		return p, nil
+	default:
+		r.chat.Open(path + ".type") // document, container_upload, server tools, …
 		return p, nil
 	}
 	if err := dialect.Decode(path, raw, &p); err != nil {
@@ -163,7 +172,7 @@ func (r *reader) image(path string, p part) (provider.Part, error) {
 	case p.Source.Type == "base64":
 		return provider.Part{}, apierr.Invalid(path+".source.media_type", "must be that of an image")
 	}
-	r.chat.Restrict(path + ".source.type") // file
+	r.chat.Open(path + ".source.type") // file
 	return provider.Part{}, nil
 }
 

@@ -73,14 +73,12 @@ func (Dialect) Chat(body []byte, header http.Header) (*dialect.Chat, error) {
 
 func (r *reader) settings() error {
 	c := &r.chat.Chat
-	var maxTokens *int
 	for _, setting := range [...]struct {
 		name string
 		into any
 	}{
 		{"model", &r.chat.Model},
 		{"stream", &r.chat.Stream},
-		{"max_tokens", &maxTokens},
 		{"temperature", &c.Temperature},
 		{"top_p", &c.TopP},
 		{"stop_sequences", &c.Stop},
@@ -89,14 +87,7 @@ func (r *reader) settings() error {
 			return err
 		}
 	}
-	switch {
-	case maxTokens == nil:
-	case *maxTokens < 1:
-		return apierr.Invalid("max_tokens", "must be at least 1")
-	default:
-		c.MaxTokens = *maxTokens
-	}
-	return nil
+	return r.Tokens("max_tokens", &c.MaxTokens)
 }
 
 // silent are the values with which a field asks for nothing beyond the usual.
@@ -111,6 +102,8 @@ var silent = map[string][]string{
 var (
 	surcharged      = []string{"speed", "inference_geo"}
 	surchargedTools = []string{"web_search", "code_execution"}
+	// open are the fields by which the vendor reads more than the body holds.
+	open = []string{"mcp_servers", "container"}
 )
 
 // surcharges tells by a tool's type, as "web_search_20250305".
@@ -125,7 +118,12 @@ func (r *reader) special() {
 	for _, name := range specials {
 		if raw := r.Raw(name); raw != nil && !slices.Contains(silent[name], compact(raw)) {
 			r.chat.Restrict(name)
-			r.chat.Surcharged = r.chat.Surcharged || slices.Contains(surcharged, name)
+			if slices.Contains(surcharged, name) {
+				r.chat.Surcharge(name)
+			}
+			if slices.Contains(open, name) {
+				r.chat.Open(name)
+			}
 		}
 	}
 }
@@ -168,8 +166,10 @@ func (r *reader) tools() error {
 		case err != nil:
 			return err
 		case t.Type != "" && t.Type != "custom":
-			r.chat.Restrict(path + ".type")
-			r.chat.Surcharged = r.chat.Surcharged || surcharges(t.Type)
+			r.chat.Open(path + ".type")
+			if surcharges(t.Type) {
+				r.chat.Surcharge(path + ".type")
+			}
 			continue
 		case t.Name == "":
 			return apierr.Invalid(path+".name", "is required")

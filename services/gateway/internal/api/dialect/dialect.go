@@ -49,8 +49,8 @@ type Chat struct {
 	// Only names the field because of which no other dialect can carry the
 	// request; empty when every one can.
 	Only string
-	// Surcharged tells that the vendor bills more than tokens for it; see inference.Request.
-	Surcharged bool
+	// Bounds are what the body says of the size and the price of its answer.
+	Bounds inference.Bounds
 	// Unknown are fields that no other dialect carries. They reach a provider of
 	// this one, and the answer says so when it came from another.
 	Unknown []string
@@ -83,6 +83,22 @@ type Stream interface {
 	Ping() []byte
 }
 
+// Open notes a field because of which no other dialect can carry the request, and
+// the vendor may read more than the body holds: a file, a page, a search.
+func (c *Chat) Open(field string) {
+	c.Restrict(field)
+	c.Bounds.OpenInput = true
+}
+
+// Surcharge notes a field because of which the vendor bills more than tokens at
+// their list price.
+func (c *Chat) Surcharge(field string) {
+	c.Bounds.Surcharged = true
+	if c.Bounds.Unpriced == "" {
+		c.Bounds.Unpriced = screen.Path(field, ".")
+	}
+}
+
 // Restrict notes that no other dialect can carry the request, because of a field,
 // whose name may be the caller's own.
 func (c *Chat) Restrict(field string) {
@@ -94,10 +110,14 @@ func (c *Chat) Restrict(field string) {
 // Finish takes what is left of a request once its dialect has read the rest. The
 // body is for a provider of the same dialect, without the extension.
 func (c *Chat) Finish(o *Object, dialect string, body []byte) error {
+	bounds, err := readBounds(o)
+	if err != nil {
+		return err
+	}
+	c.Bounds.Choices, c.Bounds.Output, c.Bounds.Thinking, c.Bounds.Extra = bounds.Choices, bounds.Output, bounds.Thinking, bounds.Extra
 	c.Extension = o.Raw(Extension)
 	c.Unknown = o.Rest()
 	if c.Extension != nil {
-		var err error
 		if body, err = sjson.DeleteBytes(bytes.Clone(body), Extension); err != nil {
 			return apierr.Invalid(Extension, "can't be read")
 		}

@@ -33,7 +33,11 @@ func (r *reader) messages() error {
 		path := dialect.At("messages", i)
 		if !m.readPlain(one) {
 			m = message{}
-			if err := dialect.Decode(path, one, &m); err != nil {
+			err := dialect.Unambiguous(path, one, "role", "content", "name", "tool_calls", "tool_call_id", "refusal", "audio", "function_call")
+			if err == nil {
+				err = dialect.Decode(path, one, &m)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -85,7 +89,7 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 		return out, apierr.Invalid(path+".role", "must be developer, system, user, assistant, tool or function")
 	}
 	if given(m.Audio) {
-		r.chat.Restrict(path + ".audio")
+		r.chat.Open(path + ".audio")
 	}
 	if given(m.FunctionCall) {
 		r.chat.Restrict(path + ".function_call")
@@ -139,7 +143,11 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 	for i, one := range elements {
 		var p part
 		at := dialect.At(path, i)
-		if err := dialect.Decode(at, one, &p); err != nil {
+		err := dialect.Unambiguous(at, one, "type", "text", "refusal", "image_url")
+		if err == nil {
+			err = dialect.Decode(at, one, &p)
+		}
+		if err != nil {
 			return nil, err
 		}
 		switch p.Type {
@@ -154,8 +162,10 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 			parts = append(parts, provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail})
 		case "":
 			return nil, apierr.Invalid(at+".type", "is required")
-		default:
+		case "input_audio": // Its bytes are in the body.
 			r.chat.Restrict(at + ".type")
+		default:
+			r.chat.Open(at + ".type")
 		}
 	}
 	return parts, nil

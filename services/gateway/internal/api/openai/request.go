@@ -40,7 +40,6 @@ func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 
 func (r *reader) settings() error {
 	c := &r.chat.Chat
-	var maxTokens, newer *int
 	var stop json.RawMessage
 	var options struct {
 		IncludeUsage bool `json:"include_usage"`
@@ -53,8 +52,6 @@ func (r *reader) settings() error {
 		{"stream", &r.chat.Stream},
 		{"stream_options", &options},
 		{"metadata", &r.chat.Metadata},
-		{"max_tokens", &maxTokens},
-		{"max_completion_tokens", &newer},
 		{"temperature", &c.Temperature},
 		{"top_p", &c.TopP},
 		{"seed", &c.Seed},
@@ -66,16 +63,9 @@ func (r *reader) settings() error {
 		}
 	}
 	r.chat.IncludeUsage = options.IncludeUsage
-	for _, limit := range []struct {
-		name  string
-		value *int
-	}{{"max_tokens", maxTokens}, {"max_completion_tokens", newer}} { // The newer name counts.
-		switch {
-		case limit.value == nil:
-		case *limit.value < 1:
-			return apierr.Invalid(limit.name, "must be at least 1")
-		default:
-			c.MaxTokens = *limit.value
+	for _, name := range []string{"max_tokens", "max_completion_tokens"} { // The newer name counts.
+		if err := r.Tokens(name, &c.MaxTokens); err != nil {
+			return err
 		}
 	}
 	return r.stop(stop)
@@ -109,8 +99,19 @@ var silent = map[string][]string{
 	"audio": nil, "prediction": nil, "reasoning_effort": nil, "verbosity": nil, "web_search_options": nil, "moderation": nil,
 }
 
-// surcharged are the fields that change what the vendor bills.
-var surcharged = []string{"service_tier", "web_search_options"}
+// restrict notes a field that only this dialect has, and what it does to the bill.
+func (r *reader) restrict(name string, raw json.RawMessage) {
+	r.chat.Restrict(name)
+	switch {
+	case name == "service_tier" && compact(raw) == `"flex"`: // Less than the list price.
+		r.chat.Bounds.Surcharged = true
+	case name == "service_tier":
+		r.chat.Surcharge(name)
+	case name == "web_search_options":
+		r.chat.Open(name)
+		r.chat.Surcharge(name)
+	}
+}
 
 // special looks at the fields that only this dialect has.
 func (r *reader) special() {
@@ -118,8 +119,7 @@ func (r *reader) special() {
 	for _, name := range specials {
 		raw := r.Raw(name)
 		if raw != nil && !slices.Contains(silent[name], compact(raw)) {
-			r.chat.Restrict(name)
-			r.chat.Surcharged = r.chat.Surcharged || slices.Contains(surcharged, name)
+			r.restrict(name, raw)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (r *reader) tools() error {
 		}
 		switch {
 		case t.Type != typeFunction:
-			r.chat.Restrict(path + ".type")
+			r.chat.Open(path + ".type")
 			continue
 		case t.Function.Name == "":
 			return apierr.Invalid(path+".function.name", "is required")

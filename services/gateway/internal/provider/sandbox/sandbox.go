@@ -114,6 +114,7 @@ func (p *Provider) StreamChat(ctx context.Context, _ provider.Credential, chat *
 
 // begin waits as the model does, and gives the error of one that fails.
 func begin(ctx context.Context, model string) error {
+	provider.ReceiptOf(ctx).NoteSent()
 	switch model {
 	case modelHang:
 		<-ctx.Done()

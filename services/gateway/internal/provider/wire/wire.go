@@ -104,7 +104,7 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 	header.Set("Content-Type", "application/json")
 	request := (&http.Request{
 		Method: http.MethodPost, URL: at, Host: at.Host, Header: header,
-		Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+		Body: &outgoing{bytes.NewReader(text), provider.ReceiptOf(ctx)}, ContentLength: int64(len(text)),
 	}).WithContext(ctx)
 	response, err := c.Transport.RoundTrip(request)
 	if err != nil {
@@ -135,6 +135,34 @@ func refusalOf(ctx context.Context, body io.Reader) []byte {
 	text, _ := io.ReadAll(io.LimitReader(body, maxError))
 	return text
 }
+
+// outgoing is a request's body. A connection reads it while it writes, so that
+// the one that has read all of it has sent the request.
+type outgoing struct {
+	*bytes.Reader
+
+	receipt *provider.Receipt
+}
+
+func (o *outgoing) Read(p []byte) (int, error) {
+	n, err := o.Reader.Read(p)
+	if o.Len() == 0 {
+		o.receipt.NoteSent()
+	}
+	return n, err
+}
+
+// WriteTo hides the reader's own, which would not say when it is through.
+func (o *outgoing) WriteTo(w io.Writer) (int64, error) {
+	n, err := o.Reader.WriteTo(w)
+	if o.Len() == 0 {
+		o.receipt.NoteSent()
+	}
+	return n, err
+}
+
+// Close does nothing: the body is in memory.
+func (o *outgoing) Close() error { return nil }
 
 func encode(body any) ([]byte, error) {
 	if text, ok := body.(json.RawMessage); ok {
