@@ -32,9 +32,9 @@ func (r *Runner) start(ctx context.Context) *parts {
 	return p
 }
 
-// failure runs a part and gives its error, unless that only says that ctx ended.
+// failure runs a part and returns its error, a panic too, unless that only says that ctx ended.
 func failure(ctx context.Context, part task) error {
-	err := part.run(ctx)
+	err := Protect(ctx, part.name, func() error { return part.run(ctx) })
 	if err == nil || ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return nil
 	}

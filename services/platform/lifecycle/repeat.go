@@ -7,7 +7,7 @@ import (
 )
 
 // Repeat is work that is done again and again in the background, and may fail for a
-// while. Failures are logged where they begin and where they end, not each time.
+// while. Failures, panics too, are logged where they begin and where they end, not each time.
 type Repeat struct {
 	Every time.Duration
 	// Wake has it done at once; nil for by the clock alone.
@@ -30,7 +30,7 @@ func (r Repeat) Run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-r.Wake:
 		}
-		err := r.Do(ctx)
+		err := Protect(ctx, r.Name, func() error { return r.Do(ctx) })
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -1,0 +1,112 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"switchyard.dev/services/platform/lifecycle"
+)
+
+func TestProtect(t *testing.T) {
+	reader := sdk.NewManualReader()
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader)))
+	t.Cleanup(func() { otel.SetMeterProvider(before) })
+
+	refused := errors.New("refused")
+	if err := lifecycle.Protect(t.Context(), "job", func() error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("error of a job: %v, want its own", err)
+	}
+	if n := panics(t, reader); n != 0 {
+		t.Errorf("counted %d panics, want none", n)
+	}
+	err := lifecycle.Protect(t.Context(), "job", func() error { panic("boom") })
+	if !errors.Is(err, lifecycle.ErrPanic) {
+		t.Fatalf("error of a panic: %v, want ErrPanic", err)
+	}
+	for _, part := range []string{"job: ", "boom", "TestProtect"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, err)
+		}
+	}
+	if n := panics(t, reader); n != 1 {
+		t.Errorf("counted %d panics, want 1", n)
+	}
+}
+
+// panics is what switchyard.panics counted of the work "job".
+func panics(t *testing.T, reader sdk.Reader) (n int64) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			sum, ok := m.Data.(metricdata.Sum[int64])
+			if m.Name != "switchyard.panics" || !ok {
+				continue
+			}
+			for _, point := range sum.DataPoints {
+				if work, _ := point.Attributes.Value("work"); work.AsString() == "job" {
+					n += point.Value
+				}
+			}
+		}
+	}
+	return n
+}
+
+// Repeated work that panics is logged as failing and done again.
+func TestRepeatGoesOnAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		done := 0
+		r := lifecycle.Repeat{
+			Every: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)), Name: "it",
+			Do: func(context.Context) error {
+				if done++; done == 1 {
+					panic("boom")
+				}
+				return nil
+			},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = r.Run(ctx) })
+		time.Sleep(2*time.Second + time.Second/2)
+		cancel()
+		group.Wait()
+		if done != 2 {
+			t.Errorf("done %d times, want 2", done)
+		}
+		if n := strings.Count(log.String(), "msg=failing work=it"); n != 1 {
+			t.Errorf("logged %d times, want once: %s", n, log.String())
+		}
+	})
+}
+
+// A part that panics stops the service in order, as one that fails does.
+func TestPartThatPanicsDrains(t *testing.T) {
+	r := newRunner(lifecycle.Options{})
+	closed := false
+	r.OnClose("pool", func(context.Context) error { closed = true; return nil })
+	r.Go("part", func(context.Context) error { panic("boom") })
+	if err := r.Run(t.Context()); !errors.Is(err, lifecycle.ErrPanic) {
+		t.Errorf("error %v, want ErrPanic", err)
+	}
+	if !closed {
+		t.Error("the pool was not closed")
+	}
+}
