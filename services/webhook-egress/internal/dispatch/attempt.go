@@ -172,22 +172,23 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	if len(secrets) == 0 {
 		return Result{Job: job, Step: e.o.Policy.Hold(&job, delivery.FaultSigningSecretMissing)}
 	}
-	header, hidden, err := e.headers(&job)
+	header, private, err := e.headers(&job)
 	if err != nil {
 		e.o.Log.ErrorContext(ctx, "sealed headers cannot be opened; the delivery waits",
 			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization))
 		return Result{Job: job, Step: e.o.Policy.HoldAlone(&job, delivery.FaultHeadersUnreadable)}
 	}
 	for _, s := range secrets {
-		hidden = append(hidden, s.Reveal())
+		private = append(private, s.Reveal())
 	}
+	hidden := newRedactor(private)
 	ctx, span := e.span(ctx, &job)
 	defer span.End()
 	maps.Copy(header, ourHeaders(ctx, &job))
 	maps.Copy(header, signing.Headers(job.SigningMode, secrets, signing.Message{ID: job.ID.String(), At: now, Body: job.Body}))
 	reply := e.o.Sender.Send(ctx, job.URL, header, job.Body)
 	if errors.Is(reply.Err, netguard.ErrProxy) {
-		e.report(ctx, &job, delivery.Step{Fault: delivery.FaultTarget}, reply)
+		e.report(ctx, &job, delivery.Step{Fault: delivery.FaultTarget}, reply, hidden)
 		return Result{Job: job, Step: e.o.Policy.Hold(&job, delivery.FaultEgressProxy)}
 	}
 	answer := delivery.Answer{Status: reply.Status, Fault: reply.Fault, RetryAfter: reply.RetryAfter}
@@ -196,7 +197,7 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	if step.Fault != delivery.FaultNone {
 		span.SetStatus(codes.Error, string(step.Fault))
 	}
-	e.report(ctx, &job, step, reply)
+	e.report(ctx, &job, step, reply, hidden)
 	return Result{Job: job, Step: step, Attempt: audit(&job, step, reply, now, hidden)}
 }
 
@@ -225,8 +226,12 @@ func (e *Engine) secrets(ctx context.Context, job *delivery.Job, now time.Time) 
 	return secrets
 }
 
+// maxReport is what is logged of an error, in bytes: it may quote an answer that
+// is not HTTP.
+const maxReport = 512
+
 // report is for the operator: what the target's owner is not told.
-func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.Step, reply Reply) {
+func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.Step, reply Reply, hidden *redactor) {
 	level := slog.LevelDebug
 	if step.Fault == delivery.FaultTarget {
 		level = slog.LevelWarn
@@ -234,9 +239,10 @@ func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.St
 	if reply.Err == nil || !e.o.Log.Enabled(ctx, level) {
 		return
 	}
+	detail, _ := hidden.text(reply.Err.Error())
 	attrs := []slog.Attr{
 		slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization),
-		slog.String("fault", string(step.Fault)), slog.String("detail", reply.Err.Error()),
+		slog.String("fault", string(step.Fault)), slog.String("detail", delivery.Text(detail, maxReport)),
 	}
 	if refusal, ok := errors.AsType[*netguard.Refusal](reply.Err); ok && refusal.Addr.IsValid() {
 		attrs = append(attrs, slog.String("address", refusal.Addr.String()))
@@ -299,12 +305,13 @@ func (e *Engine) span(ctx context.Context, job *delivery.Job) (context.Context, 
 		attribute.String("switchyard.webhook.delivery_id", job.ID.String()), attribute.Int("switchyard.webhook.attempt", job.Attempts+1)))
 }
 
-func audit(job *delivery.Job, step delivery.Step, reply Reply, started time.Time, hidden []string) *delivery.Attempt {
-	text, cut := responseText(reply.Body, hidden)
+func audit(job *delivery.Job, step delivery.Step, reply Reply, started time.Time, hidden *redactor) *delivery.Attempt {
+	text, cut := hidden.responseText(reply.Body, !reply.Truncated)
+	retryAfter, _ := hidden.text(reply.RetryAfter)
 	return &delivery.Attempt{
 		Generation: job.Generation, Number: step.Attempts, Outcome: step.Outcome, URL: job.URL,
-		RemoteIP: reply.RemoteIP, ResponseCode: reply.Status, ResponseBody: text, Truncated: cut || reply.Truncated,
-		Error: step.Fault, RetryAfter: delivery.Text(redact(reply.RetryAfter, hidden), maxRetryAfter), Started: started, Timing: reply.Timing,
+		RemoteIP: reply.RemoteIP, ResponseCode: reply.Status, ResponseBody: text, Truncated: cut,
+		Error: step.Fault, RetryAfter: delivery.Text(retryAfter, maxRetryAfter), Started: started, Timing: reply.Timing,
 	}
 }
 

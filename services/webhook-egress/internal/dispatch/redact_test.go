@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"encoding/base64"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -10,7 +12,15 @@ func TestResponseText(t *testing.T) {
 	tests := map[string]struct{ credential, body, want string }{
 		"the whole value":     {"Bearer tok-12345678", "you sent Bearer tok-12345678.", "you sent [redacted]."},
 		"behind the scheme":   {"Bearer tok-12345678", `{"token":"tok-12345678"}`, `{"token":"[redacted]"}`},
-		"a short token":       {"Bearer abc", "got abc", "got [redacted]"},
+		"a short token":       {"Bearer abc", "got nothing", ""},
+		"a short value":       {"e", "hello", ""},
+		"a short password":    {"Basic " + base64.StdEncoding.EncodeToString([]byte("ann:pass")), "hello", ""},
+		"only a user":         {"Basic " + base64.StdEncoding.EncodeToString([]byte("sk-12345678:")), "sk-12345678", "[redacted]"},
+		"nothing":             {"", "hello", "hello"},
+		"in JSON":             {`tok"12345678/`, `{"a":"tok\"12345678/","b":"tok\"12345678\/"}`, `{"a":"[redacted]","b":"[redacted]"}`},
+		"slashes escaped":     {"tok/12345678", `{"a":"tok\/12345678"}`, `{"a":"[redacted]"}`},
+		"in a URL":            {"tok+12345678", "?t=tok%2B12345678", "?t=[redacted]"},
+		"a replacement":       {"redacted", "redacted", "[redacted]"},
 		"Basic, encoded":      {basic, "got " + basic[6:], "got [redacted]"},
 		"Basic, decoded":      {basic, "ann:pässword-1 and pässword-1", "[redacted] and [redacted]"},
 		"a parameter":         {`Digest username="ann", response="0123456789abcdef"`, "r=0123456789abcdef", "r=[redacted]"},
@@ -21,9 +31,65 @@ func TestResponseText(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, _ := responseText([]byte(tt.body), []string{tt.credential}); got != tt.want {
+			got, cut := newRedactor([]string{tt.credential}).responseText([]byte(tt.body), true)
+			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if withheld := tt.want == ""; cut != withheld {
+				t.Errorf("told as truncated: %v, want %v", cut, withheld)
 			}
 		})
 	}
+}
+
+// The beginning of a secret at the end of what was read is not kept, however much
+// of the text before it was secrets.
+func TestResponseTextCutWithinASecret(t *testing.T) {
+	secret := strings.Repeat("0123456789abcdef", 512)
+	body := strings.Repeat(secret, 7) + secret[:5000]
+	text, cut := newRedactor([]string{secret}).responseText([]byte(body), false)
+	if strings.Contains(text, secret[:minSecret]) {
+		t.Errorf("kept %q", text)
+	}
+	if !cut {
+		t.Error("not told as truncated")
+	}
+}
+
+// Four times the headers, or four times the text, take about four times the
+// memory, whatever the values are: replacements are not searched again.
+func TestRedactionIsLinear(t *testing.T) {
+	for name, value := range map[string]func(i int) string{
+		"one letter":           func(int) string { return "e" },
+		"one of a replacement": func(int) string { return "redacted" },
+		"a replacement":        func(int) string { return "[redacted]" },
+		"many of one prefix":   func(i int) string { return strings.Repeat("a", 8+i) },
+		"parts within parts":   func(i int) string { return strings.Repeat("redacted;", 1+i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cost := func(headers, size int) uint64 {
+				var secrets []string
+				for i := range headers {
+					secrets = append(secrets, value(i))
+				}
+				body := []byte(strings.Repeat("e redacted aaaaaaaaaaaa", size))
+				return allocated(func() { newRedactor(secrets).responseText(body, true) })
+			}
+			if few, many := cost(4, 16), cost(16, 16); many > 16*few {
+				t.Errorf("4 headers take %d bytes, 16 take %d", few, many)
+			}
+			if short, long := cost(8, 16), cost(8, 64); long > 16*short {
+				t.Errorf("a text takes %d bytes, one of four times its size %d", short, long)
+			}
+		})
+	}
+}
+
+// allocated is how many bytes a call allocates.
+func allocated(call func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
