@@ -6,7 +6,10 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // ErrStopped is the answer of a group whose flushers have all ended.
@@ -31,7 +34,8 @@ type answer[R any] struct {
 }
 
 // New makes a group that flushes at most most items at a time. The flush gives
-// one result per item in their order, or one error for all of them.
+// one result per item in their order, or one error for all of them; its panic is
+// an error that wraps lifecycle.ErrPanic.
 func New[T, R any](most int, flush func(context.Context, []T) ([]R, error)) *Group[T, R] {
 	return &Group[T, R]{
 		calls: make(chan call[T, R], most), max: most, flush: flush, stopped: make(chan struct{}),
@@ -107,7 +111,13 @@ func (g *Group[T, R]) flushCalls(ctx context.Context, calls []call[T, R]) {
 	for i, c := range calls {
 		items[i] = c.item
 	}
-	results, err := g.flush(ctx, items)
+	var results []R
+	err := lifecycle.Protect(ctx, "batch", func() (err error) {
+		if results, err = g.flush(ctx, items); err == nil && len(results) != len(items) {
+			err = fmt.Errorf("batch: %d results of %d items", len(results), len(items))
+		}
+		return err
+	})
 	for i, c := range calls {
 		a := answer[R]{err: err}
 		if err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/webhook-egress/internal/batch"
 )
 
@@ -85,4 +86,32 @@ func TestErrors(t *testing.T) {
 			t.Errorf("err = %v, want ErrStopped", err)
 		}
 	})
+}
+
+// A flush that panics, or gives too few results, fails its own calls; the next
+// flush is made as ever.
+func TestFlushThatPanics(t *testing.T) {
+	g := batch.New(4, func(_ context.Context, items []int) ([]int, error) {
+		switch items[0] {
+		case 0:
+			panic("boom")
+		case 1:
+			return nil, nil
+		}
+		return items, nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = g.Run(ctx, 1) })
+	if _, err := g.Do(t.Context(), 0); !errors.Is(err, lifecycle.ErrPanic) {
+		t.Errorf("a flush that panics: %v, want ErrPanic", err)
+	}
+	if _, err := g.Do(t.Context(), 1); err == nil {
+		t.Error("a flush without results: no error")
+	}
+	if got, err := g.Do(t.Context(), 2); err != nil || got != 2 {
+		t.Errorf("the flush after it gives %d, %v, want 2", got, err)
+	}
+	cancel()
+	running.Wait()
 }

@@ -101,9 +101,11 @@ type Job struct {
 	SigningMode  string
 	Body         []byte
 	Headers      map[string]string
-	Sealed       []byte
-	Traceparent  string
-	Generation   int
+	// HeadersUnreadable: the store holds headers that are none.
+	HeadersUnreadable bool
+	Sealed            []byte
+	Traceparent       string
+	Generation        int
 	// Attempts were made before this one.
 	Attempts    int
 	MaxAttempts int

@@ -10,6 +10,7 @@ import (
 type Fault string
 
 // The faults. The last five hold a delivery back, all others use up an attempt.
+// FaultInternal is a panic of ours, which says nothing about the target.
 const (
 	FaultNone                 Fault = ""
 	FaultDNS                  Fault = "dns_error"
@@ -19,6 +20,7 @@ const (
 	FaultTimeout              Fault = "timeout"
 	FaultTarget               Fault = "target_not_allowed"
 	FaultResponse             Fault = "invalid_response"
+	FaultInternal             Fault = "internal"
 	FaultRedirect             Fault = "http_3xx"
 	FaultClient               Fault = "http_4xx"
 	FaultServer               Fault = "http_5xx"
@@ -155,6 +157,9 @@ func asksToWait(status int) bool {
 // TargetFailed tells whether an answer says that the target itself is in trouble,
 // as opposed to what it thinks of one delivery.
 func TargetFailed(a Answer) bool {
+	if a.Fault == FaultInternal {
+		return false
+	}
 	return a.Fault != FaultNone || a.Status < 100 || asksToWait(a.Status)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/webhook-egress/internal/batch"
 )
 
@@ -154,12 +155,12 @@ func (s *Service) commit(ctx context.Context, draft *Draft) (Accepted, error) {
 	return Accepted{Stored: stored, Organization: draft.Organization, Key: draft.Key}, nil
 }
 
-// flush stores a batch. A draft that the store can't hold fails alone.
+// flush stores a batch. A draft that the store can't hold, or panics at, fails alone.
 func (s *Service) flush(ctx context.Context, drafts []*Draft) ([]Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	stored, err := s.store(ctx, drafts)
-	if !errors.Is(err, ErrRejected) || len(drafts) == 1 {
+	if !errors.Is(err, ErrRejected) && !errors.Is(err, lifecycle.ErrPanic) || len(drafts) == 1 {
 		return stored, err
 	}
 	stored = make([]Stored, len(drafts))
@@ -197,7 +198,11 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 		}
 		return ok
 	}
-	stored, err := s.o.Store.Enqueue(ctx, drafts, lease)
+	var stored []Stored
+	err := lifecycle.Protect(ctx, "enqueue", func() (err error) {
+		stored, err = s.o.Store.Enqueue(ctx, drafts, lease)
+		return err
+	})
 	if err != nil {
 		for _, back := range giveBack {
 			back()

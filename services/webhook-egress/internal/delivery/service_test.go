@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -33,7 +34,8 @@ type memory struct {
 	waiting  int
 	returned int
 	refuse   bool   // reserves nothing
-	poison   string // event type that the store rejects
+	poison   string // event type that the store rejects as rejects says
+	rejects  func() error
 	err      error
 }
 
@@ -49,7 +51,7 @@ func (m *memory) Enqueue(_ context.Context, drafts []*delivery.Draft, lease deli
 	}
 	for _, d := range drafts {
 		if m.poison != "" && d.EventType == m.poison {
-			return nil, fmt.Errorf("insert: %w", delivery.ErrRejected)
+			return nil, m.rejects()
 		}
 	}
 	if m.err != nil {
@@ -273,9 +275,22 @@ func TestSpacesDontCount(t *testing.T) {
 	}
 }
 
-// A draft that the store rejects must not take others of its batch along.
+// A draft that the store rejects, or panics at, must not take others of its batch along.
 func TestOneBadDraft(t *testing.T) {
-	m := &memory{poison: "bad"}
+	for name, tt := range map[string]struct {
+		refuse func() error
+		want   error
+	}{
+		"rejected": {func() error { return fmt.Errorf("insert: %w", delivery.ErrRejected) }, delivery.ErrRejected},
+		"panics":   {func() error { panic("boom") }, lifecycle.ErrPanic},
+	} {
+		t.Run(name, func(t *testing.T) { testOneBadDraft(t, tt.refuse, tt.want) })
+	}
+}
+
+func testOneBadDraft(t *testing.T, refuse func() error, want error) {
+	t.Helper()
+	m := &memory{poison: "bad", rejects: refuse}
 	s := newService(t, m, nil)
 	var wg sync.WaitGroup
 	errs := make([]error, 50)
@@ -290,7 +305,7 @@ func TestOneBadDraft(t *testing.T) {
 	}
 	wg.Wait()
 	for i, err := range errs {
-		if (err != nil) != (i == 17) || (err != nil && !errors.Is(err, delivery.ErrRejected)) {
+		if (err != nil) != (i == 17) || (err != nil && !errors.Is(err, want)) {
 			t.Errorf("request %d: %v", i, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
@@ -23,9 +24,6 @@ import (
 
 // errAbandoned ends requests that are still under way when the grace is over.
 var errAbandoned = errors.New("dispatch: abandoned by the drain")
-
-// Delays between tries to settle while the database is away.
-const minSettleRetry, maxSettleRetry = 50 * time.Millisecond, 2 * time.Second
 
 // userAgent names the sender to receivers.
 const userAgent = "Switchyard-Webhooks/1.0"
@@ -54,7 +52,7 @@ func (e *Engine) request(ctx, sending context.Context, job delivery.Job) (result
 		e.void(ctx, &job)
 		return result, false
 	}
-	result = e.attempt(sending, job)
+	result = e.protected(sending, job)
 	if result.Attempt != nil && sending.Err() != nil && result.Attempt.ResponseCode == 0 {
 		e.void(ctx, &job)
 		return result, false
@@ -68,7 +66,7 @@ func targetOf(job *delivery.Job) breaker.Target {
 
 // tell reports to the breaker what came of a job.
 func (e *Engine) tell(ctx context.Context, r *Result) breaker.Move {
-	if r.Attempt == nil {
+	if r.Attempt == nil || r.Attempt.Error == delivery.FaultInternal {
 		return e.void(ctx, &r.Job)
 	}
 	report := breaker.Report{Event: breaker.Passed, Began: r.Attempt.Started, Admitted: r.Job.Admitted}
@@ -109,56 +107,6 @@ func (e *Engine) observed(ctx context.Context, seen breaker.Observation) breaker
 	return move
 }
 
-// conclude settles a result, as often as it takes: when the lease has passed in
-// between, the fence tells.
-func (e *Engine) conclude(ctx context.Context, result Result) {
-	for pause := minSettleRetry; ; pause = min(2*pause, maxSettleRetry) {
-		held, err := e.settle.Do(ctx, result)
-		if err == nil {
-			e.meters.settled(ctx, result, held)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.abandon:
-			return
-		case <-time.After(pause):
-		}
-	}
-}
-
-// flush settles a batch. A result that the store can't hold is given up alone,
-// so that it keeps neither its slot nor the others; its lease runs out.
-func (e *Engine) flush(ctx context.Context, results []Result) ([]bool, error) {
-	held, err := e.flushAll(ctx, results)
-	if !errors.Is(err, delivery.ErrRejected) {
-		return held, err
-	}
-	held = make([]bool, len(results))
-	if len(results) == 1 {
-		return held, nil
-	}
-	for i := range results {
-		one, err := e.flush(ctx, results[i:i+1])
-		if err != nil {
-			return nil, err
-		}
-		held[i] = one[0]
-	}
-	return held, nil
-}
-
-func (e *Engine) flushAll(ctx context.Context, results []Result) ([]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	held, err := e.o.Store.Settle(ctx, results)
-	if err != nil {
-		e.o.Log.WarnContext(ctx, "settle failed", slog.Int("results", len(results)), slog.String("error", err.Error()))
-	}
-	return held, err
-}
-
 // attempt decides whether a job may be sent, sends it, and decides what follows.
 func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	now := e.o.Now()
@@ -174,7 +122,7 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	}
 	header, private, err := e.headers(&job)
 	if err != nil {
-		e.o.Log.ErrorContext(ctx, "sealed headers cannot be opened; the delivery waits",
+		e.o.Log.ErrorContext(ctx, "headers cannot be read; the delivery waits",
 			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization))
 		return Result{Job: job, Step: e.o.Policy.HoldAlone(&job, delivery.FaultHeadersUnreadable)}
 	}
@@ -199,6 +147,25 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	}
 	e.report(ctx, &job, step, reply, hidden)
 	return Result{Job: job, Step: step, Attempt: audit(&job, step, reply, now, hidden)}
+}
+
+// protected is attempt, whose panic uses up the attempt as a fault of ours: the
+// delivery fails once it has had as many as it may. Its request may have been sent.
+func (e *Engine) protected(ctx context.Context, job delivery.Job) (result Result) {
+	began := e.o.Now()
+	err := lifecycle.Protect(ctx, "webhook attempt", func() error {
+		result = e.attempt(ctx, job)
+		return nil
+	})
+	if err == nil {
+		return result
+	}
+	e.o.Log.ErrorContext(ctx, "an attempt panicked", slog.String("delivery_id", job.ID.String()),
+		slog.String("organization", job.Organization), slog.String("error", err.Error()))
+	step := e.o.Policy.Next(&job, delivery.Answer{Fault: delivery.FaultInternal}, e.o.Now(), random())
+	return Result{Job: job, Step: step, Attempt: &delivery.Attempt{
+		Generation: job.Generation, Number: step.Attempts, Outcome: step.Outcome, URL: job.URL, Error: step.Fault, Started: began,
+	}}
 }
 
 // secrets sign the job, the current one first: the organization's, or those of
@@ -252,6 +219,9 @@ func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.St
 
 // headers are the customer's; hidden are the values that must not be kept.
 func (e *Engine) headers(job *delivery.Job) (header map[string]string, hidden []string, err error) {
+	if job.HeadersUnreadable {
+		return nil, nil, errors.New("dispatch: stored headers are malformed")
+	}
 	header = make(map[string]string, len(job.Headers)+12)
 	maps.Copy(header, job.Headers)
 	if len(job.Sealed) == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // Pace of the claim loop.
@@ -27,7 +29,11 @@ const (
 func (e *Engine) claimLoop(ctx context.Context) {
 	pause := minPoll
 	for {
-		claimed, err := e.claim(ctx)
+		var claimed Claimed
+		err := lifecycle.Protect(ctx, "webhook claim", func() (err error) {
+			claimed, err = e.claim(ctx)
+			return err
+		})
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return
@@ -84,6 +90,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	g := &granting{engine: e, free: free}
+	defer g.giveBack(ctx)
 	claimed, err := e.o.Store.Claim(ctx, Claim{
 		Replica: e.o.Replica.ID(), Lease: e.o.Lease, Flows: claimFlows, Bytes: bytes,
 		FullFlows: flows, FullOrganizations: organizations, Grant: g.grant,
@@ -95,7 +102,6 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 			e.room.idle()
 		}
 	}
-	g.giveBack(ctx)
 	if err != nil {
 		return none, err
 	}

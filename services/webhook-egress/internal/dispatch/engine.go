@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/batch"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
@@ -223,7 +224,13 @@ func (e *Engine) work(ctx, sending context.Context, job delivery.Job, idle <-cha
 	patience := time.NewTimer(idleTime)
 	defer patience.Stop()
 	for {
-		e.handle(ctx, sending, job)
+		err := lifecycle.Protect(ctx, "webhook delivery", func() error {
+			e.handle(ctx, sending, job)
+			return nil
+		})
+		if err != nil { // The lease runs out.
+			e.o.Log.ErrorContext(ctx, "a delivery panicked", slog.String("delivery_id", job.ID.String()), slog.String("error", err.Error()))
+		}
 		patience.Reset(idleTime)
 		select {
 		case <-ctx.Done():

@@ -32,12 +32,10 @@ func (g *granting) grant(ctx context.Context, picked []Picked) []Grant {
 			want = 1
 		}
 		g.grants[i].Rows = g.engine.room.takeUpTo(p.Flow, want)
+		g.left[i] = g.grants[i].Rows
 	}
 	g.askBreaker(ctx)
 	g.askRates(ctx)
-	for i, granted := range g.grants {
-		g.left[i] = granted.Rows
-	}
 	return g.grants
 }
 
@@ -106,7 +104,7 @@ func (g *granting) askRates(ctx context.Context) {
 func (g *granting) cut(i, n int) {
 	if unused := g.grants[i].Rows - n; unused > 0 {
 		g.engine.room.give(g.picked[i].Flow, unused, 0)
-		g.grants[i].Rows = n
+		g.grants[i].Rows, g.left[i] = n, n
 	}
 }
 

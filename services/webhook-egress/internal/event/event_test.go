@@ -1,8 +1,11 @@
 package event_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +36,9 @@ type memory struct {
 	notes     []event.Operational
 	woken     int
 	err       error
+	// poison is the type of the notes at which the store fails as refuse says.
+	poison string
+	refuse func() error
 }
 
 // with looks at it, or changes it, between what the tested does.
@@ -60,13 +66,21 @@ func (m *memory) Relay(_ context.Context, limit int, made func(event.Operational
 		return 0, 0, m.err
 	}
 	page := m.notes[:min(limit, len(m.notes))]
+	var events []event.Event
 	for _, note := range page {
 		e, err := made(note)
+		if errors.Is(err, event.ErrDropped) {
+			continue
+		}
+		if err == nil && note.Type == m.poison {
+			err = m.refuse()
+		}
 		if err != nil {
 			return 0, 0, err
 		}
-		m.events = append(m.events, e)
+		events = append(events, e)
 	}
+	m.events = append(m.events, events...)
 	m.notes = m.notes[len(page):]
 	return len(page), len(page), nil
 }
@@ -176,4 +190,35 @@ func TestRelay(t *testing.T) {
 			t.Errorf("%d events, %v", len(m.events), err)
 		}
 	})
+}
+
+// A note that can't be relayed is dropped alone, and logged once; the others go out.
+func TestRelayDropsThePoisonedNote(t *testing.T) {
+	for name, refuse := range map[string]func() error{
+		"rejected": func() error { return fmt.Errorf("bad value: %w", delivery.ErrRejected) },
+		"panics":   func() error { panic("boom") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memory{poison: "poison", refuse: refuse}
+				for i := range 120 {
+					m.notes = append(m.notes, event.Operational{Organization: "acme", Type: fmt.Sprintf("switchyard.%d", i)})
+				}
+				m.notes[60].Type = "poison"
+				var log bytes.Buffer
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_ = event.NewRelay(m, m, 3, slog.New(slog.NewTextHandler(&log, nil)), clock).Run(ctx)
+				if n := len(m.events); n != 119 {
+					t.Errorf("%d events went out, want 119", n)
+				}
+				if n := len(m.notes); n != 0 {
+					t.Errorf("%d notes wait, want none", n)
+				}
+				if n := strings.Count(log.String(), "is dropped"); n != 1 {
+					t.Errorf("logged %d times, want once: %s", n, log.String())
+				}
+			})
+		})
+	}
 }

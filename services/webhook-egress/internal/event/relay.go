@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -32,10 +33,13 @@ type Operational struct {
 	Occurred time.Time
 }
 
+// ErrDropped says that a note is not to be fanned out.
+var ErrDropped = errors.New("event: the note is dropped")
+
 // Notes holds what the service has to tell.
 type Notes interface {
 	// Relay takes at most limit notes away and fans out what made of them, in one
-	// transaction.
+	// transaction. A note for which made returns ErrDropped is only taken away.
 	Relay(ctx context.Context, limit int, made func(Operational) (Event, error)) (taken, deliveries int, err error)
 }
 
@@ -58,20 +62,58 @@ func (r *Relay) Run(ctx context.Context) error {
 	return lifecycle.Repeat{Every: relayPause, Do: r.relay, Log: r.log, Name: "relay of operational events"}.Run(ctx)
 }
 
-// relay tells all that there is.
+// relay relays all notes. Where a page can't be stored, or panics, its notes are
+// taken one by one, and the one at fault is dropped: it would keep all others.
 func (r *Relay) relay(ctx context.Context) error {
-	for {
-		taken, err := r.page(ctx)
-		if err != nil || taken < relayPage {
+	for limit := relayPage; ; {
+		taken, err := r.page(ctx, limit, r.event)
+		if limit > 1 && unrelayable(err) {
+			limit = 1
+			continue
+		}
+		if unrelayable(err) {
+			taken, err = r.single(ctx)
+		}
+		if err != nil || taken < limit {
 			return err
 		}
 	}
 }
 
-func (r *Relay) page(ctx context.Context) (int, error) {
+// unrelayable reports whether relaying the same notes again would fail again.
+func unrelayable(err error) bool {
+	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, lifecycle.ErrPanic)
+}
+
+// single relays the next note, and drops it when that can't be done.
+func (r *Relay) single(ctx context.Context) (int, error) {
+	var note Operational
+	taken, err := r.page(ctx, 1, func(o Operational) (Event, error) {
+		note = o
+		return r.event(o)
+	})
+	if !unrelayable(err) || note == (Operational{}) {
+		return taken, err
+	}
+	r.log.ErrorContext(ctx, "an operational event can't be relayed and is dropped", slog.String("type", note.Type),
+		slog.String("organization", note.Organization), slog.String("error", err.Error()))
+	return r.page(ctx, 1, func(o Operational) (Event, error) {
+		if o == note { // else another replica has it
+			return Event{}, ErrDropped
+		}
+		return r.event(o)
+	})
+}
+
+// page relays at most limit notes in one transaction.
+func (r *Relay) page(ctx context.Context, limit int, made func(Operational) (Event, error)) (taken int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, relayTimeout)
 	defer cancel()
-	taken, deliveries, err := r.notes.Relay(ctx, relayPage, r.event)
+	var deliveries int
+	err = lifecycle.Protect(ctx, "webhook relay", func() (err error) {
+		taken, deliveries, err = r.notes.Relay(ctx, limit, made)
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}

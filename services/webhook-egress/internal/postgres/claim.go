@@ -198,10 +198,7 @@ func readJobs(
 	for i := range found {
 		lease := leases[found[i].ID.Bytes]
 		delete(leases, found[i].ID.Bytes)
-		job, err := jobOf(&found[i])
-		if err != nil {
-			return err
-		}
+		job := jobOf(&found[i])
 		flow := flows[lease.FlowID]
 		job.FlowID, job.LeaseSeq, job.Host, job.Port = lease.FlowID, lease.LeaseSeq, flow.Host, int(flow.Port)
 		job.Parked = flow.Open
@@ -220,7 +217,9 @@ func readJobs(
 	return nil
 }
 
-func jobOf(d *dbsql.ReadJobsRow) (delivery.Job, error) {
+// jobOf makes the job of a row. Headers that can't be read hold back their own
+// delivery: an error would end every claim that finds it.
+func jobOf(d *dbsql.ReadJobsRow) delivery.Job {
 	job := delivery.Job{
 		ID: d.ID.Bytes, Organization: d.OrganizationID, URL: d.Url, EventType: d.EventType, SigningMode: d.SigningMode,
 		Body: d.Body, Sealed: d.SealedHeaders, Traceparent: orZero(d.Traceparent), Generation: int(d.Generation),
@@ -236,9 +235,7 @@ func jobOf(d *dbsql.ReadJobsRow) (delivery.Job, error) {
 		}
 	}
 	if len(d.Headers) > 0 {
-		if err := json.Unmarshal(d.Headers, &job.Headers); err != nil {
-			return delivery.Job{}, fmt.Errorf("headers of delivery %s: %w", job.ID, err)
-		}
+		job.HeadersUnreadable = json.Unmarshal(d.Headers, &job.Headers) != nil
 	}
-	return job, nil
+	return job
 }

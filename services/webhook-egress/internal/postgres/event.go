@@ -117,6 +117,9 @@ func (s *Store) Relay(ctx context.Context, limit int, made func(event.Operationa
 				Organization: r.OrganizationID, Type: r.Type, Endpoint: r.EndpointID.Bytes, Delivery: r.DeliveryID.Bytes,
 				Owner: r.OwnerID, Occurred: r.OccurredAt,
 			})
+			if errors.Is(err, event.ErrDropped) {
+				continue
+			}
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 	"switchyard.dev/services/webhook-egress/internal/replay"
@@ -234,9 +235,14 @@ func (s Replays) Page(ctx context.Context) (done replay.Done, err error) {
 		if deadline := jobs[0].DeadlineAt; deadline != nil && !time.Now().Before(*deadline) {
 			return q.FailReplay(ctx, dbsql.FailReplayParams{ID: jobs[0].ID, Error: replay.ErrorDeadline})
 		}
-		done.Queued, err = work(ctx, q, &jobs[0])
-		return err
+		return lifecycle.Protect(ctx, "webhook replay", func() (err error) {
+			done.Queued, err = work(ctx, q, &jobs[0])
+			return err
+		})
 	})
+	if err != nil {
+		done.Queued = 0
+	}
 	return done, err
 }
 
@@ -308,7 +314,7 @@ func replayOf(row *dbsql.Replay) (replay.Replay, error) {
 		Created: row.CreatedAt, Updated: row.UpdatedAt, Finished: orZero(row.FinishedAt),
 	}
 	if err := json.Unmarshal(row.Filter, &r.Filter); err != nil {
-		return replay.Replay{}, fmt.Errorf("filter of replay %s: %w", r.ID, err)
+		return replay.Replay{}, fmt.Errorf("filter of replay %s: %w: %w", r.ID, delivery.ErrRejected, err)
 	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -394,6 +395,25 @@ func TestReplayEnds(t *testing.T) {
 	}
 	if page, err := jobs.List(t.Context(), "acme", "", delivery.LastID, 10); err != nil || len(page) != 2 || page[0].ID != slow.ID {
 		t.Errorf("list %+v, %v", page, err)
+	}
+}
+
+// A job whose filter can't be read fails: it would keep the others for ever.
+func TestReplayOfAnUnreadableFilter(t *testing.T) {
+	s, pool := open(t)
+	jobs := postgres.Replays{Store: s}
+	ended(t, s, "acme", 1, delivery.StatusFailed, nil)
+	d := replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Filter: replay.Filter{CreatedFrom: time.Now().Add(-time.Hour)}}
+	if _, _, _, err := jobs.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, "UPDATE replays SET filter = '[1]'")
+	done, err := jobs.Page(t.Context())
+	if !errors.Is(err, delivery.ErrRejected) {
+		t.Errorf("error %v, want ErrRejected", err)
+	}
+	if done.Job != d.ID {
+		t.Errorf("the failed job is %s, want %s", done.Job, d.ID)
 	}
 }
 

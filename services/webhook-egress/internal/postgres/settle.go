@@ -144,7 +144,7 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 		return // The flow says what is waited for; the delivery has not changed.
 	}
 	w.update(r)
-	if r.Attempt != nil {
+	if r.Attempt != nil && step.Fault != delivery.FaultInternal {
 		w.count(job.FlowID, step)
 		w.countEndpoint(job, step)
 		if job.Parked && r.Move.State.Phase == breaker.Closed && !slices.Contains(w.open, job.FlowID) {

@@ -119,6 +119,24 @@ func TestClaimGivesWhatWasEnqueued(t *testing.T) {
 	}
 }
 
+// Headers that are none hold back their own delivery, and no claim.
+func TestClaimOfUnreadableHeaders(t *testing.T) {
+	s, pool := open(t)
+	bad, good := draft("acme"), draft("acme")
+	bad.Headers = map[string]string{"X-A": "b"}
+	enqueue(t, s, leaseOf(1, false), bad, good)
+	exec(t, pool, "UPDATE deliveries SET headers = '[1]' WHERE headers IS NOT NULL")
+	jobs := claim(t, s, 1, 8).Jobs
+	if len(jobs) != 2 {
+		t.Fatalf("%d jobs claimed, want 2", len(jobs))
+	}
+	for _, job := range jobs {
+		if want := job.ID == bad.ID; job.HeadersUnreadable != want {
+			t.Errorf("headers of %s unreadable: %v, want %v", job.ID, job.HeadersUnreadable, want)
+		}
+	}
+}
+
 func TestLeasedRowsAreNotClaimed(t *testing.T) {
 	s, pool := open(t)
 	stored := enqueue(t, s, leaseOf(1, true), draft("acme"))

@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/replay"
@@ -230,6 +232,11 @@ func TestWorker(t *testing.T) {
 		turn()
 		if m.failed != replay.ErrorInternal {
 			t.Errorf("rejected: %q", m.failed)
+		}
+		m.with(func() { m.failed, m.pages = "", []error{fmt.Errorf("page: %w", lifecycle.ErrPanic)} })
+		turn()
+		if m.failed != replay.ErrorInternal {
+			t.Errorf("panicked: the job failed as %q, want %q", m.failed, replay.ErrorInternal)
 		}
 		cancel()
 		if err := <-done; err != nil {

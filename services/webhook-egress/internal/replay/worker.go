@@ -33,7 +33,7 @@ type Jobs interface {
 	// Page does the next page of the job that has waited longest, in one
 	// transaction with the job's progress: it is done once or not at all.
 	Page(ctx context.Context) (Done, error)
-	// Fail ends a job whose page the store can't hold.
+	// Fail ends a job whose page the store can't hold or panics at.
 	Fail(ctx context.Context, id delivery.ID, reason string) error
 	// Postpone lets a job rest.
 	Postpone(ctx context.Context, id delivery.ID, pause time.Duration) error
@@ -84,7 +84,7 @@ func (w *Worker) page(ctx context.Context) bool {
 	if done.Job == (delivery.ID{}) {
 		return false
 	}
-	if errors.Is(err, delivery.ErrRejected) {
+	if errors.Is(err, delivery.ErrRejected) || errors.Is(err, lifecycle.ErrPanic) { // So would every further try.
 		err = w.jobs.Fail(ctx, done.Job, ErrorInternal)
 	} else {
 		err = w.jobs.Postpone(ctx, done.Job, failPause)

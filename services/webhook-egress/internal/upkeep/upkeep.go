@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
@@ -145,7 +147,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	return do(ctx)
+	return lifecycle.Protect(ctx, "webhook upkeep", func() error { return do(ctx) })
 }
 
 func (k *Keeper) expire(ctx context.Context) error {

@@ -1,0 +1,97 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// Delays between tries to settle while the database is away.
+const minSettleRetry, maxSettleRetry = 50 * time.Millisecond, 2 * time.Second
+
+// conclude settles a result, as often as it takes: when the lease has passed in
+// between, the fence tells.
+func (e *Engine) conclude(ctx context.Context, result Result) {
+	for pause := minSettleRetry; ; pause = min(2*pause, maxSettleRetry) {
+		held, err := e.settle.Do(ctx, result)
+		if err == nil {
+			e.meters.settled(ctx, result, held)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.abandon:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// flush settles a batch. One that the store can't hold, or panics at, is settled
+// result by result, so that only the one at fault is in question.
+func (e *Engine) flush(ctx context.Context, results []Result) ([]bool, error) {
+	held, err := e.flushAll(ctx, results)
+	if !unsettleable(err) {
+		return held, err
+	}
+	held = make([]bool, len(results))
+	for i := range results {
+		if held[i], err = e.flushOne(ctx, results[i]); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// unsettleable reports whether settling the same results again would fail again.
+func unsettleable(err error) bool {
+	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, lifecycle.ErrPanic)
+}
+
+// flushOne settles a result, if need be without what the receiver and the breaker
+// added to it: the attempt has to count, or the delivery would be sent for ever.
+// If not even that can be stored, its lease runs out.
+func (e *Engine) flushOne(ctx context.Context, result Result) (bool, error) {
+	for _, one := range []Result{result, bare(result)} {
+		held, err := e.flushAll(ctx, []Result{one})
+		switch {
+		case err == nil:
+			return held[0], nil
+		case !unsettleable(err):
+			return false, err
+		}
+	}
+	e.o.Log.ErrorContext(ctx, "a result can't be stored; its delivery is tried again when the lease has ended",
+		slog.String("delivery_id", result.Job.ID.String()), slog.String("organization", result.Job.Organization))
+	return false, nil
+}
+
+// bare is a result with nothing in it that came from outside.
+func bare(r Result) Result {
+	r.Move = breaker.Move{}
+	if r.Attempt != nil {
+		a := *r.Attempt
+		a.ResponseBody, a.Truncated, a.RetryAfter, a.RemoteIP = "", true, "", ""
+		r.Attempt = &a
+	}
+	return r
+}
+
+func (e *Engine) flushAll(ctx context.Context, results []Result) (held []bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	err = lifecycle.Protect(ctx, "webhook settle", func() (err error) {
+		held, err = e.o.Store.Settle(ctx, results)
+		return err
+	})
+	if err != nil {
+		e.o.Log.WarnContext(ctx, "settle failed", slog.Int("results", len(results)), slog.String("error", err.Error()))
+	}
+	return held, err
+}
