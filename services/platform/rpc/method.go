@@ -3,6 +3,7 @@ package rpc
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -152,8 +153,25 @@ func (t methodTable) checkURL(method string, u *url.URL, lenient bool) error {
 			return refuseParameter(name, "must be UTF-8 without a zero byte")
 		}
 	}
-	if name, unknown := t.unknownParameter(method, query); unknown && !lenient {
+	if lenient {
+		return nil
+	}
+	if name, unknown := t.unknownParameter(method, query); unknown {
 		return refuseParameter(name, "unknown query parameter")
+	}
+	return checkPageSize(query)
+}
+
+// pageSize is the parameter of every list that says how many items a page has.
+const pageSize = "limit"
+
+// checkPageSize refuses a page of none. Contracts leave the field's zero for an
+// absent parameter, and only the query shows the difference.
+func checkPageSize(query url.Values) error {
+	for _, value := range query[pageSize] {
+		if n, err := strconv.ParseInt(value, 0, 32); err == nil && n == 0 || value == "" {
+			return apierr.Invalid(pageSize, "must be 1 or more; leave it out for the usual page")
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
@@ -89,5 +90,29 @@ func TestSettingLeavesTheRestUnchanged(t *testing.T) {
 		if diff := cmp.Diff(a, z); diff != "" {
 			t.Errorf("%q (-off +on):\n%s", query, diff)
 		}
+	}
+}
+
+// A page of none is refused by every list that has pages.
+func TestLimitOfNone(t *testing.T) {
+	b := setup(t, withWebPush)
+	lists := 0
+	for _, service := range services() {
+		for _, route := range rpc.Routes(service, optionsv1.E_Role) {
+			name := route.Method[strings.LastIndex(route.Method, "/")+1:]
+			if service.Methods().ByName(protoreflect.Name(name)).Input().Fields().ByName("limit") == nil {
+				continue
+			}
+			path := strings.ReplaceAll(route.Path, "{notification_id}", uuid.NewString())
+			for _, value := range []string{"0", "00", "-0", ""} {
+				b.do(t, route.Verb, path+"?limit="+value, "").refused(t, 400, "limit")
+			}
+			if lists++; route.Verb != "GET" {
+				t.Errorf("%s %s has a limit in its body, which this test does not try", route.Verb, route.Path)
+			}
+		}
+	}
+	if lists != 4 {
+		t.Errorf("%d lists, want 4", lists)
 	}
 }

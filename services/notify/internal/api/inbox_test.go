@@ -168,7 +168,7 @@ func TestListLimits(t *testing.T) {
 	if page := b.list(t, "?user_id=ann&limit=200"); len(page.Records) != 51 || page.Next != "" {
 		t.Errorf("largest page: %d records, next %q", len(page.Records), page.Next)
 	}
-	for _, query := range []string{"?limit=201", "?limit=-1", "?limit=x", "?cursor=x", "?cursor=YXR0ZW1wdDox", "?unread=maybe"} {
+	for _, query := range []string{"?limit=201", "?limit=0", "?limit=00", "?limit=-1", "?limit=x", "?cursor=x", "?cursor=YXR0ZW1wdDox", "?unread=maybe"} {
 		b.do(t, "GET", "/v1/notifications"+query, "").refused(t, 400, "")
 	}
 }

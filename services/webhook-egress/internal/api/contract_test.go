@@ -1,10 +1,14 @@
 package api_test
 
 import (
+	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
@@ -50,5 +54,35 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
 			t.Errorf("%s is no value of ErrorReason", reason)
 		}
+	}
+}
+
+// A page of none is refused by every list that has pages.
+func TestLimitOfNone(t *testing.T) {
+	h := newServer(t, &domain{}).Handler()
+	lists := 0
+	for _, file := range api.Files() {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for _, route := range rpc.Routes(service, optionsv1.E_Role) {
+				name := route.Method[strings.LastIndex(route.Method, "/")+1:]
+				if service.Methods().ByName(protoreflect.Name(name)).Input().Fields().ByName("limit") == nil {
+					continue
+				}
+				path := strings.ReplaceAll(route.Path, "{id}", "x")
+				for _, value := range []string{"0", "00", "-0", ""} {
+					w, document := call(t, h, route.Verb, path+"?limit="+value, "")
+					if w.Code != http.StatusBadRequest || !strings.Contains(fmt.Sprint(document["reason"]), "limit") {
+						t.Errorf("%s?limit=%s: status %d, %v", path, value, w.Code, document)
+					}
+				}
+				if lists++; route.Verb != "GET" {
+					t.Errorf("%s %s has a limit in its body, which this test does not try", route.Verb, route.Path)
+				}
+			}
+		}
+	}
+	if lists != 4 {
+		t.Errorf("%d lists, want 4", lists)
 	}
 }
