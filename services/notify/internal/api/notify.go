@@ -39,9 +39,10 @@ func (s *notifyServer) Notify(ctx context.Context, in *notifyv1.NotifyRequest) (
 		return nil, err
 	}
 	rpc.Annotate(ctx, slog.String("notification_id", receipt.ID.String()), slog.Bool("replayed", receipt.Replayed))
-	rpc.SetStatus(ctx, http.StatusAccepted)
 	if receipt.Replayed {
 		rpc.SetHeader(ctx, headerReplayed, "true")
+	} else {
+		rpc.SetStatus(ctx, http.StatusAccepted)
 	}
 	return &notifyv1.NotifyAccepted{
 		NotificationId: receipt.ID.String(), AcceptedChannels: in.GetChannels(),

@@ -231,14 +231,14 @@ func TestNotifyWebPushTargets(t *testing.T) {
 func TestNotifyAddsDevices(t *testing.T) {
 	b := setup(t, withWebPush)
 	for i, more := range []map[string]any{
-		{"user_id": "ann", "site_id": "a"}, {"user_id": "ann", "site_id": "b"}, {"user_id": "bob"}, {"user_id": "ann", "site_id": "a"},
+		{"user_id": "ann", "site_id": "a"}, {"user_id": "ann", "site_id": "b"}, {"user_id": "ann"}, {"user_id": "bob"}, {"user_id": "ann", "site_id": "a"},
 	} {
 		b.do(t, "POST", registrationsPath, browser(t, fmt.Sprint(endpoint, i), more)).want(t, 201)
 	}
 	if _, err := b.pool.Exec(t.Context(), "UPDATE push_subscription SET status = 'quarantined' WHERE sub_id = (SELECT max(sub_id::text)::uuid FROM push_subscription)"); err != nil {
 		t.Fatal(err)
 	}
-	for target, want := range map[string]int{`{"user_id":"ann"}`: 2, `{"user_id":"ann","site_id":"a"}`: 1, `{"user_id":"cay"}`: 0} {
+	for target, want := range map[string]int{`{"user_id":"ann"}`: 3, `{"user_id":"ann","site_id":"a"}`: 2, `{"user_id":"ann","site_id":"c"}`: 1, `{"user_id":"cay"}`: 0} {
 		var sent accepted
 		b.do(t, "POST", "/v1/notify", `{"channels":["web_push"],"message":"m","subject":"s","target":`+target+`}`).into(t, 202, &sent)
 		if n := b.count(t, "SELECT count(*) FROM recipient WHERE notification_id = $1", sent.NotificationID); n != want {
@@ -317,5 +317,25 @@ func TestBroadcastPages(t *testing.T) {
 	b.do(t, "GET", "/v1/push/history", "").into(t, 200, &page)
 	if len(page.History) != 1 || page.History[0]["status"] != "no_devices" || page.History[0]["user_id"] != "" {
 		t.Errorf("history %+v", page.History)
+	}
+}
+
+// A broadcast whose page the store can't hold ends where it stands: others wait
+// behind it.
+func TestBroadcastThatCannotBeStored(t *testing.T) {
+	b := setup(t, withWebPush)
+	b.do(t, "POST", registrationsPath, browser(t, endpoint, nil)).want(t, 201)
+	b.do(t, "POST", "/v1/notify", `{"channels":["web_push"],"message":"m","target":{"broadcast":true}}`).want(t, 202)
+	if _, err := b.pool.Exec(t.Context(), "ALTER TABLE recipient ADD CONSTRAINT broken CHECK (channel <> 'web_push') NOT VALID"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.NewDevices(b.pool).AddPage(t.Context(), 100, 1000); err == nil {
+		t.Error("the page is told as added")
+	}
+	if n := b.count(t, "SELECT count(*) FROM push_expansion"); n != 0 {
+		t.Errorf("%d broadcasts expand, want none", n)
+	}
+	if n := b.count(t, "SELECT count(*) FROM channel_send WHERE status = 'failed'"); n != 1 {
+		t.Errorf("%d channels have failed, want 1", n)
 	}
 }

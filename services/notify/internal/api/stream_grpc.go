@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/grpc"
@@ -9,6 +10,7 @@ import (
 	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/sse"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // errSlowReader ends the stream of a reader that takes nothing.
@@ -43,11 +45,16 @@ func newGRPCWriter(send func(*notifyv1.InboxEvent) error) *grpcWriter {
 	w := &grpcWriter{events: make(chan *notifyv1.InboxEvent), failed: make(chan error, 1), ended: make(chan struct{})}
 	go func() {
 		defer close(w.ended)
-		for event := range w.events {
-			if err := send(event); err != nil {
-				w.failed <- err
-				return
+		err := lifecycle.Protect(context.Background(), "inbox stream", func() error {
+			for event := range w.events {
+				if err := send(event); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			w.failed <- err
 		}
 	}()
 	return w

@@ -20,7 +20,7 @@ WITH page AS (
 ), added AS (
     INSERT INTO recipient (notification_id, channel, sub_id, destination)
     SELECT $5, 'web_push', p.sub_id, p.origin FROM page AS p
-    WHERE p.status = 'active' AND ($6::text = '' OR p.site_id = $6)
+    WHERE p.status = 'active' AND ($6::text = '' OR p.site_id IN ('', $6))
     ON CONFLICT DO NOTHING
     RETURNING sub_id
 )
@@ -89,7 +89,7 @@ WITH added AS (
 INSERT INTO recipient (notification_id, channel, sub_id, destination)
 SELECT $1, 'web_push', s.sub_id, s.origin FROM push_subscription AS s
 WHERE s.organization_id = $2 AND s.user_id = $3 AND s.status = 'active'
-    AND ($4::text = '' OR s.site_id = $4)
+    AND ($4::text = '' OR s.site_id IN ('', $4))
 ORDER BY s.sub_id DESC LIMIT $5
 RETURNING 1
 ), counted AS (
@@ -107,7 +107,8 @@ type AddUserRecipientsParams struct {
 	Count          int32
 }
 
-// The devices of a user, the newest ones where there are too many.
+// The devices of a user, the newest ones where there are too many. A site leaves out
+// those of other sites, not those that were registered without one.
 func (q *Queries) AddUserRecipients(ctx context.Context, arg AddUserRecipientsParams) (int32, error) {
 	row := q.db.QueryRow(ctx, addUserRecipients,
 		arg.NotificationID,

@@ -43,12 +43,13 @@ UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id IN (
 );
 
 -- name: AddUserRecipients :one
--- The devices of a user, the newest ones where there are too many.
+-- The devices of a user, the newest ones where there are too many. A site leaves out
+-- those of other sites, not those that were registered without one.
 WITH added AS (
 INSERT INTO recipient (notification_id, channel, sub_id, destination)
 SELECT @notification_id, 'web_push', s.sub_id, s.origin FROM push_subscription AS s
 WHERE s.organization_id = @organization_id AND s.user_id = @user_id AND s.status = 'active'
-    AND (@site_id::text = '' OR s.site_id = @site_id)
+    AND (@site_id::text = '' OR s.site_id IN ('', @site_id))
 ORDER BY s.sub_id DESC LIMIT @count
 RETURNING 1
 ), counted AS (
@@ -77,7 +78,7 @@ WITH page AS (
 ), added AS (
     INSERT INTO recipient (notification_id, channel, sub_id, destination)
     SELECT @notification_id, 'web_push', p.sub_id, p.origin FROM page AS p
-    WHERE p.status = 'active' AND (@site_id::text = '' OR p.site_id = @site_id)
+    WHERE p.status = 'active' AND (@site_id::text = '' OR p.site_id IN ('', @site_id))
     ON CONFLICT DO NOTHING
     RETURNING sub_id
 )
