@@ -115,7 +115,7 @@ func (p *parts) startSlack() error {
 	})
 	states := p.states("rate", rate.Merge, rate.Life)
 	return p.startEngine(slack, slack, dispatch.Options{
-		InFlight: p.cfg.Delivery.MaxInFlight, Limiter: rate.New(states, p.cfg.Slack.Interval, time.Now),
+		InFlight: p.cfg.Delivery.MaxInFlight, OwnBreakers: true, Limiter: rate.New(states, p.cfg.Slack.Interval, time.Now),
 	})
 }
 
@@ -149,15 +149,18 @@ func (p *parts) startEmail() error {
 }
 
 func (p *parts) startWebhook() error {
-	webhook, idempotent, err := p.newWebhook()
+	webhook, viaEgress, err := p.newWebhook()
 	if err != nil {
 		return err
 	}
-	return p.startEngine(webhook, webhook, dispatch.Options{InFlight: p.cfg.Delivery.MaxInFlight, Idempotent: idempotent})
+	return p.startEngine(webhook, webhook, dispatch.Options{
+		InFlight: p.cfg.Delivery.MaxInFlight, Share: max(1, p.cfg.Delivery.MaxInFlight/2), Idempotent: viaEgress, OwnBreakers: !viaEgress,
+	})
 }
 
-// newWebhook goes through webhook egress when there is one.
-func (p *parts) newWebhook() (webhook delivering, idempotent bool, err error) {
+// newWebhook goes through webhook egress when there is one, where a repeat is no
+// second delivery.
+func (p *parts) newWebhook() (webhook delivering, viaEgress bool, err error) {
 	own := p.cfg.Webhook
 	if own.EgressAddress == "" {
 		return channel.NewDirectWebhook(channel.DirectOptions{
@@ -188,7 +191,9 @@ func (p *parts) startWebPush() error {
 		return err
 	}
 	const times = 4 // as many as other channels: a broadcast has many devices
-	err = p.startEngine(p.push.sender, p.push.transport, dispatch.Options{InFlight: times * p.cfg.Delivery.MaxInFlight})
+	err = p.startEngine(p.push.sender, p.push.transport, dispatch.Options{
+		InFlight: times * p.cfg.Delivery.MaxInFlight, OwnBreakers: true,
+	})
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ type Delivery struct {
 	Lifetime          time.Duration    `env:"LIFETIME" envDefault:"24h" doc:"how long a notification is tried; after it no attempt begins"`
 	RequestTimeout    time.Duration    `env:"REQUEST_TIMEOUT" envDefault:"15s" doc:"time for one attempt, at most 30s"`
 	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a recipient stays with a replica that died; 5s more than the request timeout at least"`
-	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"32" doc:"attempts under way per replica and channel; of email SMTP_CONNECTIONS, of web_push four times as many"`
-	BreakerFailures   int              `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row after which a destination's host is left alone"`
+	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"32" doc:"attempts under way per replica and channel; of email SMTP_CONNECTIONS, of web_push four times as many; of webhooks half for one organization"`
+	BreakerFailures   int              `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row after which a destination's host is left alone, by one organization where customers name it"`
 	BreakerPause      time.Duration    `env:"BREAKER_PAUSE" envDefault:"5s" doc:"how long it is left alone the first time; twice as long each further time"`
 	BreakerMaxPause   time.Duration    `env:"BREAKER_MAX_PAUSE" envDefault:"5m" doc:"how long it is left alone at most"`
 	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is remembered"`

@@ -181,7 +181,9 @@ func emailKind(r smtp.Reply) Outcome {
 		return Denied(ClassCredential, r.Code, false)
 	case r.Code == 0 || r.Stage == smtp.StageConnect || r.Code == 421:
 		o := Retry(unanswered(r), r.Code, 0)
-		o.HostFailed = true
+		// The server is every organization's: what may have come of one customer's
+		// address or text says nothing about the others'.
+		o.HostFailed = r.Stage < smtp.StageRecipient
 		return o
 	case !r.Permanent():
 		return Retry(classTransient, r.Code, 0)

@@ -142,9 +142,12 @@ func TestEmailOutcomes(t *testing.T) {
 		"not greeted":       {reply(554, "", smtp.StageConnect), said(hostFailed(channel.Retry("smtp_4xx", 554, 0)), "")},
 		"login refused":     {reply(535, "5.7.8", smtp.StageConnect), said(channel.Denied(channel.ClassCredential, 535, false), "5.7.8")},
 		"no connection":     {smtp.Reply{Stage: smtp.StageConnect, Err: refused}, hostFailed(channel.Retry(channel.ClassConnect, 0, 0))},
-		"cut before it":     {smtp.Reply{Stage: smtp.StageRecipient, Err: refused}, hostFailed(channel.Retry(channel.ClassReset, 0, 0))},
-		"cut after it":      {smtp.Reply{Stage: smtp.StageSent, Err: refused}, channel.Lost(channel.ClassReset)},
-		"time out after it": {smtp.Reply{Stage: smtp.StageSent, Err: context.DeadlineExceeded}, channel.Lost(channel.ClassTimeout)},
+		"cut at the sender": {smtp.Reply{Stage: smtp.StageSender, Err: refused}, hostFailed(channel.Retry(channel.ClassReset, 0, 0))},
+		// These may come of one customer's address or text.
+		"cut before it":         {smtp.Reply{Stage: smtp.StageRecipient, Err: refused}, channel.Retry(channel.ClassReset, 0, 0)},
+		"closing at an address": {reply(421, "4.7.0", smtp.StageRecipient), said(channel.Retry("smtp_4xx", 421, 0), "4.7.0")},
+		"cut after it":          {smtp.Reply{Stage: smtp.StageSent, Err: refused}, channel.Lost(channel.ClassReset)},
+		"time out after it":     {smtp.Reply{Stage: smtp.StageSent, Err: context.DeadlineExceeded}, channel.Lost(channel.ClassTimeout)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"switchyard.dev/services/platform/netguard"
 )
@@ -24,8 +22,6 @@ import (
 const (
 	// maxAnswer is what is read of an answer's body, in bytes.
 	maxAnswer = 4 << 10
-	// maxDetail is what is kept of it in the log, in runes.
-	maxDetail = 200
 	// connectTimeout bounds lookup and TCP, and again the TLS handshake.
 	connectTimeout = 5 * time.Second
 	// userAgent names the sender to receivers.
@@ -183,26 +179,4 @@ func ParseRetryAfter(value string, now time.Time) time.Duration {
 		return maxDelay
 	}
 	return time.Duration(math.Ceil(seconds * float64(time.Second)))
-}
-
-// Detail is a receiver's text as the log keeps it: its first line's words, cut,
-// without what can't be printed and without the secrets, which it may repeat.
-func Detail(text string, secrets ...string) string {
-	for _, secret := range secrets {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "[redacted]")
-		}
-	}
-	text = strings.ToValidUTF8(text, "?")
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if utf8.RuneCountInString(text) > maxDetail {
-		text = string([]rune(text)[:maxDetail])
-	}
-	return text
 }

@@ -123,6 +123,27 @@ func TestDetail(t *testing.T) {
 	}
 }
 
+// Secrets are looked for once in the text that came, each in its whole length
+// and the longest first; one that is too short leaves nothing of the text.
+func TestDetailOfManySecrets(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text    string
+		secrets []string
+		want    string
+	}{
+		"one within another":       {"whsec_0123456789", []string{"0123456789", "whsec_0123456789"}, "[redacted]"},
+		"one within a replacement": {"a 0123456789", []string{"0123456789", "redacted"}, "a [redacted]"},
+		"too short":                {"elsewhere", []string{"e"}, ""},
+		"cut within one":           {strings.Repeat(strings.Repeat("s", 1000)+"/", 5), []string{strings.Repeat("s", 1000) + "/"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := channel.Detail(tt.text, tt.secrets...); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func hostFailed(o channel.Outcome) channel.Outcome {
 	o.HostFailed = true
 	return o

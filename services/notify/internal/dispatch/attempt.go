@@ -3,11 +3,11 @@ package dispatch
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/send"
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // lateGrant is how late a reserved place may be taken. What comes later, after
@@ -16,6 +16,23 @@ const lateGrant = time.Second
 
 // unreadableDelay is how long work waits that no key at hand opens.
 const unreadableDelay = time.Minute
+
+// protected is handle, whose panic uses up an attempt: the recipient fails once it
+// has had as many as it may. The message may have been sent.
+func (e *Engine) protected(sending context.Context, l Leased) (r Result) {
+	began := e.o.Now()
+	err := lifecycle.Protect(sending, "notify attempt", func() error {
+		r = e.handle(sending, l)
+		return nil
+	})
+	if err == nil {
+		return r
+	}
+	e.o.Log.ErrorContext(sending, "an attempt panicked", slog.String("channel", string(e.o.Channel)),
+		slog.String("notification_id", l.Notification.String()), slog.String("error", err.Error()))
+	r = Result{Leased: l, Attempts: l.Attempts, Doubtful: l.Doubtful}
+	return e.follow(r, channel.Lost(channel.ClassPanic), began, 0)
+}
 
 // handle decides whether a recipient may be tried now, tries it, and decides
 // what follows.
@@ -34,7 +51,15 @@ func (e *Engine) handle(sending context.Context, l Leased) Result {
 	case sending.Err() != nil:
 		return r.wait(0)
 	}
-	if wait := e.o.Breaker.Admit(sending, l.Destination, e.o.Lease); wait > 0 {
+	if !e.share.enter(l.Organization) {
+		return r.wait(until(l.Deadline, now, shareWait))
+	}
+	defer func() {
+		if e.share.leave(l.Organization) {
+			e.Wake()
+		}
+	}()
+	if wait := e.o.Breaker.Admit(sending, e.guarded(&l), e.o.Lease); wait > 0 {
 		return r.wait(until(l.Deadline, now, wait))
 	}
 	if wait := e.pace(sending, &l); wait > 0 {
@@ -72,19 +97,30 @@ func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o 
 	defer cancel()
 	began := time.Now()
 	e.meters.begin(ctx)
-	defer func() {
-		took = time.Since(began)
-		e.meters.end(ctx)
-		if p := recover(); p != nil {
-			e.o.Log.ErrorContext(ctx, "transport panicked", slog.String("channel", string(e.o.Channel)), slog.String("stack", string(debug.Stack())))
-			o = channel.Lost(channel.ClassPanic)
-		}
-	}()
-	return e.o.Transport.Deliver(ctx, channel.Task{
-		Channel: e.o.Channel, Notification: l.Notification, Organization: l.Organization, Recipient: l.ID,
-		Subscription: l.Subscription, Work: work, Number: number, DeliveryID: l.DeliveryID,
-		AcceptedAt: l.AcceptedAt, Deadline: l.Deadline,
-	}), 0
+	defer e.meters.end(ctx)
+	err := lifecycle.Protect(ctx, "notify transport", func() error {
+		o = e.o.Transport.Deliver(ctx, channel.Task{
+			Channel: e.o.Channel, Notification: l.Notification, Organization: l.Organization, Recipient: l.ID,
+			Subscription: l.Subscription, Work: work, Number: number, DeliveryID: l.DeliveryID,
+			AcceptedAt: l.AcceptedAt, Deadline: l.Deadline,
+		})
+		return nil
+	})
+	if err != nil {
+		e.o.Log.ErrorContext(ctx, "transport panicked", slog.String("channel", string(e.o.Channel)),
+			slog.String("notification_id", l.Notification.String()), slog.String("error", err.Error()))
+		o = channel.Lost(channel.ClassPanic)
+	}
+	return o, time.Since(began)
+}
+
+// guarded is what the breaker knows a recipient's destination by. An origin has no
+// space in it, so that no two pairs are one.
+func (e *Engine) guarded(l *Leased) string {
+	if !e.o.OwnBreakers {
+		return l.Destination
+	}
+	return l.Destination + " " + l.Organization
 }
 
 // report tells the breaker, and the lane whose receiver asks for less.
@@ -92,10 +128,10 @@ func (e *Engine) report(ctx context.Context, l *Leased, o channel.Outcome) {
 	if ctx.Err() != nil || o.Class == channel.ClassMissing || o.Class == channel.ClassTarget {
 		return // What we cut, or never sent, says nothing about the destination.
 	}
-	if e.o.Breaker.Report(ctx, l.Destination, o.HostFailed) {
+	if e.o.Breaker.Report(ctx, e.guarded(l), o.HostFailed) {
 		e.meters.opened(ctx)
 		e.o.Log.WarnContext(ctx, "destination is left alone", slog.String("channel", string(e.o.Channel)),
-			slog.String("destination", l.Destination), slog.String("class", string(o.Class)))
+			slog.String("destination", e.guarded(l)), slog.String("class", string(o.Class)))
 	}
 	if o.Class == channel.ClassRate && l.Lane != "" && e.o.Limiter != nil {
 		e.o.Limiter.Hold(ctx, l.Lane, max(o.After, time.Second))

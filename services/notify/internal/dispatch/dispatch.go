@@ -36,7 +36,8 @@ type Leased struct {
 	Subscription *uuid.UUID
 	// Sealed is the channel's work, the same for all its recipients.
 	Sealed []byte
-	// Destination of the breaker; Lane of the rate, empty for none.
+	// Destination is the origin that it goes to, for the breaker; Lane is what shares
+	// one rate, empty for none.
 	Destination, Lane string
 	// Granted: the lane's rate let it go Late ago.
 	Granted bool
@@ -80,6 +81,8 @@ type Claim struct {
 	Channel channel.Name
 	Count   int
 	Lease   time.Duration
+	// PassOver are organizations whose recipients are left where they are.
+	PassOver []string
 }
 
 // Store is the queue.
@@ -121,10 +124,16 @@ type Options struct {
 	// Limiter may be nil for a channel without lanes.
 	Limiter Limiter
 	Policy  channel.Policy
+	// OwnBreakers: each organization has a breaker of its own for a destination,
+	// because its requests decide what comes back from there. Without it the
+	// destination is the operator's, and all organizations share what is known of it.
+	OwnBreakers bool
 	// Idempotent: repeating an attempt never makes a second message.
 	Idempotent bool
 	// InFlight is how many attempts run at a time.
 	InFlight int
+	// Share is how many of them may be one organization's; zero for all.
+	Share int
 	// Timeout of an attempt, Lease of a recipient: LeaseMargin longer at least.
 	Timeout, Lease time.Duration
 	Log            *slog.Logger

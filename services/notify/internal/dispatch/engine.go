@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
@@ -22,6 +24,7 @@ const (
 type Engine struct {
 	o      Options
 	meters meters
+	share  *share
 
 	wake     chan struct{}
 	slots    chan struct{}
@@ -41,7 +44,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{
-		o: o, meters: m,
+		o: o, meters: m, share: newShare(o.Share),
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, o.InFlight), results: make(chan Result, settleMost),
 		draining: make(chan struct{}), finished: make(chan struct{}), abandon: make(chan struct{}),
 	}, nil
@@ -117,14 +120,15 @@ func (e *Engine) claim(ctx, sending context.Context, senders *sync.WaitGroup) {
 		for count < takeMost && e.trySlot() {
 			count++
 		}
-		taken := e.take(ctx, count)
+		full := e.share.full()
+		taken := e.take(ctx, count, full)
 		for i := range taken {
-			senders.Go(func() { e.results <- e.handle(sending, taken[i]) })
+			senders.Go(func() { e.results <- e.protected(sending, taken[i]) })
 		}
 		for range count - len(taken) {
 			<-e.slots
 		}
-		if len(taken) < count && !e.rest(ctx) {
+		if len(taken) < count && !e.rest(ctx, len(full) > 0) {
 			return
 		}
 	}
@@ -154,22 +158,28 @@ func (e *Engine) trySlot() bool {
 	}
 }
 
-func (e *Engine) take(ctx context.Context, count int) []Leased {
+func (e *Engine) take(ctx context.Context, count int, passOver []string) (taken []Leased) {
 	// Not cut by a drain: what was leased and not told would count as lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	taken, err := e.o.Store.Take(ctx, Claim{Channel: e.o.Channel, Count: count, Lease: e.o.Lease})
+	err := lifecycle.Protect(ctx, "notify claim", func() (err error) {
+		taken, err = e.o.Store.Take(ctx, Claim{Channel: e.o.Channel, Count: count, Lease: e.o.Lease, PassOver: passOver})
+		return err
+	})
 	if err != nil {
 		e.o.Log.WarnContext(ctx, "claim failed", slog.String("channel", string(e.o.Channel)), slog.String("error", err.Error()))
 	}
 	return taken
 }
 
-// rest waits until work may be due again; false when ctx has ended.
-func (e *Engine) rest(ctx context.Context) bool {
+// rest waits until work may be due again; false when ctx has ended. What was
+// passed over is due already: the end of an attempt wakes for it.
+func (e *Engine) rest(ctx context.Context, passedOver bool) bool {
 	wait := pollEvery
 	asking, cancel := context.WithTimeout(ctx, storeTimeout)
-	if next, err := e.o.Store.NextDue(asking, e.o.Channel); err == nil {
+	if passedOver {
+		wait = shareWait
+	} else if next, err := e.o.Store.NextDue(asking, e.o.Channel); err == nil {
 		wait = min(max(next, time.Millisecond), pollEvery)
 	}
 	cancel()

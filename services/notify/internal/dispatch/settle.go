@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // settle writes results until there are no more, as many at a time as have come
@@ -39,14 +42,17 @@ func (e *Engine) conclude(ctx context.Context, batch []Result) {
 		switch {
 		case err == nil:
 			return
-		case errors.Is(err, ErrRejected) && len(batch) == 1:
-			e.o.Log.ErrorContext(ctx, "a result can't be stored; its recipient is tried again",
-				slog.String("notification_id", batch[0].Leased.Notification.String()), slog.String("error", err.Error()))
-			return
-		case errors.Is(err, ErrRejected):
+		case unsettleable(err) && len(batch) > 1:
 			for i := range batch {
 				e.conclude(ctx, batch[i:i+1])
 			}
+			return
+		case unsettleable(err) && batch[0].bare():
+			// The attempt has to count, or the recipient would be tried until its deadline.
+			continue
+		case unsettleable(err):
+			e.o.Log.ErrorContext(ctx, "a result can't be stored; its recipient is tried again when the lease has ended",
+				slog.String("notification_id", batch[0].Leased.Notification.String()), slog.String("error", err.Error()))
 			return
 		}
 		e.o.Log.WarnContext(ctx, "settle failed", slog.String("channel", string(e.o.Channel)),
@@ -59,10 +65,31 @@ func (e *Engine) conclude(ctx context.Context, batch []Result) {
 	}
 }
 
+// unsettleable reports whether writing the same results again would fail again.
+func unsettleable(err error) bool {
+	return errors.Is(err, ErrRejected) || errors.Is(err, lifecycle.ErrPanic)
+}
+
+// bare takes out of a result what the other side said, and reports whether there
+// was any.
+func (r *Result) bare() (changed bool) {
+	r.Tries = slices.Clone(r.Tries)
+	for i := range r.Tries {
+		o := &r.Tries[i].Outcome
+		changed = changed || o.Detail != "" || o.Status != 0
+		o.Detail, o.Status = "", 0
+	}
+	return changed
+}
+
 func (e *Engine) flush(ctx context.Context, batch []Result) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := e.o.Store.Settle(ctx, e.o.Channel, batch)
+	var held []bool
+	err := lifecycle.Protect(ctx, "notify settle", func() (err error) {
+		held, err = e.o.Store.Settle(ctx, e.o.Channel, batch)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // Times and bounds of streams.
@@ -161,13 +162,14 @@ func (f *Feed) settle(ctx context.Context) error {
 // returns when ctx has ended and with it the last stream.
 func (f *Feed) Run(ctx context.Context) error {
 	var work sync.WaitGroup
-	work.Go(func() { every(ctx, pollEvery, func() { f.look(ctx) }) })
-	work.Go(func() { every(ctx, sweepEvery, f.sweep) })
+	work.Go(func() { f.every(ctx, pollEvery, func() { f.look(ctx) }) })
+	work.Go(func() { f.every(ctx, sweepEvery, f.sweep) })
 	work.Wait()
 	return f.Drain(context.WithoutCancel(ctx))
 }
 
-func every(ctx context.Context, interval time.Duration, do func()) {
+// every does something at an interval until ctx ends, also after a panic of it.
+func (f *Feed) every(ctx context.Context, interval time.Duration, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -175,7 +177,13 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		err := lifecycle.Protect(ctx, "inbox feed", func() error {
 			do()
+			return nil
+		})
+		if err != nil {
+			f.log.ErrorContext(ctx, "inbox feed panicked", slog.String("error", err.Error()))
 		}
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // Times of one stream.
@@ -152,20 +152,21 @@ func (s *Stream) take() step {
 }
 
 // do keeps a panic of one stream from ending the others.
-func (s *Stream) do(next step) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = apierr.Internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+func (s *Stream) do(next step) error {
+	err := lifecycle.Protect(s.ctx, "inbox stream", func() error {
+		switch next {
+		case read:
+			return s.catchUp()
+		case beat:
+			return s.say(s.w.Beat())
+		default:
+			return nil
 		}
-	}()
-	switch next {
-	case read:
-		return s.catchUp()
-	case beat:
-		return s.say(s.w.Beat())
-	default:
-		return nil
+	})
+	if errors.Is(err, lifecycle.ErrPanic) {
+		return apierr.Internal(err)
 	}
+	return err
 }
 
 // readerError wraps a failure of the reader, which is no error of the service.

@@ -66,6 +66,7 @@ func insertHistory(ctx context.Context, db *dbsql.Queries, a send.Accepted, audi
 // AddPage adds the next devices, at most size, of a broadcast of which fewer than
 // waiting wait, and moves its place on. It reports whether there was one.
 func (s *Devices) AddPage(ctx context.Context, size, waiting int) (found bool, err error) {
+	var broadcast uuid.UUID
 	err = change(ctx, s.pool, "add page of broadcast", func(db *dbsql.Queries) error {
 		e, err := db.TakeExpansion(ctx, int32(waiting))
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -74,7 +75,7 @@ func (s *Devices) AddPage(ctx context.Context, size, waiting int) (found bool, e
 		if err != nil {
 			return err
 		}
-		found = true
+		found, broadcast = true, e.NotificationID
 		page, err := db.AddPage(ctx, dbsql.AddPageParams{
 			OrganizationID: e.OrganizationID, After: e.AfterSub, Until: e.CreatedAt, Count: int32(size),
 			NotificationID: e.NotificationID, SiteID: e.SiteID,
@@ -84,7 +85,21 @@ func (s *Devices) AddPage(ctx context.Context, size, waiting int) (found bool, e
 		}
 		return settlePage(ctx, db, e.NotificationID, page, len(page) < size)
 	})
+	if found && isRejected(err) {
+		err = errors.Join(fmt.Errorf("broadcast %s ends here: %w", broadcast, err), s.endBroadcast(ctx, broadcast))
+	}
 	return found && err == nil, err
+}
+
+// endBroadcast ends a broadcast whose next page can't be stored, where it stands:
+// it comes before all others, and would keep them for ever.
+func (s *Devices) endBroadcast(ctx context.Context, id uuid.UUID) error {
+	return change(ctx, s.pool, "end broadcast", func(db *dbsql.Queries) error {
+		if err := errors.Join(db.EndExpansion(ctx, id), db.EndExpanding(ctx, id)); err != nil {
+			return fmt.Errorf("end broadcast: %w", err)
+		}
+		return endChannels(ctx, db, []uuid.UUID{id})
+	})
 }
 
 // settlePage counts what a page added and moves the broadcast on, or ends it.

@@ -28,7 +28,7 @@ func NewQueue(pool *pgxpool.Pool) *Queue { return &Queue{pool: pool} }
 // Take implements dispatch.Store.
 func (q *Queue) Take(ctx context.Context, c dispatch.Claim) ([]dispatch.Leased, error) {
 	rows, err := dbsql.New(q.pool).TakeRecipients(ctx, dbsql.TakeRecipientsParams{
-		Channel: string(c.Channel), Count: int32(c.Count), Lease: c.Lease,
+		Channel: string(c.Channel), Count: int32(c.Count), Lease: c.Lease, PassOver: append([]string{}, c.PassOver...),
 	})
 	if err != nil {
 		return nil, failure("take recipients", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 // Bounds of a broadcast.
@@ -56,7 +58,11 @@ func (b *Broadcaster) Run(ctx context.Context) error {
 
 // step adds a page and gives how long to wait for the next.
 func (b *Broadcaster) step(ctx context.Context) time.Duration {
-	found, err := b.pages.AddPage(ctx, pageSize, maxWaiting)
+	var found bool
+	err := lifecycle.Protect(ctx, "notify broadcast", func() (err error) {
+		found, err = b.pages.AddPage(ctx, pageSize, maxWaiting)
+		return err
+	})
 	switch {
 	case err != nil && ctx.Err() == nil:
 		b.log.WarnContext(ctx, "broadcast waits", slog.String("error", err.Error()))

@@ -7,6 +7,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
@@ -60,7 +62,11 @@ func (k *Keeper) round(ctx context.Context) {
 func (k *Keeper) drop(ctx context.Context, kind Kept) {
 	for kind.Age > 0 && ctx.Err() == nil {
 		bounded, cancel := context.WithTimeout(ctx, timeout)
-		n, err := kind.Delete(bounded, kind.Age, batch)
+		var n int
+		err := lifecycle.Protect(ctx, "notify upkeep", func() (err error) {
+			n, err = kind.Delete(bounded, kind.Age, batch)
+			return err
+		})
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			k.log.WarnContext(ctx, "upkeep failed", slog.String("what", kind.What), slog.String("error", err.Error()))

@@ -30,6 +30,7 @@ func Conform(t *testing.T, open func(t *testing.T) Queue) {
 	for name, test := range map[string]func(*testing.T, Queue){
 		"the longest due first": longestDueFirst, "a lease is exclusive": exclusive, "a lease that ran out": lapsed,
 		"a result is kept": kept, "an end is an end": ended, "channels are apart": apart, "takers share": shared,
+		"an organization is passed over": passedOver,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -201,5 +202,18 @@ func shared(t *testing.T, q Queue) {
 	}
 	if len(seen) != recipients {
 		t.Errorf("%d of %d were taken", len(seen), recipients)
+	}
+}
+
+// passedOver recipients stay as they are, and are no reason not to give others.
+func passedOver(t *testing.T, q Queue) {
+	q.Add(t, channel.Email, "")
+	all, err := q.Take(t.Context(), dispatch.Claim{Channel: channel.Email, Count: 1, Lease: lease, PassOver: []string{"acme", "other"}})
+	if err != nil || len(all) != 0 {
+		t.Errorf("took %d of an organization that is passed over (%v), want none", len(all), err)
+	}
+	all, err = q.Take(t.Context(), dispatch.Claim{Channel: channel.Email, Count: 1, Lease: lease, PassOver: []string{"other"}})
+	if err != nil || len(all) != 1 {
+		t.Errorf("took %d while another organization is passed over (%v), want one", len(all), err)
 	}
 }

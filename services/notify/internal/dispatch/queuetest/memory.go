@@ -40,12 +40,17 @@ type row struct {
 
 // Add queues a recipient that is due now and gives its notification.
 func (m *Memory) Add(name channel.Name, lane string, lifetime time.Duration) uuid.UUID {
+	return m.AddOf("acme", name, lane, lifetime)
+}
+
+// AddOf is Add for an organization of that name.
+func (m *Memory) AddOf(organization string, name channel.Name, lane string, lifetime time.Duration) uuid.UUID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
 	id := uuid.Must(uuid.NewV7())
 	m.rows = append(m.rows, &row{channel: name, due: now, Leased: dispatch.Leased{
-		ID: int64(len(m.rows) + 1), Notification: id, Organization: "acme", Sealed: []byte("work"), Destination: "test://host",
+		ID: int64(len(m.rows) + 1), Notification: id, Organization: organization, Sealed: []byte("work"), Destination: "test://host",
 		Lane: lane, AcceptedAt: now, Deadline: now.Add(lifetime),
 	}})
 	return id
@@ -79,6 +84,9 @@ func (m *Memory) Take(_ context.Context, c dispatch.Claim) ([]dispatch.Leased, e
 	for _, r := range m.open(c.Channel) {
 		if len(taken) == c.Count || r.due.After(now) {
 			break
+		}
+		if slices.Contains(c.PassOver, r.Organization) {
+			continue
 		}
 		r.Lost, r.Late = r.sending, now.Sub(r.due)
 		r.Fence++

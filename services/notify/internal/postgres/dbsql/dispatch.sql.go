@@ -222,7 +222,9 @@ const takeRecipients = `-- name: TakeRecipients :many
 WITH due AS (
     SELECT id, status = 'sending' AS lost, extract(epoch FROM now() - due_at) AS late FROM recipient
     WHERE recipient.channel = $2 AND due_at <= now()
-    ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED
+        AND (cardinality($3::text[]) = 0 OR NOT EXISTS (
+            SELECT 1 FROM notification AS sent WHERE sent.id = recipient.notification_id AND sent.organization_id = ANY($3::text[])))
+    ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE recipient AS r SET status = 'sending', fence = r.fence + 1, due_at = now() + $1::interval
 FROM due, channel_send AS c, notification AS n
@@ -232,9 +234,10 @@ RETURNING r.id, r.notification_id, n.organization_id, r.sub_id, r.destination, r
 `
 
 type TakeRecipientsParams struct {
-	Lease   time.Duration
-	Channel string
-	Count   int32
+	Lease    time.Duration
+	Channel  string
+	PassOver []string
+	Count    int32
 }
 
 type TakeRecipientsRow struct {
@@ -257,9 +260,15 @@ type TakeRecipientsRow struct {
 }
 
 // Leases due recipients of a channel, the longest due first. One that was being
-// sent to has lost its sender: what became of that attempt is not known.
+// sent to has lost its sender: what became of that attempt is not known. Those of
+// organizations that are passed over stay as they are.
 func (q *Queries) TakeRecipients(ctx context.Context, arg TakeRecipientsParams) ([]TakeRecipientsRow, error) {
-	rows, err := q.db.Query(ctx, takeRecipients, arg.Lease, arg.Channel, arg.Count)
+	rows, err := q.db.Query(ctx, takeRecipients,
+		arg.Lease,
+		arg.Channel,
+		arg.PassOver,
+		arg.Count,
+	)
 	if err != nil {
 		return nil, err
 	}

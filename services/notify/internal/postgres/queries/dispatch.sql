@@ -1,9 +1,12 @@
 -- name: TakeRecipients :many
 -- Leases due recipients of a channel, the longest due first. One that was being
--- sent to has lost its sender: what became of that attempt is not known.
+-- sent to has lost its sender: what became of that attempt is not known. Those of
+-- organizations that are passed over stay as they are.
 WITH due AS (
     SELECT id, status = 'sending' AS lost, extract(epoch FROM now() - due_at) AS late FROM recipient
     WHERE recipient.channel = @channel AND due_at <= now()
+        AND (cardinality(@pass_over::text[]) = 0 OR NOT EXISTS (
+            SELECT 1 FROM notification AS sent WHERE sent.id = recipient.notification_id AND sent.organization_id = ANY(@pass_over::text[])))
     ORDER BY due_at LIMIT @count FOR UPDATE SKIP LOCKED
 )
 UPDATE recipient AS r SET status = 'sending', fence = r.fence + 1, due_at = now() + @lease::interval
