@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,6 +285,48 @@ func TestTargets(t *testing.T) {
 			err := got.UnmarshalText([]byte(tt.text))
 			if diff := cmp.Diff(tt.want, got); diff != "" || (err == nil) != (tt.err == "") || (err != nil && err.Error() != tt.err) {
 				t.Errorf("error = %v, want %q; (-want +got):\n%s", err, tt.err, diff)
+			}
+		})
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want config.Prefixes
+		err  string
+	}{
+		"none":        {" ", nil, ""},
+		"two":         {" 203.0.113.0/24 , 2001:DB8:64::/96 ", config.Prefixes{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:64::/96")}, ""},
+		"one address": {"203.0.113.7/32", config.Prefixes{netip.MustParsePrefix("203.0.113.7/32")}, ""},
+		"no length":   {"203.0.113.0", nil, `"203.0.113.0": want an IPv4 or IPv6 network`},
+		"a name":      {"example.com/24", nil, `"example.com/24": want`},
+		"mapped":      {"::ffff:10.0.0.0/104", nil, "want an IPv4 or IPv6 network"},
+		"host bits":   {"10.1.2.3/8", nil, "want 10.0.0.0/8"},
+		"an end":      {"10.0.0.0/8,", nil, `"": want`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got config.Prefixes
+			err := got.UnmarshalText([]byte(tt.text))
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			text, err := got.MarshalText()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var again config.Prefixes
+			if err := again.UnmarshalText(text); err != nil || !slices.Equal(again, got) {
+				t.Errorf("%s reads as %v (%v), want %v", text, again, err, got)
 			}
 		})
 	}

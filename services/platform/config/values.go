@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -44,6 +45,39 @@ func parseTarget(item string) (string, error) {
 		return "", fmt.Errorf("%q: want a port from 1 to 65535", item)
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
+}
+
+// Prefixes is a comma-separated list of networks in CIDR form, such as
+// "203.0.113.0/24,2001:db8:64::/96".
+type Prefixes []netip.Prefix
+
+// UnmarshalText parses and checks the list; an empty text is an empty list.
+func (p *Prefixes) UnmarshalText(text []byte) error {
+	items, err := list(text, parsePrefix)
+	if err == nil {
+		*p = items
+	}
+	return err
+}
+
+// MarshalText writes the list as UnmarshalText takes it.
+func (p Prefixes) MarshalText() ([]byte, error) {
+	items := make([]string, len(p))
+	for i, item := range p {
+		items[i] = item.String()
+	}
+	return []byte(strings.Join(items, ",")), nil
+}
+
+func parsePrefix(item string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(item)
+	switch {
+	case err != nil || prefix.Addr().Is4In6():
+		return netip.Prefix{}, fmt.Errorf("%q: want an IPv4 or IPv6 network such as 203.0.113.0/24", item)
+	case prefix != prefix.Masked():
+		return netip.Prefix{}, fmt.Errorf("%q: has bits behind its length; want %s", item, prefix.Masked())
+	}
+	return prefix, nil
 }
 
 // Durations is a comma-separated list of durations of zero or more, such as

@@ -13,32 +13,35 @@ import (
 var wireServer = netip.MustParsePrefix("168.63.129.16/32")
 
 // guardian refuses the special-purpose networks of IANA's registries (for IPv6
-// all but 2000::/3), Azure's host service and the operator's prefixes.
-func guardian(deny []netip.Prefix) (*ssrf.Guardian, error) {
+// all but 2000::/3), Azure's host service and the operator's prefixes. inner are
+// the IPv4 networks that it must not reach through a translator either.
+func guardian(deny []netip.Prefix) (networks *ssrf.Guardian, inner []netip.Prefix, err error) {
 	v4, v6 := []netip.Prefix{wireServer}, []netip.Prefix(nil)
 	for _, prefix := range deny {
 		switch addr := prefix.Addr(); {
 		case !prefix.IsValid(), addr.Is4In6():
-			return nil, fmt.Errorf("denied prefix %v: not an IPv4 or IPv6 prefix", prefix)
+			return nil, nil, fmt.Errorf("denied prefix %v: not an IPv4 or IPv6 prefix", prefix)
 		case addr.Is4():
 			v4 = append(v4, prefix)
 		default:
 			v6 = append(v6, prefix)
 		}
 	}
-	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(v4...), ssrf.WithDeniedV6Prefixes(v6...)), nil
+	inner = slices.Concat(innerNetworks, v4)
+	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(v4...), ssrf.WithDeniedV6Prefixes(v6...)), inner, nil
 }
 
 // checkAddr refuses all that isn't a public unicast address.
 func (g *Guard) checkAddr(addr netip.Addr) error {
 	addr = addr.Unmap()
-	if !addr.IsValid() || addr.Zone() != "" || embedsInner(addr) || g.networks.SafeAddr(addr) != nil {
+	if !addr.IsValid() || addr.Zone() != "" || embeds(addr, g.inner) || g.networks.SafeAddr(addr) != nil {
 		return &Refusal{Rule: RuleAddress, Text: "the host has an address that is not public", Addr: addr}
 	}
 	return nil
 }
 
-// innerNetworks are those that a translator could be made to reach. 0.0.0.0/8
+// innerNetworks are those that a translator could be made to reach, beside Azure's
+// host service and what the operator denies. 0.0.0.0/8
 // is left out: the low half of an ordinary address such as 2001:db8::1 looks
 // like it.
 var innerNetworks = []netip.Prefix{
@@ -48,13 +51,12 @@ var innerNetworks = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"),
 	netip.MustParsePrefix("172.16.0.0/12"),
 	netip.MustParsePrefix("192.168.0.0/16"),
-	wireServer,
 }
 
-// embedsInner finds an IPv4 address in the last 32 bits of a public-looking IPv6
-// one: any in ISATAP form (RFC 5214 6.1), an inner one behind a network's own
-// NAT64 prefix of 96 bits (RFC 6052 2.2).
-func embedsInner(addr netip.Addr) bool {
+// embeds reports whether the last 32 bits of a public-looking IPv6 address are an
+// IPv4 one: any in ISATAP form (RFC 5214 6.1), one of the inner networks behind a
+// network's own NAT64 prefix of 96 bits (RFC 6052 2.2).
+func embeds(addr netip.Addr, inner []netip.Prefix) bool {
 	if !addr.Is6() {
 		return false
 	}
@@ -63,8 +65,8 @@ func embedsInner(addr netip.Addr) bool {
 	case [4]byte{0x00, 0x00, 0x5e, 0xfe}, [4]byte{0x02, 0x00, 0x5e, 0xfe}:
 		return true
 	case [4]byte{}:
-		inner := netip.AddrFrom4([4]byte(b[12:]))
-		return slices.ContainsFunc(innerNetworks, func(p netip.Prefix) bool { return p.Contains(inner) })
+		v4 := netip.AddrFrom4([4]byte(b[12:]))
+		return slices.ContainsFunc(inner, func(p netip.Prefix) bool { return p.Contains(v4) })
 	default:
 		return false
 	}

@@ -69,10 +69,14 @@ func (ns *nameserver) serve(conn io.ReadWriter) error {
 func (ns *nameserver) answer(q dnsmessage.Question) []dnsmessage.Resource {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	if q.Type != dnsmessage.TypeA {
+	name := q.Name.String()
+	switch q.Type {
+	case dnsmessage.TypeA:
+	case dnsmessage.TypeAAAA:
+		return resources(q, ns.answers[name]) // of a name that always has the same ones
+	default:
 		return nil
 	}
-	name := q.Name.String()
 	ns.asked = append(ns.asked, name)
 	lists := ns.answers[name]
 	if len(lists) == 0 {
@@ -81,12 +85,22 @@ func (ns *nameserver) answer(q dnsmessage.Question) []dnsmessage.Resource {
 	if len(lists) > 1 {
 		ns.answers[name] = lists[1:]
 	}
-	var resources []dnsmessage.Resource
-	for _, addr := range lists[0] {
-		resources = append(resources, dnsmessage.Resource{
-			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
-			Body:   &dnsmessage.AResource{A: addr.As4()},
-		})
+	return resources(q, lists)
+}
+
+// resources are the addresses of the first list that a question asks for.
+func resources(q dnsmessage.Question, lists [][]netip.Addr) (found []dnsmessage.Resource) {
+	if len(lists) == 0 {
+		return nil
 	}
-	return resources
+	header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
+	for _, addr := range lists[0] {
+		switch {
+		case addr.Is4() && q.Type == dnsmessage.TypeA:
+			found = append(found, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
+		case addr.Is6() && q.Type == dnsmessage.TypeAAAA:
+			found = append(found, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
+		}
+	}
+	return found
 }

@@ -28,7 +28,8 @@ type Options struct {
 	// RequireHTTPS refuses plain http, also for AllowTargets.
 	RequireHTTPS bool
 	// DenyPrefixes are refused beside the special-purpose networks: the cluster's
-	// own public addresses, its NAT64 prefix.
+	// own public addresses, its NAT64 prefix. An IPv4 network is also refused behind
+	// NAT64 prefixes of 96 bits.
 	DenyPrefixes []netip.Prefix
 	// Proxy is the operator's way out, an http or https URL: every connection is
 	// asked for by CONNECT to the address that the guard has decided on. Nil for none.
@@ -42,6 +43,7 @@ type Guard struct {
 	allowed      map[target]bool
 	requireHTTPS bool
 	networks     *ssrf.Guardian
+	inner        []netip.Prefix // IPv4 networks that no IPv6 address may embed
 	resolver     *net.Resolver
 	proxy        *proxy // nil for none
 }
@@ -68,7 +70,7 @@ func New(o Options) (*Guard, error) {
 		}
 		g.allowed[t] = true
 	}
-	if g.networks, err = guardian(o.DenyPrefixes); err != nil {
+	if g.networks, g.inner, err = guardian(o.DenyPrefixes); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -149,7 +149,7 @@ func (p *parts) openStores(ctx context.Context) error {
 
 // buildEngine puts the pipeline together.
 func (p *parts) buildEngine(context.Context) error {
-	images, err := imagefetch.New(imagefetch.Options{AllowTargets: p.cfg.AllowTargets})
+	images, err := imagefetch.New(imagefetch.Options{AllowTargets: p.cfg.AllowTargets, DenyPrefixes: p.cfg.DenyPrefixes})
 	if err != nil {
 		return err
 	}

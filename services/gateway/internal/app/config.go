@@ -67,7 +67,8 @@ type Config struct {
 
 	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes that answers of providers and fetched images may take at a time, each byte counted twice; beyond it answers are given up with 503 answer_memory_full"`
 
-	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port list that the guard of fetched URLs lets through, for development; providers need no entry"`
+	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"host:port list that the guard of fetched URLs lets through, for development; providers need no entry"`
+	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) whose addresses the guard refuses beside those that are not public: public networks of your own, a local NAT64 prefix"`
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`

@@ -27,6 +27,7 @@ func TestLoad(t *testing.T) {
 		{"a call without a bound", append(needed, "GATEWAY_TOTAL_TIMEOUT=0s"), "GATEWAY_TOTAL_TIMEOUT: must be positive"},
 		{"a ledger mode that is none", append(needed, "GATEWAY_LEDGER_MODE=sync"), "GATEWAY_LEDGER_MODE: want committed or async"},
 		{"a spool without room", append(needed, "GATEWAY_SPOOL_LIMIT=0"), "GATEWAY_SPOOL_LIMIT: must be above zero"},
+		{"a denied network with host bits", append(needed, "GATEWAY_DENY_PREFIXES=10.1.2.3/8"), "GATEWAY_DENY_PREFIXES"},
 		{"a negative drain", append(needed, "GATEWAY_DRAIN_GRACE=-1s"), "must not be negative"},
 		{"a setting that is none", append(needed, "GATEWAY_PRICE_FILE=x"), "GATEWAY_PRICES_FILE"},
 		{"a secret in place of its file", append(needed, "GATEWAY_DATABASE_URL_FILE=postgres://u:p@h/d"), "not the secret"},

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type Options struct {
 	// AllowTargets are host:port pairs that the guard lets through, and that may
 	// speak plain http. For development.
 	AllowTargets []string
+	// DenyPrefixes are networks that are refused beside those that are not public.
+	DenyPrefixes []netip.Prefix
 	// Resolver looks names up; nil means the machine's.
 	Resolver *net.Resolver
 	// Transport bounds the steps of a fetch and says whom to trust.
@@ -64,7 +67,7 @@ type Fetcher struct {
 
 // New fails on an allowed target that is not host:port.
 func New(o Options) (*Fetcher, error) {
-	guard, err := netguard.New(netguard.Options{AllowTargets: o.AllowTargets, Resolver: o.Resolver})
+	guard, err := netguard.New(netguard.Options{AllowTargets: o.AllowTargets, DenyPrefixes: o.DenyPrefixes, Resolver: o.Resolver})
 	if err != nil {
 		return nil, fmt.Errorf("image fetcher: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -274,5 +275,24 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	}
 	if _, err := f.Fetch(ctx, url); !errors.Is(err, cause) {
 		t.Errorf("%v, want the cause", err)
+	}
+}
+
+// What the operator denies is refused as a URL, and when it is fetched.
+func TestDenyPrefixes(t *testing.T) {
+	f, err := New(Options{DenyPrefixes: []netip.Prefix{netip.MustParsePrefix("203.0.114.0/24")}, Resolver: deaf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	const link = "https://203.0.114.7/a.png"
+	if err := f.CheckURL(link); apierr.From(err).Kind != apierr.KindInvalid {
+		t.Errorf("the URL: %v, want it refused", err)
+	}
+	if _, err := f.Fetch(t.Context(), link); apierr.From(err).Kind != apierr.KindInvalid {
+		t.Errorf("the fetch: %v, want it refused", err)
+	}
+	if err := f.CheckURL("https://203.0.115.7/a.png"); err != nil {
+		t.Errorf("an address beside it: %v", err)
 	}
 }

@@ -31,10 +31,12 @@ const idlePerHost = 8
 // openGuards reads the sealing key and the certificates, and makes the guards.
 func (p *parts) openGuards(context.Context) (err error) {
 	d := p.cfg.Delivery
-	if p.guard, err = netguard.New(netguard.Options{AllowTargets: d.AllowTargets}); err != nil {
+	if p.guard, err = netguard.New(netguard.Options{AllowTargets: d.AllowTargets, DenyPrefixes: d.DenyPrefixes}); err != nil {
 		return err
 	}
-	p.webhookGuard, err = netguard.New(netguard.Options{AllowTargets: d.AllowTargets, RequireHTTPS: p.cfg.Webhook.RequireHTTPS})
+	p.webhookGuard, err = netguard.New(netguard.Options{
+		AllowTargets: d.AllowTargets, DenyPrefixes: d.DenyPrefixes, RequireHTTPS: p.cfg.Webhook.RequireHTTPS,
+	})
 	if err != nil {
 		return err
 	}

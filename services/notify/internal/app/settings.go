@@ -19,6 +19,7 @@ type Delivery struct {
 	EncryptionKeyFile secret.File      `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt what waits to be sent; without it every channel but in_app is refused"`
 	CAFile            string           `env:"CA_FILE" doc:"PEM certificates that servers' may come from beside the machine's (Slack, receivers, push services, the mail server)"`
 	AllowTargets      config.Targets   `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development"`
+	DenyPrefixes      config.Prefixes  `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) whose addresses the guard refuses beside those that are not public: public networks of your own, a local NAT64 prefix"`
 	MaxAttempts       int              `env:"MAX_ATTEMPTS" envDefault:"10" doc:"attempts to reach a recipient, 1 to 20"`
 	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h" doc:"delay after each failed attempt, the last one repeats; up to a fifth is added, and a receiver's Retry-After is kept"`
 	Lifetime          time.Duration    `env:"LIFETIME" envDefault:"24h" doc:"how long a notification is tried; after it no attempt begins"`

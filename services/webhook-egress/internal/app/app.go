@@ -156,7 +156,9 @@ func (p *parts) openGuards(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.guard, err = netguard.New(netguard.Options{AllowTargets: p.cfg.AllowTargets, RequireHTTPS: p.cfg.RequireHTTPS, Proxy: proxy})
+	p.guard, err = netguard.New(netguard.Options{
+		AllowTargets: p.cfg.AllowTargets, DenyPrefixes: p.cfg.DenyPrefixes, RequireHTTPS: p.cfg.RequireHTTPS, Proxy: proxy,
+	})
 	if err != nil || p.cfg.EncryptionKeyFile == "" {
 		return err
 	}

@@ -36,9 +36,10 @@ type Config struct {
 	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt the secrets of endpoints and custom headers which carry a credential; without it both are refused"`
 	DefaultOrganization string      `env:"DEFAULT_ORGANIZATION_ID" envDefault:"default" doc:"organization of requests that name none"`
 
-	AllowTargets config.Targets `env:"ALLOW_TARGETS" doc:"host:port that the guard lets through although they are not public; for development"`
-	RequireHTTPS bool           `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
-	ProxyURLFile secret.File    `env:"PROXY_URL_FILE" doc:"file with the URL (http or https, a user and password in it if need be) of a proxy that all requests go through by CONNECT; the guard has decided on the address before the proxy is asked for it"`
+	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"host:port that the guard lets through although they are not public; for development"`
+	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) whose addresses the guard refuses beside those that are not public: public networks of your own, a local NAT64 prefix"`
+	RequireHTTPS bool            `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
+	ProxyURLFile secret.File     `env:"PROXY_URL_FILE" doc:"file with the URL (http or https, a user and password in it if need be) of a proxy that all requests go through by CONNECT; the guard has decided on the address before the proxy is asked for it"`
 
 	MaxAttempts       int              `env:"MAX_ATTEMPTS" envDefault:"12" doc:"attempts of a delivery that asks for no number, 1 to 20"`
 	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h,4h,8h,12h" doc:"delay after each failed attempt, the last one repeats; up to a fifth is added"`
