@@ -172,7 +172,7 @@ type ListNotificationsRequest struct {
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// True lists unread records only.
 	Unread bool `protobuf:"varint,3,opt,name=unread,proto3" json:"unread,omitempty"`
-	// Page size, 1..200; 0 means 50.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`

@@ -141,7 +141,8 @@ type NotifyTarget struct {
 	// web_push: this device, once, without storing it. Exactly one of user_id,
 	// broadcast and subscription is given.
 	Subscription *PushSubscription `protobuf:"bytes,7,opt,name=subscription,proto3" json:"subscription,omitempty"`
-	// web_push: only devices of this brand or part of the organization.
+	// web_push: brand or part of the organization, handed to the page. Devices that were
+	// registered for another one are left out; those without one are told too.
 	SiteId string `protobuf:"bytes,8,opt,name=site_id,json=siteId,proto3" json:"site_id,omitempty"`
 	// web_push and in_app: a JSON object handed on untouched.
 	Data []byte `protobuf:"bytes,9,opt,name=data,proto3" json:"data,omitempty"`

@@ -37,7 +37,7 @@ type NotifyServiceClient interface {
 	// Notify accepts a notification (202). A channel that cannot be accepted
 	// refuses the whole of it with 400 naming the channel: nothing is half
 	// accepted. The same idempotency key with the same body answers as the first
-	// time, with another body 422.
+	// time, with 200; with another body it is 422.
 	Notify(ctx context.Context, in *NotifyRequest, opts ...grpc.CallOption) (*NotifyAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt.
 	GetSend(ctx context.Context, in *GetSendRequest, opts ...grpc.CallOption) (*Send, error)
@@ -82,7 +82,7 @@ type NotifyServiceServer interface {
 	// Notify accepts a notification (202). A channel that cannot be accepted
 	// refuses the whole of it with 400 naming the channel: nothing is half
 	// accepted. The same idempotency key with the same body answers as the first
-	// time, with another body 422.
+	// time, with 200; with another body it is 422.
 	Notify(context.Context, *NotifyRequest) (*NotifyAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt.
 	GetSend(context.Context, *GetSendRequest) (*Send, error)

@@ -33,7 +33,7 @@ type ListAttemptsRequest struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// When given (here or in X-Owner-Id), another owner's delivery is 404.
 	OwnerId string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	// Page size, 1..200; 0 means 50.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
@@ -180,13 +180,14 @@ type Attempt struct {
 	RemoteIp *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=remote_ip,json=remoteIp,proto3" json:"remote_ip,omitempty"`
 	// HTTP status; null when there was no answer.
 	ResponseCode *wrapperspb.Int32Value `protobuf:"bytes,7,opt,name=response_code,json=responseCode,proto3" json:"response_code,omitempty"`
-	// Start of the answer's body, at most 1 KiB of UTF-8, secrets redacted; empty when there was none.
+	// Start of the answer's body, at most 1 KiB of UTF-8, secrets redacted; empty when there was none,
+	// or when a credential that went with the request is too short (under 8 bytes) to be found in it.
 	ResponseBody string `protobuf:"bytes,8,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
-	// True when the body was longer than what is kept.
+	// True when there was more of the body than is kept.
 	ResponseTruncated bool `protobuf:"varint,9,opt,name=response_truncated,json=responseTruncated,proto3" json:"response_truncated,omitempty"`
 	// Short code of the failure (`dns_error`, `connect_failed`, `connection_reset`,
 	// `tls_failed`, `timeout`, `target_not_allowed`, `invalid_response`, `http_3xx`,
-	// `http_4xx`, `http_5xx`, `sealed_headers_unreadable`); null when delivered.
+	// `http_4xx`, `http_5xx`, `sealed_headers_unreadable`, `internal`); null when delivered.
 	Error *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
 	// Retry-After as the target sent it; null when it sent none.
 	RetryAfter *wrapperspb.StringValue `protobuf:"bytes,11,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`

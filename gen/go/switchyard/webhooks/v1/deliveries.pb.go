@@ -749,7 +749,7 @@ type ListDeliveriesRequest struct {
 	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
 	// Only those accepted before this moment.
 	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
-	// Page size, 1..200; 0 means 50.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
 	Limit int32 `protobuf:"varint,10,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,11,opt,name=cursor,proto3" json:"cursor,omitempty"`

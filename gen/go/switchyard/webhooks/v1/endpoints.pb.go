@@ -326,7 +326,7 @@ type ListEndpointsRequest struct {
 	Active *bool `protobuf:"varint,3,opt,name=active,proto3,oneof" json:"active,omitempty"`
 	// Only those that would receive this event type.
 	EventType string `protobuf:"bytes,4,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// Page size, 1..200; 0 means 50.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
 	Limit int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_cursor of the page before.
 	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
