@@ -207,6 +207,7 @@ func shared(t *testing.T, q Queue) {
 
 // passedOver recipients stay as they are, and are no reason not to give others.
 func passedOver(t *testing.T, q Queue) {
+	t.Helper()
 	q.Add(t, channel.Email, "")
 	all, err := q.Take(t.Context(), dispatch.Claim{Channel: channel.Email, Count: 1, Lease: lease, PassOver: []string{"acme", "other"}})
 	if err != nil || len(all) != 0 {
