@@ -174,8 +174,9 @@ func (s *States) keep(key, text string) {
 	s.known[key] = copied{text, now}
 }
 
-// forget makes room: first of what is old, else of anything. The server may
-// still know it.
+// forget makes room for an eighth of all copies at once, so that a caller with ever
+// new keys doesn't have all of them looked at for each: first of what is old, else
+// of anything. The server may still know it.
 func (s *States) forget(now time.Time) {
 	for key, seen := range s.known {
 		if now.Sub(seen.at) > s.o.Life {
@@ -183,7 +184,7 @@ func (s *States) forget(now time.Time) {
 		}
 	}
 	for key := range s.known {
-		if len(s.known) < maxKnown {
+		if len(s.known) <= maxKnown-maxKnown/8 {
 			return
 		}
 		delete(s.known, key)

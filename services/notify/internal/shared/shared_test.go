@@ -196,7 +196,7 @@ func TestCopiesAreBounded(t *testing.T) {
 				left++
 			}
 		}
-		if left > 20_000 || left < 19_000 {
+		if left > 20_000 || left < 17_500 {
 			t.Errorf("%d copies are kept", left)
 		}
 		time.Sleep(61 * time.Minute)

@@ -310,8 +310,9 @@ func (b *Breaker) keep(target Target, s State, alone bool, now time.Time) {
 	b.known[target] = entry{s, alone}
 }
 
-// forget makes room: first what is closed, else anything. What is forgotten is
-// still in Redis and in the store.
+// forget makes room for an eighth of all targets at once, so that a caller with
+// ever new ones doesn't have all of them looked at for each: first what is closed,
+// else anything. What is forgotten is still in Redis and in the store.
 func (b *Breaker) forget() {
 	for target, e := range b.known {
 		if e.Phase == Closed {
@@ -319,7 +320,7 @@ func (b *Breaker) forget() {
 		}
 	}
 	for target := range b.known {
-		if len(b.known) < maxKnown {
+		if len(b.known) <= maxKnown-maxKnown/8 {
 			return
 		}
 		delete(b.known, target)
