@@ -8,54 +8,64 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// writeBuffer of a connection in bytes.
-	writeBuffer = 4 << 10
+	// buffer is the size of a connection's buffers in bytes, maxHead that of the
+	// largest head of an answer, 1xx answers before it included.
+	buffer  = 4 << 10
+	maxHead = 256 << 10
+	// small is the largest body that is written before its answer is read: a socket
+	// takes that much without waiting for the server.
+	small = 16 << 10
 	// maxInterim is how many 1xx answers may come before the answer.
 	maxInterim = 5
-	// fresh is how long a connection is taken again unlooked at: within a network's
-	// way its peer may close it after a look as well.
-	fresh = time.Millisecond
 )
 
 // conn is a connection that at most one request uses.
 type conn struct {
-	net.Conn
+	net.Conn // The socket, or TLS over it.
 
 	pool   *Pool
 	to     address
-	raw    net.Conn // below TLS
+	socket *socket
 	reader *bufio.Reader
 	writer *bufio.Writer
-	head   int64     // bytes of a head that may still be read; negative: no limit
-	broken bool      // it could not be written to
-	since  time.Time // when it became idle
+	head   int64       // bytes of a head that may still be read; negative: no limit
+	broken bool        // It could not be written to.
+	probe  [1]byte     // what clean reads into
+	expiry *time.Timer // closes it where it is idle
 }
 
 func newConn(p *Pool, to address, made net.Conn) *conn {
-	c := &conn{pool: p, to: to, Conn: made, raw: made, head: -1}
-	if secured, ok := made.(interface{ NetConn() net.Conn }); ok {
-		c.raw = secured.NetConn()
-	}
-	c.reader, c.writer = bufio.NewReaderSize(c, p.options.ReadBuffer), bufio.NewWriterSize(c, writeBuffer)
+	s := newSocket(made)
+	c := &conn{pool: p, to: to, Conn: s, socket: s, head: -1}
+	c.reader, c.writer = bufio.NewReaderSize(c, buffer), bufio.NewWriterSize(c, buffer)
+	c.expiry = time.AfterFunc(p.options.IdleTime, func() { p.expire(c) })
 	return c
 }
 
-// usable tells whether an idle connection may be used: not for too long unused,
-// and its peer has neither closed it nor said what nobody asked for.
-func (c *conn) usable(now time.Time) bool {
-	idle := now.Sub(c.since)
-	return idle < fresh || idle < c.pool.options.IdleTime && silent(c.raw)
+// clean reports whether the peer has neither closed the connection nor sent
+// anything that is unread: in the buffer, in the socket, as decrypted text or
+// whole records inside TLS, or as part of a record. It doesn't wait.
+func (c *conn) clean() bool {
+	if c.reader.Buffered() > 0 || !c.socket.silent() {
+		return false
+	}
+	if c.Conn == net.Conn(c.socket) {
+		return true
+	}
+	c.socket.dry = true
+	n, err := c.Conn.Read(c.probe[:])
+	c.socket.dry = false
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.socket.whole()
 }
 
-// close waits for nobody: TLS is not told, since HTTP says where an answer ends.
-func (c *conn) close() { _ = c.raw.Close() }
-
-var errHead = errors.New("the head of the answer is too large")
+// close doesn't wait: TLS sends no farewell, since HTTP says where an answer ends.
+func (c *conn) close() { _ = c.socket.Close() }
 
 // Read bounds the head.
 func (c *conn) Read(p []byte) (int, error) {
@@ -63,7 +73,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	case c.head < 0:
 		return c.Conn.Read(p)
 	case c.head == 0:
-		return 0, errHead
+		return 0, errors.New("the head of the answer is too large")
 	}
 	n, err := c.Conn.Read(p[:min(int64(len(p)), c.head)])
 	c.head -= int64(n)
@@ -77,19 +87,54 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange sends a request and receives its answer's head. A server that closes
-// before it has read all of a request may have said why.
+// errBroken is in the error of a request that the connection didn't take; others
+// are of the request's body.
+var errBroken = errors.New("connection broken")
+
+func (c *conn) send(r *http.Request) error {
+	err := r.Write(c.writer)
+	if err == nil {
+		err = c.writer.Flush()
+	}
+	if c.broken {
+		return fmt.Errorf("%w: %w", errBroken, err)
+	}
+	return err
+}
+
+func (c *conn) receive(r *http.Request) (*http.Response, error) {
+	c.head = maxHead
+	defer func() { c.head = -1 }()
+	for range maxInterim + 1 {
+		response, err := http.ReadResponse(c.reader, r)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("receive: %w", err)
+		case response.StatusCode == http.StatusSwitchingProtocols:
+			return nil, errors.New("receive: the server wants another protocol")
+		case response.StatusCode >= http.StatusOK:
+			return response, nil
+		}
+	}
+	return nil, errors.New("receive: the server goes on with 1xx answers")
+}
+
+// exchange sends a request and receives its answer's head. A large request is
+// written while the answer is awaited, which may be a refusal that comes before
+// the server has read it all, or instead.
 func (c *conn) exchange(r *http.Request) (*http.Response, error) {
-	u := &use{conn: c, ctx: r.Context()}
+	u := &use{conn: c, ctx: r.Context(), sent: make(chan error, 1)}
 	u.release = context.AfterFunc(u.ctx, u.interrupt)
-	if err := c.send(r); err != nil && !c.broken {
-		return nil, u.fail(fmt.Errorf("send: %w", err))
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength > 0 && r.ContentLength <= small {
+		u.send(r)
+	} else {
+		go u.send(r)
 	}
 	response, err := c.receive(r)
 	if err != nil {
-		return nil, u.fail(fmt.Errorf("receive: %w", err))
+		return nil, u.unanswered(r, err)
 	}
-	u.keeps = !c.broken && !response.Close && !r.Close
+	u.keeps = !response.Close && !r.Close
 	if response.Body == http.NoBody {
 		u.end(u.keeps)
 		return response, nil
@@ -98,40 +143,30 @@ func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-func (c *conn) send(r *http.Request) error {
-	if err := r.Write(c.writer); err != nil {
-		return err
-	}
-	return c.writer.Flush()
-}
-
-func (c *conn) receive(r *http.Request) (*http.Response, error) {
-	c.head = c.pool.options.MaxHead
-	defer func() { c.head = -1 }()
-	for range maxInterim + 1 {
-		response, err := http.ReadResponse(c.reader, r)
-		switch {
-		case err != nil:
-			return nil, err
-		case response.StatusCode == http.StatusSwitchingProtocols:
-			return nil, errors.New("the server wants another protocol")
-		case response.StatusCode >= http.StatusOK:
-			return response, nil
-		}
-	}
-	return nil, errors.New("the server goes on with 1xx answers")
-}
-
 // use is what one request makes of a connection; it is the body of its answer.
 type use struct {
 	conn *conn
 	ctx  context.Context //nolint:containedctx // It bounds the reading of the body.
 	// release parts the connection from the context; false: the context has ended.
 	release func() bool
-	body    io.ReadCloser
-	keeps   bool // the connection can serve another request after the body
-	ended   atomic.Bool
+	// sent receives once what became of sending the request.
+	sent  chan error
+	body  io.ReadCloser
+	keeps bool // The connection can serve another request after the body.
+	ended atomic.Bool
 }
+
+// send writes the request. Where its own body fails, no answer is waited for.
+func (u *use) send(r *http.Request) {
+	err := u.conn.send(r)
+	if err != nil && !errors.Is(err, errBroken) {
+		u.interrupt()
+	}
+	u.sent <- err
+}
+
+// wrote reports whether the whole request has been written.
+func (u *use) wrote() bool { return len(u.sent) == 1 && <-u.sent == nil }
 
 // interrupt ends what waits for the connection.
 func (u *use) interrupt() { _ = u.conn.SetDeadline(time.Unix(1, 0)) }
@@ -141,7 +176,8 @@ func (u *use) end(keep bool) {
 	if u.ended.Swap(true) {
 		return
 	}
-	if u.release() && keep && u.conn.reader.Buffered() == 0 && u.conn.pool.keep(u.conn) {
+	keep = keep && u.wrote() && u.conn.clean()
+	if u.release() && keep && u.conn.pool.keep(u.conn) {
 		return
 	}
 	u.conn.close()
@@ -150,6 +186,19 @@ func (u *use) end(keep bool) {
 func (u *use) fail(err error) error {
 	u.end(false)
 	return failure(u.ctx, err)
+}
+
+// unanswered ends a request without an answer. What failed first is what counts:
+// the request's own body, or the connection.
+func (u *use) unanswered(r *http.Request, err error) error {
+	err = u.fail(err)
+	if r.Body != nil {
+		_ = r.Body.Close() // It may be waited for.
+	}
+	if sent := <-u.sent; sent != nil && !errors.Is(sent, errBroken) {
+		return failure(u.ctx, fmt.Errorf("send: %w", sent))
+	}
+	return err
 }
 
 // Read reads the body; its end gives the connection back.

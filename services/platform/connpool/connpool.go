@@ -1,11 +1,13 @@
-// Package connpool makes HTTP/1.1 requests over kept connections, each wholly on
-// the goroutine of its caller. [http.Transport] hands a request to one goroutine
-// of its connection and takes the answer from another: wake-ups that cost a
-// service whose every request is a request to somebody else a fifth of its
-// client's processor time, and on an idle machine more of its latency. What goes
-// over the wire is still written and read by net/http ([http.Request.Write],
-// [http.ReadResponse]). The gateway calls vendors through it, and the edge the
-// services.
+// Package connpool makes HTTP/1.1 requests over kept connections, each on the
+// goroutine of its caller; what goes over the wire is written and read by net/http
+// ([http.Request.Write], [http.ReadResponse]). The gateway calls vendors through
+// it, and the edge the services.
+//
+// It is stricter than [http.Transport], which gives a connection back before it has
+// looked for bytes behind the answer, so that a server that sends more than it was
+// asked for can have it taken for the next caller's answer. Here a connection with
+// a single byte unread, in the socket, in TLS or in a buffer, serves no further
+// request: that is checked when it is given back and again when it is taken.
 package connpool
 
 import (
@@ -14,6 +16,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -25,18 +28,17 @@ import (
 
 // Options of a pool. Zero values mean the defaults named here.
 type Options struct {
-	// Dial connects to host:port for http, DialTLS for https; they have their own
-	// limits of time. As a net.Dialer and a tls.Dialer do.
-	Dial, DialTLS func(ctx context.Context, network, address string) (net.Conn, error)
-	// IdlePerHost connections of one host are kept, 64. One that was idle for
-	// IdleTime, 90 s, is not used again, and closed within as long once more.
+	// Dial connects to host:port, as a net.Dialer does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// TLS returns the configuration of a new connection for https, without a server
+	// name and protocols: TLS 1.2 or newer, and the authorities of the machine.
+	TLS func() *tls.Config
+	// ConnectTime bounds connecting with the handshake, 10 s.
+	ConnectTime time.Duration
+	// IdlePerHost connections of one host are kept, 64, each for IdleTime, 90 s.
 	// Connections in use have no limit: callers have theirs.
 	IdlePerHost int
 	IdleTime    time.Duration
-	// ReadBuffer of a connection in bytes, 4 KiB; MaxHead is the largest head of an
-	// answer, 256 KiB.
-	ReadBuffer int
-	MaxHead    int64
 }
 
 // Pool is an [http.RoundTripper]. It speaks HTTP/1.1 only, follows no proxy of
@@ -47,37 +49,33 @@ type Options struct {
 type Pool struct {
 	options Options
 
-	mu     sync.Mutex
-	idle   map[address][]*conn // the last used one last
-	reaper *time.Timer         // runs while a connection is idle
+	mu   sync.Mutex
+	idle map[address][]*conn // the last used one last
 }
 
 // address is where a connection leads to.
-type address struct{ scheme, host string }
+type address struct{ scheme, host, port string }
 
 // New returns an empty pool.
 func New(o Options) *Pool {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	if o.DialTLS == nil {
-		o.DialTLS = new(tls.Dialer).DialContext
+	if o.TLS == nil {
+		o.TLS = func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
 	}
+	o.ConnectTime = cmp.Or(o.ConnectTime, 10*time.Second)
 	o.IdlePerHost = cmp.Or(o.IdlePerHost, 64)
 	o.IdleTime = cmp.Or(o.IdleTime, 90*time.Second)
-	o.ReadBuffer = cmp.Or(o.ReadBuffer, 4<<10)
-	o.MaxHead = cmp.Or(o.MaxHead, 256<<10)
 	return &Pool{options: o, idle: make(map[address][]*conn)}
 }
 
 // RoundTrip sends one request and returns its answer's head. A body that is
-// closed before its end takes the connection with it.
+// closed before its end takes the connection with it. An answer that comes before
+// the end of the request is returned at once; the request's body may then be read
+// until the answer's is closed.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	err := check(r)
-	var c *conn
-	if err == nil {
-		c, err = p.connect(r)
-	}
+	c, err := p.connect(r)
 	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
@@ -88,7 +86,7 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // check finds what [http.Request.Write] would send on changed, or break on. A
-// header's value stays untold: it may be a credential.
+// header's value isn't repeated: it may be a credential.
 func check(r *http.Request) error {
 	if r.Method != "" && !httpguts.ValidHeaderFieldName(r.Method) { // Both are tokens.
 		return fmt.Errorf("the method %q is not valid", r.Method)
@@ -106,13 +104,13 @@ func check(r *http.Request) error {
 	return nil
 }
 
-// connect gives a connection that nobody else uses.
+// connect returns a connection for r alone.
 func (p *Pool) connect(r *http.Request) (*conn, error) {
 	if r.Context().Err() != nil {
 		return nil, context.Cause(r.Context())
 	}
 	to, err := addressOf(r)
-	if err != nil {
+	if err = errors.Join(check(r), err); err != nil {
 		return nil, err
 	}
 	for {
@@ -120,39 +118,43 @@ func (p *Pool) connect(r *http.Request) (*conn, error) {
 		switch {
 		case c == nil:
 			return p.dial(r.Context(), to)
-		case c.usable(time.Now()):
+		case c.clean():
 			return c, nil
 		}
 		c.close()
 	}
 }
 
+// ports are those of URLs that name none.
+var ports = map[string]string{"http": "80", "https": "443"}
+
 func addressOf(r *http.Request) (address, error) {
-	host, port := r.URL.Hostname(), r.URL.Port()
-	switch scheme := r.URL.Scheme; {
-	case scheme != "http" && scheme != "https":
-		return address{}, fmt.Errorf("the scheme of the URL is %q, neither http nor https", scheme)
-	case host == "":
-		return address{}, errors.New("the URL has no host")
-	case port != "":
-		return address{scheme, r.URL.Host}, nil
-	case scheme == "https":
-		return address{scheme, net.JoinHostPort(host, "443")}, nil
-	default:
-		return address{scheme, net.JoinHostPort(host, "80")}, nil
+	standard := ports[r.URL.Scheme]
+	if standard == "" || r.URL.Hostname() == "" {
+		return address{}, fmt.Errorf("the URL has the scheme %q and the host %q: need http or https, and a host", r.URL.Scheme, r.URL.Hostname())
 	}
+	return address{r.URL.Scheme, r.URL.Hostname(), cmp.Or(r.URL.Port(), standard)}, nil
 }
 
 func (p *Pool) dial(ctx context.Context, to address) (*conn, error) {
-	dial := p.options.Dial
-	if to.scheme == "https" {
-		dial = p.options.DialTLS
-	}
-	c, err := dial(ctx, "tcp", to.host)
+	connecting, cancel := context.WithTimeout(ctx, p.options.ConnectTime)
+	defer cancel()
+	made, err := p.options.Dial(connecting, "tcp", net.JoinHostPort(to.host, to.port))
 	if err != nil {
 		return nil, failure(ctx, fmt.Errorf("connect: %w", err))
 	}
-	return newConn(p, to, c), nil
+	c := newConn(p, to, made)
+	if to.scheme == "https" {
+		config := p.options.TLS().Clone()
+		config.ServerName = cmp.Or(config.ServerName, to.host)
+		secured := tls.Client(c.socket, config)
+		if err := secured.HandshakeContext(connecting); err != nil {
+			c.close()
+			return nil, failure(ctx, fmt.Errorf("connect: %w", err))
+		}
+		c.Conn = secured
+	}
+	return c, nil
 }
 
 // failure is why a context ended, or else err.
@@ -163,7 +165,7 @@ func failure(ctx context.Context, err error) error {
 	return err
 }
 
-// take gives the idle connection that was used last, or nil.
+// take removes and returns the idle connection that was used last, or nil.
 func (p *Pool) take(to address) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,15 +173,14 @@ func (p *Pool) take(to address) *conn {
 	if len(kept) == 0 {
 		return nil
 	}
-	last := len(kept) - 1
-	c := kept[last]
-	kept[last], p.idle[to] = nil, kept[:last]
+	c := kept[len(kept)-1]
+	p.idle[to] = slices.Delete(kept, len(kept)-1, len(kept))
+	c.expiry.Stop()
 	return c
 }
 
 // keep takes a connection back; false where there are enough.
 func (p *Pool) keep(c *conn) bool {
-	c.since = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	kept := p.idle[c.to]
@@ -187,43 +188,33 @@ func (p *Pool) keep(c *conn) bool {
 		return false
 	}
 	p.idle[c.to] = append(kept, c)
-	if p.reaper == nil {
-		p.reaper = time.AfterFunc(p.options.IdleTime, p.reap)
-	}
+	c.expiry.Reset(p.options.IdleTime)
 	return true
 }
 
-// reap closes what has been idle for too long.
-func (p *Pool) reap() { p.drop(time.Now().Add(-p.options.IdleTime)) }
-
-// CloseIdleConnections closes the connections that nobody uses.
-func (p *Pool) CloseIdleConnections() { p.drop(time.Now()) }
-
-// drop closes the connections that have been idle since then or longer. While
-// others stay, the reaper comes again.
-func (p *Pool) drop(then time.Time) {
-	var dropped []*conn
+// expire closes a connection that is still idle.
+func (p *Pool) expire(c *conn) {
 	p.mu.Lock()
-	for to, kept := range p.idle {
-		n := slices.IndexFunc(kept, func(c *conn) bool { return c.since.After(then) })
-		if n < 0 {
-			dropped = append(dropped, kept...)
-			delete(p.idle, to)
-			continue
-		}
-		dropped = append(dropped, kept[:n]...)
-		p.idle[to] = slices.Clone(kept[n:])
-	}
+	kept := p.idle[c.to]
+	i := slices.Index(kept, c)
 	switch {
-	case p.reaper == nil:
-	case len(p.idle) > 0:
-		p.reaper.Reset(p.options.IdleTime)
-	default:
-		p.reaper.Stop()
-		p.reaper = nil
+	case i >= 0 && len(kept) == 1:
+		delete(p.idle, c.to)
+	case i >= 0:
+		p.idle[c.to] = slices.Delete(kept, i, i+1)
 	}
 	p.mu.Unlock()
-	for _, c := range dropped {
+	if i >= 0 {
 		c.close()
+	}
+}
+
+// CloseIdleConnections closes the connections that are not in use.
+func (p *Pool) CloseIdleConnections() {
+	p.mu.Lock()
+	idle := slices.Concat(slices.Collect(maps.Values(p.idle))...)
+	p.mu.Unlock()
+	for _, c := range idle {
+		p.expire(c)
 	}
 }

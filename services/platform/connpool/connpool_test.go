@@ -275,7 +275,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal("not the transport expected")
 	}
 	over := func(config *tls.Config) *connpool.Pool {
-		return connpool.New(connpool.Options{DialTLS: (&tls.Dialer{Config: config}).DialContext})
+		return connpool.New(connpool.Options{TLS: func() *tls.Config { return config }})
 	}
 	pool := over(trusting.TLSClientConfig)
 	defer pool.CloseIdleConnections()
@@ -289,7 +289,7 @@ func TestTLS(t *testing.T) {
 	}
 	wrong := trusting.TLSClientConfig.Clone()
 	wrong.ServerName = "elsewhere.test"
-	for name, config := range map[string]*tls.Config{"unknown root": nil, "wrong name": wrong} {
+	for name, config := range map[string]*tls.Config{"unknown root": {}, "wrong name": wrong} {
 		response, err := post(t.Context(), t, over(config), server.URL, "")
 		if err == nil {
 			_ = response.Body.Close()
@@ -341,7 +341,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		_, _ = io.ReadAll(call())
 		expect("a call later", 2, 3)
-		time.Sleep(70 * time.Second) // The reaper came at 60 s; it comes again at 120.
+		time.Sleep(50 * time.Second)
 		expect("the other one's time", 1, 3)
 		time.Sleep(time.Minute)
 		expect("nobody calls", 0, 3)

@@ -79,19 +79,17 @@ type ClientTLS struct {
 	CA       string `env:"CA_FILE" doc:"PEM certificates that the service's certificate must come from; empty for those that the machine trusts"`
 }
 
-// Dial returns an http.Transport's DialTLSContext over a dialer, whose timeout
-// bounds the handshake too. Each handshake has the files as they are.
-func (c ClientTLS) Dial(dialer *net.Dialer) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+// Config returns a function that makes the configuration of a handshake, of the
+// files as they are then.
+func (c ClientTLS) Config() (func() *tls.Config, error) {
 	files, err := openFiles(c.CertFile, c.KeyFile, c.CA)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return (&tls.Dialer{NetDialer: dialer, Config: files.now().client()}).DialContext(ctx, network, addr)
-	}, nil
+	return func() *tls.Config { return files.now().client() }, nil
 }
 
-// Credentials is Dial for gRPC.
+// Credentials is Config for gRPC.
 func (c ClientTLS) Credentials() (credentials.TransportCredentials, error) {
 	files, err := openFiles(c.CertFile, c.KeyFile, c.CA)
 	if err != nil {

@@ -53,11 +53,11 @@ func TestClientTLSFollowsItsFiles(t *testing.T) {
 	// call makes new connections, so that each has a handshake.
 	call := func(settings rpc.ClientTLS) error {
 		t.Helper()
-		dial, err := settings.Dial(&net.Dialer{Timeout: 5 * time.Second})
+		config, err := settings.Config()
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := http.Client{Transport: &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}}
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: config(), DisableKeepAlives: true}}
 		answer, err := client.Get("https://" + httpAddr)
 		if err == nil {
 			_ = answer.Body.Close()
@@ -139,7 +139,7 @@ func TestClientTLSSettings(t *testing.T) {
 		if _, err := settings.Credentials(); err == nil {
 			t.Errorf("%s: taken", name)
 		}
-		if _, err := settings.Dial(&net.Dialer{}); err == nil {
+		if _, err := settings.Config(); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

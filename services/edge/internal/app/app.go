@@ -215,11 +215,11 @@ func (p *parts) startServer(ctx context.Context) error {
 
 // upstreamTransport is how the services are reached.
 func (p *parts) upstreamTransport() (*connpool.Pool, error) {
-	dial, err := p.cfg.UpstreamTLS.Dial(proxy.Dialer)
+	secure, err := p.cfg.UpstreamTLS.Config()
 	if err != nil {
 		return nil, fmt.Errorf("EDGE_UPSTREAM_TLS_: %w", err)
 	}
-	transport := proxy.Transport(dial)
+	transport := proxy.Transport(secure)
 	p.runner.OnClose("connections", func(context.Context) error {
 		transport.CloseIdleConnections()
 		return nil

@@ -84,18 +84,17 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 	}
 }
 
-// Dialer connects to the services. Its timeout bounds the TLS handshake too.
-var Dialer = &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}
+// connectTime bounds connecting to a service, with the TLS handshake.
+const connectTime = 2 * time.Second
 
 // Transport is made for few hosts and many calls. It follows no environment
-// proxy, leaves bodies as they are, and makes a call once. Services with TLS are
-// reached through dialTLS.
-func Transport(dialTLS func(ctx context.Context, network, address string) (net.Conn, error)) *connpool.Pool {
+// proxy, leaves bodies as they are, and makes a call once. secure configures the
+// connections to services with TLS; nil trusts what the machine trusts.
+func Transport(secure func() *tls.Config) *connpool.Pool {
 	return connpool.New(connpool.Options{
-		Dial: Dialer.DialContext, DialTLS: dialTLS,
+		Dial: (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext, TLS: secure, ConnectTime: connectTime,
 		IdlePerHost: 512,
 		IdleTime:    time.Minute, // below the services' own, so that they never close first
-		ReadBuffer:  bufferSize,
 	})
 }
 

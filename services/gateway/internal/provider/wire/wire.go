@@ -7,7 +7,6 @@ package wire
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,11 +44,8 @@ const (
 // an answer has no limit here: the clocks of a call belong to package inference.
 // TCP_NODELAY is Go's default.
 func NewTransport(connectTimeout time.Duration) *connpool.Pool {
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepAlive}
-	secure := &tls.Dialer{NetDialer: dialer, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
-	return connpool.New(connpool.Options{
-		Dial: dialer.DialContext, DialTLS: secure.DialContext, IdlePerHost: idlePerHost,
-	})
+	dialer := &net.Dialer{KeepAliveConfig: keepAlive}
+	return connpool.New(connpool.Options{Dial: dialer.DialContext, ConnectTime: connectTimeout, IdlePerHost: idlePerHost})
 }
 
 // keepAlive finds a peer that is gone half a minute after its last word.

@@ -1,0 +1,241 @@
+package connpool_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"switchyard.dev/services/platform/connpool"
+)
+
+// client is what is held to the rules.
+type client interface {
+	http.RoundTripper
+	CloseIdleConnections()
+}
+
+func clients(trusting *tls.Config) map[string]client {
+	return map[string]client{
+		"connpool": connpool.New(connpool.Options{IdlePerHost: 4096, TLS: func() *tls.Config { return trusting }}),
+	}
+}
+
+// ask sends id and returns what was answered.
+func ask(ctx context.Context, c http.RoundTripper, url, id string) (status int, text string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(id))
+	if err != nil {
+		return 0, "", err
+	}
+	r.GetBody = nil
+	response, err := c.RoundTrip(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}
+
+const head = "HTTP/1.1 200 OK\r\n"
+
+func sized(text string) string {
+	return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(text), text)
+}
+
+// foreign is an answer that no caller may get: its text names another question.
+func foreign(id string) string { return sized("foreign " + id) }
+
+// extras are answers with more behind them than was asked for: pieces that leave
+// in one segment. want is the text that the caller of id gets.
+var extras = map[string]struct {
+	pieces func(id string) []string
+	want   func(id string) string
+}{
+	"second answer in the same record":  {func(id string) []string { return []string{sized(id) + foreign(id)} }, own},
+	"second answer in the same segment": {func(id string) []string { return []string{sized(id), foreign(id)} }, own},
+	"behind a large answer": {func(id string) []string {
+		return []string{sized(large(id)), foreign(id)}
+	}, large},
+	"behind 4 KiB of answer": {func(id string) []string {
+		return []string{sized(fill(id, 4<<10-len(sized(fill(id, 4000)))+4000)), foreign(id)}
+	}, func(id string) string { return fill(id, 4<<10-len(sized(fill(id, 4000)))+4000) }},
+	"behind an empty answer": {func(id string) []string { return []string{sized(""), foreign(id)} }, empty},
+	"behind 204":             {func(id string) []string { return []string{"HTTP/1.1 204 No Content\r\n\r\n", foreign(id)} }, empty},
+	"204 with a body": {func(id string) []string {
+		return []string{"HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n", foreign(id)}
+	}, empty},
+	"304 with a body": {func(id string) []string {
+		return []string{"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", foreign(id)}
+	}, empty},
+	"behind chunks": {func(id string) []string {
+		return []string{head + "Transfer-Encoding: chunked\r\n\r\n" + chunk(id) + "0\r\n\r\n", foreign(id)}
+	}, own},
+	"behind a trailer": {func(id string) []string {
+		return []string{head + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n" + chunk(id) + "0\r\nX: y\r\n\r\n" + foreign(id)}
+	}, own},
+	"a length that is too short": {func(id string) []string {
+		return []string{head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(id)) + id + " and more that was not announced"}
+	}, own},
+	"half a head": {func(id string) []string { return []string{sized(id) + "HTTP/1.1 299 Half\r\nX-Half: "} }, own},
+	"one byte":    {func(id string) []string { return []string{sized(id), "\n"} }, own},
+	"interim":     {func(id string) []string { return []string{sized(id), "HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n"} }, own},
+	"many more":   {func(id string) []string { return []string{sized(id), strings.Repeat(foreign(id), 50)} }, own},
+}
+
+func own(id string) string         { return id }
+func empty(string) string          { return "" }
+func large(id string) string       { return fill(id, 9<<10) }
+func chunk(s string) string        { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+func fill(id string, n int) string { return id + strings.Repeat(".", max(0, n-len(id))) }
+
+// No caller gets what a server said behind another's answer: one caller after the
+// other, and many at once.
+func TestBytesBehindAnAnswer(t *testing.T) {
+	serving, trusting := certificates(t)
+	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
+		for by, c := range clients(trusting) {
+			t.Cleanup(c.CloseIdleConnections)
+			for name, tt := range extras {
+				t.Run(strings.Join([]string{by, scheme, name}, "/"), func(t *testing.T) {
+					s := listen(t, secure, func(p *peer) {
+						for {
+							id, err := p.request()
+							if err != nil || p.together(tt.pieces(id)...) != nil {
+								return
+							}
+						}
+					})
+					var wrong, failed atomic.Int64
+					call := func(id string) {
+						status, text, err := ask(t.Context(), c, s.url, id)
+						switch {
+						case err != nil:
+							if failed.Add(1) == 1 {
+								t.Logf("%s failed: %v", id, err)
+							}
+						case status == 200 && text != tt.want(id) || status == 299:
+							if wrong.Add(1) == 1 {
+								t.Logf("%s was told %d %.60q", id, status, text)
+							}
+						}
+					}
+					for i := range sequential {
+						call(fmt.Sprintf("<one %d>", i))
+					}
+					if n := wrong.Load(); n > 0 {
+						t.Errorf("%d of %d callers in turn got another's answer", n, sequential)
+					}
+					if n := failed.Load(); n > 0 {
+						t.Errorf("%d of %d calls in turn failed", n, sequential)
+					}
+					wrong.Store(0)
+					failed.Store(0)
+					var all sync.WaitGroup
+					for i := range callers {
+						all.Go(func() {
+							for n := range calls {
+								call(fmt.Sprintf("<many %d %d>", i, n))
+							}
+						})
+					}
+					all.Wait()
+					if n := wrong.Load(); n > 0 {
+						t.Errorf("%d of %d callers at once got another's answer", n, callers*calls)
+					}
+					if n := failed.Load(); n > 0 {
+						t.Errorf("%d of %d calls at once failed", n, callers*calls)
+					}
+				})
+			}
+		}
+	}
+}
+
+const (
+	sequential = 30
+	callers    = 32
+	calls      = 8
+)
+
+// What a server says while a connection is idle ends the connection; the next
+// caller gets an answer of its own.
+func TestBytesWhileIdle(t *testing.T) {
+	serving, trusting := certificates(t)
+	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
+		for by, c := range clients(trusting) {
+			t.Cleanup(c.CloseIdleConnections)
+			for name, more := range map[string]string{
+				"answer": foreign("idle"), "one byte": "\n", "large": sized(large("foreign")), "408": "HTTP/1.1 408 Request Timeout\r\n\r\n",
+			} {
+				t.Run(strings.Join([]string{by, scheme, name}, "/"), func(t *testing.T) {
+					said := make(chan struct{})
+					s := listen(t, secure, func(p *peer) {
+						for {
+							id, err := p.request()
+							if err != nil {
+								return
+							}
+							_, _ = io.WriteString(p, sized(id))
+							<-said // The caller has its answer.
+							_, _ = io.WriteString(p, more)
+							said <- struct{}{}
+						}
+					})
+					for i := range 20 {
+						id := fmt.Sprintf("<%d>", i)
+						status, text, err := ask(t.Context(), c, s.url, id)
+						if err != nil || status != 200 || text != id {
+							t.Fatalf("%s was told %d %.60q, %v", id, status, text, err)
+						}
+						said <- struct{}{}
+						<-said
+					}
+				})
+			}
+		}
+	}
+}
+
+// A server that refuses a large request before it has read it is heard at once,
+// with what it says about trying again.
+func TestEarlyRefusal(t *testing.T) {
+	serving, trusting := certificates(t)
+	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
+		for by, c := range clients(trusting) {
+			t.Cleanup(c.CloseIdleConnections)
+			t.Run(by+"/"+scheme, func(t *testing.T) {
+				heard := make(chan struct{})
+				s := listen(t, secure, func(p *peer) {
+					if _, err := p.from.ReadString('\n'); err != nil {
+						return
+					}
+					_, _ = io.WriteString(p, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow")
+					<-heard // It reads no more.
+				})
+				defer close(heard)
+				ctx, cancel := context.WithTimeoutCause(t.Context(), patience/4, errors.New("the refusal was not heard"))
+				defer cancel()
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(strings.Repeat("x", 7<<20)))
+				response, err := c.RoundTrip(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				text, err := io.ReadAll(response.Body)
+				if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "7" {
+					t.Errorf("answer %d, Retry-After %q", response.StatusCode, response.Header.Get("Retry-After"))
+				}
+				if err != nil || string(text) != "slow" {
+					t.Errorf("body %q, %v", text, err)
+				}
+			})
+		}
+	}
+}

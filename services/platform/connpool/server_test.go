@@ -1,0 +1,146 @@
+package connpool_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// server talks to each connection as a test says.
+type server struct {
+	url         string
+	connections atomic.Int64
+	// closed receives a value for each connection that the client has closed.
+	closed chan struct{}
+}
+
+// peer is a connection as the server sees it.
+type peer struct {
+	net.Conn
+
+	from *bufio.Reader
+	out  *coalescer
+}
+
+// request reads a whole request and returns its body.
+func (p *peer) request() (string, error) {
+	r, err := http.ReadRequest(p.from)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(r.Body)
+	return string(body), err
+}
+
+// together writes pieces, each a TLS record of its own, in one segment.
+func (p *peer) together(pieces ...string) error {
+	p.out.hold()
+	for _, piece := range pieces {
+		if _, err := io.WriteString(p.Conn, piece); err != nil {
+			return err
+		}
+	}
+	return p.out.release()
+}
+
+// coalescer writes what it held back at once.
+type coalescer struct {
+	net.Conn
+
+	mu   sync.Mutex
+	held *bytes.Buffer
+}
+
+func (c *coalescer) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = new(bytes.Buffer)
+}
+
+func (c *coalescer) release() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := c.held.Bytes()
+	c.held = nil
+	_, err := c.Conn.Write(text)
+	return err
+}
+
+func (c *coalescer) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held != nil {
+		return c.held.Write(p)
+	}
+	return c.Conn.Write(p)
+}
+
+// listen starts a server; with secure set it speaks TLS.
+func listen(tb testing.TB, secure *tls.Config, talk func(*peer)) *server {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &server{url: "http://" + listener.Addr().String(), closed: make(chan struct{}, 1024)}
+	if secure != nil {
+		s.url = "https://" + listener.Addr().String()
+	}
+	var all sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	all.Go(func() {
+		for {
+			accepted, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.connections.Add(1)
+			all.Go(func() { s.serve(ctx, accepted, secure, talk) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = listener.Close()
+		end()
+		all.Wait()
+	})
+	return s
+}
+
+func (s *server) serve(ctx context.Context, accepted net.Conn, secure *tls.Config, talk func(*peer)) {
+	defer context.AfterFunc(ctx, func() { _ = accepted.Close() })()
+	defer func() { _ = accepted.Close() }()
+	p := &peer{out: &coalescer{Conn: accepted}}
+	if p.Conn = p.out; secure != nil {
+		p.Conn = tls.Server(p.out, secure)
+	}
+	p.from = bufio.NewReader(p.Conn)
+	talk(p)
+}
+
+// waitClosed waits until the client has closed the connection.
+func (p *peer) waitClosed(s *server) {
+	_, _ = io.Copy(io.Discard, p.from)
+	s.closed <- struct{}{}
+}
+
+// certificates returns the two sides of TLS.
+func certificates(tb testing.TB) (serving, trusting *tls.Config) {
+	tb.Helper()
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	transport, ok := s.Client().Transport.(*http.Transport)
+	if !ok {
+		tb.Fatal("the test server's client has another transport")
+	}
+	trusting = transport.TLSClientConfig.Clone()
+	trusting.NextProtos = nil
+	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}, trusting
+}
