@@ -394,7 +394,11 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestRequestID(t *testing.T) {
-	for given, kept := range map[string]bool{"abc-1": true, "": false, "a b": false, strings.Repeat("x", 129): false, "ä": false} {
+	for given, kept := range map[string]bool{
+		"abc-1": true, "Az09._:-": true, strings.Repeat("x", 128): true,
+		"": false, "a b": false, strings.Repeat("x", 129): false, "ä": false, "a/b": false, "a\"b": false, "a,b": false, "<b>": false,
+		"a=b": false, "{}": false, "a\nb": false, "%41": false,
+	} {
 		if got := rpc.RequestID(given); (got == given) != kept || got == "" {
 			t.Errorf("RequestID(%q) = %q", given, got)
 		}

@@ -154,11 +154,12 @@ func jsonName(field string) string {
 // maxRequestID bounds a caller's own request id.
 const maxRequestID = 128
 
-// RequestID keeps a caller's request id when it is one (printable ASCII, at
-// most 128 characters, not like a key) and makes a new one otherwise: a UUIDv7 in base32hex, so
-// that ids sort by their time and indexes of them grow at one end.
+// RequestID returns a caller's request id when it is one (letters and digits of
+// ASCII and "._:-", 1 to 128 of them, not like a key) and makes a new one otherwise:
+// a UUIDv7 in base32hex, so that ids sort by their time and indexes of them grow at
+// one end.
 func RequestID(given string) string {
-	if given != "" && len(given) <= maxRequestID && caller.Printable(given) && !screen.IDLooksLikeKey(given) {
+	if given != "" && len(given) <= maxRequestID && strings.IndexFunc(given, notInID) < 0 && !screen.IDLooksLikeKey(given) {
 		return given
 	}
 	id, err := uuid.NewV7()
@@ -166,6 +167,12 @@ func RequestID(given string) string {
 		id = uuid.New() // Only the order of ids is lost.
 	}
 	return "req_" + idEncoding.EncodeToString(id[:])
+}
+
+// notInID reports whether a character can't be part of a request id.
+func notInID(r rune) bool {
+	letter := r|0x20 >= 'a' && r|0x20 <= 'z'
+	return !letter && (r < '0' || r > '9') && r != '.' && r != '_' && r != ':' && r != '-'
 }
 
 // idEncoding keeps the order of what it writes (RFC 4648, section 7).
