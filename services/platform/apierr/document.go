@@ -27,14 +27,16 @@ func NewDocument(e *Error, requestID string) any {
 	}
 }
 
-// Plain is the error body of notifications: the text alone.
+// Plain is the error body of notifications: a text, and when to come again.
 type Plain struct {
 	// Error is for people.
 	Error string `json:"error"`
+	// RetryAfter is in seconds, present when there is a hint.
+	RetryAfter int `json:"retry_after,omitempty"`
 }
 
 // NewPlain renders e as its text.
-func NewPlain(e *Error, _ string) any { return Plain{e.Text} }
+func NewPlain(e *Error, _ string) any { return Plain{e.Text, e.RetryAfterSeconds()} }
 
 // Problem is the RFC 9457 form of the same error, sent to callers that ask for
 // application/problem+json.

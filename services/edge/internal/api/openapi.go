@@ -94,7 +94,7 @@ var refusals = map[string]string{
 
 // headers that a customer may send with any call.
 var headers = map[string]string{
-	"X-Request-Id":    "Names the request in logs and traces; the answer has it too.",
+	"X-Request-Id":    "Names the request in logs and traces; the answer has it too. One that is not [A-Za-z0-9._:-]{1,128} is replaced.",
 	"Idempotency-Key": "A repeat of a call with the same key has no further effect, where the operation says so.",
 	"X-Owner-Id":      "Narrows the call to an owner within the organization.",
 	"X-User-Id":       "The user that the call is for.",

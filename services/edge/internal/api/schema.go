@@ -39,7 +39,10 @@ func ownError() apidoc.Object {
 
 // plainError is the schema of apierr.Plain.
 func plainError() apidoc.Object {
-	return object("What went wrong.", apidoc.Object{"error": text("For people. Programs branch on the status.")})
+	return object("What went wrong.", apidoc.Object{
+		"error":       text("For people. Programs branch on the status."),
+		"retry_after": detail()["retry_after"],
+	})
 }
 
 func openAIError() apidoc.Object {

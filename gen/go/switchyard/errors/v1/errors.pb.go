@@ -464,7 +464,9 @@ func (x *ErrorBody) GetRequestId() string {
 type NotifyErrorBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Text for people.
-	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	// Seconds to wait, as in Retry-After; absent when there is no hint.
+	RetryAfter    *int32 `protobuf:"varint,2,opt,name=retry_after,json=retryAfter,proto3,oneof" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,6 +508,13 @@ func (x *NotifyErrorBody) GetError() string {
 	return ""
 }
 
+func (x *NotifyErrorBody) GetRetryAfter() int32 {
+	if x != nil && x.RetryAfter != nil {
+		return *x.RetryAfter
+	}
+	return 0
+}
+
 var File_switchyard_errors_v1_errors_proto protoreflect.FileDescriptor
 
 const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
@@ -521,9 +530,12 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestIdB\x0e\n" +
-	"\f_retry_after\"'\n" +
+	"\f_retry_after\"]\n" +
 	"\x0fNotifyErrorBody\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error*\xaf\x14\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
+	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
+	"retryAfter\x88\x01\x01B\x0e\n" +
+	"\f_retry_after*\xaf\x14\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -635,6 +647,7 @@ func file_switchyard_errors_v1_errors_proto_init() {
 		return
 	}
 	file_switchyard_errors_v1_errors_proto_msgTypes[0].OneofWrappers = []any{}
+	file_switchyard_errors_v1_errors_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -172,6 +172,10 @@ func (m *NotifyErrorBody) validate(all bool) error {
 
 	// no validation rules for Error
 
+	if m.RetryAfter != nil {
+		// no validation rules for RetryAfter
+	}
+
 	if len(errors) > 0 {
 		return NotifyErrorBodyMultiError(errors)
 	}

@@ -1,0 +1,60 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/edge/internal/api"
+	"switchyard.dev/services/edge/internal/route"
+)
+
+// Each route says in its own form when to come again, and so does a problem
+// document.
+func TestEveryRouteSaysWhenToComeAgain(t *testing.T) {
+	x := newWorld(t)
+	table, err := route.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := make(map[string]string)
+	spent := func(r route.Route) string {
+		kind := r.Products[0] + " " + string(r.Permission)
+		if keys[kind] == "" {
+			var made api.Key
+			x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-9","product":"`+r.Products[0]+`","permissions":["`+string(r.Permission)+
+				`"],"rate_limit":{"requests":1,"window_seconds":3600}}`, 201, &made)
+			keys[kind] = made.Key
+			_ = x.send(t, r.Method, strings.TrimSuffix(r.Path, "...}"), "Authorization", "Bearer "+made.Key)
+		}
+		return keys[kind]
+	}
+	for _, r := range table.Routes {
+		path, _, _ := strings.Cut(r.Path, "{")
+		if path != r.Path {
+			path += "rest"
+		}
+		for _, accept := range []string{"application/json", "application/problem+json"} {
+			w := x.send(t, r.Method, path, "Authorization", "Bearer "+spent(r), "Accept", accept)
+			if w.Code != 429 {
+				t.Errorf("%s %s: status %d, want 429", r.Method, path, w.Code)
+				continue
+			}
+			var body struct {
+				RetryAfter float64 `json:"retry_after"`
+				Error      json.RawMessage
+			}
+			var inner struct {
+				RetryAfter float64 `json:"retry_after"`
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+				t.Errorf("%s %s: body %s: %v", r.Method, path, w.Body, err)
+				continue
+			}
+			_ = json.Unmarshal(body.Error, &inner) // A text in some forms.
+			if body.RetryAfter != 3600 && inner.RetryAfter != 3600 {
+				t.Errorf("%s %s (%s): no retry_after of an hour in %s", r.Method, path, accept, w.Body)
+			}
+		}
+	}
+}
