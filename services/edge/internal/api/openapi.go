@@ -86,7 +86,7 @@ var refusals = map[string]string{
 	"401": "No valid API key.",
 	"403": "The key's product or permission does not include this, or the body names another organization.",
 	"413": "The body is too large.",
-	"429": "The key or its organization has made too many requests; Retry-After says when to come again.",
+	"429": "The key or its organization has made too many requests, or holds too many large bodies; Retry-After says when to come again.",
 	"502": "The service behind the edge broke off.",
 	"503": "The service behind the edge, or what it needs, is away; Retry-After says when to come again.",
 	"504": "The service behind the edge did not answer in time.",

@@ -45,6 +45,7 @@ type Config struct {
 	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"the same for all keys of an organization together"`
 	MaxBody      int64         `env:"MAX_BODY" envDefault:"8388608" doc:"largest request body in bytes"`
 	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies held at once, beyond which calls get 503"`
+	BodyShare    int64         `env:"BODY_SHARE" envDefault:"16777216" doc:"bytes of them that one organization may have, beyond which its calls get 429"`
 	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to send a body"`
 	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to accept a piece of an answer; streams may last"`
 	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
@@ -80,8 +81,8 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: must be above zero", name))
 		}
 	}
-	if c.BodyMemory < c.MaxBody {
-		errs = append(errs, errors.New("EDGE_BODY_MEMORY: must be EDGE_MAX_BODY or more"))
+	if c.BodyShare < c.MaxBody || c.BodyMemory < c.BodyShare {
+		errs = append(errs, errors.New("EDGE_BODY_SHARE: must be EDGE_MAX_BODY or more, and EDGE_BODY_MEMORY as much or more"))
 	}
 	for name, base := range map[string]url.URL{
 		"EDGE_GATEWAY_URL": c.GatewayURL, "EDGE_WEBHOOK_EGRESS_URL": c.WebhookURL, "EDGE_NOTIFY_URL": c.NotifyURL,
@@ -101,7 +102,7 @@ func (c *Config) retention() meter.Retention {
 }
 
 func (c *Config) bounds() proxy.Bounds {
-	return proxy.Bounds{Body: c.MaxBody, Memory: c.BodyMemory, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout}
+	return proxy.Bounds{Body: c.MaxBody, Memory: c.BodyMemory, Share: c.BodyShare, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout}
 }
 
 // servable checks what only serve needs.

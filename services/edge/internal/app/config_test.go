@@ -36,6 +36,8 @@ func TestSettings(t *testing.T) {
 		"limits":            {append(base, "EDGE_KEY_LIMIT=600/1m/50", "EDGE_ORGANIZATION_LIMIT=6000/1m"), ""},
 		"half a limit":      {append(base, "EDGE_KEY_LIMIT=600"), "EDGE_KEY_LIMIT"},
 		"no room for one":   {append(base, "EDGE_BODY_MEMORY=1000"), "EDGE_BODY_MEMORY"},
+		"no share for one":  {append(base, "EDGE_BODY_SHARE=1000"), "EDGE_BODY_SHARE"},
+		"more than all":     {append(base, "EDGE_BODY_SHARE=67108865"), "EDGE_BODY_SHARE"},
 		"no time for one":   {append(base, "EDGE_BODY_TIMEOUT=0s"), "EDGE_BODY_TIMEOUT"},
 		"hours before days": {append(base, "EDGE_USAGE_DAYS=24h"), "EDGE_USAGE_DAYS"},
 		"another scheme":    {append(base, "EDGE_NOTIFY_URL=ftp://notify"), "EDGE_NOTIFY_URL"},

@@ -4,64 +4,173 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
 )
 
-// small is the size up to which a body needs no place: as much as a connection
-// may take up in headers.
-const small = 64 << 10
+const (
+	// free is how much of a body isn't charged: as much as a connection may take up
+	// in headers.
+	free = 64 << 10
+	// firstPiece and largestPiece bound the pieces in bytes in which a body is held.
+	firstPiece   = 4 << 10
+	largestPiece = 64 << 10
+)
 
-// body is a request body, read in whole.
+// body is a request body that was read in whole, in the pieces in which it came.
 type body struct {
-	bytes   []byte
-	release func()
+	organization string
+	memory       *memory
+
+	mu      sync.Mutex // A body may be closed while it is read.
+	pieces  [][]byte
+	size    int64
+	held    int64 // capacity of the pieces
+	charged int64
 }
 
-// readBody takes in the whole body, bounded in size and time. All larger bodies
-// together are bounded too, by what they may become: a customer who announces
-// much and sends it slowly takes up a place all the while.
-func (x *Relay) readBody(w http.ResponseWriter, r *http.Request) (body, error) {
+// readBody takes in the whole body, bounded in size and time. What is held of it
+// beyond free is charged to its organization as it arrives. The caller closes it.
+func (x *Relay) readBody(w http.ResponseWriter, r *http.Request, organization string) (*body, error) {
 	tooLarge := apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", x.bounds.Body))
 	if r.ContentLength > x.bounds.Body {
-		return body{}, tooLarge
-	}
-	release, err := x.hold(r.ContentLength)
-	if err != nil {
-		return body{}, err
+		return nil, tooLarge
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(x.bounds.BodyTime)) // not there in tests with a recorder
-	var in bytes.Buffer
-	if r.ContentLength > 0 { // a claim; memory follows what really comes
-		in.Grow(int(min(r.ContentLength, bufferSize)) + bytes.MinRead)
+	b := &body{organization: organization, memory: &x.memory}
+	err := b.fill(http.MaxBytesReader(w, r.Body, x.bounds.Body), r.ContentLength)
+	if err == nil {
+		_ = control.SetReadDeadline(time.Time{})
+		return b, nil
 	}
-	if _, err := in.ReadFrom(http.MaxBytesReader(w, r.Body, x.bounds.Body)); err != nil {
-		release()
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return body{}, tooLarge
-		}
-		return body{}, apierr.Invalid("body", "could not be read in whole").Wrap(err)
+	_ = b.Close()
+	if refused, ok := errors.AsType[*apierr.Error](err); ok {
+		return nil, refused
 	}
-	_ = control.SetReadDeadline(time.Time{})
-	return body{in.Bytes(), release}, nil
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge
+	}
+	return nil, apierr.Invalid("body", "could not be read in whole").Wrap(err)
 }
 
-func nothing() {}
+// fill reads to the end, or as much as was announced; -1 is not said.
+func (b *body) fill(from io.Reader, announced int64) error {
+	for b.size != announced {
+		last := len(b.pieces) - 1
+		if last < 0 || len(b.pieces[last]) == cap(b.pieces[last]) {
+			if err := b.grow(announced); err != nil {
+				return err
+			}
+			last++
+		}
+		piece := b.pieces[last]
+		n, err := from.Read(piece[len(piece):cap(piece)])
+		b.pieces[last], b.size = piece[:len(piece)+n], b.size+int64(n)
+		switch {
+		case errors.Is(err, io.EOF) && (announced < 0 || b.size == announced):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
 
-// hold takes a place for a body of the length that was announced, -1 for any.
-func (x *Relay) hold(length int64) (release func(), err error) {
-	if length < 0 {
-		length = x.bounds.Body
+// grow adds a piece. What was announced is a claim: a small body is set aside for
+// at once, a larger one takes memory as it comes.
+func (b *body) grow(announced int64) error {
+	size := min(max(b.held, firstPiece), largestPiece)
+	if announced >= 0 {
+		if b.size == 0 && announced <= bufferSize {
+			size = announced
+		}
+		size = min(size, announced-b.size)
 	}
-	if length <= small {
-		return nothing, nil
+	if b.held+size > free {
+		if err := b.memory.take(b.organization, size); err != nil {
+			return err
+		}
+		b.charged += size
 	}
-	if x.held.Add(length) > x.bounds.Memory {
-		x.held.Add(-length)
-		return nil, apierr.Unavailable("too many large bodies at once; try again soon", nil)
+	b.held += size
+	b.pieces = append(b.pieces, make([]byte, 0, size))
+	return nil
+}
+
+// reader returns what a request is written from; it closes the body.
+func (b *body) reader() io.ReadCloser {
+	switch len(b.pieces) {
+	case 0:
+		return http.NoBody
+	case 1: // net/http sends a body that it knows to be in memory together with its head.
+		return io.NopCloser(bytes.NewReader(b.pieces[0]))
 	}
-	return func() { x.held.Add(-length) }, nil
+	return b
+}
+
+// Read gives the pieces in turn.
+func (b *body) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.pieces[0])
+	if b.pieces[0] = b.pieces[0][n:]; len(b.pieces[0]) == 0 {
+		b.pieces = b.pieces[1:]
+	}
+	return n, nil
+}
+
+// Close lets go of what is held.
+func (b *body) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.memory.give(b.organization, b.charged)
+	b.pieces, b.charged = nil, 0
+	return nil
+}
+
+// memory is what request bodies take up, together and by organization. Safe for
+// concurrent use.
+type memory struct {
+	limit, share int64
+
+	mu   sync.Mutex
+	held int64
+	by   map[string]int64
+}
+
+// take charges an organization. One that has used up its share is told so before
+// the total is looked at: it is then its own bodies that are in the way.
+func (m *memory) take(organization string, n int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.by[organization]+n > m.share:
+		e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited,
+			"the request bodies of this organization are too large together; try again when others have been sent")
+		e.RetryAfter = time.Second
+		return e
+	case m.held+n > m.limit:
+		return apierr.Unavailable("too many large bodies at once; try again soon", nil)
+	}
+	m.held += n
+	m.by[organization] += n
+	return nil
+}
+
+// give returns what was taken.
+func (m *memory) give(organization string, n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held -= n
+	if m.by[organization] -= n; m.by[organization] == 0 {
+		delete(m.by, organization)
+	}
 }

@@ -196,3 +196,34 @@ func TestBodyThatNeverComes(t *testing.T) {
 	}
 	t.Cleanup(func() { e.client.CloseIdleConnections() })
 }
+
+// A service that refuses a large body before it has read it is heard, with what
+// it says about trying again.
+func TestServiceRefusesEarly(t *testing.T) {
+	heard := make(chan struct{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = conn.Read(make([]byte, 100))
+		_, _ = io.WriteString(conn, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow")
+		<-heard // It reads no more.
+	}()
+	defer close(heard)
+	e := relayWithin(t, proxy.Bounds{Body: 8 << 20, Memory: 8 << 20, Share: 8 << 20, BodyTime: time.Minute, WriteTime: time.Minute},
+		"http://"+listener.Addr().String(), func(c *proxy.Call) { c.Timeout = 10 * time.Second })
+	answer := e.post(t, strings.NewReader(strings.Repeat("x", 7<<20)), nil)
+	if got := text(t, answer.Body); answer.StatusCode != http.StatusTooManyRequests || got != "slow" {
+		t.Errorf("answer %d %q, want 429 slow", answer.StatusCode, got)
+	}
+	if got := answer.Header.Get("Retry-After"); got != "7" {
+		t.Errorf("Retry-After %q, want 7", got)
+	}
+}

@@ -8,7 +8,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,7 +18,6 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
@@ -60,8 +58,8 @@ type Call struct {
 // Bounds are what customers may take up.
 type Bounds struct {
 	// Body is the size of a request body in bytes, Memory that of all larger
-	// bodies held at once.
-	Body, Memory int64
+	// bodies held at once, Share that of those of one organization.
+	Body, Memory, Share int64
 	// BodyTime is how long a customer may take to send a body, WriteTime to accept
 	// a piece of the answer.
 	BodyTime, WriteTime time.Duration
@@ -72,7 +70,7 @@ type Relay struct {
 	transport http.RoundTripper
 	token     secret.Value
 	bounds    Bounds
-	held      atomic.Int64 // bytes of larger bodies
+	memory    memory
 	buffers   sync.Pool
 }
 
@@ -80,6 +78,7 @@ type Relay struct {
 func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay {
 	return &Relay{
 		transport: transport, token: token, bounds: bounds,
+		memory:  memory{limit: bounds.Memory, share: bounds.Share, by: make(map[string]int64)},
 		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
 	}
 }
@@ -108,17 +107,17 @@ var ErrCut = errors.New("the answer was cut")
 // Do makes one call, never two. Unless its error is ErrCut, nothing has been
 // written to the customer.
 func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
-	body, err := x.readBody(w, r)
+	body, err := x.readBody(w, r, call.Organization)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = body.Close() }()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	clock := time.AfterFunc(call.Timeout, func() { cancel(errNoHead) })
 	defer clock.Stop()
 
-	answer, err := x.send(ctx, r, body.bytes, call)
-	body.release() // the service has it
+	answer, err := x.send(ctx, r, body, call)
 	if err != nil {
 		return failure(ctx, r, err)
 	}
@@ -137,7 +136,7 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	return nil
 }
 
-func (x *Relay) send(ctx context.Context, r *http.Request, body []byte, call Call) (*http.Response, error) {
+func (x *Relay) send(ctx context.Context, r *http.Request, body *body, call Call) (*http.Response, error) {
 	header := request(r.Header, x.token.Reveal(), call)
 	if call.Inject != nil {
 		call.Inject(header)
@@ -145,10 +144,7 @@ func (x *Relay) send(ctx context.Context, r *http.Request, body []byte, call Cal
 	outbound := &http.Request{
 		Method: r.Method, URL: call.Target, Host: call.Target.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: http.NoBody, ContentLength: int64(len(body)),
-	}
-	if len(body) > 0 {
-		outbound.Body = io.NopCloser(bytes.NewReader(body))
+		Body: body.reader(), ContentLength: body.size,
 	}
 	return x.transport.RoundTrip(outbound.WithContext(ctx))
 }

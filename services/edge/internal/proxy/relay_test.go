@@ -40,7 +40,7 @@ func serve(t *testing.T, service http.Handler, change ...func(*proxy.Call)) *edg
 	return relayTo(t, upstream.URL, change...)
 }
 
-var bounds = proxy.Bounds{Body: 1 << 20, Memory: 8 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second}
+var bounds = proxy.Bounds{Body: 1 << 20, Memory: 8 << 20, Share: 8 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second}
 
 // serveWithin is serve with bounds of its own.
 func serveWithin(t *testing.T, within proxy.Bounds, service http.Handler) *edge {

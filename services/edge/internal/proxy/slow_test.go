@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/proxy"
-	"switchyard.dev/services/platform/apierr"
 )
 
 // A customer who doesn't read an answer that goes on and on is cut off after
@@ -29,7 +28,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		ended <- struct{}{}
 	})
-	e := serveWithin(t, proxy.Bounds{Body: 1 << 20, Memory: 1 << 20, BodyTime: time.Second, WriteTime: 300 * time.Millisecond}, endless)
+	e := serveWithin(t, proxy.Bounds{Body: 1 << 20, Memory: 1 << 20, Share: 1 << 20, BodyTime: time.Second, WriteTime: 300 * time.Millisecond}, endless)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +51,7 @@ func TestStreamMayLast(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	e := serveWithin(t, proxy.Bounds{Body: 1 << 20, Memory: 1 << 20, BodyTime: 100 * time.Millisecond, WriteTime: 100 * time.Millisecond}, slow)
+	e := serveWithin(t, proxy.Bounds{Body: 1 << 20, Memory: 1 << 20, Share: 1 << 20, BodyTime: 100 * time.Millisecond, WriteTime: 100 * time.Millisecond}, slow)
 	if got := text(t, e.post(t, strings.NewReader("{}"), nil).Body); strings.Count(got, "data: ") != pieces {
 		t.Errorf("the stream was cut: %q", got)
 	}
@@ -77,50 +76,5 @@ func TestLargeAnswerTakesNoMemory(t *testing.T) {
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20 {
 		t.Errorf("%d bytes allocated for an answer of %d", took, size)
-	}
-}
-
-// Larger bodies share a bounded space, by what they may become; small ones need
-// none of it.
-func TestBodyMemory(t *testing.T) {
-	arrived, release := make(chan struct{}, 8), make(chan struct{})
-	e := serveWithin(t, proxy.Bounds{Body: 1 << 20, Memory: 2 << 20, BodyTime: time.Minute, WriteTime: time.Minute},
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			arrived <- struct{}{}
-			<-release
-		}))
-	large := strings.Repeat("x", 1<<20)
-	done := make(chan int, 2)
-	for range 2 {
-		go func() {
-			answer, err := e.client.Post(e.URL, "application/json", io.MultiReader(strings.NewReader(large))) // chunked
-			if err != nil {
-				done <- 0
-				return
-			}
-			_ = answer.Body.Close()
-			done <- answer.StatusCode
-		}()
-		<-arrived
-	}
-	answer := e.post(t, strings.NewReader(large), nil)
-	if got := text(t, answer.Body); answer.StatusCode != http.StatusServiceUnavailable || got != string(apierr.ReasonUnavailable) {
-		t.Errorf("a third large body: %d %s", answer.StatusCode, got)
-	}
-	close(release)
-	for range 2 {
-		if status := <-done; status != http.StatusOK {
-			t.Errorf("a large body within the bound: %d", status)
-		}
-	}
-	for range 3 { // the places are free again
-		if answer := e.post(t, strings.NewReader(large), nil); answer.StatusCode != http.StatusOK {
-			t.Errorf("afterwards: %d", answer.StatusCode)
-		}
-		<-arrived
-	}
-	if answer := e.post(t, strings.NewReader("{}"), nil); answer.StatusCode != http.StatusOK {
-		t.Errorf("a small one: %d", answer.StatusCode)
 	}
 }
