@@ -78,6 +78,7 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 	}
 	env := demo.Env{
 		EdgeURL:          s.URL(string(stack.Edge)),
+		EdgeMetricsURL:   s.MetricsURL(string(stack.Edge)),
 		GatewayURL:       s.URL(string(stack.Gateway)),
 		WebhookEgressURL: s.URL(string(stack.WebhookEgress)),
 		NotifyURL:        s.URL(string(stack.Notify)),

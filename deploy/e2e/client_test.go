@@ -48,6 +48,11 @@ func (h *house) anonymous(member stack.Service) client {
 	return client{base: h.URL(string(member)), header: http.Header{}}
 }
 
+// metrics calls what serves a member's /metrics.
+func (h *house) metrics(member stack.Service) client {
+	return client{base: h.MetricsURL(string(member)), header: http.Header{}}
+}
+
 // service calls a capability face as a first-party service, for an organization.
 func (h *house) service(member stack.Service, organization string) client {
 	return h.anonymous(member).bearer(h.Secrets().Service).with("X-Organization-Id", organization)

@@ -181,7 +181,10 @@ func TestProbesAndMetrics(t *testing.T) {
 				h.service(member, unique("org")).post(t, path, object{})
 			}
 			open.get(t, "/product/v1/_meta/catalog")
-			a := open.get(t, "/metrics").want(t, http.StatusOK)
+			if member == stack.Edge { // Customers see none.
+				open.get(t, "/metrics").want(t, http.StatusNotFound)
+			}
+			a := h.metrics(member).get(t, "/metrics").want(t, http.StatusOK)
 			if text := string(a.body); !strings.Contains(text, "# TYPE switchyard_") || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
 				t.Errorf("metrics of type %q: %s", a.header.Get("Content-Type"), shorten(a.body))
 			}

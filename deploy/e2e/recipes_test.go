@@ -23,7 +23,7 @@ func TestRecipes(t *testing.T) {
 	h := plan{name: "recipes", settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}}}.start(t)
 	organization := unique("org")
 	env := append(os.Environ(),
-		"EDGE_URL="+h.URL(string(stack.Edge)), "GATEWAY_URL="+h.URL(string(stack.Gateway)),
+		"EDGE_URL="+h.URL(string(stack.Edge)), "EDGE_METRICS_URL="+h.MetricsURL(string(stack.Edge)), "GATEWAY_URL="+h.URL(string(stack.Gateway)),
 		"WEBHOOK_EGRESS_URL="+h.URL(string(stack.WebhookEgress)), "NOTIFY_URL="+h.URL(string(stack.Notify)),
 		"SERVICE_TOKEN="+h.Secrets().Service, "OPERATOR_TOKEN="+h.Secrets().Operator, "SUPPORT_TOKEN="+h.Secrets().Support,
 		"ORGANIZATION_ID="+organization, "AI_KEY="+h.key(t, organization, "ai", "read").Key,

@@ -61,7 +61,7 @@ func (w *watch) look(ctx context.Context, h *house, member string) {
 	if err != nil {
 		return
 	}
-	now, err := footprintOf(ctx, pid, h.URL(member))
+	now, err := footprintOf(ctx, pid, h.MetricsURL(member))
 	if err != nil {
 		return
 	}

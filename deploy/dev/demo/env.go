@@ -18,6 +18,7 @@ import (
 // writes for people, tests and shells.
 type Env struct {
 	EdgeURL          string
+	EdgeMetricsURL   string
 	GatewayURL       string
 	WebhookEgressURL string
 	NotifyURL        string
@@ -47,6 +48,7 @@ type variable struct {
 func (e *Env) variables() []variable {
 	return []variable{
 		{"EDGE_URL", &e.EdgeURL},
+		{"EDGE_METRICS_URL", &e.EdgeMetricsURL},
 		{"GATEWAY_URL", &e.GatewayURL},
 		{"WEBHOOK_EGRESS_URL", &e.WebhookEgressURL},
 		{"NOTIFY_URL", &e.NotifyURL},

@@ -80,6 +80,8 @@ const (
 	faceHTTP face = "HTTP"
 	faceGRPC face = "gRPC"
 	faceDemo face = "demo" // notify's demo page
+	// faceMetrics is the edge's; the other services have theirs on the HTTP face.
+	faceMetrics face = "metrics"
 )
 
 // listeners are those of the services, then those of the fakes wanted.
@@ -89,7 +91,9 @@ func listeners(replicas map[Service]int, fakes []Fake) []listener {
 		for n := range max(replicas[service], 1) {
 			name := member(service, n)
 			if service == Edge {
-				all = append(all, listener{name, faceHTTP, "EDGE_LISTEN", 8080})
+				all = append(all,
+					listener{name, faceHTTP, "EDGE_LISTEN", 8080},
+					listener{name, faceMetrics, "EDGE_METRICS_LISTEN", 8081})
 				continue
 			}
 			all = append(all,

@@ -23,7 +23,7 @@ func (e environ) lookup(name string) string {
 // the stack itself writes to the settings file, which people source, and a
 // variable of systemd.
 var notSettings = []string{
-	"EDGE_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL",
+	"EDGE_URL", "EDGE_METRICS_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL",
 	"GATEWAY_GRPC", "WEBHOOK_EGRESS_GRPC", "NOTIFY_GRPC",
 	"NOTIFY_SOCKET",
 }

@@ -58,6 +58,7 @@ func TestSettings(t *testing.T) {
 		}},
 		{Edge, map[string]string{
 			"EDGE_LISTEN":             s.addresses["edge"][faceHTTP],
+			"EDGE_METRICS_LISTEN":     s.addresses["edge"][faceMetrics],
 			"EDGE_GATEWAY_URL":        s.URL("gateway"),
 			"EDGE_WEBHOOK_EGRESS_URL": s.URL("webhook-egress"),
 			"EDGE_NOTIFY_URL":         s.URL("notify"),

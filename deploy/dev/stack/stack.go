@@ -192,8 +192,18 @@ func FindRoot() (string, error) {
 
 // URL is the HTTP face of a service or one of its replicas ("gateway-2"), "" when
 // the stack has none such.
-func (s *Stack) URL(member string) string {
-	url := s.addresses.url(member)
+func (s *Stack) URL(member string) string { return s.secured(s.addresses.url(member)) }
+
+// MetricsURL is the base URL of a member's /metrics.
+func (s *Stack) MetricsURL(member string) string {
+	if address := s.addresses.dial(member, faceMetrics); address != "" {
+		return s.secured("http://" + address)
+	}
+	return s.URL(member)
+}
+
+// secured is the URL with the scheme that the services of this stack speak.
+func (s *Stack) secured(url string) string {
 	if s.options.Authority != nil {
 		url = strings.Replace(url, "http://", "https://", 1)
 	}

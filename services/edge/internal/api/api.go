@@ -66,7 +66,7 @@ type Options struct {
 	// Tokens are the operators'; nil switches their authentication off, which is
 	// allowed on loopback only.
 	Tokens *caller.Tokens
-	// Open are handlers outside of all that, by path: probes and metrics.
+	// Open are handlers outside of all that, by path: probes.
 	Open map[string]http.Handler
 }
 

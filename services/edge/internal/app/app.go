@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,7 +65,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.Listen, "routes", len(p.table.Routes))
+	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.Listen, "metrics", cfg.MetricsListen, "routes", len(p.table.Routes))
 	return p.runner.Run(ctx)
 }
 
@@ -204,13 +205,22 @@ func (p *parts) startServer(ctx context.Context) error {
 		Book: p.book, Ledger: postgres.NewUsage(p.pool), Retention: p.cfg.retention(), Tokens: tokens,
 		Open: map[string]http.Handler{
 			"GET /health": rpc.Live(), "GET /health/live": rpc.Live(), "GET /health/ready": rpc.Ready(p.runner),
-			"GET /metrics": p.telemetry.MetricsHandler(),
 		},
 	})
 	if err != nil {
 		return err
 	}
+	if err := p.startMetrics(ctx, secure); err != nil {
+		return err
+	}
 	return rpc.ServeHTTP(ctx, p.runner, "http", p.cfg.Listen, handler, secure)
+}
+
+// startMetrics serves the metrics on a listener that customers don't reach.
+func (p *parts) startMetrics(ctx context.Context, secure *tls.Config) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", p.telemetry.MetricsHandler())
+	return rpc.ServeHTTP(ctx, p.runner, "metrics", p.cfg.MetricsListen, mux, secure)
 }
 
 // upstreamTransport is how the services are reached.

@@ -108,20 +108,27 @@ func (f *fleet) newKey(t *testing.T) (id, text string) {
 // replica is a running edge.
 type replica struct {
 	url     string
+	metrics string // base URL of the metrics' listener
 	process *exec.Cmd
 }
 
-// start runs a replica until the test ends and waits until it is ready.
-func (f *fleet) start(t *testing.T) *replica {
+// unused is an address on which nothing listens.
+func unused(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	_ = listener.Close()
-	x := &replica{url: "http://" + address, process: exec.Command(f.binary, "serve")}
-	x.process.Env = append([]string{"EDGE_LISTEN=" + address}, f.environ...)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// start runs a replica until the test ends and waits until it is ready.
+func (f *fleet) start(t *testing.T) *replica {
+	t.Helper()
+	address, metrics := unused(t), unused(t)
+	x := &replica{url: "http://" + address, metrics: "http://" + metrics, process: exec.Command(f.binary, "serve")}
+	x.process.Env = append([]string{"EDGE_LISTEN=" + address, "EDGE_METRICS_LISTEN=" + metrics}, f.environ...)
 	x.process.Stderr = f
 	if err := x.process.Start(); err != nil {
 		t.Fatal(err)
@@ -375,6 +382,30 @@ func TestBus(t *testing.T) {
 			}
 			return
 		case <-time.After(time.Millisecond): // not subscribed yet
+		}
+	}
+}
+
+// Customers, whose listener is public, see no metrics; who may scrape them sees
+// nothing else.
+func TestMetricsHaveAListenerOfTheirOwn(t *testing.T) {
+	f := newFleet(t, "http://127.0.0.1:1", testkit.PostgresURL(t, migrations.FS), "")
+	x := f.start(t)
+	for url, want := range map[string]int{
+		x.url + "/metrics": http.StatusNotFound, x.metrics + "/metrics": http.StatusOK,
+		x.metrics + "/admin/v1/keys": http.StatusNotFound, x.metrics + "/health/ready": http.StatusNotFound,
+	} {
+		answer, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", url, answer.StatusCode, want)
+		}
+		if strings.Contains(string(text), "# TYPE") != (want == http.StatusOK) {
+			t.Errorf("%s: %.200s", url, text)
 		}
 	}
 }

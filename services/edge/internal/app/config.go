@@ -26,6 +26,7 @@ const (
 // Config holds the settings of the edge.
 type Config struct {
 	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"address of the HTTP face"`
+	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"address of /metrics, which is open; keep it away from customers"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
 	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it a revocation reaches the other replicas by polling alone"`
 	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"YAML file of the tokens that may use the operator API"`
@@ -72,6 +73,9 @@ func (c *Config) Validate() error {
 	var errs []error
 	if c.AuthDisabled && !rpc.Loopback(c.Listen) {
 		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN on a loopback address"))
+	}
+	if c.MetricsListen == c.Listen {
+		errs = append(errs, errors.New("EDGE_METRICS_LISTEN: must differ from EDGE_LISTEN"))
 	}
 	for name, value := range map[string]int64{
 		"EDGE_MAX_BODY": c.MaxBody, "EDGE_SPOOL_LIMIT": c.SpoolLimit, "EDGE_KEY_CACHE_SIZE": int64(c.KeyCacheSize),

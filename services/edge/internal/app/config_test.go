@@ -32,6 +32,7 @@ func TestSettings(t *testing.T) {
 		"no database":       {nil, "EDGE_DATABASE_URL_FILE"},
 		"auth off, open":    {append(base, "EDGE_AUTH_DISABLED=true"), "EDGE_AUTH_DISABLED"},
 		"auth off, local":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_LISTEN=127.0.0.1:8080"), ""},
+		"metrics for all":   {append(base, "EDGE_METRICS_LISTEN=:8080"), "EDGE_METRICS_LISTEN"},
 		"no body at all":    {append(base, "EDGE_MAX_BODY=0"), "EDGE_MAX_BODY"},
 		"limits":            {append(base, "EDGE_KEY_LIMIT=600/1m/50", "EDGE_ORGANIZATION_LIMIT=6000/1m"), ""},
 		"half a limit":      {append(base, "EDGE_KEY_LIMIT=600"), "EDGE_KEY_LIMIT"},
