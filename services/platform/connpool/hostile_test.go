@@ -159,9 +159,9 @@ func TestBytesBehindAnAnswer(t *testing.T) {
 }
 
 const (
-	sequential = 30
-	callers    = 32
-	calls      = 8
+	sequential = 20
+	callers    = 24
+	calls      = 5
 )
 
 // What a server says while a connection is idle ends the connection; the next
@@ -237,5 +237,102 @@ func TestEarlyRefusal(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An answer that is broken off, goes on without an end or changes the protocol
+// fails its own call; the next one gets its own answer over another connection.
+func TestBrokenAnswers(t *testing.T) {
+	serving, trusting := certificates(t)
+	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
+		for name, words := range map[string]func(yield func(string) bool){
+			"cut in the body":      once(head + "Content-Length: 90\r\n\r\nfirst"),
+			"cut in a chunk":       once(head + "Transfer-Encoding: chunked\r\n\r\nff\r\nfirst"),
+			"cut before the end":   once(head + "Transfer-Encoding: chunked\r\n\r\n" + chunk("first")),
+			"cut in the head":      once(head + "Content-Le"),
+			"two lengths":          once(head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nfirst!"),
+			"negative length":      once(head + "Content-Length: -5\r\n\r\nfirst"),
+			"no HTTP":              once("SSH-2.0-server\r\n"),
+			"another protocol":     once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
+			"1xx without end":      again("HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n"),
+			"a head without end":   again(head + "X-Endless: " + strings.Repeat("y", 1000) + "\r\n"),
+			"a line without end":   again(strings.Repeat("H", 1000)),
+			"a chunk without size": once(head + "Transfer-Encoding: chunked\r\n\r\nzz\r\nfirst"),
+		} {
+			t.Run(scheme+"/"+name, func(t *testing.T) {
+				var asked atomic.Int64
+				s := listen(t, secure, func(p *peer) {
+					id, err := p.request()
+					if err != nil {
+						return
+					}
+					if asked.Add(1) > 1 {
+						_, _ = io.WriteString(p, sized(id))
+						return
+					}
+					for piece := range words {
+						if _, err := io.WriteString(p, piece); err != nil {
+							return
+						}
+					}
+				})
+				c := connpool.New(connpool.Options{TLS: func() *tls.Config { return trusting }})
+				defer c.CloseIdleConnections()
+				if status, text, err := ask(t.Context(), c, s.url, "first"); err == nil {
+					t.Errorf("the broken answer was taken for %d %.60q", status, text)
+				}
+				if status, text, err := ask(t.Context(), c, s.url, "second"); err != nil || status != 200 || text != "second" {
+					t.Errorf("the next caller was told %d %.60q, %v", status, text, err)
+				}
+			})
+		}
+	}
+}
+
+func once(words string) func(yield func(string) bool) {
+	return func(yield func(string) bool) { yield(words) }
+}
+
+func again(words string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for yield(words) {
+		}
+	}
+}
+
+// A record of which TLS has only a part is unread too.
+func TestPartOfARecord(t *testing.T) {
+	serving, trusting := certificates(t)
+	s := listen(t, serving, func(p *peer) {
+		for {
+			id, err := p.request()
+			if err != nil {
+				return
+			}
+			// The answer, and the first half of a record with another one.
+			p.out.hold()
+			_, _ = io.WriteString(p.Conn, sized(id))
+			whole := p.out.held.Len()
+			_, _ = io.WriteString(p.Conn, foreign(id))
+			rest := p.out.held.Bytes()[whole+(p.out.held.Len()-whole)/2:]
+			p.out.held.Truncate(p.out.held.Len() - len(rest))
+			rest = append([]byte(nil), rest...)
+			_ = p.out.release()
+			if _, err := p.from.Peek(1); err != nil { // closed, or the next request
+				return
+			}
+			_, _ = p.out.Write(rest)
+		}
+	})
+	c := connpool.New(connpool.Options{TLS: func() *tls.Config { return trusting }})
+	defer c.CloseIdleConnections()
+	for i := range 10 {
+		id := fmt.Sprintf("<%d>", i)
+		if status, text, err := ask(t.Context(), c, s.url, id); err != nil || status != 200 || text != id {
+			t.Fatalf("%s was told %d %.60q, %v", id, status, text, err)
+		}
+	}
+	if n := s.connections.Load(); n != 10 {
+		t.Errorf("%d connections for 10 calls: one with half a record was used again", n)
 	}
 }
