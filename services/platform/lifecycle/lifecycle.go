@@ -16,6 +16,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"switchyard.dev/services/platform/panics"
 )
 
 // ErrDraining is the readiness of a service that is stopping.
@@ -48,6 +50,12 @@ type task struct {
 	run  func(context.Context) error
 }
 
+// call runs the task. Its panic is its error.
+func (t task) call(ctx context.Context) (err error) {
+	defer panics.Recover(&err)
+	return t.run(ctx)
+}
+
 // New returns a Runner without parts. It logs the phases of the drain.
 func New(log *slog.Logger, opts Options) *Runner {
 	r := &Runner{log: log, opts: opts}
@@ -62,8 +70,9 @@ func New(log *slog.Logger, opts Options) *Runner {
 
 // Go registers a background part, which Run starts. Its context ends when the
 // drain steps are done; then it must return soon, and returning the context's
-// error or cause is no failure. A part that returns another error stops the
-// service; one that returns nil has done its work.
+// error or cause is no failure. A part that returns another error, or panics, stops
+// the service in order: what is under way is finished first. One that returns nil has
+// done its work.
 func (r *Runner) Go(name string, run func(context.Context) error) {
 	r.parts = append(r.parts, task{name, run})
 }

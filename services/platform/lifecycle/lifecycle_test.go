@@ -268,3 +268,27 @@ func TestReady(t *testing.T) {
 		close(release)
 	})
 }
+
+// A part that panics stops the service in order: other parts and all steps end as
+// they do otherwise, and the error has the stack.
+func TestPanicOfAPartDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, r := newTrace(), newRunner(lifecycle.Options{Grace: time.Second})
+		r.Go("bug", func(context.Context) error { panic("bug in a part") })
+		r.Go("other", tr.part("other"))
+		r.OnDrain("faces", tr.step("faces", 0, nil))
+		r.OnDrain("broken", func(context.Context) error { panic("bug in a step") })
+		r.OnClose("pool", tr.step("pool", 0, nil))
+		err := r.Run(t.Context())
+		for _, want := range []string{"part bug: panic: bug in a part", "drain broken: panic: bug in a step", "lifecycle_test.TestPanicOfAPartDrains"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("the error lacks %q: %v", want, err)
+			}
+		}
+		for _, want := range []string{"faces", "pool", "other"} {
+			if !strings.Contains(strings.Join(tr.lines, "\n"), want) {
+				t.Errorf("%s did not end in order", want)
+			}
+		}
+	})
+}

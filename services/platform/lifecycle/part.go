@@ -34,7 +34,7 @@ func (r *Runner) start(ctx context.Context) *parts {
 
 // failure runs a part and returns its error, a panic too, unless that only says that ctx ended.
 func failure(ctx context.Context, part task) error {
-	err := Protect(ctx, part.name, func() error { return part.run(ctx) })
+	err := part.call(ctx)
 	if err == nil || ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return nil
 	}

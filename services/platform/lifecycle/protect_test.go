@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 )
 
 func TestProtect(t *testing.T) {
@@ -28,25 +29,25 @@ func TestProtect(t *testing.T) {
 	if err := lifecycle.Protect(t.Context(), "job", func() error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("error of a job: %v, want its own", err)
 	}
-	if n := panics(t, reader); n != 0 {
+	if n := counted(t, reader); n != 0 {
 		t.Errorf("counted %d panics, want none", n)
 	}
 	err := lifecycle.Protect(t.Context(), "job", func() error { panic("boom") })
-	if !errors.Is(err, lifecycle.ErrPanic) {
-		t.Fatalf("error of a panic: %v, want ErrPanic", err)
+	if !errors.Is(err, panics.Err) {
+		t.Fatalf("error of a panic: %v, want panics.Err", err)
 	}
 	for _, part := range []string{"job: ", "boom", "TestProtect"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %q: %v", part, err)
 		}
 	}
-	if n := panics(t, reader); n != 1 {
+	if n := counted(t, reader); n != 1 {
 		t.Errorf("counted %d panics, want 1", n)
 	}
 }
 
-// panics is what switchyard.panics counted of the work "job".
-func panics(t *testing.T, reader sdk.Reader) (n int64) {
+// counted is what switchyard.panics counted of the work "job".
+func counted(t *testing.T, reader sdk.Reader) (n int64) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &all); err != nil {
@@ -103,8 +104,8 @@ func TestPartThatPanicsDrains(t *testing.T) {
 	closed := false
 	r.OnClose("pool", func(context.Context) error { closed = true; return nil })
 	r.Go("part", func(context.Context) error { panic("boom") })
-	if err := r.Run(t.Context()); !errors.Is(err, lifecycle.ErrPanic) {
-		t.Errorf("error %v, want ErrPanic", err)
+	if err := r.Run(t.Context()); !errors.Is(err, panics.Err) {
+		t.Errorf("error %v, want panics.Err", err)
 	}
 	if !closed {
 		t.Error("the pool was not closed")

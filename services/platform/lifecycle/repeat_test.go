@@ -42,3 +42,31 @@ func TestRepeat(t *testing.T) {
 		}
 	})
 }
+
+// Work that panics is work that failed: it is done again.
+func TestRepeatGoesOnAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		done := 0
+		r := lifecycle.Repeat{
+			Every: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)), Name: "it",
+			Do: func(context.Context) error {
+				if done++; done == 1 {
+					panic("bug")
+				}
+				return nil
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second+time.Second/2)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if done != 2 {
+			t.Errorf("done %d times, want twice", done)
+		}
+		if text := log.String(); !strings.Contains(text, "panic: bug") || !strings.Contains(text, "working again") {
+			t.Errorf("the log doesn't say it: %s", text)
+		}
+	})
+}

@@ -45,7 +45,7 @@ func step(ctx context.Context, t task, d time.Duration) error {
 // ended. Then the task is left behind, and the error is the cause of the end.
 func bounded(ctx context.Context, t task, spare time.Duration) error {
 	returned := make(chan error, 1)
-	go func() { returned <- t.run(ctx) }()
+	go func() { returned <- t.call(ctx) }()
 	select {
 	case err := <-returned:
 		return err

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -165,13 +166,17 @@ func After(ctx context.Context, f func()) {
 	call.after = append(call.after, f)
 }
 
-// finish runs what was put off.
-func (c *Call) finish() {
+// finish runs what was put off. The answer has gone: a panic of one costs no other,
+// and is counted and in the log.
+func (c *Call) finish(ctx context.Context) {
 	c.mu.Lock()
 	after := c.after
 	c.mu.Unlock()
 	for _, f := range after {
-		f()
+		if err := panics.Call(func() error { f(); return nil }); err != nil {
+			c.observer.panicked(ctx, c)
+			c.observer.log.ErrorContext(ctx, "work behind the answer failed", slog.String("method", c.Method), slog.String("error", err.Error()))
+		}
 	}
 }
 

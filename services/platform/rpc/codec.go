@@ -31,7 +31,7 @@ type codec struct {
 	// nullJSON marks optional fields that are null where they are absent; nil is none.
 	nullJSON protoreflect.ExtensionType
 	raw      sync.Map // protoreflect.FullName to bool: does the message hold marked fields?
-	forms   sync.Map // reflect.Type to *form: how the quick way reads the message, nil if it can't
+	forms    sync.Map // reflect.Type to *form: how the quick way reads the message, nil if it can't
 }
 
 func newCodec(rawJSON, nullJSON protoreflect.ExtensionType) *codec {

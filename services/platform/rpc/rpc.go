@@ -109,7 +109,7 @@ func New(options Options) (*Server, error) {
 	}
 	s.chain = chain{
 		{"observe", observe.step},
-		{"recover", recoverPanic},
+		{"recover", observe.recoverPanic},
 		{"authorize", s.authorize},
 		{"bound", s.bound},
 		{"screen", s.screen},

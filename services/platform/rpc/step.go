@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -29,6 +29,7 @@ type observer struct {
 	log      *slog.Logger
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
+	panics   metric.Int64Counter
 	// labels are made once: making them costs more than recording.
 	labels sync.Map // outcome to metric.MeasurementOption
 }
@@ -57,7 +58,12 @@ func newObserver(log *slog.Logger, tracer trace.Tracer, meter metric.Meter) (*ob
 	if err != nil {
 		return nil, fmt.Errorf("duration histogram: %w", err)
 	}
-	return &observer{log: log, tracer: tracer, duration: duration}, nil
+	panicked, err := meter.Int64Counter("switchyard.rpc.panics",
+		metric.WithDescription("Panics that ended a call, or work behind its answer, by method; each is in the log with its stack."))
+	if err != nil {
+		return nil, fmt.Errorf("panics counter: %w", err)
+	}
+	return &observer{log: log, tracer: tracer, duration: duration, panics: panicked}, nil
 }
 
 // headerCarrier lets the W3C propagator read a call's headers.
@@ -81,7 +87,7 @@ func (o *observer) step(ctx context.Context, call *Call, next func(context.Conte
 	}
 
 	err := next(ctx)
-	call.finish()
+	call.finish(ctx)
 	if call.detached {
 		return err
 	}
@@ -129,13 +135,18 @@ func (o *observer) line(ctx context.Context, call *Call, status int, elapsed tim
 }
 
 // recoverPanic keeps a panic of one request from ending the others.
-func recoverPanic(ctx context.Context, _ *Call, next func(context.Context) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = apierr.Internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		}
-	}()
-	return next(ctx)
+func (o *observer) recoverPanic(ctx context.Context, call *Call, next func(context.Context) error) error {
+	err := panics.Call(func() error { return next(ctx) })
+	if _, ok := err.(*panics.Error); ok { //nolint:errorlint // One further down was recovered there, and is an error like others.
+		o.panicked(ctx, call)
+		return apierr.Internal(err)
+	}
+	return err
+}
+
+// panicked counts a panic of a call's own.
+func (o *observer) panicked(ctx context.Context, call *Call) {
+	o.panics.Add(ctx, 1, metric.WithAttributes(attribute.String("method", call.Method)))
 }
 
 // usualAttrs is room for what a handler adds to a call's line.

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/screen"
 )
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/platform/panics"
 )
 
 const (
@@ -23,10 +25,10 @@ const (
 func (v *Vault) Run(ctx context.Context) error {
 	var group errgroup.Group
 	for range readers {
-		group.Go(func() error {
+		group.Go(panics.Guard(func() error {
 			v.refreshAll(ctx)
 			return nil
-		})
+		}))
 	}
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()

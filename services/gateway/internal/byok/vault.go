@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 const (
@@ -156,10 +157,10 @@ func (v *Vault) take(ctx context.Context, page []Config) {
 			h.present.Store(present)
 		default:
 			replaced = append(replaced, before)
-			group.Go(func() error {
+			group.Go(panics.Guard(func() error {
 				_, _ = v.read(ctx, h) // Who asks for it next is told.
 				return nil
-			})
+			}))
 		}
 	}
 	_ = group.Wait() // None of them fails.

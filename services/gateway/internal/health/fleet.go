@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/platform/panics"
 )
 
 // Times of the exchange between replicas.
@@ -66,15 +68,15 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 	heard := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	group.Go(panics.Guard(func() error {
 		return m.Board.Watch(ctx, func() {
 			select {
 			case heard <- struct{}{}:
 			default:
 			}
 		})
-	})
-	group.Go(func() error { return m.exchanges(ctx, heard) })
+	}))
+	group.Go(panics.Guard(func() error { return m.exchanges(ctx, heard) }))
 	return group.Wait()
 }
 

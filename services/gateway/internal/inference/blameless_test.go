@@ -33,19 +33,19 @@ func TestUndeliveredImagesAreNoFailureOfTheVendor(t *testing.T) {
 	}
 }
 
-// panics is a provider whose adapter has a bug, on the way to an answer or in the
+// panicking is a provider whose adapter has a bug, on the way to an answer or in the
 // middle of a stream. What it panics with holds the key, as a dumped request would.
-type panics struct {
+type panicking struct {
 	*script
 
 	after int // events of a stream
 }
 
-func (p panics) Chat(_ context.Context, c provider.Credential, _ *provider.Chat) (*provider.Answer, error) {
+func (p panicking) Chat(_ context.Context, c provider.Credential, _ *provider.Chat) (*provider.Answer, error) {
 	panic("request with " + c.Key.Reveal())
 }
 
-func (p panics) StreamChat(ctx context.Context, c provider.Credential, _ *provider.Chat) (provider.Stream, error) {
+func (p panicking) StreamChat(ctx context.Context, c provider.Credential, _ *provider.Chat) (provider.Stream, error) {
 	if p.after < 0 {
 		panic("request with " + c.Key.Reveal())
 	}
@@ -85,7 +85,7 @@ func TestPanicOfAnAdapter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, nil, &script{name: "a"}, fine())
 			fleet := *b.Fleet()
-			fleet.Providers = map[string]provider.Provider{"a": panics{b.scripts["a"], c.after}, "b": fleet.Providers["b"]}
+			fleet.Providers = map[string]provider.Provider{"a": panicking{b.scripts["a"], c.after}, "b": fleet.Providers["b"]}
 			b.Fleet = func() *Fleet { return &fleet }
 			var said string
 			var err error

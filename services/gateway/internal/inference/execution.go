@@ -104,6 +104,12 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
 	x.account = e.open(ctx, x)
 	x.hold = e.Memory.Open(r.Organization, largest[r.Route.Operation])
+	begun := false
+	defer func() {
+		if !begun {
+			x.leaveUnserved(ctx)
+		}
+	}()
 	ctx, err := x.enter(memory.With(ctx, x.hold))
 	if err == nil {
 		err = x.prepare(ctx)
@@ -113,10 +119,21 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 			err = cause
 		}
 		x.account.failed(err)
-		x.leave(ctx)
 		return nil, nil, err
 	}
+	begun = true
 	return ctx, x, nil
+}
+
+// errBroken is the end of a request that panicked: the handler's chain has the
+// panic itself.
+var errBroken = apierr.Internal(errors.New("a step of the request panicked"))
+
+// leaveUnserved leaves a request that was not begun or served, for the error that was
+// noted or, without one, for a panic.
+func (x *execution) leaveUnserved(ctx context.Context) {
+	x.account.failed(errBroken)
+	x.leave(ctx)
 }
 
 // prepare finds who may serve the request, and sets aside what it may cost.

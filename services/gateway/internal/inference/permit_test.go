@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -44,6 +46,51 @@ func TestPermitsComeBack(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// breaking is a part of the pipeline that panics.
+type breaking struct{}
+
+func (breaking) Plan(routing.Request) (routing.Plan, error) { panic("plan") }
+
+func (breaking) Get(context.Context, cache.Scope, []byte) ([]byte, cache.Place) { panic("cache") }
+
+func (breaking) Put(context.Context, cache.Place, []byte, time.Duration) {}
+
+// A request that panics, wherever that is, gives back its admission, what was set
+// aside for it and its permit.
+func TestPanicsGiveEverythingBack(t *testing.T) {
+	for name, change := range map[string]func(*bench){
+		"plan": func(b *bench) { b.Fleet().Planner = breaking{} },
+		"cache": func(b *bench) {
+			b.Answers, b.Fleet().CacheTTL = breaking{}, func(string) time.Duration { return time.Hour }
+		},
+	} {
+		for way, ask := range map[string]func(*bench) error{
+			"whole":  func(b *bench) error { _, err := b.Chat(t.Context(), request()); return err },
+			"stream": func(b *bench) error { _, err := b.StreamChat(t.Context(), request()); return err },
+		} {
+			b, d := setup(t, nil, &script{name: "a", answer: good, steps: []step{text("x"), end(used)}}), &door{}
+			b.Admission = d
+			change(b)
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s, %s: no panic", name, way)
+					}
+				}()
+				_ = ask(b)
+			}()
+			if d.inside != 0 || len(d.left) != 1 || d.left[0] {
+				t.Errorf("%s, %s: %d are still inside, %v left", name, way, d.inside, d.left)
+			}
+			for _, s := range b.Health.Snapshot() {
+				if s.InFlight != 0 {
+					t.Errorf("%s, %s: %d permits are still out", name, way, s.InFlight)
+				}
+			}
 		}
 	}
 }

@@ -62,7 +62,14 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 		return nil, err
 	}
 	x.account.streams()
+	begun := false
+	defer func() {
+		if !begun {
+			x.leaveUnserved(ctx)
+		}
+	}()
 	if answer := x.recall(ctx, true); answer != nil {
+		begun = true
 		return x.replayStream(ctx, answer), nil
 	}
 	x.streams = true
@@ -74,9 +81,9 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	s.release = release
 	if err := x.try(bounded, s.open); err != nil {
 		release()
-		x.leave(ctx)
 		return nil, err
 	}
+	begun = true
 	s.route = x.route()
 	return s, nil
 }

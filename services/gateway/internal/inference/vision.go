@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 // ImageSource gets the images that a message names by https URL. Its errors are
@@ -117,14 +118,14 @@ func (x *execution) inline(ctx context.Context) ([]provider.Message, error) {
 			if !isNamed(*part) {
 				continue
 			}
-			group.Go(func() error {
+			group.Go(panics.Guard(func() error {
 				image, err := x.Images.Fetch(ctx, part.ImageURL)
 				if err != nil {
 					return within(imageField(x.request, i, j, x.request.Locale != ""), err)
 				}
 				part.ImageURL = image.DataURI()
 				return nil
-			})
+			}))
 		}
 	}
 	if err := group.Wait(); err != nil {
@@ -142,6 +143,9 @@ func (x *execution) inline(ctx context.Context) ([]provider.Message, error) {
 func fetchFailed(err error) error {
 	if _, ok := errors.AsType[*apierr.Error](err); ok {
 		return err
+	}
+	if _, ok := errors.AsType[*panics.Error](err); ok {
+		return apierr.Internal(err)
 	}
 	text := "the image could not be fetched in time"
 	if errors.Is(err, memory.ErrFull) {

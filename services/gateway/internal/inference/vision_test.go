@@ -232,3 +232,30 @@ func TestInlinedImagesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// faultyImages is a source of images with a bug.
+type faultyImages struct{ images }
+
+func (*faultyImages) Fetch(context.Context, string) (imagefetch.Image, error) {
+	panic("bug in an image")
+}
+
+// A panic while images are fetched ends the request with an error, and gives back its
+// permit; the vendor was not called, and is not to blame.
+func TestPanicWhileImagesAreFetched(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		a := &script{name: "a", answer: good, steps: []step{text("yes"), end(good.Usage)}}
+		b := setup(t, nil, a)
+		b.Fleet().Providers["a"] = blind{streaming{a}}
+		b.Images = &faultyImages{}
+		_, err := serve(t, b, looking(goodURL), stream)
+		if e := apierr.From(err); err == nil || e.Kind != apierr.KindInternal {
+			t.Errorf("%v, want an internal error", err)
+		}
+		for _, s := range b.Health.Snapshot() {
+			if s.InFlight != 0 {
+				t.Errorf("%d permits are still out", s.InFlight)
+			}
+		}
+	}
+}

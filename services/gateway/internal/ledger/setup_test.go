@@ -26,6 +26,7 @@ type memory struct {
 	mu      sync.Mutex
 	away    bool
 	refuse  string
+	breaks  string // an organization whose rows make the store panic
 	took    time.Duration
 	fate    func() (applied bool, err error) // nil: well
 	batches []int
@@ -50,6 +51,9 @@ func (m *memory) Append(ctx context.Context, entries []Entry) error {
 		return fmt.Errorf("%w: refused", ErrAway)
 	}
 	for _, e := range entries {
+		if m.breaks != "" && e.Organization == m.breaks {
+			panic("bug in writing a row")
+		}
 		if m.refuse != "" && e.Organization == m.refuse {
 			return errors.New("a check failed")
 		}

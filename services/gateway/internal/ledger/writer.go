@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/spool"
 )
 
@@ -284,8 +285,10 @@ func (w *Writer) write(ctx context.Context, entries []Entry, limit time.Duration
 	return refused, nil
 }
 
-// append outlives ctx by its own bound: a shutdown must not break off a commit.
-func (w *Writer) append(ctx context.Context, entries []Entry, limit time.Duration) error {
+// append outlives ctx by its own bound: a shutdown must not break off a commit. A
+// panic is of one of the entries, and costs no other.
+func (w *Writer) append(ctx context.Context, entries []Entry, limit time.Duration) (err error) {
+	defer panics.Recover(&err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	return w.store.Append(ctx, entries)

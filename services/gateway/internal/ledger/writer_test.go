@@ -150,11 +150,17 @@ func TestCatchesUpUnderLoad(t *testing.T) {
 	}
 }
 
-// An entry that the store can never take costs no other, live and from disk.
+// An entry that the store can never take, or that it breaks on, costs no other, live
+// and from disk.
 func TestRefusedEntryCostsNoOther(t *testing.T) {
-	for _, away := range []bool{false, true} {
+	for _, test := range []struct{ away, breaks bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		away := test.away
 		run(t, ModeCommitted, func(r running) {
-			r.store.behave(func(m *memory) { m.refuse, m.away = "bad", away })
+			r.store.behave(func(m *memory) {
+				if m.refuse, m.away = "bad", away; test.breaks {
+					m.refuse, m.breaks = "", "bad"
+				}
+			})
 			var wg sync.WaitGroup
 			for i := range 10 {
 				wg.Go(func() {

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 // maxShown is how much of an answer a report has, in bytes.
@@ -62,7 +63,7 @@ func (p *Prober) Canary(ctx context.Context, vendor, model string) (*Report, err
 		var group errgroup.Group
 		group.SetLimit(parallelCalls)
 		for i := range golden.Cases {
-			group.Go(func() error {
+			group.Go(panics.Guard(func() error {
 				report.Verdicts[i], reports[i], refusals[i] = p.judge(ctx, &golden.Cases[i], question{
 					provider: vendor, model: model, operation: routing.OperationChat, number: i + 1,
 					chat: provider.Chat{
@@ -71,9 +72,11 @@ func (p *Prober) Canary(ctx context.Context, vendor, model string) (*Report, err
 					},
 				})
 				return nil
-			})
+			}))
 		}
-		_ = group.Wait()
+		if err := group.Wait(); err != nil { // A panic: refusals are no error.
+			return err
+		}
 		return ended(ctx, refusals)
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 // Question is one that is asked several times.
@@ -59,12 +60,14 @@ func (p *Prober) Consistency(ctx context.Context, q Question) (*Consistency, err
 		var group errgroup.Group
 		group.SetLimit(parallelCalls)
 		for i := range q.Count {
-			group.Go(func() error {
+			group.Go(panics.Guard(func() error {
 				c.Samples[i], reports[i], refusals[i] = p.sample(ctx, q, i+1)
 				return nil
-			})
+			}))
 		}
-		_ = group.Wait()
+		if err := group.Wait(); err != nil { // A panic: refusals are no error.
+			return err
+		}
 		return ended(ctx, refusals)
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 const (
@@ -61,12 +62,14 @@ func (p *Prober) Liveness(ctx context.Context, vendor string) (*Liveness, error)
 		var group errgroup.Group
 		group.SetLimit(parallelSigns)
 		for i := range l.Signs {
-			group.Go(func() error {
+			group.Go(panics.Guard(func() error {
 				refusals[i] = p.sign(ctx, &l.Signs[i], i+1)
 				return nil
-			})
+			}))
 		}
-		_ = group.Wait()
+		if err := group.Wait(); err != nil { // A panic: refusals are no error.
+			return err
+		}
 		return ended(ctx, refusals)
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/telemetry"
 )
 
@@ -139,13 +140,15 @@ func (p *Prober) alone(ctx context.Context, kind Kind, run func(ctx context.Cont
 	ctx, cancel := context.WithCancelCause(ctx)
 	var group errgroup.Group
 	done := make(chan struct{})
-	group.Go(func() error {
+	group.Go(panics.Guard(func() error {
 		p.hold(ctx, holder, done, cancel)
 		return nil
-	})
-	err = run(ctx)
+	}))
+	err = panics.Call(func() error { return run(ctx) })
 	close(done)
-	_ = group.Wait()
+	if lost := group.Wait(); err == nil {
+		err = lost
+	}
 	cancel(nil)
 	return err
 }

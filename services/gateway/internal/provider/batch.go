@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/platform/panics"
 )
 
 // maxBatches is how many parts of one request are with a vendor at a time.
@@ -22,13 +24,13 @@ func EmbedBatches(ctx context.Context, inputs []string, size int, embed func(ctx
 	group.SetLimit(maxBatches)
 	for i := range parts {
 		part := inputs[i*size : min((i+1)*size, len(inputs))]
-		group.Go(func() (err error) {
+		group.Go(panics.Guard(func() (err error) {
 			if within.Err() != nil && ctx.Err() == nil {
 				return within.Err() // Another part has failed, with the error that counts.
 			}
 			parts[i], err = embed(within, part)
 			return err
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/panics"
 )
 
 func texts(n int) []string {
@@ -101,5 +102,18 @@ func TestUsageAdd(t *testing.T) {
 		if got := reflect.ValueOf(sum).Field(i).Int(); got != 2*int64(i+1) {
 			t.Errorf("%s = %d", fields.Type().Field(i).Name, got)
 		}
+	}
+}
+
+// A panic in one part, of whatever vendor's answer, is the failure of the whole.
+func TestEmbedBatchesThatPanic(t *testing.T) {
+	_, err := provider.EmbedBatches(t.Context(), texts(20), 3, func(_ context.Context, part []string) (*provider.Vectors, error) {
+		if part[0] == "9" {
+			panic("bug")
+		}
+		return echo(part), nil
+	})
+	if e, ok := errors.AsType[*panics.Error](err); !ok || len(e.Stack) == 0 {
+		t.Errorf("%v, want the panic with its stack", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/redisdb"
 )
 
@@ -35,7 +36,7 @@ func (w *Wakes) Tell() {
 // Run tells and hears until ctx ends. It is a part of the service's lifecycle.
 func (w *Wakes) Run(ctx context.Context, heard func()) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	group.Go(panics.Guard(func() error {
 		for {
 			select {
 			case <-ctx.Done():
@@ -44,8 +45,8 @@ func (w *Wakes) Run(ctx context.Context, heard func()) error {
 				w.publish(ctx)
 			}
 		}
-	})
-	group.Go(func() error { return w.hear(ctx, heard) })
+	}))
+	group.Go(panics.Guard(func() error { return w.hear(ctx, heard) }))
 	return group.Wait()
 }
 

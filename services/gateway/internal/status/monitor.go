@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"switchyard.dev/services/platform/panics"
 )
 
 const (
@@ -218,7 +220,7 @@ func (m *Monitor) measure(ctx context.Context) {
 	for name, ping := range m.Sources.Pings {
 		wg.Go(func() {
 			start := time.Now()
-			err := ping(ctx)
+			err := panics.Call(func() error { return ping(ctx) })
 			p := Ping{State: Up, Latency: time.Since(start), At: time.Now().UTC()}
 			if err != nil {
 				p.State, p.Latency = Down, 0

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/platform/panics"
 )
 
 // Bounds of the recorder.
@@ -164,8 +165,14 @@ func (r *Recorder) gather(ctx context.Context, first *inference.Account) []Entry
 	clear(r.batch) // The one before is stored.
 	r.batch = r.batch[:0]
 	add := func(a *inference.Account) {
-		r.batch = append(r.batch, r.entry(ctx, a))
-		r.bytes.Add(-weight(a))
+		size := weight(a)
+		if entry, err := r.guarded(ctx, a); err != nil {
+			r.Log.ErrorContext(ctx, "a trace can't be made", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
+			r.drop("panic", 1)
+		} else {
+			r.batch = append(r.batch, entry)
+		}
+		r.bytes.Add(-size)
 	}
 	add(first)
 	for len(r.batch) < maxBatch {
@@ -192,7 +199,7 @@ func (r *Recorder) pause(ctx context.Context) {
 
 // store tries until the entries are stored, are refused, or ctx ends.
 func (r *Recorder) store(ctx context.Context, batch []Entry) {
-	for {
+	for len(batch) > 0 {
 		err := r.append(ctx, batch)
 		switch {
 		case err == nil:
@@ -232,7 +239,11 @@ func (r *Recorder) each(ctx context.Context, batch []Entry) {
 func (r *Recorder) append(ctx context.Context, batch []Entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
-	return r.Store.Append(ctx, batch)
+	err := panics.Call(func() error { return r.Store.Append(ctx, batch) })
+	if _, ok := errors.AsType[*panics.Error](err); ok {
+		return errors.Join(ErrRefused, err) // It is of one of the entries.
+	}
+	return err
 }
 
 // say logs what was dropped, now and then.
@@ -241,6 +252,13 @@ func (r *Recorder) say(ctx context.Context) {
 		r.said = now
 		r.Log.WarnContext(ctx, "traces were dropped", slog.Int64("count", r.dropped.Swap(0)))
 	}
+}
+
+// guarded is entry with a panic as its error: one account that can't be read costs
+// no other.
+func (r *Recorder) guarded(ctx context.Context, a *inference.Account) (e Entry, err error) {
+	defer panics.Recover(&err)
+	return r.entry(ctx, a), nil
 }
 
 // entry makes the entry of an account: here, behind the answers, texts are

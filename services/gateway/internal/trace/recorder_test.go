@@ -32,6 +32,7 @@ type shelf struct {
 	mu      sync.Mutex
 	err     error
 	refuses string // a request id
+	breaks  string // a request id that makes it panic
 	entries []Entry
 	tries   int
 	dropped []int
@@ -45,6 +46,9 @@ func (s *shelf) Append(_ context.Context, entries []Entry) error {
 		return s.err
 	}
 	for i := range entries {
+		if s.breaks != "" && entries[i].RequestID == s.breaks {
+			panic("bug in storing")
+		}
 		if entries[i].RequestID == s.refuses {
 			return ErrRefused
 		}
@@ -173,6 +177,42 @@ func TestRecorderGathers(t *testing.T) {
 		}
 		stop()
 		group.Wait()
+	})
+}
+
+// An account that the recorder or its store breaks on is dropped; all others are kept.
+func TestRecorderOutlivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{breaks: "unstorable"}
+		r := newRecorder(t, s)
+		write := r.Answer
+		r.Answer = func(a *inference.Account) (json.RawMessage, error) {
+			if a.Request.ID == "unreadable" {
+				panic("bug in writing an answer")
+			}
+			return write(a)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(ctx) })
+		for _, batch := range [][]string{{"unreadable"}, {"a", "unreadable", "b"}, {"c", "unstorable", "d"}} {
+			for _, id := range batch {
+				r.Saw(ctx, account(id, `{}`))
+			}
+			time.Sleep(time.Second)
+		}
+		cancel()
+		running.Wait()
+		var kept []string
+		for _, e := range s.entries {
+			kept = append(kept, e.RequestID)
+		}
+		if got := strings.Join(kept, " "); got != "a b c d" {
+			t.Errorf("kept %s, want a b c d", got)
+		}
+		if r.bytes.Load() != 0 {
+			t.Errorf("%d bytes count as held", r.bytes.Load())
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 )
 
 // settle writes results until there are no more, as many at a time as have come
@@ -67,7 +68,7 @@ func (e *Engine) conclude(ctx context.Context, batch []Result) {
 
 // unsettleable reports whether writing the same results again would fail again.
 func unsettleable(err error) bool {
-	return errors.Is(err, ErrRejected) || errors.Is(err, lifecycle.ErrPanic)
+	return errors.Is(err, ErrRejected) || errors.Is(err, panics.Err)
 }
 
 // bare takes out of a result what the other side said, and reports whether there

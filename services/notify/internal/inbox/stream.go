@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 )
 
 // Times of one stream.
@@ -163,7 +164,7 @@ func (s *Stream) do(next step) error {
 			return nil
 		}
 	})
-	if errors.Is(err, lifecycle.ErrPanic) {
+	if errors.Is(err, panics.Err) {
 		return apierr.Internal(err)
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/webhook-egress/internal/batch"
 )
 
@@ -103,7 +103,7 @@ func TestFlushThatPanics(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = g.Run(ctx, 1) })
-	if _, err := g.Do(t.Context(), 0); !errors.Is(err, lifecycle.ErrPanic) {
+	if _, err := g.Do(t.Context(), 0); !errors.Is(err, panics.Err) {
 		t.Errorf("a flush that panics: %v, want ErrPanic", err)
 	}
 	if _, err := g.Do(t.Context(), 1); err == nil {

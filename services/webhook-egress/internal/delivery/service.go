@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/webhook-egress/internal/batch"
 )
 
@@ -160,7 +161,7 @@ func (s *Service) flush(ctx context.Context, drafts []*Draft) ([]Stored, error) 
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	stored, err := s.store(ctx, drafts)
-	if !errors.Is(err, ErrRejected) && !errors.Is(err, lifecycle.ErrPanic) || len(drafts) == 1 {
+	if !errors.Is(err, ErrRejected) && !errors.Is(err, panics.Err) || len(drafts) == 1 {
 		return stored, err
 	}
 	stored = make([]Stored, len(drafts))

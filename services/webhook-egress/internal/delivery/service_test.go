@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
@@ -282,7 +282,7 @@ func TestOneBadDraft(t *testing.T) {
 		want   error
 	}{
 		"rejected": {func() error { return fmt.Errorf("insert: %w", delivery.ErrRejected) }, delivery.ErrRejected},
-		"panics":   {func() error { panic("boom") }, lifecycle.ErrPanic},
+		"panics":   {func() error { panic("boom") }, panics.Err},
 	} {
 		t.Run(name, func(t *testing.T) { testOneBadDraft(t, tt.refuse, tt.want) })
 	}

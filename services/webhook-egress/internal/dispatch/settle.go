@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
@@ -51,7 +52,7 @@ func (e *Engine) flush(ctx context.Context, results []Result) ([]bool, error) {
 
 // unsettleable reports whether settling the same results again would fail again.
 func unsettleable(err error) bool {
-	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, lifecycle.ErrPanic)
+	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, panics.Err)
 }
 
 // flushOne settles a result, if need be without what the receiver and the breaker

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 )
@@ -82,7 +83,7 @@ func (r *Relay) relay(ctx context.Context) error {
 
 // unrelayable reports whether relaying the same notes again would fail again.
 func unrelayable(err error) bool {
-	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, lifecycle.ErrPanic)
+	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, panics.Err)
 }
 
 // single relays the next note, and drops it when that can't be done.

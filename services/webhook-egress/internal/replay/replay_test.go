@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/replay"
@@ -233,7 +233,7 @@ func TestWorker(t *testing.T) {
 		if m.failed != replay.ErrorInternal {
 			t.Errorf("rejected: %q", m.failed)
 		}
-		m.with(func() { m.failed, m.pages = "", []error{fmt.Errorf("page: %w", lifecycle.ErrPanic)} })
+		m.with(func() { m.failed, m.pages = "", []error{fmt.Errorf("page: %w", panics.Err)} })
 		turn()
 		if m.failed != replay.ErrorInternal {
 			t.Errorf("panicked: the job failed as %q, want %q", m.failed, replay.ErrorInternal)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -84,7 +85,7 @@ func (w *Worker) page(ctx context.Context) bool {
 	if done.Job == (delivery.ID{}) {
 		return false
 	}
-	if errors.Is(err, delivery.ErrRejected) || errors.Is(err, lifecycle.ErrPanic) { // So would every further try.
+	if errors.Is(err, delivery.ErrRejected) || errors.Is(err, panics.Err) { // So would every further try.
 		err = w.jobs.Fail(ctx, done.Job, ErrorInternal)
 	} else {
 		err = w.jobs.Postpone(ctx, done.Job, failPause)

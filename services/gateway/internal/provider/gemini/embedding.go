@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
+	"switchyard.dev/services/platform/panics"
 )
 
 const (
@@ -41,10 +42,10 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxCalls)
 	for i, chunk := range chunks {
-		group.Go(func() (err error) {
+		group.Go(panics.Guard(func() (err error) {
 			answers[i], _, err = p.call(ctx, credential, p.url(request.Model, "batchEmbedContents"), embedBatch(request, chunk))
 			return err
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err

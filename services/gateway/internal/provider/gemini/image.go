@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 // imageConfig shapes the images of models that draw.
@@ -157,13 +158,13 @@ func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxCalls)
 	for i := range drawn {
-		group.Go(func() error {
+		group.Go(panics.Guard(func() error {
 			root, _, err := p.call(ctx, credential, p.url(d.Model, "generateContent"), ask)
 			if err == nil {
 				drawn[i], err = drawing(root)
 			}
 			return err
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package gemini_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/provider/gemini"
 	"switchyard.dev/services/gateway/internal/provider/providertest"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 // asked is a request as the vendor gets it.
@@ -298,6 +300,25 @@ func BenchmarkEmbed(b *testing.B) {
 	for b.Loop() {
 		if _, err := p.Embed(b.Context(), provider.Credential{}, &provider.Embedding{Input: numbers(10)}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A panic in one of the calls that are made at a time is an error of the whole.
+func TestPanicsInParallelCalls(t *testing.T) {
+	p := vendor(t, func(asked) (int, string) { panic("bug") })
+	for name, call := range map[string]func() error{
+		"embeddings": func() error {
+			_, err := p.Embed(t.Context(), provider.Credential{}, &provider.Embedding{Model: "m", Input: numbers(250)})
+			return err
+		},
+		"images": func() error {
+			_, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "gemini-x-image", Prompt: "p", Count: 3})
+			return err
+		},
+	} {
+		if e, ok := errors.AsType[*panics.Error](call()); !ok || len(e.Stack) == 0 {
+			t.Errorf("%s: no panic with its stack", name)
 		}
 	}
 }
