@@ -200,8 +200,12 @@ func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string
 		listener = tls.NewListener(listener, secure)
 	}
 	f := &face{name: name, runner: runner}
+	// Requests outlive what ends the service, until the drain cuts them.
+	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	f.end = end
 	f.server = &http.Server{
-		Handler: boundBody(f.letGo(h)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+		BaseContext: func(net.Listener) context.Context { return base },
+		Handler:     boundBody(f.letGo(h)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	runner.Go(name, func(context.Context) error {
 		if err := f.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -217,6 +221,8 @@ type face struct {
 	name   string
 	server *http.Server
 	runner *lifecycle.Runner
+	// end ends the contexts of all requests.
+	end context.CancelCauseFunc
 	// early are requests under way that began before the service was stopping.
 	early atomic.Int64
 }
@@ -246,11 +252,25 @@ func (f *face) stop(ctx context.Context) error {
 	return f.close(ctx)
 }
 
+// errDrained is the cause of the end of requests that the drain did not wait for.
+var errDrained = errors.New("the service stops")
+
+// lastWords is the time that requests which were cut have to say and record so.
+const lastWords = 500 * time.Millisecond
+
+// close lets requests finish within ctx. Then it ends what they do, and at last
+// their connections: closing those alone ends no handler that is computing, or that
+// has not read its body.
 func (f *face) close(ctx context.Context) error {
-	if err := f.server.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("%s face: requests cut: %w", f.name, err), f.server.Close())
+	err := f.server.Shutdown(ctx)
+	f.end(errDrained)
+	if err == nil {
+		return nil
 	}
-	return nil
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	_ = f.server.Shutdown(last)
+	return errors.Join(fmt.Errorf("%s face: requests cut: %w", f.name, err), f.server.Close())
 }
 
 // letGo ends connections with their next answer once the service is stopping:

@@ -144,6 +144,51 @@ func TestFacesDrainTogether(t *testing.T) {
 	}
 }
 
+// The work of requests that outlast the grace ends with it, also where a handler
+// never looks at its connection, and has a moment to say so.
+func TestDrainEndsRequests(t *testing.T) {
+	t.Parallel()
+	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: 50 * time.Millisecond})
+	began, ended := make(chan struct{}), make(chan error, 1)
+	addr := freeAddress(t)
+	err := rpc.ServeHTTP(t.Context(), runner, "test", addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-r.Context().Done()
+		w.WriteHeader(http.StatusServiceUnavailable)
+		ended <- context.Cause(r.Context())
+	}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- runner.Run(ctx) }()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	for err != nil {
+		conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	stop()
+	if err := <-stopped; err == nil || !strings.Contains(err.Error(), "requests cut") {
+		t.Errorf("the drain said %v, want that requests were cut", err)
+	}
+	select {
+	case cause := <-ended:
+		if cause == nil || !strings.Contains(cause.Error(), "the service stops") {
+			t.Errorf("the request ended by %v", cause)
+		}
+	default:
+		t.Error("the handler is still at work")
+	}
+	if answer, _ := io.ReadAll(conn); !strings.Contains(string(answer), " 503 ") {
+		t.Errorf("the caller got %q, want the handler's last words", answer)
+	}
+}
+
 // A service that stops ends the connections that its callers would use again,
 // before it closes the listener.
 func TestDrainLetsGoOfConnections(t *testing.T) {
