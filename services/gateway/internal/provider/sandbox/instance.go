@@ -5,8 +5,13 @@ import (
 	"strings"
 )
 
-// maxNodes ends schemas that contain themselves, or many items of many items.
-const maxNodes = 256
+// maxNodes ends schemas that contain themselves, or many items of many items;
+// maxRead bounds what is read of them for that, in bytes: each value reads all that
+// its schema holds, and may repeat a constant.
+const (
+	maxNodes = 256
+	maxRead  = 1 << 20
+)
 
 type schema struct {
 	Type       any               `json:"type"`
@@ -31,7 +36,7 @@ func instance(root json.RawMessage) string {
 	if len(root) == 0 {
 		return "{}"
 	}
-	m := maker{root: root, left: maxNodes}
+	m := maker{root: root, left: maxNodes, room: maxRead}
 	text, err := json.Marshal(m.value(root))
 	if err != nil {
 		return "{}"
@@ -41,12 +46,16 @@ func instance(root json.RawMessage) string {
 
 type maker struct {
 	root json.RawMessage
-	left int
+	left int // values
+	room int // bytes to read
 }
 
 func (m *maker) value(raw json.RawMessage) any {
 	var s schema
 	if m.left--; m.left < 0 {
+		return nil
+	}
+	if m.room -= len(raw); m.room < 0 {
 		return nil
 	}
 	if json.Unmarshal(raw, &s) != nil {
@@ -60,7 +69,7 @@ func (m *maker) value(raw json.RawMessage) any {
 	case s.Default != nil:
 		return s.Default
 	case s.Ref != "":
-		return m.value(resolve(m.root, s.Ref))
+		return m.value(m.resolve(s.Ref))
 	case len(s.AnyOf) > 0:
 		return m.value(s.AnyOf[0])
 	case len(s.OneOf) > 0:
@@ -103,13 +112,14 @@ func (s schema) kind() string {
 }
 
 // resolve follows a JSON pointer inside the document ("#/$defs/city").
-func resolve(root json.RawMessage, ref string) json.RawMessage {
+func (m *maker) resolve(ref string) json.RawMessage {
+	root := m.root
 	for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#"), "/") {
 		if name == "" {
 			continue
 		}
 		var object map[string]json.RawMessage
-		if json.Unmarshal(root, &object) != nil {
+		if m.room -= len(root); m.room < 0 || json.Unmarshal(root, &object) != nil {
 			return nil
 		}
 		root = object[name]
