@@ -273,7 +273,7 @@ func TestReplicasHoldBackTheSameOrganization(t *testing.T) {
 func TestOrganizationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
-		for i := range 30_000 {
+		for i := range 12_000 {
 			var e *provider.Error
 			if i%10 == 0 {
 				e = failure(500)
