@@ -190,7 +190,7 @@ func (m *Monitor) apply(ctx context.Context, view View) {
 	}
 	m.mu.Unlock()
 	for _, c := range m.all() {
-		c.breaker.follow(ctx, by[subject{c.name, 0}], view.Replicas)
+		c.follow(ctx, by[subject{c.name, 0}], view.Replicas)
 		for id, hold := range c.tenants.breakers() {
 			at := subject{c.name, id}
 			hold.follow(ctx, by[at], view.Replicas)

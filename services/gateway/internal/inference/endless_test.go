@@ -73,9 +73,9 @@ func overEndless(t *testing.T, limit int64) (*bench, *memory.Budget) {
 	}
 	b := setup(t, nil, &script{name: "a"})
 	b.log = nil
-	fleet := *b.Engine.Fleet()
+	fleet := *b.Fleet()
 	fleet.Planner, fleet.Providers = asNamed{}, map[string]provider.Provider{"a": vendor}
-	b.Engine.Fleet = func() *Fleet { return &fleet }
+	b.Fleet = func() *Fleet { return &fleet }
 	b.Clocks = Clocks{Answer: 20 * time.Second, FirstToken: 500 * time.Millisecond, Idle: time.Second, Total: 30 * time.Second}
 	b.Memory = memory.New(limit, 75)
 	return b, b.Memory

@@ -46,7 +46,7 @@ func TestInventedNamesUseNothingUp(t *testing.T) {
 	fleet := *b.Fleet()
 	fleet.Planner = asNamed{}
 	fleet.Providers = map[string]provider.Provider{"a": anything{streaming{s}}}
-	b.Engine.Fleet = func() *Fleet { return &fleet }
+	b.Fleet = func() *Fleet { return &fleet }
 	b.Ledger = &forgetful{}
 	operations := []routing.Operation{
 		routing.OperationChat, routing.OperationVision, routing.OperationEmbeddings, routing.OperationImages,

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -98,9 +99,9 @@ func TestTricklesEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				b := setup(t, nil, &script{name: "a"})
-				fleet := *b.Engine.Fleet()
+				fleet := *b.Fleet()
 				fleet.Planner, fleet.Providers = asNamed{}, map[string]provider.Provider{"a": vendor}
-				b.Engine.Fleet = func() *Fleet { return &fleet }
+				b.Fleet = func() *Fleet { return &fleet }
 				b.Clocks = times
 				begun := time.Now()
 				text, err := serveWith(t.Context(), b, c.stream)
@@ -137,7 +138,7 @@ func TestToolCallsOfAStreamAreBounded(t *testing.T) {
 	for ; err == nil; calls++ {
 		_, err = stream.Next()
 	}
-	if calls > provider.MaxCalls+1 || err == io.EOF || !strings.Contains(err.Error(), "too many tool calls") {
+	if calls > provider.MaxCalls+1 || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "too many tool calls") {
 		t.Errorf("%d calls, then %v", calls, err)
 	}
 }
