@@ -10,7 +10,7 @@ import (
 // that is well.
 func BenchmarkPermitAndRecord(b *testing.B) {
 	m := known(b)
-	ctx, c := b.Context(), call()
+	ctx, c := b.Context(), of("acme")
 	b.ReportAllocs()
 	for b.Loop() {
 		p, r := m.Acquire(ctx, c)
@@ -24,7 +24,7 @@ func BenchmarkPermitAndRecord(b *testing.B) {
 
 func BenchmarkPermitAndRecordParallel(b *testing.B) {
 	m := known(b)
-	c := call()
+	c := of("acme")
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -41,7 +41,7 @@ func BenchmarkPermitAndRecordParallel(b *testing.B) {
 func known(tb testing.TB) *Monitor {
 	tb.Helper()
 	m := New(Options{})
-	p, r := m.Acquire(tb.Context(), call())
+	p, r := m.Acquire(tb.Context(), of("acme"))
 	if r != nil {
 		tb.Fatal(r)
 	}
@@ -52,7 +52,7 @@ func known(tb testing.TB) *Monitor {
 
 func TestPermitAndRecordDoesNotAllocate(t *testing.T) {
 	m := known(t)
-	ctx, c := t.Context(), call()
+	ctx, c := t.Context(), of("acme")
 	if n := testing.AllocsPerRun(100, func() {
 		p, _ := m.Acquire(ctx, c)
 		p.End(ctx, Verdict{Outcome: Good})

@@ -31,13 +31,15 @@ func newBulkhead(limit, percent int, queue time.Duration) *bulkhead {
 // acquire takes a permit for an organization's call (empty: of none, without a part), or waits its short time with
 // a few others. The cause of a refusal is empty for none.
 func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
-	if organization != "" && b.parts.Of(organization) >= b.parts.Part() { // Waiting would take a place in the queue.
-		b.rejected.Add(1)
-		return CauseShare
-	}
-	if !b.permits.TryAcquirePermit() && !b.wait(ctx) {
-		b.rejected.Add(1)
-		return CauseFull
+	if !b.permits.TryAcquirePermit() {
+		if organization != "" && b.parts.Of(organization) >= b.parts.Part() { // It takes no place in the queue.
+			b.rejected.Add(1)
+			return CauseShare
+		}
+		if !b.wait(ctx) {
+			b.rejected.Add(1)
+			return CauseFull
+		}
 	}
 	if organization != "" && !b.parts.Take(organization, 1) {
 		b.permits.ReleasePermit()
