@@ -149,12 +149,13 @@ func (p *parts) startKeys(ctx context.Context) error {
 	return nil
 }
 
-// announcer is the bus, or nothing: an interface that holds a nil isn't nil.
+// announcer tells this replica first, then the others where there is a bus: an
+// interface that holds a nil isn't nil.
 func (p *parts) announcer() apikey.Announcer {
 	if p.bus == nil {
-		return nil
+		return hereFirst{forget: p.verifier.Forget}
 	}
-	return p.bus
+	return hereFirst{p.verifier.Forget, p.bus}
 }
 
 // startMeter wires the meter. Its loops end after the face has drained, and its

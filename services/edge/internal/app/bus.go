@@ -48,3 +48,20 @@ func (b *bus) listen(ctx context.Context, forget func(apikey.Digest)) error {
 		}
 	}
 }
+
+// hereFirst has the replica that changed a key forget it before its caller is
+// answered, so that a key it revoked is refused by its very next call.
+type hereFirst struct {
+	forget func(apikey.Digest)
+	// others are told behind it; nil where there are none to tell.
+	others apikey.Announcer
+}
+
+// Announce implements apikey.Announcer.
+func (h hereFirst) Announce(ctx context.Context, digest apikey.Digest) error {
+	h.forget(digest)
+	if h.others == nil {
+		return nil
+	}
+	return h.others.Announce(ctx, digest)
+}
