@@ -48,7 +48,7 @@ func hasRandomRun(text string, least int, hex bool) bool {
 			continue
 		}
 		run := text[start:i]
-		if len(run) >= least && isRandom(run) && !(isHex(run) && (hex || isDigest(text[:start], run))) {
+		if len(run) >= least && isRandom(run) && (!isHex(run) || !hex && !isDigest(text[:start], run)) {
 			return true
 		}
 		start = i + 1
@@ -108,7 +108,7 @@ const (
 )
 
 var kinds = func() (kinds [256]byte) {
-	for c := range len(kinds) {
+	for c := range kinds {
 		switch {
 		case c >= 'a' && c <= 'z':
 			kinds[c] = small

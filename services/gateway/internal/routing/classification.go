@@ -142,7 +142,7 @@ func (p *Policy) allowed(r *Request) ([]bool, error) {
 }
 
 func errUnclassified(label string) error {
-	return denied(fmt.Sprintf("data_classification: no rule of the organization is for the one %s", screen.Quote(label)))
+	return denied("data_classification: no rule of the organization is for a label " + screen.Quote(label))
 }
 
 func denied(text string) *apierr.Error {
