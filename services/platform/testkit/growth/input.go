@@ -100,14 +100,14 @@ func Nest(name, open, inside, closed string) Input {
 }
 
 // JSON are hostile JSON values: deep, wide, long, and broken.
-var JSON = append([]Input{
+var JSON = slices.Clip(slices.Concat([]Input{
 	Nest("open arrays", "[", "", ""),
 	Nest("open objects", `{"a":`, "", ""),
 	Repeat("an open string", `"`, "a", ""),
 	Repeat("brackets that don't match", "", "[}", ""),
 	Repeat("spaces", "", " ", ""),
 	Repeat("nothing after a comma", "[", ",", "]"),
-}, ValidJSON...)
+}, ValidJSON))
 
 // ValidJSON are hostile JSON values that are valid.
 var ValidJSON = []Input{
@@ -141,5 +141,5 @@ func texts() (inputs []Input) {
 	} {
 		inputs = append(inputs, Repeat(strconv.Quote(unit), "", unit, ""))
 	}
-	return inputs
+	return slices.Clip(inputs) // Tests append to it.
 }

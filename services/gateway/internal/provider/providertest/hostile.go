@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,10 +66,10 @@ func (h Hostile) RunAnswersGrowth(t *testing.T) {
 			ask(vendorOf{status: status, body: func() io.Reader { return bytes.NewReader(text) }})
 		}
 	}
-	t.Run("answers", func(t *testing.T) { growth.Linear(t, growth.Each(append(h.Answers, growth.JSON...), whole(200))...) })
+	t.Run("answers", func(t *testing.T) { growth.Linear(t, growth.Each(slices.Concat(h.Answers, growth.JSON), whole(200))...) })
 	if h.Errors != nil {
 		t.Run("errors", func(t *testing.T) {
-			growth.Linear(t, growth.Each(append(h.Errors, growth.JSON...), func(text []byte) { whole(400)(text); whole(429)(text) })...)
+			growth.Linear(t, growth.Each(slices.Concat(h.Errors, growth.JSON), func(text []byte) { whole(400)(text); whole(429)(text) })...)
 		})
 	}
 	t.Run("headers", func(t *testing.T) {
@@ -106,11 +107,11 @@ func (h Hostile) RunStreamGrowth(t *testing.T) {
 		return vendorOf{http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, body}
 	}
 	own := &provider.Native{Dialect: h.Dialect, Body: []byte("{}")}
-	events := append(growth.Around("data: ", append(h.Events, growth.JSON...), "\n\n"), growth.Repeat("lines of one event", "", "data: [\n", "\n"))
+	events := append(growth.Around("data: ", slices.Concat(h.Events, growth.JSON), "\n\n"), growth.Repeat("lines of one event", "", "data: [\n", "\n"))
 	growth.Linear(t, growth.Each(events, func(text []byte) {
 		drain(h.provider(t, vendor(func() io.Reader { return bytes.NewReader(text) })), nil)
 	})...)
-	streams := append(h.Streams,
+	streams := append(slices.Clone(h.Streams),
 		growth.Repeat("pings", "", "event: ping\ndata: {\"type\":\"ping\"}\n\n", ""), growth.Repeat("comments", "", ": x\n\n", ""),
 		growth.Repeat("empty events", "", "data: {}\n\n", ""), growth.Repeat("empty lines", "", "\n", ""),
 		growth.Repeat("a long name", "event: ", "x", "\ndata: {}\n\n"),
@@ -140,6 +141,7 @@ func drain(p provider.Provider, native *provider.Native) {
 func (h Hostile) RunRequestGrowth(t *testing.T) {
 	t.Helper()
 	send := func(t *testing.T, chat *provider.Chat) {
+		t.Helper()
 		p := h.provider(t, vendorOf{200, http.Header{}, func() io.Reader { return strings.NewReader("{}") }})
 		if p, ok := p.(provider.Chatter); ok {
 			_, _ = p.Chat(context.Background(), provider.Credential{}, chat)
@@ -153,7 +155,7 @@ func (h Hostile) RunRequestGrowth(t *testing.T) {
 			return func() { send(t, chat) }
 		}})
 	}
-	inputs := append(h.Requests, growth.Around(`{"messages":`, growth.ValidJSON, "}")...)
+	inputs := slices.Concat(h.Requests, growth.Around(`{"messages":`, growth.ValidJSON, "}"))
 	for _, row := range growth.Around(`{"type":"object","properties":{"a":`, growth.JSON, "}}") {
 		rows = append(rows, growth.Each([]growth.Input{row}, func(schema []byte) {
 			send(t, &provider.Chat{Model: "m", Tools: []provider.Tool{{Name: "a", Strict: true, Parameters: schema}}})

@@ -2,6 +2,7 @@ package dialecttest
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 // body must have. It writes streams of all sizes, too.
 func ChatGrows(t *testing.T, d dialect.Dialect, least string, more ...growth.Input) {
 	t.Helper()
-	inputs := append(more, growth.JSON...)
+	inputs := slices.Concat(more, growth.JSON)
 	inputs = append(inputs, growth.Number("unknown members", "{"+least, `,"x#":1`, "}"), growth.Repeat("the same member", "{"+least, `,"temperature":1`, "}"), growth.Repeat("a long name", "{"+least+`,"`, "x", `":1}`))
 	for _, member := range []string{"messages", "tools", "tool_choice", "response_format", "metadata", "system", "stop", "switchyard", "model", "max_tokens", "x"} {
 		for _, value := range growth.ValidJSON {
