@@ -66,7 +66,9 @@ func (h Hostile) RunAnswersGrowth(t *testing.T) {
 			ask(vendorOf{status: status, body: func() io.Reader { return bytes.NewReader(text) }})
 		}
 	}
-	t.Run("answers", func(t *testing.T) { growth.Linear(t, growth.Each(slices.Concat(h.Answers, growth.JSON), whole(200))...) })
+	t.Run("answers", func(t *testing.T) {
+		growth.Linear(t, growth.Each(slices.Concat(h.Answers, growth.JSON), whole(200))...)
+	})
 	if h.Errors != nil {
 		t.Run("errors", func(t *testing.T) {
 			growth.Linear(t, growth.Each(slices.Concat(h.Errors, growth.JSON), func(text []byte) { whole(400)(text); whole(429)(text) })...)
