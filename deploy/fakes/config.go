@@ -14,6 +14,9 @@ import (
 // config is what the flags say. An empty address leaves that fake out.
 type config struct {
 	provider, webhook, slack, push, smtp, smtpControl, tarpit string
+	// Second ones of three fakes, for hostile behaviours: what a client makes of their
+	// hosts must not reach the others.
+	hostileProvider, hostileWebhook, hostilePush string
 
 	webhookSecrets webhook.Secrets
 	verbose        bool
@@ -24,7 +27,7 @@ type config struct {
 }
 
 // httpFakes can be named in --tls.
-var httpFakes = []string{"provider", "webhook", "slack", "push"}
+var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push"}
 
 func parseConfig(args []string, help io.Writer) (config, error) {
 	var cfg config
@@ -38,6 +41,9 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 	flags.StringVar(&cfg.smtp, "smtp", "127.0.0.1:8194", "`address` of the mail server")
 	flags.StringVar(&cfg.smtpControl, "smtp-control", "127.0.0.1:8195", "HTTP `address` of the mail server's script and messages")
 	flags.StringVar(&cfg.tarpit, "tarpit", "", "`address` that takes connections and never answers (default none)")
+	flags.StringVar(&cfg.hostileProvider, "hostile-provider", "", "`address` of a second AI provider, to be called under /hostile/<behaviour> (default none, as for the next two)")
+	flags.StringVar(&cfg.hostileWebhook, "hostile-webhook", "", "`address` of a second webhook receiver")
+	flags.StringVar(&cfg.hostilePush, "hostile-push", "", "`address` of a second web push service")
 	flags.StringVar(&secret, "webhook-secret", "", "`secret` that webhook signatures are checked with")
 	flags.StringVar(&secretFile, "webhook-secret-file", "", "`file` with such secrets, one a line")
 	flags.StringVar(&ofEndpoints, "webhook-endpoint-secret-file", "", "`file` with secrets of endpoints, one a line, that signatures of the body alone are checked with")

@@ -54,7 +54,7 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 	var addresses []byte
 	for _, s := range running {
 		group.Go(func() error { return s.serve(ctx, s.listener) })
-		addresses = fmt.Appendf(addresses, "%-13s %s://%s\n", s.name, s.scheme, s.listener.Addr())
+		addresses = fmt.Appendf(addresses, "%-16s %s://%s\n", s.name, s.scheme, s.listener.Addr())
 	}
 	group.Go(func() error {
 		_, err := out.Write(append(addresses, "ready\n"...))
@@ -106,6 +106,9 @@ func services(cfg config, certificate tls.Certificate, out io.Writer) []service 
 		overHTTP("push", cfg.push, push.New(fault.Script{})),
 		{name: "smtp", scheme: "smtp", address: cfg.smtp, serve: mail.Serve},
 		overHTTP("smtp-control", cfg.smtpControl, mail),
+		overHTTP("hostile-provider", cfg.hostileProvider, provider.New(fault.Script{})),
+		overHTTP("hostile-webhook", cfg.hostileWebhook, webhook.New(fault.Script{}, webhook.Options{Secrets: cfg.webhookSecrets, Log: log})),
+		overHTTP("hostile-push", cfg.hostilePush, push.New(fault.Script{})),
 		{name: "tarpit", scheme: "tcp", address: cfg.tarpit, serve: tarpit.Serve},
 	}
 }

@@ -61,10 +61,16 @@ const (
 	FakeSMTP     Fake = "smtp"
 	FakeMailbox  Fake = "smtp-control" // HTTP: what the SMTP server got, and its script
 	FakeTarpit   Fake = "tarpit"       // accepts connections and says nothing
+
+	// Second ones, called under /hostile/<behaviour>: what a service makes of their
+	// hosts must not reach the others.
+	FakeHostileProvider Fake = "hostile-provider"
+	FakeHostileWebhook  Fake = "hostile-webhook"
+	FakeHostilePush     Fake = "hostile-push"
 )
 
 // AllFakes are all of them.
-var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit}
+var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush}
 
 // listener is an address that a member of the stack listens on.
 type listener struct {

@@ -148,9 +148,9 @@ func (s *Stack) targets(service Service, user environ) string {
 	case Gateway:
 		called = []Fake{FakeProvider}
 	case WebhookEgress:
-		called = []Fake{FakeWebhook, FakeTarpit}
+		called = []Fake{FakeWebhook, FakeTarpit, FakeHostileWebhook}
 	case Notify:
-		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP}
+		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeHostilePush}
 	case Edge:
 		return ""
 	}

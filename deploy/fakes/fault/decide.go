@@ -100,6 +100,7 @@ func (a Action) Summary() string {
 	say(a.AfterBytes != nil, "cut")
 	say(a.cuts() && !a.Reset, "drop")
 	say(a.Reset, "reset")
+	say(a.Hostile != "", a.Hostile)
 	if len(words) == 0 {
 		return "shaped"
 	}

@@ -43,6 +43,15 @@ func (in *Injector) Handler(control *http.ServeMux, next http.Handler) http.Hand
 }
 
 func (in *Injector) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	head := Call{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header}
+	if action, b, ok := in.takeEarly(head); ok {
+		in.note(head, action, true)
+		if in.opts.Observe != nil {
+			in.opts.Observe(r, head, faultOf(action, true))
+		}
+		in.misbehave(w, r, b, next)
+		return
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, in.opts.MaxBody+1))
 	if err != nil {
 		// The client broke off while sending: nobody is left to answer.
@@ -65,6 +74,7 @@ func (in *Injector) serve(w http.ResponseWriter, r *http.Request, next http.Hand
 		next.ServeHTTP(w, r)
 		return
 	}
+	_, r.URL.Path = hostilePath(r.URL.Path)
 	in.perform(w, r.WithContext(context.WithValue(r.Context(), actionKey{}, action)), action, next)
 }
 

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -31,6 +32,11 @@ type Options struct {
 	// StreamError gives the vendor's in-band error: whole stream events. The
 	// data is the script's own text or empty.
 	StreamError func(r *http.Request, status int, data string) string
+	// Behaviours are the fake's own, beside those of every fake; one of the same name
+	// takes the other's place.
+	Behaviours []Behaviour
+	// Secrets are what the fake shares with its clients, for behaviours that repeat them.
+	Secrets []string
 	// Check refuses an action that the fake cannot obey.
 	Check func(Action) error
 	// Observe sees each call once it is read, before anything is answered.
@@ -43,6 +49,8 @@ type Options struct {
 type Injector struct {
 	opts Options
 	log  *journal.Journal[Record]
+	// behaviours are all that a script may name.
+	behaviours map[string]Behaviour
 
 	mu     sync.Mutex
 	rules  []Rule
@@ -81,6 +89,8 @@ func NewInjector(script Script, opts Options) *Injector {
 		opts:   opts,
 		log:    journal.New[Record](maxRecords, maxRecordBytes),
 		counts: map[string]int{},
+
+		behaviours: byName(opts.Behaviours),
 	}
 	if err := in.Append(script); err != nil {
 		panic("fault: " + err.Error())
@@ -103,11 +113,9 @@ func (in *Injector) install(script Script, keep bool) error {
 	if err := script.Validate(); err != nil {
 		return err
 	}
-	if in.opts.Check != nil {
-		for _, rule := range script.Rules {
-			if err := in.opts.Check(rule.Action); err != nil {
-				return err
-			}
+	for _, rule := range script.Rules {
+		if err := in.check(rule.Action); err != nil {
+			return err
 		}
 	}
 	in.mu.Lock()
@@ -121,6 +129,17 @@ func (in *Injector) install(script Script, keep bool) error {
 	}
 	in.rules = slices.Concat(before, script.Rules)
 	return nil
+}
+
+// check refuses an action that the fake cannot obey.
+func (in *Injector) check(a Action) error {
+	if _, known := in.behaviours[a.Hostile]; a.Hostile != "" && !known {
+		return fmt.Errorf("hostile: there is no behaviour %q", a.Hostile)
+	}
+	if in.opts.Check == nil {
+		return nil
+	}
+	return in.opts.Check(a)
 }
 
 // ClearScript drops all rules: the fake behaves.
@@ -140,12 +159,24 @@ func (in *Injector) Script() Script {
 // Next records a call and returns what is to happen to it. Without a matching
 // rule the action is empty and matched is false.
 func (in *Injector) Next(call Call) (action Action, matched bool) {
+	if name, _ := hostilePath(call.Path); name != "" {
+		action, matched = Action{Hostile: name}, true
+	} else {
+		in.mu.Lock()
+		action, in.rules, matched = Decide(in.rules, call)
+		in.mu.Unlock()
+	}
+	in.note(call, action, matched)
+	return action, matched
+}
+
+// note records a call and what happens to it.
+func (in *Injector) note(call Call, action Action, matched bool) {
 	path := call.Path
 	if in.opts.RedactPath != nil {
 		path = in.opts.RedactPath(path)
 	}
 	in.mu.Lock()
-	action, in.rules, matched = Decide(in.rules, call)
 	key := call.Method + " " + path
 	if _, known := in.counts[key]; !known && len(in.counts) >= maxCounters {
 		key = "other"
@@ -154,7 +185,6 @@ func (in *Injector) Next(call Call) (action Action, matched bool) {
 	in.mu.Unlock()
 
 	in.log.Add(record(call, path, faultOf(action, matched), time.Now()), min(len(call.Body), maxRecordBody))
-	return action, matched
 }
 
 // Calls returns what was called since the start or the last ClearCalls.

@@ -14,6 +14,15 @@ func (in *Injector) perform(w http.ResponseWriter, r *http.Request, a Action, ne
 	if !wait(r.Context(), a.DelayMS) {
 		panic(http.ErrAbortHandler)
 	}
+	if a.Hostile != "" {
+		b, known := in.behaviours[a.Hostile]
+		if !known {
+			http.Error(w, "there is no behaviour "+a.Hostile, http.StatusNotFound)
+			return
+		}
+		in.misbehave(w, r, b, next)
+		return
+	}
 	switch {
 	case a.cuts():
 		cut(w, a.Reset)

@@ -85,6 +85,8 @@ type Action struct {
 	FillerMB int `json:"filler_mb,omitempty"`
 	// Gzip compresses the scripted body or filler: with FillerMB, a bomb.
 	Gzip bool `json:"gzip,omitempty"`
+	// Hostile names a Behaviour, which takes the place of everything but the delay.
+	Hostile string `json:"hostile,omitempty"`
 	// Answer is for the fake itself: the provider takes text, tool calls and usage.
 	Answer json.RawMessage `json:"answer,omitempty"`
 }

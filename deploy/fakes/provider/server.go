@@ -1,6 +1,6 @@
 // Package provider fakes an AI vendor: the OpenAI faces (chat, embeddings,
 // images, models), the Anthropic Messages face and Gemini's (generateContent,
-// embeddings, images), on one address. Answers follow
+// embeddings, images) and Cohere's embeddings, on one address. Answers follow
 // from the request alone, so that the same request gets the same bytes.
 //
 // The assistant repeats the last user text ("You said: ..."). It calls the first
@@ -39,6 +39,7 @@ func New(script fault.Script) *Server {
 		ErrorBody:   errorBody,
 		StreamError: streamError,
 		Check:       checkAnswer,
+		Behaviours:  Behaviours(),
 	})
 	api := http.NewServeMux()
 	api.Handle("POST /v1/chat/completions", openAI(chat))
@@ -47,6 +48,7 @@ func New(script fault.Script) *Server {
 	api.HandleFunc("GET /images/{name}", servePNG)
 	api.HandleFunc("POST /v1/messages", messages)
 	api.HandleFunc("POST /v1beta/models/{call}", gemini)
+	api.HandleFunc("POST /v2/embed", cohere)
 	api.HandleFunc("GET /v1/models", models)
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") })
 	control := http.NewServeMux()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -58,7 +59,9 @@ type Server struct {
 // New returns a receiver that follows script. It panics on an invalid one.
 func New(script fault.Script, opts Options) *Server {
 	s := &Server{opts: opts, arrivals: journal.New[Arrival](maxArrivals, maxBytes)}
-	s.Injector = fault.NewInjector(script, fault.Options{MaxBody: maxBody, Observe: s.observe})
+	s.Injector = fault.NewInjector(script, fault.Options{
+		MaxBody: maxBody, Observe: s.observe, Secrets: slices.Concat(opts.Secrets.Organization, opts.Secrets.Endpoint),
+	})
 	control := http.NewServeMux()
 	fault.ServeJournal(control, "arrivals", s.arrivals, func(q url.Values) func(Arrival) bool {
 		return selects(q.Get("path"), q.Get("id"))

@@ -1,0 +1,151 @@
+package provider
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"switchyard.dev/deploy/fakes/fault"
+)
+
+const (
+	// hostileCalls is how many tool calls an answer has that has thousands.
+	hostileCalls = 10_000
+	// hostilePieces of four bytes each are 800 KB of arguments.
+	hostilePieces = 200_000
+	hostileDepth  = 100_000
+	commentPause  = 50 * time.Millisecond
+	maxComments   = 1000
+)
+
+// Behaviours are those of the vendor beside those of every fake.
+func Behaviours() []fault.Behaviour {
+	return slices.Concat(usageBehaviours(), toolBehaviours, streamBehaviours, formBehaviours)
+}
+
+// hostileAnswer is an answer in the words of whichever vendor is asked.
+type hostileAnswer struct {
+	text  string // "hostile" where empty
+	usage string // every count; 1 where empty
+	// calls are the tool calls of a whole answer, events what a stream has between its
+	// beginning and its end: the text where nil.
+	calls  func(tongue) []string
+	events func(tongue) string
+	// after is sent behind the end of a stream.
+	after func(tongue) string
+}
+
+func (a hostileAnswer) act(x *fault.Exchange) {
+	t := tongueOf(x.Request)
+	text, usage := cmp.Or(a.text, "hostile"), t.count(cmp.Or(a.usage, "1"))
+	answer, kind := "", "application/json"
+	if x.Streams() {
+		kind = "text/event-stream"
+		events := t.said(text)
+		if a.events != nil {
+			events = a.events(t)
+		}
+		answer = t.begin + events + t.ended(usage)
+		if a.after != nil {
+			answer += a.after(t)
+		}
+	} else {
+		var calls []string
+		if a.calls != nil {
+			calls = a.calls(t)
+		}
+		answer = t.answer(text, calls, usage)
+	}
+	x.Writer.Header().Set("Content-Type", kind)
+	_, _ = io.WriteString(x.Writer, answer) // the only error is a client that left
+}
+
+func behaviour(name, effect string, outcome fault.Outcome, a hostileAnswer) fault.Behaviour {
+	return fault.Behaviour{Name: name, Effect: effect, Outcome: outcome, Act: a.act}
+}
+
+// usageBehaviours bill what can't be.
+func usageBehaviours() (all []fault.Behaviour) {
+	for _, u := range []struct{ name, effect, count string }{
+		{"huge", "999,999,999,999 tokens of each kind for a short text", "999999999999"},
+		{"beyond_64_bits", "2^64+1 tokens of each kind", "18446744073709551617"},
+		{"infinite", "1e400 tokens of each kind", "1e400"},
+		{"negative", "-5 tokens of each kind", "-5"},
+		{"fraction", "1.5 tokens of each kind", "1.5"},
+		{"text", "token counts that are texts", `"999999999999"`},
+		{"null", "token counts that are null", "null"},
+		{"nested", "token counts nested 1,000 deep", strings.Repeat("[", 1000) + strings.Repeat("]", 1000)},
+	} {
+		all = append(all, behaviour("usage_"+u.name, u.effect, fault.Open, hostileAnswer{usage: u.count}))
+	}
+	return all
+}
+
+// toolBehaviours call tools beyond sense.
+var toolBehaviours = []fault.Behaviour{
+	behaviour("tool_calls_many", "10,000 tool calls", fault.Open, hostileAnswer{
+		calls: func(t tongue) []string {
+			return eachCall(func(i int) string { return t.oneCall(strconv.Itoa(i), "b") })
+		},
+		events: func(t tongue) string {
+			return strings.Join(eachCall(func(i int) string { return t.calling(strconv.Itoa(i)) + t.argued(strconv.Itoa(i), "{}") }), "")
+		},
+	}),
+	behaviour("tool_index_negative", "tool calls at index -1", fault.Open, atIndex("-1")),
+	behaviour("tool_index_huge", "tool calls at index 1,000,000,000", fault.Open, atIndex("1000000000")),
+	behaviour("tool_index_beyond_64_bits", "tool calls at index 2^64", fault.Open, atIndex("18446744073709551616")),
+	behaviour("tool_index_text", "tool calls at an index that is a text", fault.Open, atIndex(`"one"`)),
+	behaviour("tool_arguments_deep", "arguments of 100,000 nested arrays", fault.Open, arguments(strings.Repeat("[", hostileDepth)+strings.Repeat("]", hostileDepth))),
+	behaviour("tool_arguments_many_pieces", "800 KB of arguments, streamed in pieces of four bytes", fault.Open, hostileAnswer{
+		calls: func(t tongue) []string { return []string{t.oneCall("0", strings.Repeat("abcd", hostilePieces))} },
+		events: func(t tongue) string {
+			return t.calling("0") + strings.Repeat(t.argued("0", "abcd"), hostilePieces)
+		},
+	}),
+	behaviour("tool_arguments_interleaved", "the arguments of 1,000 calls by turns, in pieces of four bytes", fault.Open, hostileAnswer{
+		events: func(t tongue) string {
+			const calls, rounds = 1000, 20
+			var begun, round strings.Builder
+			for i := range calls {
+				begun.WriteString(t.calling(strconv.Itoa(i)))
+				round.WriteString(t.argued(strconv.Itoa(i), "abcd"))
+			}
+			return begun.String() + strings.Repeat(round.String(), rounds)
+		},
+	}),
+}
+
+// eachCall makes a text for each of thousands of calls.
+func eachCall(one func(int) string) []string {
+	all := make([]string, 0, hostileCalls)
+	for i := range hostileCalls {
+		all = append(all, one(i))
+	}
+	return all
+}
+
+func atIndex(index string) hostileAnswer {
+	plain := strings.Trim(index, `"`)
+	return hostileAnswer{
+		calls:  func(t tongue) []string { return []string{t.oneCall(plain, "b")} },
+		events: func(t tongue) string { return replaceIndex(t.call, index) + replaceIndex(t.piece, index) },
+	}
+}
+
+// replaceIndex puts an index that may be no number into an event; within an id it
+// stays plain.
+func replaceIndex(event, index string) string {
+	event = strings.ReplaceAll(event, `_{index}"`, "_"+strings.Trim(index, `"`)+`"`)
+	event = strings.ReplaceAll(event, `-{index}"`, "-"+strings.Trim(index, `"`)+`"`)
+	return strings.NewReplacer("{index}", index, "{text}", "{}").Replace(event)
+}
+
+func arguments(text string) hostileAnswer {
+	return hostileAnswer{
+		calls:  func(t tongue) []string { return []string{t.oneCall("0", text)} },
+		events: func(t tongue) string { return t.calling("0") + t.argued("0", text) },
+	}
+}
