@@ -116,7 +116,7 @@ func (l *secretList) leaks(place string, text []byte) (errs []error) {
 // learnSecrets makes canaries of all secrets that the stack has made and of
 // those that the tests configured.
 func (h *house) learnSecrets() error {
-	for _, v := range vendors {
+	for _, v := range slices.Concat(vendors, h.vendors) {
 		canaries.add("the key of provider "+v.name, v.key())
 	}
 	canaries.add("an organization's signing secret", organizationSecret)

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,7 @@ type vendor struct {
 	upstream             string // the model by the vendor's own name; empty: the same
 	keyless              bool
 	blind                bool   // it fetches no images
+	hostile              string // the behaviour of all its answers; it is the hostile fake then
 	more                 object // of its entry in the providers file
 }
 
@@ -150,15 +152,18 @@ func (h *house) writeFiles(provider string) error {
 	}
 	files := map[string]string{filepath.Join("org-secrets", secretOrganization): organizationSecret + "\n"}
 	var providers []object
-	for _, v := range vendors {
+	for _, v := range slices.Concat(vendors, h.vendors) {
 		keyFile := filepath.Join("keys", v.name)
 		files[keyFile] = v.key() + "\n"
 		if v.keyless {
 			files[keyFile] = ""
 		}
 		base := provider
-		if v.name == leaving.name {
+		switch {
+		case v.name == leaving.name:
 			base = eyewitness.url
+		case v.hostile != "" && h.Stack != nil:
+			base = h.FakeURL(stack.FakeHostileProvider) + "/hostile/" + v.hostile
 		}
 		providers = append(providers, object{
 			"name": v.name, "dialect": v.dialect, "base_url": base, "key_file": filepath.Join(h.root, keyFile),

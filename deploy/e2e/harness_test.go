@@ -41,8 +41,9 @@ const patience = 30 * time.Second
 type house struct {
 	*stack.Stack
 
-	root string // holds the stack's state and the files that its settings name
-	dial func(stack.Service) (*grpc.ClientConn, error)
+	vendors []vendor // beside those of every stack
+	root    string   // holds the stack's state and the files that its settings name
+	dial    func(stack.Service) (*grpc.ClientConn, error)
 }
 
 // TestMain runs the tests, looks through all that their stacks have stored, logged
@@ -90,6 +91,7 @@ type plan struct {
 	replicas map[stack.Service]int // of a service; 1 where it says nothing
 	fakes    []stack.Fake          // beside provider and webhook
 	secure   *stack.Authority      // of mutual TLS; nil for plain text
+	vendors  []vendor              // beside those of every stack
 	bin      string                // other programs than those of this tree
 }
 
@@ -106,7 +108,7 @@ func (p plan) open(ctx context.Context) (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &house{root: root}
+	h := &house{root: root, vendors: p.vendors}
 	// Postgres runs as another user and must get through.
 	if err := os.Chmod(root, 0o755); err != nil {
 		return nil, err

@@ -85,10 +85,10 @@ type ledgerRow struct {
 }
 
 // ledger reads an organization's records, by request.
-func (s *soak) ledger(t *testing.T) map[string][]ledgerRow {
+func (h *house) ledger(t *testing.T, organization string) map[string][]ledgerRow {
 	t.Helper()
 	rows := map[string][]ledgerRow{}
-	gateway := s.house.service(stack.Gateway, s.organization)
+	gateway := h.service(stack.Gateway, organization)
 	pages(t, gateway, "/v1/usage?limit=200", func(page struct {
 		Records []ledgerRow `json:"records"`
 		Next    string      `json:"next_cursor"`
@@ -157,7 +157,7 @@ func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 		return n
 	}
 	s.drained(t, "the ledger", func() error {
-		if rows = s.ledger(t); missing() > 0 {
+		if rows = s.house.ledger(t, s.organization); missing() > 0 {
 			return fmt.Errorf("%d completions have no record", missing())
 		}
 		return nil

@@ -45,6 +45,24 @@ var (
 		}},
 	})
 
+	// besieged has third parties of which some behave in every hostile way that the
+	// fakes know, and others well. It waits for nothing for long.
+	besieged = planned(plan{
+		name: "besieged", vendors: append(hostileVendors(), quietVendors...),
+		fakes: []stack.Fake{stack.FakeSlack, stack.FakePush, stack.FakeHostileProvider, stack.FakeHostileWebhook, stack.FakeHostilePush},
+		settings: settings{
+			stack.Gateway: {
+				"GATEWAY_ANSWER_TIMEOUT=1s", "GATEWAY_FIRST_TOKEN_TIMEOUT=1s", "GATEWAY_IDLE_TIMEOUT=1s", "GATEWAY_TOTAL_TIMEOUT=6s",
+			},
+			stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s"},
+			stack.Notify: {
+				"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_MAX_ATTEMPTS=2", "NOTIFY_BREAKER_FAILURES=1000",
+				"NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s",
+			},
+			stack.Edge: {"EDGE_BODY_TIMEOUT=3s"},
+		},
+	})
+
 	pushing = planned(plan{
 		name: "pushing", replicas: map[stack.Service]int{stack.Notify: 2}, fakes: []stack.Fake{stack.FakePush},
 		settings: settings{stack.Notify: {

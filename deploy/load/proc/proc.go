@@ -53,6 +53,25 @@ func RSS(pid int) (int64, error) {
 	return resident * int64(os.Getpagesize()), nil
 }
 
+// Started is when a process began, in the kernel's ticks since the machine did. With
+// its id it names one process for good.
+func Started(pid int) (string, error) {
+	text, err := os.ReadFile(file(pid, "stat"))
+	if err != nil {
+		return "", err
+	}
+	_, rest, found := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	const state, began = 0, 19 // counted from the state
+	if !found || len(fields) <= began {
+		return "", errors.New("proc: unknown form of stat")
+	}
+	if fields[state] == "Z" {
+		return "", fmt.Errorf("proc: process %d has ended", pid)
+	}
+	return fields[began], nil
+}
+
 // Children are the processes that a process started, and theirs.
 func Children(pid int) []int {
 	var all []int

@@ -1,0 +1,161 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/fakes/fault"
+)
+
+const (
+	// recordBound is what the record of a delivery's or a send's attempts may hold, in
+	// bytes, whatever was answered.
+	recordBound = 64 << 10
+	// shortHeaders are custom headers of one letter, which nearly every answer holds.
+	shortHeaders = 20
+)
+
+// hostileDelivery is a delivery to a receiver that behaves in one way.
+type hostileDelivery struct {
+	behaviour fault.Behaviour
+	webhooks  client
+	id        string
+}
+
+// receivers delivers to a receiver of every behaviour, with credentials in custom
+// headers, and wants each delivery to come to an end and its record to be short.
+func (s *siege) receivers(t *testing.T) {
+	var all []hostileDelivery
+	for _, b := range fault.Behaviours() {
+		all = append(all, s.deliverTo(t, b, object{"Authorization": "Bearer " + s.secretOf(b, "bearer"), "X-Shop-Token": s.secretOf(b, "token")}))
+	}
+	letters := object{}
+	for i := range shortHeaders {
+		letters[fmt.Sprint("X-Token-", i)] = string(rune("eaotinsr"[i%8]))
+	}
+	for _, name := range []string{"repeat_body", "repeat_error", "endless_body"} {
+		i := slices.IndexFunc(fault.Behaviours(), func(b fault.Behaviour) bool { return b.Name == name })
+		all = append(all, s.deliverTo(t, fault.Behaviours()[i], letters))
+	}
+	for _, d := range all {
+		t.Run(d.behaviour.Name, func(t *testing.T) {
+			record := ended(t, d.webhooks, d.id)
+			if d.behaviour.Outcome == fault.Served && record.Status != "delivered" {
+				t.Errorf("a sound answer: %s after %d attempts", record.Status, record.Attempts)
+			}
+			made := d.webhooks.get(t, deliveryPath+"/"+d.id+"/attempts").want(t, http.StatusOK)
+			if len(made.body) > recordBound {
+				t.Errorf("the record of %d attempts is %d bytes long", record.Attempts, len(made.body))
+			}
+			known := attempts(t, d.webhooks, d.id)
+			if len(known) != record.Attempts || len(known) == 0 {
+				t.Errorf("%d attempts are counted, %d are listed", record.Attempts, len(known))
+			}
+			for _, a := range known {
+				if a.Outcome == "" {
+					t.Errorf("attempt %d has no outcome", a.Number)
+				}
+			}
+		})
+	}
+}
+
+// secretOf is a secret that is looked for everywhere at the end.
+func (s *siege) secretOf(b fault.Behaviour, what string) string {
+	secret := "canary-" + unique(what) + runSecret
+	canaries.add("a "+what+" that was sent to "+b.Name, secret)
+	return secret
+}
+
+// deliverTo begins a delivery of two attempts at most.
+func (s *siege) deliverTo(t *testing.T, b fault.Behaviour, headers object) hostileDelivery {
+	t.Helper()
+	d := hostileDelivery{behaviour: b, webhooks: s.service(stack.WebhookEgress, unique("org"))}
+	var got accepted
+	d.webhooks.post(t, deliveryPath, object{
+		"url":        s.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + b.Name + "/" + unique("r"),
+		"event_type": "order.paid", "payload": object{"order": 7}, "max_attempts": 2, "custom_headers": headers,
+	}).into(t, http.StatusAccepted, &got)
+	d.id = got.ID
+	return d
+}
+
+// hostileSend is a notification that a hostile third party takes.
+type hostileSend struct {
+	behaviour    fault.Behaviour
+	organization string
+	id           string
+}
+
+// pushServices pushes to devices of push services of every behaviour.
+func (s *siege) pushServices(t *testing.T) {
+	var all []hostileSend
+	for _, b := range fault.Behaviours() {
+		organization := unique("org")
+		device := s.hostileBrowser(t, organization, b.Name)
+		s.enrol(t, organization, device, object{"user_id": "ann"})
+		all = append(all, hostileSend{b, organization, s.push(t, organization, object{"user_id": "ann"})})
+	}
+	s.awaitSends(t, all)
+}
+
+// hostileBrowser subscribes at the hostile push service.
+func (s *siege) hostileBrowser(t *testing.T, organization, behaviour string) subscriber {
+	t.Helper()
+	key := s.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")
+	var b subscriber
+	s.fake(stack.FakeHostilePush).unrecorded(t, http.MethodPost, "/_subscriptions", object{"application_server_key": key["public_key"]}).into(t, http.StatusCreated, &b)
+	canaries.add("an endpoint's path at a hostile push service", strings.TrimPrefix(b.path(t), "/push/"))
+	canaries.add("an auth secret", b.Keys["auth"])
+	b.Endpoint = strings.Replace(b.Endpoint, "/push/", "/hostile/"+behaviour+"/push/", 1)
+	return b
+}
+
+// slack sends by incoming webhooks of every behaviour.
+func (s *siege) slack(t *testing.T) {
+	var (
+		all   []hostileSend
+		rules []rule
+		urls  []string
+	)
+	for _, b := range fault.Behaviours() {
+		url, path := s.hook()
+		urls, rules = append(urls, url), append(rules, rule{Match: object{"path": path}, Action: object{"hostile": b.Name}})
+	}
+	s.script(t, stack.FakeSlack, rules...)
+	for i, b := range fault.Behaviours() {
+		organization := unique("org")
+		all = append(all, hostileSend{b, organization, s.send(t, organization, object{
+			"channels": []string{"slack"}, "message": "hello", "target": object{"webhook_url": urls[i]},
+		})})
+	}
+	s.awaitSends(t, all)
+}
+
+// awaitSends wants every send to end with a known outcome, in a short record.
+func (s *siege) awaitSends(t *testing.T, all []hostileSend) {
+	t.Helper()
+	for _, one := range all {
+		t.Run(one.behaviour.Name, func(t *testing.T) {
+			log := s.ended(t, one.organization, one.id)
+			for _, c := range log.Channels {
+				if c.Outcome == nil || *c.Outcome == "" || c.Attempts == 0 {
+					t.Errorf("%s: an end without an outcome: %s", c.Channel, log.summary())
+				}
+				if one.behaviour.Outcome == fault.Served && c.Status != "delivered" {
+					t.Errorf("%s: a sound answer: %s", c.Channel, log.summary())
+				}
+			}
+			made := s.service(stack.Notify, one.organization).get(t, sendsPath+one.id+"?limit=200").want(t, http.StatusOK)
+			if len(made.body) > recordBound {
+				t.Errorf("the record is %d bytes long", len(made.body))
+			}
+		})
+	}
+}

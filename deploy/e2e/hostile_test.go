@@ -1,0 +1,223 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// siege is hostile traffic of some organizations beside quiet traffic of others.
+type siege struct {
+	*house
+
+	guard *guard
+	pace  *pace
+}
+
+const (
+	// quietPhase is how long nobody is hostile, between two groups that are.
+	quietPhase = 1500 * time.Millisecond
+	// hostilePatience bounds a call of whatever kind: whoever is answered badly is
+	// answered, too.
+	hostilePatience = 20 * time.Second
+	// hostileAnswer bounds what a caller reads of an answer, in bytes.
+	hostileAnswer = 64 << 20
+
+	// How much slower others may get. The processors are shared with the fakes, the
+	// stores and this test, so the bound here only finds what stands still or crawls;
+	// the soak's is the one that counts.
+	paceRatio = 1.5
+	paceFloor = 500 * time.Millisecond
+)
+
+// Third parties and callers of some organizations do all that the fakes know to do
+// wrong, while others go about their business: no process ends or grows beyond its
+// bound, the others are all answered, each caller gets the answer that is for him,
+// and every account is right. That no secret is left anywhere is looked through at
+// the end of the run, as of every stack.
+func TestHostile(t *testing.T) {
+	h := besieged.get(t)
+	s := &siege{house: h, guard: h.guardAll(t), pace: newPace()}
+	quiet := s.goAbout(t)
+	vendorsOf := s.vendorGroups(t)
+	groups := []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"vendors, nested and endless", vendorsOf[0]},
+		{"receivers", s.receivers},
+		{"vendors, lengths and refusals", vendorsOf[1]},
+		{"push services", s.pushServices},
+		{"vendors, repeats and garbage", vendorsOf[2]},
+		{"Slack", s.slack},
+		{"callers", s.callers},
+		{"slow callers", s.slowCallers},
+		{"vendors, usage and forms", vendorsOf[3]},
+	}
+	rest(t, quietPhase)
+	for _, g := range groups {
+		s.pace.turn()
+		begun := time.Now()
+		t.Run(g.name, g.run)
+		t.Logf("%s: %s", g.name, time.Since(begun).Round(time.Millisecond))
+		s.guard.check(t, g.name)
+		s.pace.turn()
+		rest(t, quietPhase)
+	}
+	quiet.halt()
+	s.pace.check(t, paceRatio, paceFloor)
+	s.noTokens(t)
+}
+
+// within makes a call that must come to an end.
+func (c client) within(t *testing.T, path string, body any) (answer, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hostilePatience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, reader(t, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = c.header.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	response, err := wire.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, hostileAnswer))
+	a := answer{"POST " + path, response.StatusCode, response.Header, text}
+	responses.add(a)
+	return a, err
+}
+
+// tokens are those that a push service gets: signed, and good for hours.
+var tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{16,}\.eyJ[A-Za-z0-9_-]{16,}`)
+
+// noTokens wants no token of a push in any row, key or log.
+func (s *siege) noTokens(t *testing.T) {
+	t.Helper()
+	look := func(place, text string) {
+		if tokens.MatchString(text) {
+			t.Errorf("a token for a push service is in %s", place)
+		}
+	}
+	if err := s.eachRow(t.Context(), look); err != nil {
+		t.Error(err)
+	}
+	if err := s.eachKey(t.Context(), look); err != nil {
+		t.Error(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(s.logs(), "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Errorf("no logs: %v", err)
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Error(err)
+		}
+		look(filepath.Base(log), string(text))
+	}
+}
+
+// The quiet customers: one organization each, that uses everything.
+const quietCustomers = 2
+
+var quietVendors = []vendor{
+	{name: "quiet-openai", dialect: "openai", model: "quiet-openai"},
+	{name: "quiet-anthropic", dialect: "anthropic", model: "quiet-anthropic"},
+	{name: "quiet-gemini", dialect: "gemini", model: "quiet-gemini"},
+}
+
+// goAbout has quiet customers call without an end.
+func (s *siege) goAbout(t *testing.T) *crowd {
+	t.Helper()
+	quiet := newCrowd(t)
+	for range quietCustomers {
+		organization := unique("quiet")
+		ai, webhooks := s.customer(t, organization, "ai", "read"), s.customer(t, organization, "webhooks", "write")
+		notifications := s.customer(t, organization, "notifications", "write")
+		to, device := s.receiver(), s.browser(t, organization)
+		s.enrol(t, organization, device, object{"user_id": "ann"})
+		for i, v := range quietVendors {
+			quiet.always(1, func(int) { s.quietChat(t, quiet, ai, v, i%2 == 0) })
+		}
+		quiet.always(1, func(int) { s.quietChat(t, quiet, ai, quietVendors[0], true) })
+		quiet.always(1, func(int) {
+			s.quietPost(t, quiet, "deliveries", webhooks, deliveryRoute, to.deliver(), http.StatusAccepted)
+		})
+		quiet.always(1, func(int) {
+			s.quietPost(t, quiet, "notifications", notifications, sendRoute, object{
+				"channels": []string{"in_app", "web_push"}, "message": "hello", "target": object{"user_id": "ann"},
+			}, http.StatusAccepted)
+		})
+	}
+	return quiet
+}
+
+const quietPause = 15 * time.Millisecond
+
+func (s *siege) quietChat(t *testing.T, quiet *crowd, ai client, v vendor, stream bool) {
+	t.Helper()
+	kind := "chat"
+	if stream {
+		kind = "streams"
+	}
+	mark := unique("mark")
+	a, ok := s.quietPost(t, quiet, kind, ai, chatRoute, ask(v.model, mark, object{"stream": stream}), http.StatusOK)
+	if ok && (!regexp.MustCompile(mark).Match(a.body) || stream && !wholeStream(a.body)) {
+		s.pace.fail(kind, s.pace.now(), "not the answer to what was asked: "+shorten(a.body))
+	}
+}
+
+// quietPost makes a call that must be answered well, and notes how long it took.
+func (s *siege) quietPost(t *testing.T, quiet *crowd, kind string, c client, path string, body object, status int) (answer, bool) {
+	t.Helper()
+	phase, begun := s.pace.now(), time.Now()
+	a, err := c.within(t, path, body)
+	ok := err == nil && a.status == status
+	if ok {
+		s.pace.note(kind, phase, time.Since(begun))
+	} else {
+		s.pace.fail(kind, phase, fmt.Sprintf("answered %d %s, %v", a.status, shorten(a.body), err))
+	}
+	quiet.rest(quietPause)
+	return a, ok
+}
+
+// eachAtOnce runs a function for each item, some of them at a time.
+func eachAtOnce[T any](items []T, atOnce int, run func(T)) {
+	next := make(chan T)
+	c := crowd{stop: make(chan struct{})}
+	for range atOnce {
+		c.callers.Go(func() {
+			for item := range next {
+				run(item)
+			}
+		})
+	}
+	for item := range slices.Values(items) {
+		next <- item
+	}
+	close(next)
+	c.callers.Wait()
+}
+
+// ceiling sets what an organization may spend a day, in cents.
+func (h *house) ceiling(t *testing.T, organization string, cents float64) {
+	t.Helper()
+	h.operator(stack.Gateway).do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget",
+		object{"budget_ceiling_cents": cents, "period": "day"}).want(t, http.StatusOK)
+}

@@ -1,0 +1,248 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/fakes/fault"
+	"switchyard.dev/deploy/fakes/provider"
+)
+
+const (
+	// hostileTokens is what each call to a hostile vendor may make at most.
+	hostileTokens = 64
+	// hostileCeiling is what an organization may spend, in cents: on calls that vendors
+	// answer at their worst it is enough, on what they claim it is not.
+	hostileCeiling = 5
+	// earlyCeiling is that of organizations whose requests are large.
+	earlyCeiling = 100_000
+	// largeRequest is more than sockets hold.
+	largeRequest = 6 << 20
+	// repeatedCalls are enough for a connection that holds too much to be used again.
+	repeatedCalls = 30
+)
+
+var hostileDialects = []string{"openai", "anthropic", "gemini", "cohere"}
+
+// vendorBehaviours are all that a hostile vendor does.
+func vendorBehaviours() []fault.Behaviour {
+	return slices.Concat(fault.Behaviours(), provider.Behaviours())
+}
+
+// hostileVendor is the vendor of a dialect that always behaves in one way. What is
+// made of its circuit and its keys must not hide another behaviour.
+func hostileVendor(dialect, behaviour string) vendor {
+	name := "hostile-" + dialect + "-" + strings.ReplaceAll(behaviour, "_", "-")
+	return vendor{name: name, dialect: dialect, model: name, hostile: behaviour}
+}
+
+func hostileVendors() (all []vendor) {
+	for _, b := range vendorBehaviours() {
+		for _, dialect := range hostileDialects {
+			all = append(all, hostileVendor(dialect, b.Name))
+		}
+	}
+	return all
+}
+
+// besieger is the organization that uses the vendors of one behaviour.
+type besieger struct {
+	behaviour    fault.Behaviour
+	organization string
+	ai           client
+	ceiling      float64
+	calls        []*hostileCall
+}
+
+// hostileCall is one call to a hostile vendor, and what came of it.
+type hostileCall struct {
+	vendor vendor
+	stream bool
+	id     string // of the request
+	mark   string // in the question, and in the fake's own answer
+	answer answer
+	err    error
+}
+
+func (c *hostileCall) String() string {
+	how := "whole"
+	if c.stream {
+		how = "streamed"
+	}
+	return c.vendor.dialect + " " + how + " " + c.id
+}
+
+// vendorGroups are the behaviours in four groups of about the same number.
+func (s *siege) vendorGroups(t *testing.T) (groups [4]func(*testing.T)) {
+	t.Helper()
+	var all []*besieger
+	for _, b := range vendorBehaviours() {
+		one := &besieger{behaviour: b, organization: unique("org"), ceiling: hostileCeiling}
+		if b.Early {
+			one.ceiling = earlyCeiling
+		}
+		one.ai = s.customer(t, one.organization, "ai", "read")
+		s.ceiling(t, one.organization, one.ceiling)
+		all = append(all, one)
+	}
+	for i := range groups {
+		part := all[i*len(all)/len(groups) : (i+1)*len(all)/len(groups)]
+		groups[i] = func(t *testing.T) {
+			for _, b := range part {
+				t.Run(b.behaviour.Name, func(t *testing.T) { s.besiege(t, b) })
+			}
+			t.Run("accounts", func(t *testing.T) {
+				for _, b := range part {
+					s.audit(t, b)
+				}
+			})
+		}
+	}
+	return groups
+}
+
+// besiege calls the vendors of a behaviour, all dialects whole and streamed at once,
+// and looks at each answer.
+func (s *siege) besiege(t *testing.T, b *besieger) {
+	t.Helper()
+	for _, dialect := range hostileDialects {
+		v := hostileVendor(dialect, b.behaviour.Name)
+		for _, stream := range []bool{false, true} {
+			if stream && dialect == "cohere" || !stream && b.behaviour.StreamOnly {
+				continue
+			}
+			b.calls = append(b.calls, s.ask(b, v, stream))
+		}
+	}
+	eachAtOnce(b.calls, len(b.calls), func(c *hostileCall) { s.call(t, b, c) })
+	for _, c := range b.calls {
+		c.check(t, b.behaviour)
+	}
+	if b.behaviour.Outcome == fault.Served && (strings.HasPrefix(b.behaviour.Name, "second_") || strings.HasPrefix(b.behaviour.Name, "surplus_")) {
+		s.repeat(t, b)
+	}
+	s.guard.check(t, b.behaviour.Name)
+}
+
+// ask makes up a call.
+func (s *siege) ask(b *besieger, v vendor, stream bool) *hostileCall {
+	return &hostileCall{vendor: v, stream: stream, id: unique("call"), mark: "[" + unique("mark") + "]"}
+}
+
+// call makes a call through the edge.
+func (s *siege) call(t *testing.T, b *besieger, c *hostileCall) {
+	t.Helper()
+	path, text := chatRoute, c.mark
+	if b.behaviour.Early {
+		text = strings.Repeat("long words ", largeRequest/len("long words ")) + text
+	}
+	body := ask(c.vendor.model, text, object{"max_tokens": hostileTokens, "stream": c.stream})
+	if c.vendor.dialect == "cohere" {
+		path, body = embeddingsRoute, object{"model": c.vendor.model, "input": text, "encoding_format": "float", "dimensions": 8}
+	}
+	c.answer, c.err = b.ai.with("X-Request-Id", c.id).within(t, path, body)
+}
+
+// repeat makes the same call many times, one after the other: each caller gets the
+// answer to his own question.
+func (s *siege) repeat(t *testing.T, b *besieger) {
+	t.Helper()
+	eachAtOnce(slices.Clone(b.calls), len(b.calls), func(first *hostileCall) {
+		for range repeatedCalls {
+			c := s.ask(b, first.vendor, first.stream)
+			s.call(t, b, c)
+			c.check(t, b.behaviour)
+			s.guard.mu.Lock()
+			b.calls = append(b.calls, c)
+			s.guard.mu.Unlock()
+			if t.Failed() {
+				return // once is enough
+			}
+		}
+	})
+}
+
+// served reports whether a call was answered with a whole answer.
+func (c *hostileCall) served() bool {
+	return c.err == nil && c.answer.status == http.StatusOK && (!c.stream || wholeStream(c.answer.body))
+}
+
+// check wants an answer that fits the behaviour and is for nobody else.
+func (c *hostileCall) check(t *testing.T, b fault.Behaviour) {
+	t.Helper()
+	a := c.answer
+	switch {
+	case c.err != nil:
+		t.Errorf("%s: no answer: %v", c, c.err)
+		return
+	case bytes.Contains(a.body, []byte(fault.Stray)):
+		t.Errorf("%s: got an answer that is not his: %s", c, shorten(a.body))
+	case a.status == http.StatusOK && c.stream && !wholeStream(a.body) && !bytes.Contains(a.body, []byte("event: error")):
+		t.Errorf("%s: a stream that ends without saying how: %s", c, shorten(a.body))
+	case a.status != http.StatusOK:
+		var f failure
+		if err := json.Unmarshal(a.body, &f); err != nil && c.vendor.dialect != "cohere" {
+			t.Errorf("%s: %d without an error body: %v: %s", c, a.status, err, shorten(a.body))
+		}
+	}
+	switch {
+	case b.Outcome == fault.Served && !c.served():
+		t.Errorf("%s: not served: %d %s", c, a.status, shorten(a.body))
+	case b.Outcome == fault.Served && c.vendor.dialect != "cohere" && !bytes.Contains(a.body, []byte(c.mark)):
+		t.Errorf("%s: not the answer to its question: %s", c, shorten(a.body))
+	case b.Outcome == fault.Refused && c.served():
+		t.Errorf("%s: served: %s", c, shorten(a.body))
+	case b.Name == "early_429_held" && a.status != http.StatusTooManyRequests:
+		t.Errorf("%s: the vendor's early 429 became %d %s", c, a.status, shorten(a.body))
+	}
+}
+
+// audit holds the ledger of an organization against what it was answered, and its
+// spend against its ceiling.
+func (s *siege) audit(t *testing.T, b *besieger) {
+	t.Helper()
+	var rows map[string][]ledgerRow
+	err := await(t.Context(), patience, func() error {
+		rows = s.ledger(t, b.organization)
+		for _, c := range b.calls {
+			if c.served() && len(rows[c.id]) == 0 {
+				return fmt.Errorf("%s was served and has no row", c)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("%s: %v", b.behaviour.Name, err)
+	}
+	for _, c := range b.calls {
+		if len(rows[c.id]) > 1 {
+			t.Errorf("%s: %s has %d rows", b.behaviour.Name, c, len(rows[c.id]))
+		}
+		if told, stated := statedCents(c.answer); c.served() && stated && len(rows[c.id]) == 1 && told != rows[c.id][0].Cents {
+			t.Errorf("%s: %s was told %v cents, the ledger has %v", b.behaviour.Name, c, told, rows[c.id][0].Cents)
+		}
+		delete(rows, c.id)
+	}
+	for id := range rows {
+		t.Errorf("%s: a row of %s, which was never asked", b.behaviour.Name, id)
+	}
+	var spend struct {
+		Spent    float64 `json:"spent_cents"`
+		Reserved float64 `json:"reserved_cents"`
+	}
+	s.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+b.organization+"/spend").into(t, http.StatusOK, &spend)
+	if spend.Spent > b.ceiling || spend.Spent < 0 {
+		t.Errorf("%s: %v cents are spent, the ceiling is %v", b.behaviour.Name, spend.Spent, b.ceiling)
+	}
+	if spend.Reserved != 0 {
+		t.Errorf("%s: %v cents are still set aside", b.behaviour.Name, spend.Reserved)
+	}
+}
