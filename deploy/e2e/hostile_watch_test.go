@@ -24,7 +24,7 @@ const (
 	memoryBound = 512 << 20
 	// memoryCap ends a process that goes far beyond, so that the machine survives: of
 	// address space, of which Go reserves a gigabyte and more from the start.
-	memoryCap  = 6 << 30
+	memoryCap  = 4 << 30
 	sampleEach = 50 * time.Millisecond
 )
 

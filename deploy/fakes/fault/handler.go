@@ -33,13 +33,14 @@ func (in *Injector) Handler(control *http.ServeMux, next http.Handler) http.Hand
 		in.ClearCalls()
 		w.WriteHeader(http.StatusNoContent)
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	in.face = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/_") {
 			control.ServeHTTP(w, r)
 			return
 		}
 		in.serve(w, r, next)
 	})
+	return in.face
 }
 
 func (in *Injector) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {

@@ -21,7 +21,9 @@ const (
 	Served Outcome = "served"
 	// Refused: there is no answer to use, and the call fails.
 	Refused Outcome = "refused"
-	// Open: clients may do either, as long as they come to an end.
+	// ServedOrRefused: the fake's own answer arrives whole and alone, or the call fails.
+	ServedOrRefused Outcome = "served or refused"
+	// Open: clients may make of it what they like, as long as they come to an end.
 	Open Outcome = "open"
 )
 
@@ -51,7 +53,8 @@ type Exchange struct {
 	// Secrets are what the fake knows of its client beside what was sent.
 	Secrets []string
 
-	own http.Handler
+	own  http.Handler
+	face http.Handler // of the whole fake
 }
 
 // Behaviours are those that every HTTP fake has, in the order of the documentation.
@@ -66,6 +69,10 @@ func served(name, effect string, act func(*Exchange)) Behaviour {
 
 func refused(name, effect string, act func(*Exchange)) Behaviour {
 	return Behaviour{Name: name, Effect: effect, Outcome: Refused, Act: act}
+}
+
+func alone(name, effect string, act func(*Exchange)) Behaviour {
+	return Behaviour{Name: name, Effect: effect, Outcome: ServedOrRefused, Act: act}
 }
 
 func refusedEarly(name, effect string, act func(*Exchange)) Behaviour {
@@ -125,7 +132,7 @@ func (in *Injector) misbehave(w http.ResponseWriter, r *http.Request, b Behaviou
 		own.ServeHTTP(w, r)
 		return
 	}
-	b.Act(&Exchange{Writer: w, Request: r, Body: body, Secrets: in.opts.Secrets, own: own})
+	b.Act(&Exchange{Writer: w, Request: r, Body: body, Secrets: in.opts.Secrets, own: own, face: in.face})
 }
 
 // asksForEvents reports whether a request is for a stream of events.

@@ -102,6 +102,7 @@ func raw(say func(*Conn)) func(*Exchange) {
 func own(say func(*Conn, Recorded)) func(*Exchange) {
 	return func(x *Exchange) {
 		answer := x.Own()
+		answer.Header.Set("Connection", "close")
 		x.Raw(func(c *Conn) { say(c, answer) })
 	}
 }

@@ -2,13 +2,13 @@ package fault
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -19,8 +19,6 @@ const (
 	endlessPause = 2 * time.Millisecond
 	// maxHostile bounds the time of one behaviour.
 	maxHostile = time.Minute
-	// maxTurns is how many requests one connection is answered with surplus bytes.
-	maxTurns = 1000
 	// maxHold bounds how long a connection is kept on which nothing moves: that the
 	// client has left can't be seen without reading.
 	maxHold = 15 * time.Second
@@ -107,34 +105,64 @@ func (c *Conn) HoldUntilLeft() {
 	c.gone = true
 }
 
+// Asked reports whether the client has sent more.
+func (c *Conn) Asked() bool {
+	_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := c.in.Peek(1)
+	_ = c.conn.SetReadDeadline(time.Now().Add(maxHostile))
+	return err == nil
+}
+
 func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 
-// Turns answers the call, and then every further request on the same connection, in
-// the same way: say gets the fake's own answer to each.
-func (x *Exchange) Turns(say func(*Conn, Recorded)) {
+// Kept says something with the fake's own answer, and then gives the connection back:
+// the fake serves what comes next on it as on any other.
+func (x *Exchange) Kept(say func(*Conn, Recorded)) {
+	answer := x.Own()
 	x.Raw(func(c *Conn) {
-		for range maxTurns {
-			say(c, x.Own())
-			if c.gone || !x.next(c) {
-				return
-			}
+		say(c, answer)
+		if c.gone {
+			return
 		}
+		srv := &http.Server{Handler: x.face, ReadHeaderTimeout: maxHostile}
+		_ = srv.Serve(&oneConn{conn: &keptConn{Conn: c.conn, in: c.in, closed: make(chan struct{})}}) // ends with the connection
 	})
 }
 
-// next reads the next request of a connection.
-func (x *Exchange) next(c *Conn) bool {
-	r, err := http.ReadRequest(c.in)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = r.Body.Close() }()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(io.LimitReader(r.Body, maxEndless)); err != nil {
-		return false
-	}
-	r = r.WithContext(x.Request.Context())
-	_, r.URL.Path = hostilePath(r.URL.Path)
-	x.Request, x.Body = r, body.Bytes()
-	return true
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn  *keptConn
+	taken bool
 }
+
+// Accept gives the connection, and at the next call waits for its end.
+func (l *oneConn) Accept() (net.Conn, error) {
+	if l.taken {
+		<-l.conn.closed
+		return nil, net.ErrClosed
+	}
+	l.taken = true
+	return l.conn, nil
+}
+
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
+func (l *oneConn) Close() error   { return nil }
+
+// keptConn is a connection of which something has been read ahead.
+type keptConn struct {
+	net.Conn
+
+	in     *bufio.Reader
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *keptConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+func (c *keptConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// NetConn is the connection below.
+func (c *keptConn) NetConn() net.Conn { return c.Conn }

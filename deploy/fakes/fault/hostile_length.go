@@ -20,7 +20,7 @@ var lengthBehaviours = []Behaviour{
 		c.Say(a.head("Content-Length: "+strconv.Itoa(len(a.Body)+1)) + string(a.Body))
 		c.HoldUntilLeft()
 	})),
-	refused("length_too_short", "a Content-Length of half of the body; the rest comes behind the answer", turns(func(c *Conn, a Recorded) {
+	refused("length_too_short", "a Content-Length of half of the body; the rest comes behind the answer", kept(func(c *Conn, a Recorded) {
 		c.Say(a.head("Content-Length: "+strconv.Itoa(len(a.Body)/2)) + string(a.Body))
 	})),
 	refused("length_negative", "a negative Content-Length", lengthLine("-1")),
@@ -47,27 +47,29 @@ func chunkLine(length string) func(*Exchange) {
 }
 
 // surplusBehaviours send the own answer whole, and something behind it on a
-// connection that stays open and is answered in the same way again.
+// connection that stays open.
 var surplusBehaviours = []Behaviour{
-	served("second_answer", "the own answer, and a second one behind it", turns(func(c *Conn, a Recorded) {
+	alone("second_answer", "the own answer, and a second one behind it", kept(func(c *Conn, a Recorded) {
 		c.Say(a.head(lengthOf(a)) + string(a.Body) + stray(a))
 	})),
-	served("second_answer_large", "the own answer filled up to 32 KB, and a second one behind it", turns(func(c *Conn, a Recorded) {
+	alone("second_answer_large", "the own answer filled up to 32 KB, and a second one behind it", kept(func(c *Conn, a Recorded) {
 		a.Body = append(a.Body, strings.Repeat("\n", largeAnswer)...)
 		c.Say(a.head(lengthOf(a)) + string(a.Body) + stray(a))
 	})),
-	served("second_answer_late", "the own answer, and after a moment a second one", turns(func(c *Conn, a Recorded) {
+	alone("second_answer_late", "the own answer, and after a moment a second one", kept(func(c *Conn, a Recorded) {
 		c.Say(a.head(lengthOf(a)) + string(a.Body))
 		c.Rest(surplusPause)
-		c.Say(stray(a))
+		if !c.Asked() { // or else it would be the answer to that
+			c.Say(stray(a))
+		}
 	})),
-	served("second_answer_chunked", "the own answer in chunks, and a second one behind it", turns(func(c *Conn, a Recorded) {
+	alone("second_answer_chunked", "the own answer in chunks, and a second one behind it", kept(func(c *Conn, a Recorded) {
 		c.Say(a.head("Transfer-Encoding: chunked") + chunk(string(a.Body)) + "0\r\n\r\n" + stray(a))
 	})),
-	served("surplus_bytes", "the own answer, and bytes behind it that are no answer", turns(func(c *Conn, a Recorded) {
+	alone("surplus_bytes", "the own answer, and bytes behind it that are no answer", kept(func(c *Conn, a Recorded) {
 		c.Say(a.head(lengthOf(a)) + string(a.Body) + strings.Repeat("\x00"+Stray, 100))
 	})),
-	served("surplus_informational", "the own answer, and a 100 behind it", turns(func(c *Conn, a Recorded) {
+	alone("surplus_informational", "the own answer, and a 100 behind it", kept(func(c *Conn, a Recorded) {
 		c.Say(a.head(lengthOf(a)) + string(a.Body) + "HTTP/1.1 100 Continue\r\n\r\n")
 	})),
 }
@@ -77,9 +79,9 @@ const (
 	surplusPause = 3 * time.Millisecond
 )
 
-// turns answers every request on the connection, which stays open.
-func turns(say func(*Conn, Recorded)) func(*Exchange) {
-	return func(x *Exchange) { x.Turns(say) }
+// kept leaves the connection open.
+func kept(say func(*Conn, Recorded)) func(*Exchange) {
+	return func(x *Exchange) { x.Kept(say) }
 }
 
 // stray is a well-formed second answer of the same kind as the first: the first one

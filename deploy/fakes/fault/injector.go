@@ -51,6 +51,7 @@ type Injector struct {
 	log  *journal.Journal[Record]
 	// behaviours are all that a script may name.
 	behaviours map[string]Behaviour
+	face       http.Handler // set by Handler
 
 	mu     sync.Mutex
 	rules  []Rule

@@ -1,0 +1,160 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// careful is a client with the bounds that a careful one has: it says what became of
+// a call to a behaviour.
+func careful(t *testing.T, client *http.Client, url, payload string) (text string, err error) {
+	t.Helper()
+	const most = 8 << 20
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer s3cret-s3cret")
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK { // of a 101 the body is beyond ctx
+		return "", errors.New(resp.Status)
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(raw) > most:
+		return "", errors.New("too large")
+	case !json.Valid(raw):
+		return "", errors.New("no JSON")
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+// Every behaviour ends for a careful client as its outcome says, over plain HTTP and
+// over TLS, and leaves nothing behind when the client has left.
+func TestBehaviours(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	const own = `{"said":"hello"}`
+	in := NewInjector(Script{}, Options{Secrets: []string{"shared"}})
+	handler := in.Handler(http.NewServeMux(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, own)
+	}))
+	for name, start := range map[string]func(http.Handler) *httptest.Server{"plain": httptest.NewServer, "TLS": httptest.NewTLSServer} {
+		srv := start(handler)
+		transport := srv.Client().Transport.(*http.Transport)
+		transport.MaxResponseHeaderBytes = 64 << 10
+		client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		for _, b := range Behaviours() {
+			t.Run(name+" "+b.Name, func(t *testing.T) {
+				for range 2 { // what is behind an answer must not be taken for the next
+					text, err := careful(t, client, srv.URL+hostilePrefix+b.Name+"/x", "hi")
+					served := err == nil && text == own
+					switch {
+					case b.Outcome == Served && !served:
+						t.Errorf("%q, %v, want the own answer", text, err)
+					case b.Outcome == ServedOrRefused && err == nil && !served:
+						t.Errorf("%q, want the own answer or none", text)
+					case b.Outcome == Refused && served:
+						t.Error("served")
+					case strings.Contains(text, Stray):
+						t.Errorf("got another's answer: %q", text)
+					}
+				}
+			})
+		}
+		transport.CloseIdleConnections()
+		srv.CloseClientConnections()
+		srv.Close()
+	}
+}
+
+// An early refusal comes while the body is still on its way.
+func TestEarlyRefusalsReadNoBody(t *testing.T) {
+	in := NewInjector(Script{Rules: []Rule{
+		{Match: Match{Body: "never"}, Action: Action{Status: 500}},
+		{Match: Match{Path: "/early"}, Times: 1, Action: Action{Hostile: "early_429_held"}},
+	}}, Options{})
+	srv := httptest.NewServer(in.Handler(http.NewServeMux(), http.HandlerFunc(fake)))
+	defer srv.Close()
+	body, never := io.Pipe()
+	defer never.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/early", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+	if left := in.Script().Rules; len(left) != 1 || left[0].Action.Status != 500 {
+		t.Errorf("rules that are left: %+v", left)
+	}
+	if got := in.Calls().Last; len(got) != 1 || got[0].Fault != "early_429_held" {
+		t.Errorf("calls %+v", got)
+	}
+}
+
+func TestUnknownBehavioursAreRefused(t *testing.T) {
+	in, url := serve(t, Options{})
+	if err := in.Append(Script{Rules: []Rule{{Action: Action{Hostile: "kindness"}}}}); err == nil || !strings.Contains(err.Error(), "kindness") {
+		t.Errorf("a script: %v", err)
+	}
+	if got, err := call(t.Context(), t, http.MethodPost, url+"/hostile/kindness/a", "x"); err != nil || got.status != http.StatusNotFound {
+		t.Errorf("a path: %d, %v", got.status, err)
+	}
+}
+
+// What is sent comes back: a behaviour that repeats nothing tries nothing.
+func TestRepeatsRepeat(t *testing.T) {
+	_, url := serve(t, Options{Secrets: []string{"shared secret"}})
+	for name, want := range map[string]string{"repeat_body": "s3cret", "repeat_error": "s3cret", "repeat_page": "s3cret", "repeat_secrets": "shared secret"} {
+		got, err := call(t.Context(), t, http.MethodPost, url+"/hostile/"+name+"/a", "the payload")
+		if err != nil || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %q, %v", name, got.body, err)
+		}
+	}
+	got, err := call(t.Context(), t, http.MethodPost, url+"/hostile/repeat_headers/a", "x")
+	if err != nil || got.header.Get("Retry-After") != "Bearer s3cret" || got.header.Get("X-Echo-Authorization") != "Bearer s3cret" {
+		t.Errorf("repeat_headers: %v, %v", got.header, err)
+	}
+}
+
+// The documentation has every behaviour, by name and effect.
+func TestBehavioursAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, b := range Behaviours() {
+		if !strings.Contains(string(text), "`"+b.Name+"`") {
+			t.Errorf("%s (%s) is not in the README", b.Name, b.Effect)
+		}
+		if seen[b.Name] || b.Act == nil || b.Effect == "" {
+			t.Errorf("%s is there twice or says or does nothing", b.Name)
+		}
+		seen[b.Name] = true
+	}
+}
