@@ -74,7 +74,7 @@ func (s *siege) hostileRequests(t *testing.T) (all []hostileRequest) {
 	for _, path := range []string{byokPath, byokPath + "/quiet-openai/rotate", byokPath + "/quiet-openai/transfer", "/v1/byok/purge"} {
 		all = append(all,
 			hostileRequest{"deep arrays to " + path, gateway, path, string(nestedArrays(deepBody)), false},
-			hostileRequest{"deep objects to " + path, gateway, path, object{"sealed": nestedObjects(deepBody)}, false})
+			hostileRequest{"deep objects to " + path, gateway, path, rawObject("provider", "quiet-openai", "sealed", nestedObjects(deepBody)), false})
 	}
 	for _, deep := range []struct {
 		name  string
@@ -94,9 +94,9 @@ func (s *siege) hostileRequests(t *testing.T) (all []hostileRequest) {
 			hostileRequest{deep.name + " as a target", notify, notifyPath, rawObject("channels", []string{"in_app"}, "message", "m", "target", deep.value), false})
 	}
 	all = append(all,
-		hostileRequest{"a conversation of thousands of calls to openai", ai, "/product/v1/ai/openai/v1/chat/completions", openAIConversation(quietVendors[0].model), true},
-		hostileRequest{"the same for another dialect", ai, "/product/v1/ai/openai/v1/chat/completions", openAIConversation(quietVendors[1].model), true},
-		hostileRequest{"a conversation of thousands of calls to anthropic", ai, "/product/v1/ai/anthropic/v1/messages", anthropicConversation(quietVendors[1].model), true},
+		hostileRequest{"a conversation of thousands of calls to openai", ai, "/product/v1/ai/openai/v1/chat/completions", openAIConversation(unread("openai")), true},
+		hostileRequest{"the same for another dialect", ai, "/product/v1/ai/openai/v1/chat/completions", openAIConversation(unread("anthropic")), true},
+		hostileRequest{"a conversation of thousands of calls to anthropic", ai, "/product/v1/ai/anthropic/v1/messages", anthropicConversation(unread("anthropic")), true},
 		hostileRequest{"every key twice", ai, chatRoute, `{"model":"nobody","model":"` + model + `","messages":[],"messages":[{"role":"user","role":"user","content":"a","content":"b"}]}`, true},
 		hostileRequest{"100,000 unknown fields", ai, chatRoute, manyFields(model), true},
 		hostileRequest{"100,000 recipients", notify, notifyPath, object{"channels": strings.Split(strings.Repeat("in_app,", 100_000), ","), "message": "m"}, false},
@@ -122,6 +122,10 @@ func rawObject(pairs ...any) string {
 	}
 	return "{" + strings.Join(fields, ",") + "}"
 }
+
+// unread is the model of a vendor that does not read what it is asked: the time of a
+// call is the gateway's own.
+func unread(dialect string) string { return hostileVendor(dialect, "usage_fraction").model }
 
 // openAIConversation has a tool call and its result in each round, under an id that
 // another vendor gave.

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -18,10 +19,16 @@ type pace struct {
 	mu     sync.Mutex
 	phase  int // even ones are quiet
 	counts map[string]map[int][]time.Duration
-	failed []string
+	failed map[string]*failures
 }
 
-func newPace() *pace { return &pace{counts: map[string]map[int][]time.Duration{}} }
+// failures are calls of one kind in one phase that should have been answered.
+type failures struct {
+	first string
+	calls int
+}
+
+func newPace() *pace { return &pace{counts: map[string]map[int][]time.Duration{}, failed: map[string]*failures{}} }
 
 // turn begins the next phase.
 func (p *pace) turn() {
@@ -50,7 +57,11 @@ func (p *pace) note(kind string, phase int, took time.Duration) {
 func (p *pace) fail(kind string, phase int, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failed = append(p.failed, fmt.Sprintf("%s in phase %d: %s", kind, phase, why))
+	place := fmt.Sprintf("%s in phase %d", kind, phase)
+	if p.failed[place] == nil {
+		p.failed[place] = &failures{first: why}
+	}
+	p.failed[place].calls++
 }
 
 const (
@@ -110,13 +121,8 @@ func quantile(all []time.Duration, share float64) time.Duration {
 // traffic: at most most times as long as beside none, and floor beyond it.
 func (p *pace) check(t *testing.T, most float64, floor time.Duration) {
 	t.Helper()
-	const shown = 5
-	for i, why := range p.failed {
-		if i == shown {
-			t.Errorf("and %d more", len(p.failed)-shown)
-			break
-		}
-		t.Error(why)
+	for _, place := range slices.Sorted(maps.Keys(p.failed)) {
+		t.Errorf("%s: %d calls were not answered as they should be, the first: %s", place, p.failed[place].calls, p.failed[place].first)
 	}
 	for _, v := range p.verdicts() {
 		t.Log(v)

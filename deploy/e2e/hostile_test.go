@@ -6,28 +6,35 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"switchyard.dev/deploy/dev/stack"
 )
 
+// hostileAtOnce names the variable that says how many behaviours are tried at a time: 1
+// tells which of them did what.
+const hostileAtOnce = "HOSTILE_AT_ONCE"
+
 // siege is hostile traffic of some organizations beside quiet traffic of others.
 type siege struct {
 	*house
 
-	guard *guard
-	pace  *pace
+	guard  *guard
+	pace   *pace
+	atOnce int
 }
 
 const (
 	// quietPhase is how long nobody is hostile, between two groups that are.
-	quietPhase = 1500 * time.Millisecond
+	quietPhase = 1200 * time.Millisecond
 	// hostilePatience bounds a call of whatever kind: whoever is answered badly is
 	// answered, too.
 	hostilePatience = 20 * time.Second
@@ -48,30 +55,32 @@ const (
 // the end of the run, as of every stack.
 func TestHostile(t *testing.T) {
 	h := besieged.get(t)
-	s := &siege{house: h, guard: h.guardAll(t), pace: newPace()}
+	s := &siege{house: h, guard: h.guardAll(t), pace: newPace(), atOnce: 4}
+	if n, err := strconv.Atoi(os.Getenv(hostileAtOnce)); err == nil && n > 0 {
+		s.atOnce = n
+	}
 	quiet := s.goAbout(t)
 	vendorsOf := s.vendorGroups(t)
-	groups := []struct {
-		name string
-		run  func(*testing.T)
+	phases := []struct {
+		name   string
+		groups map[string]func(*testing.T) // at once
 	}{
-		{"vendors, nested and endless", vendorsOf[0]},
-		{"receivers", s.receivers},
-		{"vendors, lengths and refusals", vendorsOf[1]},
-		{"push services", s.pushServices},
-		{"vendors, repeats and garbage", vendorsOf[2]},
-		{"Slack", s.slack},
-		{"callers", s.callers},
-		{"slow callers", s.slowCallers},
-		{"vendors, usage and forms", vendorsOf[3]},
+		{"nested and endless", map[string]func(*testing.T){"vendors": vendorsOf[0]}},
+		{"hosts", map[string]func(*testing.T){"receivers": s.receivers, "push services": s.pushServices, "Slack": s.slack}},
+		{"lengths and refusals", map[string]func(*testing.T){"vendors": vendorsOf[1]}},
+		{"repeats and garbage", map[string]func(*testing.T){"vendors": vendorsOf[2]}},
+		{"callers", map[string]func(*testing.T){"requests": s.callers, "slow": s.slowCallers}},
+		{"usage and forms", map[string]func(*testing.T){"vendors": vendorsOf[3]}},
 	}
 	rest(t, quietPhase)
-	for _, g := range groups {
+	for _, p := range phases {
 		s.pace.turn()
 		begun := time.Now()
-		t.Run(g.name, g.run)
-		t.Logf("%s: %s", g.name, time.Since(begun).Round(time.Millisecond))
-		s.guard.check(t, g.name)
+		t.Run(p.name, func(t *testing.T) {
+			eachAtOnce(slices.Sorted(maps.Keys(p.groups)), len(p.groups), func(name string) { t.Run(name, p.groups[name]) })
+		})
+		s.guard.check(t, p.name)
+		t.Logf("phase %d, %s: %s", s.pace.now(), p.name, time.Since(begun).Round(time.Millisecond))
 		s.pace.turn()
 		rest(t, quietPhase)
 	}

@@ -35,9 +35,12 @@ type guard struct {
 
 	house *house
 
+	checking sync.Mutex
+
 	mu   sync.Mutex
 	runs map[string]processRun
-	peak map[string]int64
+	peak map[string]int64 // of the run, in bytes
+	told map[string]int64 // what of it was complained about
 }
 
 // processRun is one life of a process.
@@ -49,7 +52,7 @@ type processRun struct {
 // guardAll begins to watch the services of a stack.
 func (h *house) guardAll(t *testing.T) *guard {
 	t.Helper()
-	g := &guard{crowd: newCrowd(t), house: h, runs: map[string]processRun{}, peak: map[string]int64{}}
+	g := &guard{crowd: newCrowd(t), house: h, runs: map[string]processRun{}, peak: map[string]int64{}, told: map[string]int64{}}
 	for _, service := range stack.Services {
 		g.begin(t, string(service))
 	}
@@ -73,6 +76,7 @@ func (g *guard) begin(t *testing.T, member string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.runs[member] = now
+	g.peak[member], g.told[member] = 0, 0
 }
 
 // runOf is the life of a member's process.
@@ -95,19 +99,33 @@ func (g *guard) sample() {
 	}
 }
 
+// grown is a member's peak when it is beyond the bound and larger than when it was last
+// complained about: memory that was freed stays with the process for a while.
+func (g *guard) grown(member string) (peak int64, complain bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	peak = g.peak[member]
+	if peak <= max(memoryBound, g.told[member]+g.told[member]/4) {
+		return peak, false
+	}
+	g.told[member] = peak
+	return peak, true
+}
+
 // check wants every process to be the one that it was and no larger than it may be.
 // One that has ended is started again, so that what comes next is tried too.
 func (g *guard) check(t *testing.T, during string) {
 	t.Helper()
+	g.checking.Lock()
+	defer g.checking.Unlock()
 	for _, service := range stack.Services {
 		member := string(service)
-		g.mu.Lock()
-		before, peak := g.runs[member], g.peak[member]
-		g.peak[member] = 0
-		g.mu.Unlock()
-		if peak > memoryBound {
+		if peak, complain := g.grown(member); complain {
 			t.Errorf("%s: %s held %d MiB, at most %d are allowed", during, member, peak>>20, int64(memoryBound)>>20)
 		}
+		g.mu.Lock()
+		before := g.runs[member]
+		g.mu.Unlock()
 		if now, err := g.house.runOf(member); err == nil && now == before {
 			continue
 		}

@@ -52,7 +52,7 @@ var (
 		fakes: []stack.Fake{stack.FakeSlack, stack.FakePush, stack.FakeHostileProvider, stack.FakeHostileWebhook, stack.FakeHostilePush},
 		settings: settings{
 			stack.Gateway: {
-				"GATEWAY_ANSWER_TIMEOUT=1s", "GATEWAY_FIRST_TOKEN_TIMEOUT=1s", "GATEWAY_IDLE_TIMEOUT=1s", "GATEWAY_TOTAL_TIMEOUT=6s",
+				"GATEWAY_ANSWER_TIMEOUT=1s", "GATEWAY_FIRST_TOKEN_TIMEOUT=1s", "GATEWAY_IDLE_TIMEOUT=1s", "GATEWAY_TOTAL_TIMEOUT=4s",
 			},
 			stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s"},
 			stack.Notify: {

@@ -25,7 +25,7 @@ var garbageBehaviours = []Behaviour{
 		a.Header.Set("Content-Encoding", "gzip")
 		a.Body = zipped(a.Body)
 	})),
-	refused("gzip_pretended", "the own answer as it is, said to be compressed", changed(func(a *Recorded) {
+	open("gzip_pretended", "the own answer as it is, said to be compressed", changed(func(a *Recorded) {
 		a.Header.Set("Content-Encoding", "gzip")
 	})),
 	refused("gzip_bomb", "256 MiB of zeros, compressed", func(x *Exchange) {
