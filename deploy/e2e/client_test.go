@@ -198,6 +198,9 @@ func (a answer) into(t *testing.T, status int, v any) answer {
 	return a
 }
 
+// decoded reads the answer as JSON and reports whether it is.
+func decoded(a answer, v any) bool { return json.Unmarshal(a.body, v) == nil }
+
 // fields reads the answer as an object and checks which fields are there.
 func (a answer) fields(t *testing.T, status int, names ...string) map[string]any {
 	t.Helper()

@@ -28,7 +28,9 @@ type failures struct {
 	calls int
 }
 
-func newPace() *pace { return &pace{counts: map[string]map[int][]time.Duration{}, failed: map[string]*failures{}} }
+func newPace() *pace {
+	return &pace{counts: map[string]map[int][]time.Duration{}, failed: map[string]*failures{}}
+}
 
 // turn begins the next phase.
 func (p *pace) turn() {
@@ -44,7 +46,13 @@ func (p *pace) now() int {
 	return p.phase
 }
 
+// untimed is the phase before the first, of which nothing is kept.
+const untimed = -1
+
 func (p *pace) note(kind string, phase int, took time.Duration) {
+	if phase == untimed {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.counts[kind] == nil {

@@ -182,7 +182,9 @@ func (c *hostileCall) served() bool {
 }
 
 // own reports whether what is served of a behaviour is the fake's own answer.
-func own(b fault.Behaviour) bool { return b.Outcome == fault.Served || b.Outcome == fault.ServedOrRefused }
+func own(b fault.Behaviour) bool {
+	return b.Outcome == fault.Served || b.Outcome == fault.ServedOrRefused
+}
 
 // check wants an answer that fits the behaviour and is for nobody else.
 func (c *hostileCall) check(t *testing.T, b fault.Behaviour) {

@@ -23,7 +23,8 @@ import (
 // is restarted and Redis loses all it has, then a calm, and at last an account of what
 // became of each call. `make soak` gives it ten minutes. soak_traffic_test.go has the
 // customers, soak_trouble_test.go the blows, soak_watch_test.go what the processes use,
-// soak_account_test.go and soak_arrivals_test.go the account.
+// soak_hostile_test.go the customers of hostile third parties, soak_account_test.go and
+// soak_arrivals_test.go the account.
 
 // Variables that fit a soak.
 const (
@@ -63,6 +64,9 @@ type soak struct {
 	number atomic.Int64      // of calls, keys and sends
 	billed map[string]*tally // by the edge's metric
 
+	hostile *soakHostile
+	pace    *pace // of those who are not
+
 	mu         sync.Mutex
 	calls      map[string]asked // of completions, by request id
 	deliveries map[string]bool  // by id, of all that were accepted
@@ -85,9 +89,10 @@ func TestSoak(t *testing.T) {
 	begun := time.Now()
 	w := s.house.watch(t)
 	s.begin(t)
+	s.besieged(t)
 	blows := plot(rand.New(rand.NewPCG(seed, 0)), length*2/3)
 	s.strike(t, begun, blows)
-	rest(t, time.Until(begun.Add(length)))
+	s.takeTurns(t, begun.Add(length))
 	s.customers.halt()
 	w.halt()
 	a := s.account(t, blows, w)
@@ -121,8 +126,13 @@ func soakSettings(t *testing.T) (length time.Duration, seed uint64) {
 func newSoak(t *testing.T, seed uint64) *soak {
 	t.Helper()
 	h := plan{
-		name: "soak", fakes: []stack.Fake{stack.FakeSlack, stack.FakePush, stack.FakeSMTP, stack.FakeMailbox},
+		name: "soak", vendors: hostileVendors(),
+		fakes: []stack.Fake{
+			stack.FakeSlack, stack.FakePush, stack.FakeSMTP, stack.FakeMailbox,
+			stack.FakeHostileProvider, stack.FakeHostileWebhook, stack.FakeHostilePush,
+		},
 		settings: settings{
+			stack.Gateway:       soakGateway,
 			stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
 			stack.Notify:        {"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s", "NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s"},
 		},
@@ -138,6 +148,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		calls:  map[string]asked{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
 	}
 	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
+	s.enlistHostile(t)
 	canaries.add("a Slack URL", s.hook)
 	// Something is on the wire whenever a blow falls.
 	h.script(t, stack.FakeProvider,

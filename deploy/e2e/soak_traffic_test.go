@@ -135,6 +135,7 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 	s.retry(t, path, func() (fate, error) {
 		id := fmt.Sprint("call-", s.next())
 		request := body("[" + id + "]")
+		phase, begun := s.pace.now(), time.Now()
 		a, err := s.ai.with("X-Request-Id", id).try(t, http.MethodPost, path, request)
 		c := asked{fate: s.billed["llm_requests"].note(a, err)}
 		if c.fate == told && request["stream"] == true && !wholeStream(a.body) {
@@ -143,6 +144,7 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 			s.billed["llm_requests"].unknown.Add(1)
 		}
 		if c.fate == told {
+			s.pace.note(paceKind(request), phase, time.Since(begun))
 			c.cents, c.stated = statedCents(a)
 		}
 		s.mu.Lock()
@@ -150,6 +152,13 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 		s.mu.Unlock()
 		return c.fate, fmt.Errorf("answered %d: %s, %w", a.status, shorten(a.body), err)
 	})
+}
+
+func paceKind(request object) string {
+	if request["stream"] == true {
+		return "streams"
+	}
+	return "completions"
 }
 
 func wholeStream(body []byte) bool {
@@ -186,9 +195,11 @@ func (c *tally) note(a answer, err error) fate {
 func (s *soak) insist(t *testing.T, metric string, c client, method, path string, body any, into any) (ok bool) {
 	t.Helper()
 	s.retry(t, path, func() (fate, error) {
+		phase, begun := s.pace.now(), time.Now()
 		a, err := c.try(t, method, path, body)
 		fate := s.billed[metric].note(a, err)
 		if fate == told {
+			s.pace.note("accepted posts", phase, time.Since(begun))
 			err = json.Unmarshal(a.body, into)
 			ok = err == nil
 			if err != nil {

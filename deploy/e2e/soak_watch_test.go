@@ -107,6 +107,18 @@ func goroutines(ctx context.Context, url string) (int64, error) {
 	return 0, errors.New("the metrics have no go_goroutines")
 }
 
+// peak is the most memory, in bytes, that any process of a member was seen with.
+func (w *watch) peak(member string) (most int64) {
+	for _, l := range w.lives {
+		for _, now := range l.seen {
+			if l.member == member {
+				most = max(most, now.bytes)
+			}
+		}
+	}
+	return most
+}
+
 // growth compares the halves of a life after its first quarter, in which caches and
 // connections fill: the medians of what was held.
 func (l *life) growth() (first, second footprint, ok bool) {
