@@ -41,30 +41,34 @@ type hostileAnswer struct {
 func (a hostileAnswer) act(x *fault.Exchange) {
 	t := tongueOf(x.Request)
 	text, usage := cmp.Or(a.text, "hostile"), t.count(cmp.Or(a.usage, "1"))
-	answer, kind := "", "application/json"
 	if x.Streams() {
-		kind = "text/event-stream"
-		events := t.said(text)
-		if a.events != nil {
-			events = a.events(t)
-		}
-		answer = t.begin + events + t.ended(usage)
-		if a.after != nil {
-			answer += a.after(t)
-		}
-	} else {
-		var calls []string
-		if a.calls != nil {
-			calls = a.calls(t)
-		}
-		answer = t.answer(text, calls, usage)
+		x.Writer.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(x.Writer, a.stream(t, text, usage)) // the only error is a client that left
+		return
 	}
-	x.Writer.Header().Set("Content-Type", kind)
-	_, _ = io.WriteString(x.Writer, answer) // the only error is a client that left
+	var calls []string
+	if a.calls != nil {
+		calls = a.calls(t)
+	}
+	x.Writer.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(x.Writer, t.answer(text, calls, usage)) // as above
 }
 
-func behaviour(name, effect string, outcome fault.Outcome, a hostileAnswer) fault.Behaviour {
-	return fault.Behaviour{Name: name, Effect: effect, Outcome: outcome, Act: a.act}
+// stream is the whole text of a stream.
+func (a hostileAnswer) stream(t tongue, text, usage string) string {
+	events, after := t.said(text), ""
+	if a.events != nil {
+		events = a.events(t)
+	}
+	if a.after != nil {
+		after = a.after(t)
+	}
+	return t.begin + events + t.ended(usage) + after
+}
+
+// behaviour is one of which clients may make what they like.
+func behaviour(name, effect string, a hostileAnswer) fault.Behaviour {
+	return fault.Behaviour{Name: name, Effect: effect, Outcome: fault.Open, Act: a.act}
 }
 
 // usageBehaviours bill what can't be.
@@ -79,14 +83,14 @@ func usageBehaviours() (all []fault.Behaviour) {
 		{"null", "token counts that are null", "null"},
 		{"nested", "token counts nested 1,000 deep", strings.Repeat("[", 1000) + strings.Repeat("]", 1000)},
 	} {
-		all = append(all, behaviour("usage_"+u.name, u.effect, fault.Open, hostileAnswer{usage: u.count}))
+		all = append(all, behaviour("usage_"+u.name, u.effect, hostileAnswer{usage: u.count}))
 	}
 	return all
 }
 
 // toolBehaviours call tools beyond sense.
 var toolBehaviours = []fault.Behaviour{
-	behaviour("tool_calls_many", "10,000 tool calls", fault.Open, hostileAnswer{
+	behaviour("tool_calls_many", "10,000 tool calls", hostileAnswer{
 		calls: func(t tongue) []string {
 			return eachCall(func(i int) string { return t.oneCall(strconv.Itoa(i), "b") })
 		},
@@ -94,18 +98,18 @@ var toolBehaviours = []fault.Behaviour{
 			return strings.Join(eachCall(func(i int) string { return t.calling(strconv.Itoa(i)) + t.argued(strconv.Itoa(i), "{}") }), "")
 		},
 	}),
-	behaviour("tool_index_negative", "tool calls at index -1", fault.Open, atIndex("-1")),
-	behaviour("tool_index_huge", "tool calls at index 1,000,000,000", fault.Open, atIndex("1000000000")),
-	behaviour("tool_index_beyond_64_bits", "tool calls at index 2^64", fault.Open, atIndex("18446744073709551616")),
-	behaviour("tool_index_text", "tool calls at an index that is a text", fault.Open, atIndex(`"one"`)),
-	behaviour("tool_arguments_deep", "arguments of 100,000 nested arrays", fault.Open, arguments(strings.Repeat("[", hostileDepth)+strings.Repeat("]", hostileDepth))),
-	behaviour("tool_arguments_many_pieces", "800 KB of arguments, streamed in pieces of four bytes", fault.Open, hostileAnswer{
+	behaviour("tool_index_negative", "tool calls at index -1", atIndex("-1")),
+	behaviour("tool_index_huge", "tool calls at index 1,000,000,000", atIndex("1000000000")),
+	behaviour("tool_index_beyond_64_bits", "tool calls at index 2^64", atIndex("18446744073709551616")),
+	behaviour("tool_index_text", "tool calls at an index that is a text", atIndex(`"one"`)),
+	behaviour("tool_arguments_deep", "arguments of 100,000 nested arrays", arguments(strings.Repeat("[", hostileDepth)+strings.Repeat("]", hostileDepth))),
+	behaviour("tool_arguments_many_pieces", "800 KB of arguments, streamed in pieces of four bytes", hostileAnswer{
 		calls: func(t tongue) []string { return []string{t.oneCall("0", strings.Repeat("abcd", hostilePieces))} },
 		events: func(t tongue) string {
 			return t.calling("0") + strings.Repeat(t.argued("0", "abcd"), hostilePieces)
 		},
 	}),
-	behaviour("tool_arguments_interleaved", "the arguments of 1,000 calls by turns, in pieces of four bytes", fault.Open, hostileAnswer{
+	behaviour("tool_arguments_interleaved", "the arguments of 1,000 calls by turns, in pieces of four bytes", hostileAnswer{
 		events: func(t tongue) string {
 			const calls, rounds = 1000, 20
 			var begun, round strings.Builder

@@ -44,13 +44,12 @@ var streamBehaviours = []fault.Behaviour{
 
 // endless streams pieces until the client leaves.
 func endless(name, effect string, what func(tongue) (begin, piece string)) fault.Behaviour {
-	b := streaming(name, effect, fault.Open, func(t tongue, c *fault.Conn) {
+	return streaming(name, effect, fault.Open, func(t tongue, c *fault.Conn) {
 		begin, piece := what(t)
 		c.Say(eventsHead)
 		c.Chunk(begin)
 		c.EndlessChunks(piece)
 	})
-	return b
 }
 
 func streaming(name, effect string, outcome fault.Outcome, say func(tongue, *fault.Conn)) fault.Behaviour {
@@ -61,19 +60,19 @@ func streaming(name, effect string, outcome fault.Outcome, say func(tongue, *fau
 
 // formBehaviours are answers in a form that is not the vendor's.
 var formBehaviours = []fault.Behaviour{
-	behaviour("nested_event", "a text behind which an event is 6.5 million brackets deep", fault.Open, hostileAnswer{
+	behaviour("nested_event", "a text behind which an event is 6.5 million brackets deep", hostileAnswer{
 		events: func(t tongue) string {
 			return t.said("hostile") + "data: " + strings.Repeat("[", 65*hostileDepth) + "\n\n"
 		},
 	}),
-	behaviour("after_done", "a stream that goes on behind its end", fault.Open, hostileAnswer{
+	behaviour("after_done", "a stream that goes on behind its end", hostileAnswer{
 		after: func(t tongue) string { return strings.Repeat(t.said(fault.Stray), 1000) + t.ended(t.count("1")) },
 	}),
-	behaviour("begins_twice", "a stream that begins again in its midst", fault.Open, hostileAnswer{
+	behaviour("begins_twice", "a stream that begins again in its midst", hostileAnswer{
 		events: func(t tongue) string { return t.said("hostile") + t.begin + t.said("hostile") },
 	}),
-	behaviour("text_long", "a text of 1 MB in one piece", fault.Open, hostileAnswer{text: strings.Repeat("word ", 200_000)}),
-	behaviour("text_many_pieces", "a text of 100,000 pieces", fault.Open, hostileAnswer{
+	behaviour("text_long", "a text of 1 MB in one piece", hostileAnswer{text: strings.Repeat("word ", 200_000)}),
+	behaviour("text_many_pieces", "a text of 100,000 pieces", hostileAnswer{
 		events: func(t tongue) string { return strings.Repeat(t.said("word "), 100_000) },
 	}),
 	{Name: "never_done", Effect: "a stream that stops without its end", Outcome: fault.Open, StreamOnly: true, Act: func(x *fault.Exchange) {
