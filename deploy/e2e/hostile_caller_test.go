@@ -46,6 +46,7 @@ func nestedObjects(bytes int) json.RawMessage {
 // callers sends deep, wide and long requests to every face that takes a body. Each is
 // answered, with no failure of the service's own.
 func (s *siege) callers(t *testing.T) {
+	t.Helper()
 	for _, r := range s.hostileRequests(t) {
 		t.Run(r.name, func(t *testing.T) {
 			a, err := r.to.within(t, r.path, r.body)
@@ -170,6 +171,7 @@ const slowCustomers = 24
 // slowCallers holds more chunked requests open than the edge has room for whole, all
 // of one organization. The others must not be refused meanwhile.
 func (s *siege) slowCallers(t *testing.T) {
+	t.Helper()
 	k := s.key(t, unique("org"), "ai", "read")
 	head := "POST " + chatRoute + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + k.Key +
 		"\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -33,6 +33,7 @@ type hostileDelivery struct {
 // receivers delivers to a receiver of every behaviour, with credentials in custom
 // headers, and wants each delivery to come to an end and its record to be short.
 func (s *siege) receivers(t *testing.T) {
+	t.Helper()
 	var all []hostileDelivery
 	for _, b := range fault.Behaviours() {
 		all = append(all, s.deliverTo(t, b, object{"Authorization": "Bearer " + s.secretOf(b, "bearer"), "X-Shop-Token": s.secretOf(b, "token")}))
@@ -127,6 +128,7 @@ type hostileSend struct {
 
 // pushServices pushes to devices of push services of every behaviour.
 func (s *siege) pushServices(t *testing.T) {
+	t.Helper()
 	var all []hostileSend
 	for _, b := range fault.Behaviours() {
 		organization := unique("org")
@@ -151,6 +153,7 @@ func (s *siege) hostileBrowser(t *testing.T, organization, behaviour string) sub
 
 // slack sends by incoming webhooks of every behaviour.
 func (s *siege) slack(t *testing.T) {
+	t.Helper()
 	var (
 		all   []hostileSend
 		rules []rule

@@ -34,15 +34,17 @@ type sendLog struct {
 		DeliveryID *string `json:"delivery_id"`
 		Doubled    bool    `json:"possibly_duplicated"`
 	} `json:"channels"`
-	Attempts []struct {
-		Channel string   `json:"channel"`
-		Number  int      `json:"number"`
-		Outcome string   `json:"outcome"`
-		Code    *int     `json:"response_code"`
-		Error   *string  `json:"error"`
-		After   *float64 `json:"retry_after_seconds"`
-		Detail  *string  `json:"detail"`
-	} `json:"attempts"`
+	Attempts []sendAttempt `json:"attempts"`
+}
+
+type sendAttempt struct {
+	Channel string   `json:"channel"`
+	Number  int      `json:"number"`
+	Outcome string   `json:"outcome"`
+	Code    *int     `json:"response_code"`
+	Error   *string  `json:"error"`
+	After   *float64 `json:"retry_after_seconds"`
+	Detail  *string  `json:"detail"`
 }
 
 // summary is a log in one line for each channel: how it ended, after which attempts.

@@ -21,7 +21,7 @@ const (
 	maxHostile = time.Minute
 	// maxHold bounds how long a connection is kept on which nothing moves: that the
 	// client has left can't be seen without reading.
-	maxHold = 15 * time.Second
+	maxHold = 10 * time.Second
 )
 
 // Conn is a connection taken over from net/http. A client that left makes the
@@ -94,7 +94,7 @@ func (c *Conn) Chunk(text string) {
 	}
 }
 
-// Hold keeps the connection open for fifteen seconds without reading from it or
+// Hold keeps the connection open for ten seconds without reading from it or
 // writing to it.
 func (c *Conn) Hold() { c.Rest(maxHold) }
 
