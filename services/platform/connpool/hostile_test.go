@@ -15,16 +15,12 @@ import (
 	"switchyard.dev/services/platform/connpool"
 )
 
-// client is what is held to the rules.
-type client interface {
-	http.RoundTripper
-	CloseIdleConnections()
-}
-
-func clients(trusting *tls.Config) map[string]client {
-	return map[string]client{
-		"connpool": connpool.New(connpool.Options{IdlePerHost: 4096, TLS: func() *tls.Config { return trusting }}),
-	}
+// newPool returns a pool that keeps all connections and trusts the test's servers.
+func newPool(t *testing.T, trusting *tls.Config) *connpool.Pool {
+	t.Helper()
+	pool := connpool.New(connpool.Options{IdlePerHost: 4096, TLS: func() *tls.Config { return trusting }})
+	t.Cleanup(pool.CloseIdleConnections)
+	return pool
 }
 
 // ask sends id and returns what was answered.
@@ -100,60 +96,58 @@ func fill(id string, n int) string { return id + strings.Repeat(".", max(0, n-le
 func TestBytesBehindAnAnswer(t *testing.T) {
 	serving, trusting := certificates(t)
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
-		for by, c := range clients(trusting) {
-			t.Cleanup(c.CloseIdleConnections)
-			for name, tt := range extras {
-				t.Run(strings.Join([]string{by, scheme, name}, "/"), func(t *testing.T) {
-					s := listen(t, secure, func(p *peer) {
-						for {
-							id, err := p.request()
-							if err != nil || p.together(tt.pieces(id)...) != nil {
-								return
-							}
+		c := newPool(t, trusting)
+		for name, tt := range extras {
+			t.Run(scheme+"/"+name, func(t *testing.T) {
+				s := listen(t, secure, func(p *peer) {
+					for {
+						id, err := p.request()
+						if err != nil || p.together(tt.pieces(id)...) != nil {
+							return
 						}
-					})
-					var wrong, failed atomic.Int64
-					call := func(id string) {
-						status, text, err := ask(t.Context(), c, s.url, id)
-						switch {
-						case err != nil:
-							if failed.Add(1) == 1 {
-								t.Logf("%s failed: %v", id, err)
-							}
-						case status == 200 && text != tt.want(id) || status == 299:
-							if wrong.Add(1) == 1 {
-								t.Logf("%s was told %d %.60q", id, status, text)
-							}
-						}
-					}
-					for i := range sequential {
-						call(fmt.Sprintf("<one %d>", i))
-					}
-					if n := wrong.Load(); n > 0 {
-						t.Errorf("%d of %d callers in turn got another's answer", n, sequential)
-					}
-					if n := failed.Load(); n > 0 {
-						t.Errorf("%d of %d calls in turn failed", n, sequential)
-					}
-					wrong.Store(0)
-					failed.Store(0)
-					var all sync.WaitGroup
-					for i := range callers {
-						all.Go(func() {
-							for n := range calls {
-								call(fmt.Sprintf("<many %d %d>", i, n))
-							}
-						})
-					}
-					all.Wait()
-					if n := wrong.Load(); n > 0 {
-						t.Errorf("%d of %d callers at once got another's answer", n, callers*calls)
-					}
-					if n := failed.Load(); n > 0 {
-						t.Errorf("%d of %d calls at once failed", n, callers*calls)
 					}
 				})
-			}
+				var wrong, failed atomic.Int64
+				call := func(id string) {
+					status, text, err := ask(t.Context(), c, s.url, id)
+					switch {
+					case err != nil:
+						if failed.Add(1) == 1 {
+							t.Logf("%s failed: %v", id, err)
+						}
+					case status == 200 && text != tt.want(id) || status == 299:
+						if wrong.Add(1) == 1 {
+							t.Logf("%s was told %d %.60q", id, status, text)
+						}
+					}
+				}
+				for i := range sequential {
+					call(fmt.Sprintf("<one %d>", i))
+				}
+				if n := wrong.Load(); n > 0 {
+					t.Errorf("%d of %d callers in turn got another's answer", n, sequential)
+				}
+				if n := failed.Load(); n > 0 {
+					t.Errorf("%d of %d calls in turn failed", n, sequential)
+				}
+				wrong.Store(0)
+				failed.Store(0)
+				var all sync.WaitGroup
+				for i := range callers {
+					all.Go(func() {
+						for n := range calls {
+							call(fmt.Sprintf("<many %d %d>", i, n))
+						}
+					})
+				}
+				all.Wait()
+				if n := wrong.Load(); n > 0 {
+					t.Errorf("%d of %d callers at once got another's answer", n, callers*calls)
+				}
+				if n := failed.Load(); n > 0 {
+					t.Errorf("%d of %d calls at once failed", n, callers*calls)
+				}
+			})
 		}
 	}
 }
@@ -169,36 +163,34 @@ const (
 func TestBytesWhileIdle(t *testing.T) {
 	serving, trusting := certificates(t)
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
-		for by, c := range clients(trusting) {
-			t.Cleanup(c.CloseIdleConnections)
-			for name, more := range map[string]string{
-				"answer": foreign("idle"), "one byte": "\n", "large": sized(large("foreign")), "408": "HTTP/1.1 408 Request Timeout\r\n\r\n",
-			} {
-				t.Run(strings.Join([]string{by, scheme, name}, "/"), func(t *testing.T) {
-					said := make(chan struct{})
-					s := listen(t, secure, func(p *peer) {
-						for {
-							id, err := p.request()
-							if err != nil {
-								return
-							}
-							_, _ = io.WriteString(p, sized(id))
-							<-said // The caller has its answer.
-							_, _ = io.WriteString(p, more)
-							said <- struct{}{}
+		c := newPool(t, trusting)
+		for name, more := range map[string]string{
+			"answer": foreign("idle"), "one byte": "\n", "large": sized(large("foreign")), "408": "HTTP/1.1 408 Request Timeout\r\n\r\n",
+		} {
+			t.Run(scheme+"/"+name, func(t *testing.T) {
+				said := make(chan struct{})
+				s := listen(t, secure, func(p *peer) {
+					for {
+						id, err := p.request()
+						if err != nil {
+							return
 						}
-					})
-					for i := range 20 {
-						id := fmt.Sprintf("<%d>", i)
-						status, text, err := ask(t.Context(), c, s.url, id)
-						if err != nil || status != 200 || text != id {
-							t.Fatalf("%s was told %d %.60q, %v", id, status, text, err)
-						}
+						_, _ = io.WriteString(p, sized(id))
+						<-said // The caller has its answer.
+						_, _ = io.WriteString(p, more)
 						said <- struct{}{}
-						<-said
 					}
 				})
-			}
+				for i := range 20 {
+					id := fmt.Sprintf("<%d>", i)
+					status, text, err := ask(t.Context(), c, s.url, id)
+					if err != nil || status != 200 || text != id {
+						t.Fatalf("%s was told %d %.60q, %v", id, status, text, err)
+					}
+					said <- struct{}{}
+					<-said
+				}
+			})
 		}
 	}
 }
@@ -208,35 +200,33 @@ func TestBytesWhileIdle(t *testing.T) {
 func TestEarlyRefusal(t *testing.T) {
 	serving, trusting := certificates(t)
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
-		for by, c := range clients(trusting) {
-			t.Cleanup(c.CloseIdleConnections)
-			t.Run(by+"/"+scheme, func(t *testing.T) {
-				heard := make(chan struct{})
-				s := listen(t, secure, func(p *peer) {
-					if _, err := p.from.ReadString('\n'); err != nil {
-						return
-					}
-					_, _ = io.WriteString(p, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow")
-					<-heard // It reads no more.
-				})
-				defer close(heard)
-				ctx, cancel := context.WithTimeoutCause(t.Context(), patience/4, errors.New("the refusal was not heard"))
-				defer cancel()
-				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(strings.Repeat("x", 7<<20)))
-				response, err := c.RoundTrip(r)
-				if err != nil {
-					t.Fatal(err)
+		c := newPool(t, trusting)
+		t.Run(scheme, func(t *testing.T) {
+			heard := make(chan struct{})
+			s := listen(t, secure, func(p *peer) {
+				if _, err := p.from.ReadString('\n'); err != nil {
+					return
 				}
-				defer response.Body.Close()
-				text, err := io.ReadAll(response.Body)
-				if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "7" {
-					t.Errorf("answer %d, Retry-After %q", response.StatusCode, response.Header.Get("Retry-After"))
-				}
-				if err != nil || string(text) != "slow" {
-					t.Errorf("body %q, %v", text, err)
-				}
+				_, _ = io.WriteString(p, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow")
+				<-heard // It reads no more.
 			})
-		}
+			defer close(heard)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), patience/4, errors.New("the refusal was not heard"))
+			defer cancel()
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(strings.Repeat("x", 7<<20)))
+			response, err := c.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "7" {
+				t.Errorf("answer %d, Retry-After %q", response.StatusCode, response.Header.Get("Retry-After"))
+			}
+			if err != nil || string(text) != "slow" {
+				t.Errorf("body %q, %v", text, err)
+			}
+		})
 	}
 }
 
@@ -276,8 +266,7 @@ func TestBrokenAnswers(t *testing.T) {
 						}
 					}
 				})
-				c := connpool.New(connpool.Options{TLS: func() *tls.Config { return trusting }})
-				defer c.CloseIdleConnections()
+				c := newPool(t, trusting)
 				if status, text, err := ask(t.Context(), c, s.url, "first"); err == nil {
 					t.Errorf("the broken answer was taken for %d %.60q", status, text)
 				}
@@ -324,8 +313,7 @@ func TestPartOfARecord(t *testing.T) {
 			_, _ = p.out.Write(rest)
 		}
 	})
-	c := connpool.New(connpool.Options{TLS: func() *tls.Config { return trusting }})
-	defer c.CloseIdleConnections()
+	c := newPool(t, trusting)
 	for i := range 10 {
 		id := fmt.Sprintf("<%d>", i)
 		if status, text, err := ask(t.Context(), c, s.url, id); err != nil || status != 200 || text != id {

@@ -18,8 +18,6 @@ import (
 type server struct {
 	url         string
 	connections atomic.Int64
-	// closed receives a value for each connection that the client has closed.
-	closed chan struct{}
 }
 
 // peer is a connection as the server sees it.
@@ -90,7 +88,7 @@ func listen(tb testing.TB, secure *tls.Config, talk func(*peer)) *server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &server{url: "http://" + listener.Addr().String(), closed: make(chan struct{}, 1024)}
+	s := &server{url: "http://" + listener.Addr().String()}
 	if secure != nil {
 		s.url = "https://" + listener.Addr().String()
 	}
@@ -123,12 +121,6 @@ func (s *server) serve(ctx context.Context, accepted net.Conn, secure *tls.Confi
 	}
 	p.from = bufio.NewReader(p.Conn)
 	talk(p)
-}
-
-// waitClosed waits until the client has closed the connection.
-func (p *peer) waitClosed(s *server) {
-	_, _ = io.Copy(io.Discard, p.from)
-	s.closed <- struct{}{}
 }
 
 // certificates returns the two sides of TLS.

@@ -25,7 +25,7 @@ type socket struct {
 func newSocket(made net.Conn) *socket {
 	s := &socket{Conn: made, header: make([]byte, 0, recordHeader)}
 	if described, ok := made.(syscall.Conn); ok {
-		s.raw, _ = described.SyscallConn() //nolint:errcheck // Without one it is not looked into.
+		s.raw, _ = described.SyscallConn() // Without one it is not looked into.
 	}
 	s.look = s.readOne
 	return s

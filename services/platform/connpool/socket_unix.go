@@ -7,6 +7,6 @@ import "syscall"
 func (s *socket) readOne(fd uintptr) bool {
 	var one [1]byte
 	_, err := syscall.Read(int(fd), one[:])
-	s.empty = err == syscall.EAGAIN //nolint:errorlint // A system call's error comes as it is.
+	s.empty = err == syscall.EAGAIN
 	return true
 }
