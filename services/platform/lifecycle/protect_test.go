@@ -1,15 +1,10 @@
 package lifecycle_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
@@ -67,35 +62,6 @@ func counted(t *testing.T, reader sdk.Reader) (n int64) {
 		}
 	}
 	return n
-}
-
-// Repeated work that panics is logged as failing and done again.
-func TestRepeatGoesOnAfterAPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		done := 0
-		r := lifecycle.Repeat{
-			Every: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)), Name: "it",
-			Do: func(context.Context) error {
-				if done++; done == 1 {
-					panic("boom")
-				}
-				return nil
-			},
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		group.Go(func() { _ = r.Run(ctx) })
-		time.Sleep(2*time.Second + time.Second/2)
-		cancel()
-		group.Wait()
-		if done != 2 {
-			t.Errorf("done %d times, want 2", done)
-		}
-		if n := strings.Count(log.String(), "msg=failing work=it"); n != 1 {
-			t.Errorf("logged %d times, want once: %s", n, log.String())
-		}
-	})
 }
 
 // A part that panics stops the service in order, as one that fails does.

@@ -80,7 +80,7 @@ func (c *codec) thorough(data []byte, m proto.Message) error {
 	}
 	desc, text := m.ProtoReflect().Descriptor(), data
 	if c.holdsRaw(desc) {
-		text = c.rewrite(nil, data, desc, reading)
+		text = c.rewrite(make([]byte, 0, len(data)), data, desc, reading)
 	}
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(text, m); err != nil {
 		if found := c.mismatch(gjson.ParseBytes(data), desc, ""); found != "" {
@@ -270,11 +270,13 @@ func (c *codec) rewriteField(dst []byte, value gjson.Result, field protoreflect.
 		return element(dst, value)
 	}
 	dst = append(dst, '[')
-	for i, item := range value.Array() {
-		if i > 0 {
+	begun := len(dst)
+	value.ForEach(func(_, item gjson.Result) bool {
+		if len(dst) > begun {
 			dst = append(dst, ',')
 		}
 		dst = element(dst, item)
-	}
+		return true
+	})
 	return append(dst, ']')
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestRawJSONGrowsLinearly(t *testing.T) {
-	codec := rpc.NewCodecForTest(echoContract.rawJSON)
+	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	inputs := append(growth.Around(`{"payload":`, growth.JSON, "}"), shapes(`"payload":[]`)...)
 	growth.Linear(t, growth.Each(inputs, func(text []byte) {
 		m := dynamicpb.NewMessage(echoContract.echo)
@@ -22,7 +22,7 @@ func TestRawJSONGrowsLinearly(t *testing.T) {
 }
 
 func TestQuickReadsAlikeGrowsLinearly(t *testing.T) {
-	codec := rpc.NewCodecForTest(echoContract.rawJSON)
+	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	inputs := growth.Around(`{"reason":`, growth.JSON, "}")
 	inputs = append(inputs, shapes(`"reason":"a"`)...)
 	inputs = append(inputs, growth.Number("a map", `{"metadata":{"a":"b"`, `,"k#":"v"`, "}}"), growth.Number("a map of numbers", `{"metadata":{"a":"b"`, `,"k#":"v"`, `,"z":1}}`))

@@ -60,12 +60,14 @@ func (c *codec) mismatchField(value gjson.Result, field protoreflect.FieldDescri
 		if !value.IsArray() {
 			return path + ": must be an array"
 		}
-		for i, item := range value.Array() {
-			if found := c.mismatchValue(item, field, path+"["+strconv.Itoa(i)+"]"); found != "" {
-				return found
-			}
-		}
-		return ""
+		var found string
+		i := 0
+		value.ForEach(func(_, item gjson.Result) bool {
+			found = c.mismatchValue(item, field, path+"["+strconv.Itoa(i)+"]")
+			i++
+			return found == ""
+		})
+		return found
 	}
 	return c.mismatchValue(value, field, path)
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"switchyard.dev/services/platform/lifecycle"
-	"switchyard.dev/services/platform/panics"
 )
 
 // ErrStopped is the answer of a group whose flushers have all ended.
@@ -36,7 +35,7 @@ type answer[R any] struct {
 
 // New makes a group that flushes at most most items at a time. The flush gives
 // one result per item in their order, or one error for all of them; its panic is
-// an error that wraps panics.Err.
+// an error that is panics.Err (package platform/panics).
 func New[T, R any](most int, flush func(context.Context, []T) ([]R, error)) *Group[T, R] {
 	return &Group[T, R]{
 		calls: make(chan call[T, R], most), max: most, flush: flush, stopped: make(chan struct{}),
