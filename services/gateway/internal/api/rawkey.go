@@ -71,6 +71,7 @@ func refuseRawJSON(body []byte) error {
 			case !opaque(fields[depth]) && byok.LooksRaw(text):
 				return byok.RefuseRawKey(fields[depth])
 			}
+		default:
 		}
 	}
 }

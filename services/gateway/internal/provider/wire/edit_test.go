@@ -29,10 +29,10 @@ func TestEditorLeavesTheRest(t *testing.T) {
 		edit, root := NewEditor(gjson.Parse(text))
 		var visit func(string, gjson.Result) bool
 		visit = func(name string, value gjson.Result) bool {
-			switch {
-			case name == "x":
+			switch name {
+			case "x":
 				return true
-			case name == "r":
+			case "r":
 				edit.Replace(value, `"new"`)
 			default:
 				edit.Members(value, visit)
