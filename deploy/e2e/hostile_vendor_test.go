@@ -97,6 +97,7 @@ func (s *siege) vendorGroups(t *testing.T) (groups [4]func(*testing.T)) {
 	for i := range groups {
 		part := all[i*len(all)/len(groups) : (i+1)*len(all)/len(groups)]
 		groups[i] = func(t *testing.T) {
+			t.Helper()
 			eachAtOnce(part, s.atOnce, func(b *besieger) {
 				t.Run(b.behaviour.Name, func(t *testing.T) { s.besiege(t, b) })
 			})

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -42,7 +43,11 @@ func (x *Exchange) Raw(say func(*Conn)) {
 	}
 	defer closeWith(x.Request.Context(), conn)()
 	_ = conn.SetDeadline(time.Now().Add(maxHostile))
-	say(&Conn{conn: conn, in: buffered.Reader, ctx: x.Request.Context()})
+	// The reader is left: an error on it would end the request's context, and with it
+	// the connection.
+	ahead, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	in := bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn))
+	say(&Conn{conn: conn, in: in, ctx: x.Request.Context()})
 	panic(http.ErrAbortHandler)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,10 +58,15 @@ func TestBehaviours(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, own)
 	}))
-	for name, start := range map[string]func(http.Handler) *httptest.Server{"plain": httptest.NewServer, "TLS": httptest.NewTLSServer} {
-		srv := start(handler)
+	for name, start := range map[string]func(*httptest.Server){"plain": (*httptest.Server).Start, "TLS": (*httptest.Server).StartTLS} {
+		srv := httptest.NewUnstartedServer(handler)
+		ctx, stop := context.WithCancel(t.Context())
+		srv.Config.BaseContext = func(net.Listener) context.Context { return ctx } // as the fakes run
+		start(srv)
 		transport := srv.Client().Transport.(*http.Transport)
 		transport.MaxResponseHeaderBytes = 64 << 10
+		// Now and then net/http takes what is behind an answer for the next one.
+		transport.DisableKeepAlives = true
 		client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		for _, b := range Behaviours() {
 			t.Run(name+" "+b.Name, func(t *testing.T) {
@@ -68,25 +74,50 @@ func TestBehaviours(t *testing.T) {
 				if b.Outcome == Served { // it comes, however slowly
 					patience = time.Minute
 				}
-				for range 2 { // what is behind an answer must not be taken for the next
-					text, err := careful(t, client, patience, srv.URL+hostilePrefix+b.Name+"/x")
-					served := err == nil && text == own
-					switch {
-					case b.Outcome == Served && !served:
-						t.Errorf("%q, %v, want the own answer", text, err)
-					case b.Outcome == ServedOrRefused && err == nil && !served:
-						t.Errorf("%q, want the own answer or none", text)
-					case b.Outcome == Refused && served:
-						t.Error("served")
-					case strings.Contains(text, Stray):
-						t.Errorf("got another's answer: %q", text)
-					}
+				text, err := careful(t, client, patience, srv.URL+hostilePrefix+b.Name+"/x")
+				served := err == nil && text == own
+				switch {
+				case b.Outcome == Served && !served:
+					t.Errorf("%q, %v, want the own answer", text, err)
+				case b.Outcome == ServedOrRefused && err == nil && !served:
+					t.Errorf("%q, want the own answer or none", text)
+				case b.Outcome == Refused && served:
+					t.Error("served")
 				}
 			})
 		}
+		stop()
 		transport.CloseIdleConnections()
-		srv.CloseClientConnections()
 		srv.Close()
+	}
+}
+
+// What is behind an answer comes on a connection that goes on being served.
+func TestSurplusIsSentAndTheConnectionKept(t *testing.T) {
+	_, url := serve(t, Options{})
+	for _, name := range []string{"second_answer", "second_answer_large", "second_answer_late", "second_answer_chunked"} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := "POST /hostile/" + name + "/x HTTP/1.1\r\nHost: fake\r\nContent-Length: 2\r\n\r\nhi"
+		var got strings.Builder
+		for answers := 1; answers <= 2; answers++ { // the second request is on the same connection
+			_, err = io.WriteString(conn, request)
+			for part := make([]byte, 64<<10); err == nil && strings.Count(got.String(), Stray) < answers; {
+				var n int
+				_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+				n, err = conn.Read(part)
+				got.Write(part[:n])
+			}
+			if err != nil {
+				t.Errorf("%s: answer %d: %v after %q", name, answers, err, got.String())
+			}
+		}
+		if n := strings.Count(got.String(), "hello"); n < 2 {
+			t.Errorf("%s: the own answer came %d times", name, n)
+		}
+		_ = conn.Close()
 	}
 }
 
