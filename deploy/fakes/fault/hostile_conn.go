@@ -45,7 +45,7 @@ func (x *Exchange) Raw(say func(*Conn)) {
 	_ = conn.SetDeadline(time.Now().Add(maxHostile))
 	// The reader is left: an error on it would end the request's context, and with it
 	// the connection.
-	ahead, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	ahead, _ := buffered.Peek(buffered.Reader.Buffered())
 	in := bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn))
 	say(&Conn{conn: conn, in: in, ctx: x.Request.Context()})
 	panic(http.ErrAbortHandler)
