@@ -142,6 +142,9 @@ func contractOnly(answer map[string]any) map[string]any {
 	delete(answer, "object")
 	if usage, ok := answer["usage"].(map[string]any); ok {
 		delete(usage, "total_tokens")
+		if usage["requested_goal"] == nil { // Absent over gRPC.
+			delete(usage, "requested_goal")
+		}
 	}
 	items, _ := answer["data"].([]any)
 	for _, item := range items {

@@ -114,6 +114,10 @@ func (noArchive) Get(context.Context, string, string) (trace.Record, error) {
 	return trace.Record{}, errors.New("none")
 }
 
+func (noArchive) Latest(context.Context, string, string) ([]trace.Record, error) {
+	return nil, errors.New("none")
+}
+
 type noPolicies struct{}
 
 func (noPolicies) Reload(context.Context) (routing.Reloaded, error) {

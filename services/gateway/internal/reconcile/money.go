@@ -32,10 +32,10 @@ func ParseCents(text string) (Money, error) {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
 	if whole == "" || len(text) > maxDigits || strings.HasSuffix(text, ".") || strings.Trim(whole+fraction, "0123456789") != "" {
-		return Money{}, fmt.Errorf("an amount %s is no decimal number of cents such as 1234.56", screen.Quote(text))
+		return Money{}, fmt.Errorf("%s is no decimal number of cents such as 1234.56", quote(text))
 	}
 	if len(fraction) > centDecimals {
-		return Money{}, fmt.Errorf("an amount %s has more than %d decimals", screen.Quote(text), centDecimals)
+		return Money{}, fmt.Errorf("%s has more than %d decimals", quote(text), centDecimals)
 	}
 	var m Money
 	m.pico.SetString(whole+fraction+strings.Repeat("0", centDecimals-len(fraction)), 10)
@@ -43,6 +43,15 @@ func ParseCents(text string) (Money, error) {
 		m.pico.Neg(&m.pico)
 	}
 	return m, nil
+}
+
+// quote is an amount as it was written, where that may be repeated: a key may stand
+// in its place.
+func quote(text string) string {
+	if screen.IsName(text) {
+		return strconv.Quote(text)
+	}
+	return "the amount"
 }
 
 // FromCents takes a number as it was written: the shortest decimal that reads
