@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -69,4 +70,14 @@ func (g *Guard) Client(timeout time.Duration, o TransportOptions) *http.Client {
 			return http.ErrUseLastResponse
 		},
 	}
+}
+
+// ReadStart reads at most limit bytes of an answer's body. Of an answer that changes
+// the protocol (101) it reads nothing: that body is the connection itself, which
+// neither the request's context nor a client's timeout ends.
+func ReadStart(response *http.Response, limit int64) ([]byte, error) {
+	if response.ContentLength == 0 || response.StatusCode == http.StatusSwitchingProtocols {
+		return nil, nil
+	}
+	return io.ReadAll(io.LimitReader(response.Body, limit))
 }

@@ -153,3 +153,42 @@ func TestClientKeepsNoCookies(t *testing.T) {
 		}
 	}
 }
+
+// An answer that changes the protocol has a body that never ends and that no
+// timeout reaches: nothing is read of it.
+func TestReadStartOfAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	left := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = buffered.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\nhello")
+		_ = buffered.Flush()
+		<-left
+		_ = conn.Close()
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(left) })
+	g := newGuard(t, Options{AllowTargets: []string{s.Listener.Addr().String()}})
+	c := g.Client(10*time.Second, TransportOptions{})
+	t.Cleanup(c.CloseIdleConnections)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := ReadStart(resp, 1<<10)
+	if err != nil {
+		t.Errorf("error %v", err)
+	}
+	if len(text) != 0 {
+		t.Errorf("read %q of the other protocol", text)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -80,7 +79,7 @@ func (p *Poster) Post(ctx context.Context, target string, header http.Header, bo
 		return Answer{Class: classOf(err), Sent: sent.Load()}
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // The status is what counts.
+	text, _ := netguard.ReadStart(response, maxAnswer) // The status is what counts.
 	return Answer{
 		Status: response.StatusCode, Class: classOfStatus(response.StatusCode), Sent: true, Body: text,
 		After: ParseRetryAfter(response.Header.Get("Retry-After"), time.Now()),

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -63,7 +62,7 @@ func (c *Client) Push(ctx context.Context, key Key, from *Sender, to Subscriptio
 		return unanswered(ctx, err, sent.Load()), nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // what came is enough
+	body, _ := netguard.ReadStart(response, maxAnswer) // what came is enough
 	a := Read(response.StatusCode, response.Header, body, c.signer.now())
 	if a.Verdict == Unauthorized {
 		c.signer.Forget(key, to.endpoint.origin)

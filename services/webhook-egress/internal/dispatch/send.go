@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	neturl "net/url"
@@ -74,21 +73,13 @@ func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, b
 		return reply
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := readStart(response)
+	text, err := netguard.ReadStart(response, maxResponse+1)
 	reply := Reply{
 		Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After"),
 		Body: text[:min(len(text), maxResponse)], Truncated: len(text) > maxResponse || err != nil, Err: err,
 	}
 	reply.Timing, reply.RemoteIP = watch.result()
 	return reply
-}
-
-// readStart reads the body, up to a byte more than is kept.
-func readStart(response *http.Response) ([]byte, error) {
-	if response.ContentLength == 0 {
-		return nil, nil
-	}
-	return io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 }
 
 // withoutURL leaves out the URL that net/http puts before an error: its path or
