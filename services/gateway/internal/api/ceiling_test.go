@@ -36,7 +36,7 @@ func TestAmbiguousBoundsAreRefused(t *testing.T) {
 		for fields, wrong := range map[string]string{
 			`"n":100,"N":1`:                       `N`,
 			`"N":100`:                             `N`,
-			`"n":1,"n":100`:                       `holds \"n\" twice`,
+			`"n":1,"n":100`:                       `holds the name \"n\" twice`,
 			`"Max_Tokens":100000`:                 `Max_Tokens`,
 			`"maxTokens":100000`:                  `maxTokens`,
 			`"max_to` + "\u212a" + `ens":100000`:  `max_to`,
@@ -51,7 +51,7 @@ func TestAmbiguousBoundsAreRefused(t *testing.T) {
 			`"Messages":[{"role":"user"}]`:        `Messages`,
 			`"tools":[],"Tools":[{"type":"x"}]`:   `Tools`,
 			`"extra":1,"web_search-options":{}`:   `web_search-options`,
-			`"metadata":{},"messages":[{"role":"user","content":"x","Content":"y"}],"messages":[]`: `holds \"messages\" twice`,
+			`"metadata":{},"messages":[{"role":"user","content":"x","Content":"y"}],"messages":[]`: `holds the name \"messages\" twice`,
 		} {
 			body := `{"model":"first/ok",` + fields + `,` + messages + `}`
 			if !strings.Contains(fields, `"max_tokens":10000001`) {
