@@ -163,10 +163,6 @@ type recording struct {
 	size   int
 }
 
-// eventCost is what an event takes beside its frame, in bytes: thousands of empty
-// ones are not free.
-const eventCost = 128
-
 // recorded is what keeping an event takes, in bytes.
 func recorded(e provider.Event) int {
 	if e.Native != nil {
