@@ -29,12 +29,22 @@ const DefaultLimit = 128 << 20
 // says nothing about the vendor.
 var ErrFull = errors.New("the memory for answers is used up at the moment")
 
+// spared is the part of the memory that each request has beside it, without asking:
+// an ordinary answer comes through while endless ones of others hold all there is.
+// How many requests are under way is bounded elsewhere.
+const spared = 1024
+
 // Budget is the memory for answers of a replica. Safe for concurrent use; nil has
 // no bound.
-type Budget struct{ pool *fairshare.Pool }
+type Budget struct {
+	pool  *fairshare.Pool
+	spare int64
+}
 
 // New returns a budget of limit bytes, of which one organization may hold percent.
-func New(limit int64, percent int) *Budget { return &Budget{fairshare.New(limit, percent)} }
+func New(limit int64, percent int) *Budget {
+	return &Budget{pool: fairshare.New(limit, percent), spare: limit / spared}
+}
 
 // Held is what is charged at present, in bytes.
 func (b *Budget) Held() int64 { return b.pool.Held() }
@@ -66,14 +76,19 @@ type Hold struct {
 	organization string
 	// largest answer in bytes.
 	largest int64
-	held    atomic.Int64
-	ended   atomic.Bool
+	// spare is left of what it has without asking, held is what it took of the budget.
+	spare, held atomic.Int64
+	ended       atomic.Bool
 }
 
 // Open begins a request of an organization, whose answers have largest bytes at the
 // most. nil of a nil budget bounds single answers only.
 func (b *Budget) Open(organization string, largest int64) *Hold {
-	return &Hold{budget: b, organization: organization, largest: largest}
+	h := &Hold{budget: b, organization: organization, largest: largest}
+	if b != nil {
+		h.spare.Store(b.spare)
+	}
+	return h
 }
 
 // Charge takes memory for n bytes that are about to come; the error is ErrFull.
@@ -82,10 +97,15 @@ func (h *Hold) Charge(n int) error {
 		return nil
 	}
 	charge := Weight * int64(n)
-	if !h.budget.pool.Take(h.organization, charge) {
+	free := take(&h.spare, charge)
+	if charge == free {
+		return nil
+	}
+	if !h.budget.pool.Take(h.organization, charge-free) {
+		h.spare.Add(free)
 		return ErrFull
 	}
-	h.held.Add(charge)
+	h.held.Add(charge - free)
 	if h.ended.Load() { // It was closed meanwhile, and nobody would give this back.
 		h.Close()
 	}
@@ -98,12 +118,18 @@ func (h *Hold) Return(n int) {
 		return
 	}
 	charge := Weight * int64(n)
+	given := take(&h.held, charge)
+	h.give(given)
+	h.spare.Add(charge - given)
+}
+
+// take takes what there is, at most n.
+func take(from *atomic.Int64, n int64) int64 {
 	for {
-		held := h.held.Load()
-		given := min(held, charge)
-		if h.held.CompareAndSwap(held, held-given) {
-			h.give(given)
-			return
+		left := from.Load()
+		taken := min(left, n)
+		if from.CompareAndSwap(left, left-taken) {
+			return taken
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+
+	"switchyard.dev/services/gateway/internal/fairshare"
 )
 
 func TestReadAll(t *testing.T) {
@@ -36,7 +38,7 @@ func TestReadAll(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			b := New(1<<30, 100)
+			b := &Budget{pool: fairshare.New(1<<30, 100)}
 			h := b.Open("acme", 0)
 			got, err := ReadAll(h, c.from, c.announced, c.largest)
 			if !errors.Is(err, c.err) {
@@ -131,5 +133,34 @@ func TestHold(t *testing.T) {
 	}
 	if held := (*Budget)(nil).Open("acme", 3); held.Charge(1<<40) != nil || held.Largest(9) != 3 {
 		t.Error("without a budget only single answers are bounded")
+	}
+}
+
+// Each request has a part beside the budget, so that an ordinary answer comes
+// through while others hold all of it.
+func TestOrdinaryAnswersNeedNoBudget(t *testing.T) {
+	b := New(1<<20, 100)
+	endless := b.Open("acme", 0)
+	for endless.Charge(256) == nil {
+	}
+	ordinary := b.Open("other", 0)
+	if err := ordinary.Charge(512); err != nil {
+		t.Errorf("an ordinary answer: %v", err)
+	}
+	if err := ordinary.Charge(1); !errors.Is(err, ErrFull) {
+		t.Errorf("more than the part: %v, want ErrFull", err)
+	}
+	ordinary.Return(512)
+	if err := ordinary.Charge(512); err != nil {
+		t.Errorf("the part again, once it was returned: %v", err)
+	}
+	full := b.Held()
+	ordinary.Close()
+	if b.Held() != full {
+		t.Errorf("the end gave %d bytes back that were not taken", full-b.Held())
+	}
+	endless.Close()
+	if b.Held() != 0 {
+		t.Errorf("%d bytes are charged after the end", b.Held())
 	}
 }

@@ -163,7 +163,7 @@ func TestWhatIsHeldIsCharged(t *testing.T) {
 		"a comment, endless": {":" + big, 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			budget := memory.New(1<<30, 100)
+			budget := memory.New(4<<20, 100)
 			reader := sse.NewReader(strings.NewReader(tt.stream)).Charge(budget.Open("acme", 0))
 			for {
 				e, err := reader.Next()
