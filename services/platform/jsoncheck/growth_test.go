@@ -8,5 +8,8 @@ import (
 )
 
 func TestValidGrowsLinearly(t *testing.T) {
-	growth.Linear(t, growth.Each(growth.JSON, func(text []byte) { _ = jsoncheck.Valid(text) })...)
+	growth.Linear(t, growth.Each(growth.JSON, func(text []byte) {
+		_ = jsoncheck.Valid(text)
+		_ = jsoncheck.TooMany(text)
+	})...)
 }

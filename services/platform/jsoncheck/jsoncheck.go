@@ -17,6 +17,14 @@ const MaxDepth = 200
 // RuleDepth is the rule that a value which is TooDeep breaks, for the error of its field.
 const RuleDepth = "must not be nested deeper than 200 levels"
 
+// MaxContainers is how many arrays and objects a request may hold. One of two bytes
+// takes up to a hundred when it is read into a message, before a rule on the length
+// of its list can refuse it.
+const MaxContainers = 1 << 18
+
+// RuleContainers is the rule that a value with TooMany of them breaks.
+const RuleContainers = "must not hold more than 262144 arrays and objects"
+
 // Valid reports whether data is one JSON value (RFC 8259) with at most MaxDepth
 // levels. It takes what encoding/json takes: duplicate names, unpaired surrogates
 // and bytes that are no UTF-8 pass.
@@ -27,7 +35,7 @@ func Valid(data []byte) bool {
 // TooDeep reports whether data opens more than MaxDepth levels within one another,
 // valid or not. It is linear in the size of data and takes no memory.
 func TooDeep(data []byte) bool {
-	if bytes.Count(data, openObject)+bytes.Count(data, openArray) <= MaxDepth {
+	if opened(data) <= MaxDepth {
 		return false // So it is with nearly all answers; counting is much quicker than walking.
 	}
 	depth := 0
@@ -45,6 +53,29 @@ func TooDeep(data []byte) bool {
 	}
 	return false
 }
+
+// TooMany reports whether data opens more than MaxContainers arrays and objects,
+// valid or not. It is linear in the size of data and takes no memory.
+func TooMany(data []byte) bool {
+	if opened(data) <= MaxContainers {
+		return false
+	}
+	n := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '{', '[':
+			if n++; n > MaxContainers {
+				return true
+			}
+		case '"':
+			i = closingQuote(data, i+1)
+		}
+	}
+	return false
+}
+
+// opened counts opening brackets, those within texts too.
+func opened(data []byte) int { return bytes.Count(data, openObject) + bytes.Count(data, openArray) }
 
 var openObject, openArray = []byte{'{'}, []byte{'['}
 

@@ -36,6 +36,23 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
+func TestContainersAreBounded(t *testing.T) {
+	const bound = jsoncheck.MaxContainers
+	for name, tt := range map[string]struct {
+		text string
+		want bool
+	}{
+		"at the bound":       {"[" + strings.Repeat("{},", bound-1) + "0]", false},
+		"beyond the bound":   {"[" + strings.Repeat("{},", bound) + "0]", true},
+		"arrays too":         {strings.Repeat("[],", bound+1), true},
+		"brackets in a text": {`["` + strings.Repeat("[{", bound) + `"]`, false},
+	} {
+		if got := jsoncheck.TooMany([]byte(tt.text)); got != tt.want {
+			t.Errorf("%s: too many = %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
 // A text that is not too deep is taken exactly where encoding/json takes it, and a
 // text that is passed nests no deeper than the bound.
 func FuzzValid(f *testing.F) {

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -39,5 +41,17 @@ func TestRefusingABodyTakesLittle(t *testing.T) {
 		if took := after.TotalAlloc - before.TotalAlloc; took > factor*size {
 			t.Errorf("%s: %d bytes allocated for a body of %d, more than %d times as much", name, took, len(body.text), factor)
 		}
+	}
+}
+
+// A list of more things than any request has is refused before it is read.
+func TestContainersOfABodyAreBounded(t *testing.T) {
+	b := setup(t, echo, func(o *rpc.Options) { o.MaxBody = 1 << 20 })
+	code, text, _ := b.do(t, "POST", "/v1/echo/ann", "svc", `{"payload":[`+strings.Repeat("{},", jsoncheck.MaxContainers)+`0]}`)
+	if code != http.StatusBadRequest {
+		t.Errorf("status %d, want 400", code)
+	}
+	if want := "body: " + jsoncheck.RuleContainers; !strings.Contains(text, want) {
+		t.Errorf("the answer lacks %q: %s", want, text)
 	}
 }

@@ -128,6 +128,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 	if jsoncheck.TooDeep(body) { // Before anything looks into it.
 		return apierr.Invalid("body", jsoncheck.RuleDepth)
 	}
+	if jsoncheck.TooMany(body) {
+		return apierr.Invalid("body", jsoncheck.RuleContainers)
+	}
 	if s.options.RefuseBody != nil {
 		if err := s.options.RefuseBody(method, body); err != nil {
 			return fmt.Errorf("screen body: %w", err)

@@ -59,10 +59,10 @@ type bench struct {
 }
 
 // setup runs both faces of an echo service whose handlers do what handle says.
-func setup(t *testing.T, handle answer) *bench {
+func setup(t *testing.T, handle answer, with ...func(*rpc.Options)) *bench {
 	t.Helper()
 	b := &bench{log: &lockedBuffer{}}
-	b.server = newServer(t, b.log)
+	b.server = newServer(t, b.log, with...)
 	b.server.RegisterService(echoDesc(), handle)
 	for path, method := range map[string]string{"/v1/echo/{user_name}": "Echo", "/v1/admin": "Admin", "/v1/open": "Open"} {
 		transcode(t, b.server.Mux(), b.server.Local(), path, "/rpctest.EchoService/"+method)
