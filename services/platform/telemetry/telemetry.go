@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"runtime/debug"
 
@@ -85,9 +86,12 @@ func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Install makes t's providers and propagator the global ones of OpenTelemetry,
-// for libraries that cannot be given them. Nothing else here touches a global.
+// Install makes t's providers and propagator the global ones of OpenTelemetry, and
+// t's log that of the standard logger, for libraries that cannot be given them.
+// Nothing else here touches a global.
 func (t *Telemetry) Install() {
+	log.SetFlags(0)
+	log.SetOutput(libraryLines{t.Log})
 	otel.SetTracerProvider(t.TracerProvider)
 	otel.SetMeterProvider(t.MeterProvider)
 	otel.SetTextMapPropagator(t.Propagator)

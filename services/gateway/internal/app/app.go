@@ -124,6 +124,7 @@ func (p *parts) openTelemetry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.Install()
 	p.telemetry = t
 	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
 	p.runner.OnClose("telemetry", t.Shutdown)

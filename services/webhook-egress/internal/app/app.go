@@ -95,6 +95,7 @@ func (p *parts) openTelemetry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.Install()
 	p.telemetry = t
 	p.tracer, p.meter = t.TracerProvider.Tracer(service), t.MeterProvider.Meter(service)
 	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
