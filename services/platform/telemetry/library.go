@@ -21,6 +21,6 @@ const (
 func (l libraryLines) Write(line []byte) (int, error) {
 	text, _, _ := bytes.Cut(line, []byte(unsolicited))
 	text = bytes.TrimSpace(text[:min(len(text), maxLibraryLine)])
-	l.log.Info("library", slog.String("line", string(text))) //nolint:sloglint // A library's line has no context.
+	l.log.Info("library", slog.String("line", string(text)))
 	return len(line), nil
 }
