@@ -65,6 +65,16 @@ func forgetNewSettings(t *testing.T, bin string) {
 	}
 }
 
+// replaceProgram gives a program's name to that of another folder: a program that
+// runs can't be overwritten.
+func replaceProgram(t *testing.T, from, to, name string) {
+	t.Helper()
+	program := filepath.Join(to, name)
+	if err := errors.Join(os.Remove(program), os.Symlink(filepath.Join(from, name), program)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fleet is two replicas of every service, each pair behind a balancer.
 type fleet struct {
 	*house
@@ -189,21 +199,18 @@ func TestRollout(t *testing.T) {
 		t.Fatal(err)
 	}
 	forgetNewSettings(t, bin)
+	next, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaceProgram(t, next, bin, stack.Fakes) // The third parties are of today: the stack asks for what they know.
 	f := startFleet(t, bin)
 	organization, to := unique("org"), f.receiver()
 	tr := &traffic{crowd: newCrowd(t), fleet: f}
 	tr.begin(t, organization, to)
 
-	next, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, service := range stack.Services {
-		// A running program can't be overwritten, but its name can go to another.
-		program := filepath.Join(bin, string(service))
-		if err := errors.Join(os.Remove(program), os.Symlink(filepath.Join(next, string(service)), program)); err != nil {
-			t.Fatal(err)
-		}
+		replaceProgram(t, next, bin, string(service))
 		if out, err := f.Command(t.Context(), service, "migrate").CombinedOutput(); err != nil {
 			t.Fatalf("%s migrate: %v\n%s", service, err, out)
 		}
