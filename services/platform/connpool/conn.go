@@ -64,6 +64,12 @@ func (c *conn) clean() bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.socket.whole()
 }
 
+// exceeded reports whether what clean has met was more of an answer: bytes of HTTP,
+// not a record of TLS, which may be its farewell.
+func (c *conn) exceeded() bool {
+	return c.reader.Buffered() > 0 || c.Conn == net.Conn(c.socket) && c.socket.spoke
+}
+
 // close doesn't wait: TLS sends no farewell, since HTTP says where an answer ends.
 func (c *conn) close() { _ = c.socket.Close() }
 
@@ -176,7 +182,11 @@ func (u *use) end(keep bool) {
 	if u.ended.Swap(true) {
 		return
 	}
-	keep = keep && u.wrote() && u.conn.clean()
+	if keep = keep && u.wrote(); keep {
+		if keep = u.conn.clean(); !keep && u.conn.exceeded() {
+			u.conn.pool.separate(u.conn.to)
+		}
+	}
 	if u.release() && keep && u.conn.pool.keep(u.conn) {
 		return
 	}

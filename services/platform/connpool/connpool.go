@@ -51,7 +51,14 @@ type Pool struct {
 
 	mu   sync.Mutex
 	idle map[address][]*conn // the last used one last
+	// alone is until when connections to an address serve one request each.
+	alone map[address]time.Time
 }
+
+// aloneTime is how long a connection to a server that sent something behind an
+// answer serves one request: what it sends a moment later would be met by the next
+// request on the connection, which can't tell it from its answer.
+const aloneTime = 10 * time.Minute
 
 // address is where a connection leads to.
 type address struct{ scheme, host, port string }
@@ -67,7 +74,7 @@ func New(o Options) *Pool {
 	o.ConnectTime = cmp.Or(o.ConnectTime, 10*time.Second)
 	o.IdlePerHost = cmp.Or(o.IdlePerHost, 64)
 	o.IdleTime = cmp.Or(o.IdleTime, 90*time.Second)
-	return &Pool{options: o, idle: make(map[address][]*conn)}
+	return &Pool{options: o, idle: make(map[address][]*conn), alone: make(map[address]time.Time)}
 }
 
 // RoundTrip sends one request and returns its answer's head. A body that is
@@ -179,10 +186,28 @@ func (p *Pool) take(to address) *conn {
 	return c
 }
 
-// keep takes a connection back; false where there are enough.
+// separate has connections to an address serve one request each for a while.
+func (p *Pool) separate(to address) {
+	p.mu.Lock()
+	p.alone[to] = time.Now().Add(aloneTime)
+	idle := slices.Clone(p.idle[to])
+	p.mu.Unlock()
+	for _, c := range idle {
+		p.expire(c)
+	}
+}
+
+// keep takes a connection back; false where there are enough, or where each serves
+// one request.
 func (p *Pool) keep(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if until, ok := p.alone[c.to]; ok {
+		if time.Now().Before(until) {
+			return false
+		}
+		delete(p.alone, c.to)
+	}
 	kept := p.idle[c.to]
 	if len(kept) >= p.options.IdlePerHost {
 		return false

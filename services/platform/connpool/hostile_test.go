@@ -324,3 +324,40 @@ func TestPartOfARecord(t *testing.T) {
 		t.Errorf("%d connections for 10 calls: one with half a record was used again", n)
 	}
 }
+
+// A server that has sent something behind an answer gets a connection for each
+// request from then on: what it sends later meets none.
+func TestConnectionsToAServerThatExceedsServeOneRequest(t *testing.T) {
+	var connections atomic.Int64
+	s := listen(t, nil, func(p *peer) {
+		first := connections.Add(1) == 1
+		for {
+			id, err := p.request()
+			if err != nil {
+				return
+			}
+			pieces := []string{sized(id)}
+			if first {
+				pieces = append(pieces, foreign(id))
+			}
+			if p.together(pieces...) != nil {
+				return
+			}
+		}
+	})
+	pool := newPool(t, nil)
+	const calls = 5
+	for i := range calls {
+		id := fmt.Sprintf("call %d", i)
+		_, text, err := ask(t.Context(), pool, s.url, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text != id {
+			t.Errorf("%s was answered %q", id, text)
+		}
+	}
+	if n := connections.Load(); n != calls {
+		t.Errorf("%d connections for %d requests", n, calls)
+	}
+}

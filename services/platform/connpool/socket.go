@@ -11,9 +11,10 @@ type socket struct {
 	net.Conn
 
 	raw syscall.RawConn // nil without a descriptor
-	// look reads a byte without waiting; empty is set where there was none.
-	look  func(fd uintptr) bool
-	empty bool
+	// look reads a byte without waiting; empty is set where there was none, spoke where
+	// there was one.
+	look         func(fd uintptr) bool
+	empty, spoke bool
 	// dry makes Read fail where it would ask the network.
 	dry bool
 	// header and missing are what was read of a TLS record's header, and what is

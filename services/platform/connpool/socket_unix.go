@@ -6,7 +6,7 @@ import "syscall"
 
 func (s *socket) readOne(fd uintptr) bool {
 	var one [1]byte
-	_, err := syscall.Read(int(fd), one[:])
-	s.empty = err == syscall.EAGAIN
+	n, err := syscall.Read(int(fd), one[:])
+	s.empty, s.spoke = err == syscall.EAGAIN, n > 0
 	return true
 }
