@@ -33,9 +33,9 @@ type siege struct {
 }
 
 const (
-	// quietPhase is how long nobody is hostile, between two groups that are.
+	// quietPhase is how long a phase without hostile traffic lasts, between two with it.
 	quietPhase = 1200 * time.Millisecond
-	// hostilePatience bounds a call of whatever kind: whoever is answered badly is
+	// hostilePatience bounds a call of whatever kind: a caller that is answered badly is
 	// answered, too.
 	hostilePatience = 20 * time.Second
 	// hostileAnswer bounds what a caller reads of an answer, in bytes.

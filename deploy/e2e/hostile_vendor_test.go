@@ -197,7 +197,7 @@ func (c *hostileCall) goesOn(b fault.Behaviour) bool {
 	return b.Name == "after_done" && c.vendor.dialect == "gemini"
 }
 
-// check wants an answer that fits the behaviour and is for nobody else.
+// check wants an answer that fits the behaviour and belongs to this call.
 func (c *hostileCall) check(t *testing.T, b fault.Behaviour) {
 	t.Helper()
 	a := c.answer

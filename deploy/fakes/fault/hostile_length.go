@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stray is in every second answer that nobody asked for. No client may ever give it
+// Stray is in every second answer that was not asked for. No client may ever give it
 // to a caller.
 const Stray = "an answer to nobody"
 

@@ -20,7 +20,7 @@ func (a announced) Announce(context.Context, apikey.Digest) error {
 	return a.err
 }
 
-// A changed key is forgotten here before anybody else is told, also when nobody can be.
+// A changed key is forgotten here before other replicas are notified, and also when they can't be.
 func TestChangesAreInForceHereFirst(t *testing.T) {
 	away := errors.New("away")
 	var order []string

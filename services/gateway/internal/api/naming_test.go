@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// A request id is the caller's own: another organization that repeats it takes
-// nobody's trace away.
+// A request id is the caller's own: another organization that repeats it doesn't
+// hide the trace of the first.
 func TestSupportTraceOfARepeatedID(t *testing.T) {
 	b := setup(t)
 	const path = "/v1/support/trace/req-shared"

@@ -228,7 +228,7 @@ func TestKeysInWrongFieldsStayOut(t *testing.T) {
 			if status, body := v.http(t, route, m.Interface()); !field.content && (status != http.StatusBadRequest || !strings.Contains(body, "raw_key_refused")) {
 				t.Errorf("%s %s: %s takes a key: %d %s", route.Verb, route.Path, field, status, body)
 			}
-			// One without a form may be somebody's own text; it is repeated nowhere all the same.
+			// One without a form may be a caller's own text; it is not repeated anywhere either.
 			m = kind.New()
 			put(m, field.path, strayRandom)
 			v.grpc(t, route, method, m.Interface())
