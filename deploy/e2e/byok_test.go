@@ -155,7 +155,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 	const rotated = 3 * time.Second
 	type turn struct {
 		fingerprint string
-		at          time.Time
+		asked, at   time.Time // when the rotation was sent, and answered
 	}
 	var turns []turn
 	for n := 1; n <= 3; n++ {
@@ -169,11 +169,12 @@ func TestByokRotationUnderLoad(t *testing.T) {
 			Fingerprint string `json:"fingerprint"`
 			Version     int    `json:"version"`
 		}
+		asked := time.Now()
 		first.post(t, byokPath+"/"+ownRotated.name+"/rotate", object{"sealed": sealed.Sealed}).into(t, http.StatusOK, &config)
 		if config.Version != n+1 {
 			t.Errorf("version %d after %d rotations", config.Version, n)
 		}
-		turns = append(turns, turn{config.Fingerprint, time.Now()})
+		turns = append(turns, turn{config.Fingerprint, asked, time.Now()})
 		waitFor(t, patience, "calls well after the rotation", func() error {
 			since := turns[len(turns)-1].at.Add(rotated)
 			var page struct {
@@ -199,7 +200,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 		}
 		with[r.Fingerprint]++
 		for i, turn := range turns {
-			over := i+1 < len(turns) && r.StartedAt.After(turns[i+1].at)
+			over := i+1 < len(turns) && r.StartedAt.After(turns[i+1].asked)
 			if r.StartedAt.After(turn.at.Add(rotated)) && r.Fingerprint != turn.fingerprint && !over {
 				late[turn.fingerprint]++
 			}
