@@ -109,7 +109,9 @@ type Job struct {
 	// Attempts were made before this one.
 	Attempts    int
 	MaxAttempts int
-	Deadline    time.Time
+	// Takeovers is how often in a row a replica held the delivery and left no result.
+	Takeovers int
+	Deadline  time.Time
 	// Host and Port are the flow's target.
 	Host string
 	Port int

@@ -10,7 +10,7 @@ import (
 type Fault string
 
 // The faults. The last five hold a delivery back, all others use up an attempt.
-// FaultInternal is a panic of ours, which says nothing about the target.
+// FaultInternal is a fault of ours, which says nothing about the target.
 const (
 	FaultNone                 Fault = ""
 	FaultDNS                  Fault = "dns_error"
@@ -124,6 +124,19 @@ func Expired(job *Job, now time.Time) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Status: StatusExpired, Attempts: job.Attempts}, true
+}
+
+// MaxTakeovers is how often in a row a delivery may be held by a replica that leaves no
+// result, before it is given up as one that ends replicas.
+const MaxTakeovers = 10
+
+// Unsettled reports whether a delivery has been taken over too often, and the step that
+// follows. The last attempt is the one whose replica ended; what became of it is unknown.
+func Unsettled(job *Job) (Step, bool) {
+	if job.Takeovers < MaxTakeovers {
+		return Step{}, false
+	}
+	return Step{Status: StatusFailed, Outcome: OutcomeFailed, Attempts: job.Attempts + 1, Fault: FaultInternal}, true
 }
 
 // delay is the schedule's, or longer where the target asks for more time.

@@ -110,6 +110,11 @@ func (e *Engine) observed(ctx context.Context, seen breaker.Observation) breaker
 // attempt decides whether a job may be sent, sends it, and decides what follows.
 func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	now := e.o.Now()
+	if step, unsettled := delivery.Unsettled(&job); unsettled {
+		e.o.Log.ErrorContext(ctx, "a delivery is given up: no replica that held it has left a result",
+			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization), slog.Int("takeovers", job.Takeovers))
+		return faulty(job, step, now)
+	}
 	if step, expired := delivery.Expired(&job, now); expired {
 		return Result{Job: job, Step: step}
 	}
@@ -163,6 +168,11 @@ func (e *Engine) protected(ctx context.Context, job delivery.Job) (result Result
 	e.o.Log.ErrorContext(ctx, "an attempt panicked", slog.String("delivery_id", job.ID.String()),
 		slog.String("organization", job.Organization), slog.String("error", err.Error()))
 	step := e.o.Policy.Next(&job, delivery.Answer{Fault: delivery.FaultInternal}, e.o.Now(), random())
+	return faulty(job, step, began)
+}
+
+// faulty is the result of an attempt that a fault of ours has used up.
+func faulty(job delivery.Job, step delivery.Step, began time.Time) Result {
 	return Result{Job: job, Step: step, Attempt: &delivery.Attempt{
 		Generation: job.Generation, Number: step.Attempts, Outcome: step.Outcome, URL: job.URL, Error: step.Fault, Started: began,
 	}}

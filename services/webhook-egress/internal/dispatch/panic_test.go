@@ -179,6 +179,39 @@ func TestPanicOfAnAttempt(t *testing.T) {
 	})
 }
 
+// A delivery that no replica which held it has settled is given up unsent: it may be
+// what ends them.
+func TestDeliveryThatEndsReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{waiting: jobs("a", "poison", "seldom")}
+		store.waiting[1].Takeovers, store.waiting[2].Takeovers = delivery.MaxTakeovers, delivery.MaxTakeovers-1
+		var sent sync.Map
+		logged := run(t, store, func(header map[string]string) dispatch.Reply {
+			sent.Store(header["X-Webhook-Event"], true)
+			return dispatch.Reply{Status: http.StatusOK}
+		}, time.Minute)
+
+		r := of(t, store, "poison")
+		if _, found := sent.Load("poison"); found || r.Step.Status != delivery.StatusFailed {
+			t.Errorf("it is %s, sent: %v; want failed and not sent", r.Step.Status, found)
+		}
+		if r.Attempt == nil || r.Attempt.Error != delivery.FaultInternal || r.Attempt.Number != 1 {
+			t.Errorf("the attempt whose result is missing is recorded as %+v, want the first, %s", r.Attempt, delivery.FaultInternal)
+		}
+		if r.Move.Changed {
+			t.Error("it moved the target's breaker")
+		}
+		if n := strings.Count(logged, "given up"); n != 1 {
+			t.Errorf("logged %d times, want once: %s", n, logged)
+		}
+		for _, good := range []string{"a", "seldom"} {
+			if r := of(t, store, good); r.Step.Status != delivery.StatusDelivered {
+				t.Errorf("%s is %s, want delivered", good, r.Step.Status)
+			}
+		}
+	})
+}
+
 // What the store can't hold of a result, or panics at, is left out: the attempt
 // counts, and the results beside it are settled as they are.
 func TestResultThatCannotBeStored(t *testing.T) {

@@ -201,6 +201,7 @@ func readJobs(
 		job := jobOf(&found[i])
 		flow := flows[lease.FlowID]
 		job.FlowID, job.LeaseSeq, job.Host, job.Port = lease.FlowID, lease.LeaseSeq, flow.Host, int(flow.Port)
+		job.Takeovers = int(lease.Takeovers)
 		job.Parked = flow.Open
 		claimed.Jobs = append(claimed.Jobs, job)
 	}

@@ -11,6 +11,12 @@ import (
 
 var _ replica.Store = (*Store)(nil)
 
+// takeoverDelays are how long a row waits whose replica has ended, by how often in a row
+// that has happened; the last one repeats.
+var takeoverDelays = []time.Duration{
+	0, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+}
+
 // Join implements replica.Store.
 func (s *Store) Join(ctx context.Context, name string) (int64, error) {
 	id, err := s.sql.JoinReplicas(ctx, name)
@@ -59,7 +65,7 @@ func freeOrphans(ctx context.Context, q *dbsql.Queries) (int, error) {
 	if err := q.KeepFlowsAwake(ctx, flows); err != nil {
 		return 0, fmt.Errorf("lock flows: %w", err)
 	}
-	freed, err := q.FreeOrphans(ctx, flows)
+	freed, err := q.FreeOrphans(ctx, dbsql.FreeOrphansParams{FlowIds: flows, Delays: takeoverDelays})
 	if err != nil {
 		return 0, fmt.Errorf("free orphans: %w", err)
 	}

@@ -408,36 +408,6 @@ func TestGetIsScoped(t *testing.T) {
 	}
 }
 
-func TestReplicas(t *testing.T) {
-	s, pool := open(t)
-	dead, err := s.Join(t.Context(), "dead")
-	if err != nil {
-		t.Fatal(err)
-	}
-	alive, err := s.Join(t.Context(), "alive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	enqueue(t, s, leaseOf(dead, true), draft("acme"), draft("acme"))
-	enqueue(t, s, leaseOf(alive, true), draft("acme"))
-	if freed, err := s.Bury(t.Context(), alive, time.Second*30); freed != 0 || err != nil {
-		t.Errorf("freed %d of replicas that beat, %v", freed, err)
-	}
-	exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
-	if freed, err := s.Bury(t.Context(), alive, time.Second*30); freed != 2 || err != nil {
-		t.Errorf("freed %d, %v", freed, err)
-	}
-	if listed, err := s.Beat(t.Context(), dead); listed || err != nil {
-		t.Errorf("the dead beats: %v, %v", listed, err)
-	}
-	if listed, err := s.Beat(t.Context(), alive); !listed || err != nil {
-		t.Errorf("the living does not beat: %v, %v", listed, err)
-	}
-	if jobs := claim(t, s, alive, 8).Jobs; len(jobs) != 2 || jobs[0].LeaseSeq != 3 {
-		t.Errorf("claimed %+v", jobs)
-	}
-}
-
 func TestExpireDue(t *testing.T) {
 	s, pool := open(t)
 	past, later, leased := draft("acme"), draft("acme"), draft("acme")

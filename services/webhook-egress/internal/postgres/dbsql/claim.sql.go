@@ -243,7 +243,8 @@ func (q *Queries) SleepFlows(ctx context.Context, arg SleepFlowsParams) error {
 
 const takeRows = `-- name: TakeRows :many
 UPDATE delivery_queue q
-SET due_at = now() + $1::interval, lease_seq = q.lease_seq + 1, leased_by = $2::bigint
+SET due_at = now() + $1::interval, lease_seq = q.lease_seq + 1, leased_by = $2::bigint,
+    takeovers = q.takeovers + (q.leased_by IS NOT NULL)::integer
 WHERE q.delivery_id = ANY (ARRAY(
     SELECT fits.delivery_id
     FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
@@ -257,7 +258,7 @@ WHERE q.delivery_id = ANY (ARRAY(
               FOR UPDATE SKIP LOCKED
           ) AS due) AS fits
     WHERE fits.bytes <= $6::bigint))
-RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq
+RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers
 `
 
 type TakeRowsParams struct {
@@ -274,12 +275,14 @@ type TakeRowsRow struct {
 	CreatedAt  time.Time
 	FlowID     int64
 	LeaseSeq   int64
+	Takeovers  int32
 }
 
 // Leases the oldest due rows of each flow, at most its room, and as many as have
 // bodies of no more bytes together than there is memory for. It begins at the
 // flow's floor, behind the entries of dead rows. An array, because no
 // plan runs it twice, which would lock further rows, or reads the whole queue.
+// A row that is still leased is taken over: that lease ran out.
 func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsRow, error) {
 	rows, err := q.db.Query(ctx, takeRows,
 		arg.Lease,
@@ -301,6 +304,7 @@ func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsR
 			&i.CreatedAt,
 			&i.FlowID,
 			&i.LeaseSeq,
+			&i.Takeovers,
 		); err != nil {
 			return nil, err
 		}

@@ -54,15 +54,22 @@ func (q *Queries) BuryReplicas(ctx context.Context, arg BuryReplicasParams) ([]i
 
 const freeOrphans = `-- name: FreeOrphans :execrows
 UPDATE delivery_queue q
-SET due_at = now(), lease_seq = q.lease_seq + 1, leased_by = NULL
-WHERE q.leased_by IS NOT NULL AND q.flow_id = ANY ($1::bigint[])
+SET due_at = now() + ($1::interval[])[least(q.takeovers + 1, cardinality($1::interval[]))],
+    lease_seq = q.lease_seq + 1, leased_by = NULL, takeovers = q.takeovers + 1
+WHERE q.leased_by IS NOT NULL AND q.flow_id = ANY ($2::bigint[])
   AND NOT EXISTS (SELECT FROM replica r WHERE r.replica_id = q.leased_by)
 `
 
-// Gives such rows back at once. The fence keeps a replica that was only slow
-// from settling them.
-func (q *Queries) FreeOrphans(ctx context.Context, flowIds []int64) (int64, error) {
-	result, err := q.db.Exec(ctx, freeOrphans, flowIds)
+type FreeOrphansParams struct {
+	Delays  []time.Duration
+	FlowIds []int64
+}
+
+// Gives such rows back: at once the first time, later with each takeover in a row, so
+// that a delivery at which replicas end is claimed ever more seldom. The fence keeps a
+// replica that was only slow from settling them.
+func (q *Queries) FreeOrphans(ctx context.Context, arg FreeOrphansParams) (int64, error) {
+	result, err := q.db.Exec(ctx, freeOrphans, arg.Delays, arg.FlowIds)
 	if err != nil {
 		return 0, err
 	}

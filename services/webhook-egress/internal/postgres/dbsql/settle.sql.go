@@ -246,7 +246,7 @@ func (q *Queries) RemoveRows(ctx context.Context, ids []pgtype.UUID) error {
 
 const returnRows = `-- name: ReturnRows :exec
 UPDATE delivery_queue q
-SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, retry = q.retry OR r.retry
+SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, takeovers = 0, retry = q.retry OR r.retry
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::interval[]) AS delay, unnest($3::boolean[]) AS retry) AS r
 WHERE q.delivery_id = r.id
 `

@@ -20,8 +20,10 @@ FOR NO KEY UPDATE SKIP LOCKED;
 -- bodies of no more bytes together than there is memory for. It begins at the
 -- flow's floor, behind the entries of dead rows. An array, because no
 -- plan runs it twice, which would lock further rows, or reads the whole queue.
+-- A row that is still leased is taken over: that lease ran out.
 UPDATE delivery_queue q
-SET due_at = now() + @lease::interval, lease_seq = q.lease_seq + 1, leased_by = @replica_id::bigint
+SET due_at = now() + @lease::interval, lease_seq = q.lease_seq + 1, leased_by = @replica_id::bigint,
+    takeovers = q.takeovers + (q.leased_by IS NOT NULL)::integer
 WHERE q.delivery_id = ANY (ARRAY(
     SELECT fits.delivery_id
     FROM (SELECT due.delivery_id, sum(due.body_bytes) OVER (ORDER BY picked.place, due.due_at, due.delivery_id) AS bytes
@@ -35,7 +37,7 @@ WHERE q.delivery_id = ANY (ARRAY(
               FOR UPDATE SKIP LOCKED
           ) AS due) AS fits
     WHERE fits.bytes <= @bytes::bigint))
-RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq;
+RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers;
 
 -- name: ReadJobs :many
 -- A delivery of an endpoint goes where the endpoint is now; a test, whose flow is

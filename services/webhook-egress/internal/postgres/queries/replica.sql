@@ -20,9 +20,11 @@ JOIN delivery_queue q ON q.leased_by > gap.above AND q.leased_by < gap.below
 ORDER BY q.flow_id;
 
 -- name: FreeOrphans :execrows
--- Gives such rows back at once. The fence keeps a replica that was only slow
--- from settling them.
+-- Gives such rows back: at once the first time, later with each takeover in a row, so
+-- that a delivery at which replicas end is claimed ever more seldom. The fence keeps a
+-- replica that was only slow from settling them.
 UPDATE delivery_queue q
-SET due_at = now(), lease_seq = q.lease_seq + 1, leased_by = NULL
+SET due_at = now() + (@delays::interval[])[least(q.takeovers + 1, cardinality(@delays::interval[]))],
+    lease_seq = q.lease_seq + 1, leased_by = NULL, takeovers = q.takeovers + 1
 WHERE q.leased_by IS NOT NULL AND q.flow_id = ANY (@flow_ids::bigint[])
   AND NOT EXISTS (SELECT FROM replica r WHERE r.replica_id = q.leased_by);

@@ -61,7 +61,7 @@ DELETE FROM delivery_queue WHERE delivery_id = ANY (@ids::uuid[]);
 -- name: ReturnRows :exec
 -- The fence moves on, so that a result is never counted twice.
 UPDATE delivery_queue q
-SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, retry = q.retry OR r.retry
+SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, takeovers = 0, retry = q.retry OR r.retry
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::interval[]) AS delay, unnest(@retries::boolean[]) AS retry) AS r
 WHERE q.delivery_id = r.id;
 
