@@ -146,8 +146,9 @@ k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## every overlay builds, is valid and keep
 alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml
 
+measured = grep -rlE '^func (Benchmark|Test[A-Za-z0-9_]*(DoesNotAllocate|GrowsLinearly)\()' --include='*_test.go' services deploy gen | xargs -n1 dirname | sort -u | sed 's|^|./|'
 bench: dev ## every benchmark once, so that none rots, and the tests that -race would distort
-	@$(STORES) go test -run '(DoesNotAllocate|GrowsLinearly)$$' -bench . -benchtime 1x work
+	@$(STORES) go test -run '(DoesNotAllocate|GrowsLinearly)$$' -bench . -benchtime 1x $$($(measured))
 
 load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)

@@ -56,7 +56,12 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	var background sync.WaitGroup
+	if flag.Lookup("test.run").Value.String() == "" {
+		background.Go(func() { _, _ = programsBefore() })
+	}
 	code := m.Run()
+	background.Wait()
 	errs := []error{responses.leaks()}
 	var used []*house
 	for _, l := range stacks {
@@ -173,7 +178,7 @@ func (h *house) webhookSettings() []string {
 // binFolder names a folder of prebuilt programs to test, such as those of an image.
 const binFolder = "SWITCHYARD_E2E_BIN"
 
-var built string // by programs
+var built []string // folders of programs, to be removed
 
 // programs are those of this tree, built once for all stacks.
 var programs = sync.OnceValues(func() (string, error) {
@@ -184,23 +189,24 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	built = bin
+	built = append(built, bin)
 	return bin, build("../..", bin)
 })
 
 func removePrograms() {
-	if built != "" {
-		_ = os.RemoveAll(built)
+	for _, bin := range built {
+		_ = os.RemoveAll(bin)
 	}
 }
 
 // build builds the services and the fakes of a tree into a folder.
 func build(tree, bin string) error {
-	args := []string{"build", "-pgo=off", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
+	// What is tested meanwhile goes first.
+	args := []string{"-n", "10", "go", "build", "-pgo=off", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
 	for _, service := range stack.Services {
 		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
 	}
-	command := exec.Command("go", args...)
+	command := exec.Command("nice", args...)
 	command.Dir = tree
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build in %s: %w\n%s", tree, err, out)

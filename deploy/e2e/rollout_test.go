@@ -25,23 +25,44 @@ var slowly = addVendor(vendor{name: "slowly", dialect: "openai", model: "slowly"
 // releaseFile names the commit of the release before this one.
 const releaseFile = "../../.ci/release"
 
-// releaseBefore unpacks the tree of the release before from the history.
-func releaseBefore(t *testing.T, tree string) {
-	t.Helper()
+// programsBefore are those of the release before, built once, after those of this tree.
+// A run of all tests builds them while the first tests wait.
+var programsBefore = sync.OnceValues(func() (bin string, err error) {
+	if _, err := programs(); err != nil {
+		return "", err
+	}
+	tree, err := os.MkdirTemp("", "switchyard-e2e-before-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tree)
+	if bin, err = os.MkdirTemp("", "switchyard-e2e-bin-"); err != nil {
+		return "", err
+	}
+	built = append(built, bin)
+	if err := unpackRelease(tree); err != nil {
+		return "", err
+	}
+	return bin, errors.Join(build(tree, bin), forgetNewSettings(bin))
+})
+
+// unpackRelease takes the tree of the release before from the history.
+func unpackRelease(tree string) error {
 	commit, err := os.ReadFile(releaseFile)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	archive := exec.CommandContext(t.Context(), "git", "-C", "../..", "archive", strings.TrimSpace(string(commit)))
-	unpack := exec.CommandContext(t.Context(), "tar", "-x", "-C", tree)
+	archive := exec.Command("git", "-C", "../..", "archive", strings.TrimSpace(string(commit)))
+	unpack := exec.Command("tar", "-x", "-C", tree)
 	var complaints bytes.Buffer
 	archive.Stderr, unpack.Stderr = &complaints, &complaints
 	if unpack.Stdin, err = archive.StdoutPipe(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if err := errors.Join(unpack.Start(), archive.Run(), unpack.Wait()); err != nil {
-		t.Fatalf("the release before: %v (a clone without history can't run this test)\n%s", err, complaints.String())
+		return fmt.Errorf("the release before: %w (a clone without history can't run this test)\n%s", err, complaints.String())
 	}
+	return nil
 }
 
 // withoutNewSettings starts the release before as its own deployment would, which
@@ -51,8 +72,7 @@ unset $("$0.before" config 2>&1 | grep -o '[A-Z0-9_]*: unknown setting' | cut -d
 exec "$0.before" "$@"
 `
 
-func forgetNewSettings(t *testing.T, bin string) {
-	t.Helper()
+func forgetNewSettings(bin string) error {
 	for _, service := range stack.Services {
 		path := filepath.Join(bin, string(service))
 		err := os.Rename(path, path+".before")
@@ -60,9 +80,10 @@ func forgetNewSettings(t *testing.T, bin string) {
 			err = os.WriteFile(path, []byte(withoutNewSettings), 0o755)
 		}
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // replaceProgram gives a program's name to that of another folder: a program that
@@ -186,19 +207,10 @@ func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
 // stream is cut, no delivery is lost.
 func TestRollout(t *testing.T) {
 	use(t)
-	root := t.TempDir()
-	if err := os.Chmod(root, 0o755); err != nil {
+	bin, err := programsBefore()
+	if err != nil {
 		t.Fatal(err)
 	}
-	tree, bin := filepath.Join(root, "before"), filepath.Join(root, "bin")
-	if err := errors.Join(os.Mkdir(tree, 0o755), os.Mkdir(bin, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	releaseBefore(t, tree)
-	if err := build(tree, bin); err != nil {
-		t.Fatal(err)
-	}
-	forgetNewSettings(t, bin)
 	next, err := programs()
 	if err != nil {
 		t.Fatal(err)
