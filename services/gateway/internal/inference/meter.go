@@ -14,6 +14,8 @@ import (
 // there was one, and the bytes or images that came.
 type tally struct {
 	usage *provider.Usage
+	// counted: some of usage was not reported, but counted here.
+	counted bool
 	// bytes of text, thinking and calls; runs are those that repeat the one before.
 	bytes, runs int
 	// frames are the bytes of a vendor's own frames, which hold all that came.
@@ -124,6 +126,9 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 	if outcome != ledger.OutcomeCompleted && !t.whole {
 		// Some vendors tell the input at the begin and the output only at the end.
 		u.Output = min(max(u.Output, provider.Estimate(0, t.bytes).Output), most.Output-u.Completion()+u.Output)
+		if t.counted {
+			return u, ledger.StateEstimated
+		}
 		return u, ledger.StatePartial
 	}
 	if x.request.Bounds.Surcharged || len(beyond) > 0 {
