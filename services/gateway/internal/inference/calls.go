@@ -28,7 +28,7 @@ func (s *callStream) Next() (provider.Event, error) {
 // heldSize is about what an event takes in memory, in bytes: its texts, and the
 // event itself, which may say nothing.
 func heldSize(e provider.Event) int {
-	n := int(unsafe.Sizeof(e)) + len(e.Text) + len(e.Reasoning) + len(e.Native) + len(e.NativeType)
+	n := int(unsafe.Sizeof(e)) + len(e.Text) + len(e.Reasoning) + len(e.Other) + len(e.Native) + len(e.NativeType)
 	for i := range e.ToolCalls {
 		call := &e.ToolCalls[i]
 		n += int(unsafe.Sizeof(*call)) + len(call.ID) + len(call.Name) + len(call.Arguments) + len(call.Extra)

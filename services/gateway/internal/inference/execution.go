@@ -295,10 +295,8 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		return nil, err
 	}
 	x.finish = answer.FinishReason
-	tally := tally{usage: answer.Usage, frames: len(answer.Native)}
-	tally.text(answer.Text)
-	tally.text(answer.Reasoning)
-	tally.add(answer.ToolCalls)
+	tally := tally{usage: answer.Usage}
+	tally.output(&provider.Event{Text: answer.Text, Reasoning: answer.Reasoning, Other: answer.Other, ToolCalls: answer.ToolCalls, Native: answer.Native})
 	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true
 		x.account.failed(err)

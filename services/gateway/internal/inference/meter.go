@@ -16,7 +16,7 @@ type tally struct {
 	usage *provider.Usage
 	// counted: some of usage was not reported, but counted here.
 	counted bool
-	// bytes of text, thinking and calls; runs are those that repeat the one before.
+	// bytes of output; runs are those that repeat the one before.
 	bytes, runs int
 	// frames are the bytes of a vendor's own frames, which hold all that came.
 	frames int
@@ -27,18 +27,25 @@ type tally struct {
 	state ledger.State
 }
 
+// output counts an event, or a whole answer. This is all that counts as output: what
+// the model wrote, wherever the dialect has it. What comes with that (log
+// probabilities, sound, signatures, citations, results of the vendor's own tools) is
+// bounded by the size of a stream alone; see Stream.outgrown.
+func (t *tally) output(e *provider.Event) {
+	t.text(e.Text)
+	t.text(e.Reasoning)
+	t.text(e.Other)
+	for i := range e.ToolCalls {
+		t.text(e.ToolCalls[i].Name)
+		t.text(e.ToolCalls[i].Arguments)
+	}
+	t.frames += len(e.Native)
+}
+
 // text counts a piece of text.
 func (t *tally) text(s string) {
 	t.bytes += len(s)
 	t.runs += runsOf(s)
-}
-
-// add counts the bytes of tool calls.
-func (t *tally) add(calls []provider.ToolCall) {
-	for i := range calls {
-		t.text(calls[i].Name)
-		t.text(calls[i].Arguments)
-	}
 }
 
 // settle prices a completion and records it, and returns what the caller is
