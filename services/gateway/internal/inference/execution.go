@@ -102,8 +102,8 @@ func (c candidate) chatter() (provider.Chatter, error) {
 // from then on: others may end it. The execution must be left.
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
 	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
-	x.account = e.open(ctx, x)
 	x.hold = e.Memory.Open(r.Organization, largest[r.Route.Operation])
+	x.account = e.open(ctx, x)
 	begun := false
 	defer func() {
 		if !begun {

@@ -136,7 +136,7 @@ func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error)
 	if limited, ok := upstream.(provider.LimitedStream); ok {
 		s.x.permit.Learn(limited.Limits())
 	}
-	return &callStream{Stream: upstream}, nil
+	return &callStream{Stream: upstream, hold: s.x.hold}, nil
 }
 
 // maxHeld bounds what is held of a stream's frames, in bytes: a vendor that has
@@ -227,6 +227,7 @@ func (s *Stream) Next() (provider.Event, error) {
 			s.x.account.heard(event)
 			return event, nil
 		}
+		s.gate.settle(len(s.passed))
 		if s.withheld != nil && s.err == nil {
 			s.tally.whole = s.ended
 			s.x.account.failed(s.withheld)
