@@ -18,6 +18,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/approval"
 	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/principal"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/jsoncheck"
@@ -43,7 +44,10 @@ func (s *approvalServer) CreateApproval(ctx context.Context, m *gatewayv1.Create
 	}
 	arguments, err := toArguments(m.GetArguments())
 	if err == nil {
-		err = notBlank("tool", m.GetTool(), "requested_by", m.GetRequestedBy())
+		err = notBlank("tool", m.GetTool())
+	}
+	if err == nil {
+		err = principal.Check("requested_by", m.GetRequestedBy())
 	}
 	if err != nil {
 		return nil, err
@@ -124,7 +128,7 @@ type decision interface {
 func (s *approvalServer) decide(ctx context.Context, event approval.Event, m decision) (*gatewayv1.Approval, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
 	if err == nil {
-		err = notBlank("decided_by", m.GetDecidedBy())
+		err = principal.Check("decided_by", m.GetDecidedBy())
 	}
 	if err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func TestApproval(t *testing.T) {
 	if got := b.get(t, approvalsPath+"/"+ref, "svc", "X-Organization-Id", "acme"); got.body != a.body || got.status != http.StatusOK {
 		t.Errorf("read %s\nmade %s", got.body, a.body)
 	}
-	for _, same := range []string{`"decided_by":"agent"`, `"decided_by":"AGENT"`, `"decided_by":" agent\u00a0"`, `"decided_by":"a\u200bgent"`} {
+	for _, same := range []string{`"decided_by":"agent"`, `"decided_by":"AGENT"`, `"decided_by":" agent\u00a0"`, `"decided_by":"\uff21gent"`} {
 		for _, path := range []string{"/approve", "/deny"} {
 			b.post(t, approvalsPath+"/"+ref+path, `{`+same+`}`).refused(t, 403, "reviewer_not_independent", "decided_by: must be another principal")
 		}
@@ -91,6 +91,9 @@ func TestApprovalRefusals(t *testing.T) {
 		"no organization":       {approvalsPath, `{"tool":"deploy","requested_by":"x"}`, []string{"X-Organization-Id", ""}, 400, "invalid_request", "organization_id"},
 		"a role":                {approvalsPath, `{"tool":"deploy","requested_by":"x"}`, []string{"Authorization", "Bearer sup"}, 403, "forbidden", ""},
 		"nobody decides":        {decide, `{}`, nil, 400, "invalid_request", "decided_by"},
+		"an invisible decider":  {decide, `{"decided_by":"\u3164"}`, nil, 400, "invalid_request", "decided_by: must not be blank"},
+		"turned round":          {decide, `{"decided_by":"\u202eeve"}`, nil, 400, "invalid_request", "decided_by: must not hold control"},
+		"a name with a control": {approvalsPath, `{"tool":"t","requested_by":"a\u0007"}`, nil, 400, "invalid_request", "requested_by: must not hold control"},
 		"a blank decides":       {decide, `{"decided_by":"  "}`, nil, 400, "invalid_request", "decided_by: must not be blank"},
 		"decided by others":     {decide, `{"decided_by":"eve"}`, []string{"X-Organization-Id", "bolt"}, 404, "not_found", "approval"},
 		"of no such ref":        {approvalsPath + "/apr_none/deny", `{"decided_by":"eve"}`, nil, 404, "not_found", "approval"},

@@ -122,7 +122,7 @@ func (s *modelServer) DeprecateModel(ctx context.Context, m *gatewayv1.Deprecate
 	}
 	now := present()
 	wish := catalog.Wish{
-		Provider: m.GetProvider(), Model: m.GetModelId(), Successor: m.GetSuccessor(), Reason: m.GetReason(), By: principal(ctx), At: now,
+		Provider: m.GetProvider(), Model: m.GetModelId(), Successor: m.GetSuccessor(), Reason: m.GetReason(), By: actor(ctx), At: now,
 	}
 	if day := m.GetCutoffDate(); day != "" {
 		var err error

@@ -58,7 +58,7 @@ func (s *organizationServer) setStatus(ctx context.Context, id, reason string, s
 		return nil, err
 	}
 	status, err := s.organizations.SetStatus(ctx, id, organization.Change{
-		Suspended: suspended, By: principal(ctx), Reason: reason, At: time.Now(),
+		Suspended: suspended, By: actor(ctx), Reason: reason, At: time.Now(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("organization: %w", err)
@@ -129,8 +129,8 @@ func pathOrganization(ctx context.Context, id string) (string, error) {
 	return id, nil
 }
 
-// principal is whom a call is made for: the user that it names, else the caller.
-func principal(ctx context.Context) string {
+// actor is whom a call is made for: the user that it names, else the caller.
+func actor(ctx context.Context) string {
 	c := caller.From(ctx)
 	return cmp.Or(c.User, c.Name)
 }

@@ -81,7 +81,7 @@ func (s *pricingServer) ReconcilePricing(ctx context.Context, m *gatewayv1.Recon
 	if err != nil {
 		return nil, err
 	}
-	result, repeated, err := s.reconciler.Reconcile(ctx, key, invoice, principal(ctx), present())
+	result, repeated, err := s.reconciler.Reconcile(ctx, key, invoice, actor(ctx), present())
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: %w", err)
 	}

@@ -116,7 +116,7 @@ func (s *routingServer) pin(ctx context.Context, reason string, expected *int32,
 
 func (s *routingServer) turn(ctx context.Context, kind steering.Kind, reason string, expected *int32, to steering.Setting) (steering.Setting, error) {
 	change := steering.Change{To: to}
-	change.To.Since, change.To.By, change.To.Reason = present(), principal(ctx), reason
+	change.To.Since, change.To.By, change.To.Reason = present(), actor(ctx), reason
 	if expected != nil {
 		change.Expected = new(int(*expected))
 	}

@@ -69,7 +69,7 @@ func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*
 	}
 	minted, err := s.runs.Mint(ctx, run.Run{
 		Organization: organization, ID: cmp.Or(id, "run_"+strings.ToLower(rand.Text())),
-		InitiatedBy: cmp.Or(m.GetInitiatedBy(), principal(ctx)), ApprovalRef: m.GetApprovalRef(), Metadata: m.GetMetadata(),
+		InitiatedBy: cmp.Or(m.GetInitiatedBy(), actor(ctx)), ApprovalRef: m.GetApprovalRef(), Metadata: m.GetMetadata(),
 		Limits: run.Limits{
 			MaxCostCents: m.GetMaxCostCents(), MaxCalls: int(m.GetMaxCalls()), Models: m.GetModels(), ExpiresAt: expires,
 		},
@@ -123,7 +123,7 @@ func (s *runServer) RevokeRun(ctx context.Context, m *gatewayv1.RevokeRunRequest
 	if err != nil {
 		return nil, err
 	}
-	of, err := s.runs.Revoke(ctx, organization, m.GetRunId(), cmp.Or(m.GetRevokedBy(), principal(ctx)), m.GetReason())
+	of, err := s.runs.Revoke(ctx, organization, m.GetRunId(), cmp.Or(m.GetRevokedBy(), actor(ctx)), m.GetReason())
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
@@ -144,7 +144,7 @@ func (s *runServer) AbortSession(ctx context.Context, m *gatewayv1.AbortSessionR
 	if err != nil {
 		return nil, err
 	}
-	of, err := s.runs.Abort(ctx, organization, m.GetRunId(), principal(ctx), m.GetReason())
+	of, err := s.runs.Abort(ctx, organization, m.GetRunId(), actor(ctx), m.GetReason())
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}

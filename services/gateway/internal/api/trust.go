@@ -11,7 +11,9 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/principal"
 	"switchyard.dev/services/gateway/internal/trust"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -26,7 +28,7 @@ type trustServer struct {
 func (s *trustServer) AssignTrust(ctx context.Context, m *gatewayv1.AssignTrustRequest) (*gatewayv1.TrustRecord, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
 	if err == nil {
-		err = notBlank("assigned_by", m.GetAssignedBy())
+		err = principal.Check("assigned_by", m.GetAssignedBy())
 	}
 	if err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func (s *trustServer) AssignTrust(ctx context.Context, m *gatewayv1.AssignTrustR
 func (s *trustServer) ReviewTrust(ctx context.Context, m *gatewayv1.ReviewTrustRequest) (*gatewayv1.TrustRecord, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrgId())
 	if err == nil {
-		err = notBlank("reviewed_by", m.GetReviewedBy())
+		err = principal.Check("reviewed_by", m.GetReviewedBy())
 	}
 	if err != nil {
 		return nil, err
@@ -54,7 +56,7 @@ func (s *trustServer) ReviewTrust(ctx context.Context, m *gatewayv1.ReviewTrustR
 	verdict := cmp.Or(trust.Verdict(m.GetDecision()), trust.Approve)
 	entry := audit.New(ctx, "trust."+string(verdict), trustSubject(organization, m.GetServerId()), m.GetReason())
 	record, err := s.records.Review(ctx, organization, m.GetServerId(), trust.Review{
-		Verdict: verdict, By: m.GetReviewedBy(), Reason: m.GetReason(), Version: int(m.GetExpectedVersion()),
+		Verdict: verdict, By: m.GetReviewedBy(), Reason: m.GetReason(), Version: int(m.GetExpectedVersion()), User: caller.From(ctx).User,
 	}, present(), &entry)
 	if err != nil {
 		return nil, fmt.Errorf("trust: %w", err)

@@ -80,6 +80,8 @@ func TestTrustRefusals(t *testing.T) {
 	}{
 		"a level":              {trustPath, `{"server_id":"s","level":"GOOD","assigned_by":"ada"}`, nil, 400, "invalid_request", "level"},
 		"a server":             {trustPath, `{"server_id":"a b","level":"COMMUNITY","assigned_by":"ada"}`, nil, 400, "invalid_request", "server_id"},
+		"a name with a filler": {trustPath, `{"server_id":"s","level":"COMMUNITY","assigned_by":"a\u115f"}`, nil, 400, "invalid_request", "assigned_by: must not hold control"},
+		"for the assigner":     {trustPath + "/acme/files/review", `{"reviewed_by":"bob"}`, []string{"X-User-Id", "ada"}, 403, "reviewer_not_independent", ""},
 		"nobody":               {trustPath, `{"server_id":"s","level":"COMMUNITY","assigned_by":" "}`, nil, 400, "invalid_request", "assigned_by: must not be blank"},
 		"another organization": {trustPath, `{"organization_id":"bolt","server_id":"s","level":"COMMUNITY","assigned_by":"ada"}`, nil, 403, "organization_mismatch", ""},
 		"a role":               {trustPath, `{"server_id":"s","level":"COMMUNITY","assigned_by":"ada"}`, []string{"Authorization", "Bearer sup"}, 403, "forbidden", ""},

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -12,9 +13,14 @@ import (
 // abandon bills an attempt that was given up before its answer began, once its
 // request had gone to the vendor: by its caller, from outside, or by a clock. The
 // vendor works on, or bills what it did. What it refused, or failed itself, is not
-// billed.
+// billed, but for the other calls of a request that takes several.
 func (x *execution) abandon(ctx context.Context, c candidate, err error) {
 	outcome := x.givenUp(ctx, err)
+	if partial, ok := errors.AsType[*provider.PartialError](err); ok {
+		x.answered = true // It is not repeated at the same vendor, which would bill it twice.
+		x.bill(ctx, c, cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated})
+		return
+	}
 	if outcome == "" || !x.now.receipt.Sent() {
 		return
 	}

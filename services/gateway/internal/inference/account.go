@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
@@ -109,6 +110,9 @@ type Account struct {
 	FirstToken     time.Duration
 	// Keep is what the witness said at the begin.
 	Keep int
+
+	// hold is charged for what is kept of a stream; nil charges nothing.
+	hold *memory.Hold
 }
 
 // Answer is what a request was answered, by its operation.
@@ -137,7 +141,7 @@ func (e *Engine) open(ctx context.Context, x *execution) *Account {
 	if !ok {
 		return nil
 	}
-	a := &Account{ID: x.id, Request: *x.request, Policy: x.fleet.Version, Started: x.started, Keep: keep}
+	a := &Account{ID: x.id, Request: *x.request, Policy: x.fleet.Version, Started: x.started, Keep: keep, hold: x.hold}
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
 		a.TraceID = span.TraceID().String()
 	}
@@ -275,7 +279,8 @@ func (a *Account) heard(e provider.Event) {
 	if a.Answer == nil {
 		a.Answer = &Answer{}
 	}
-	if a.AnswerBytes > a.Keep {
+	cut := a.Answer.Cut || a.AnswerBytes > a.Keep
+	if cut || a.hold.Charge(len(e.Text)+callBytes(e.ToolCalls)) != nil { // The stream goes on.
 		a.Answer.Cut = true
 		return
 	}

@@ -248,21 +248,34 @@ func runsOf(text string) (n int) {
 	return n
 }
 
-// outgrown is the error of an answer that went on beyond its bound: by what the
-// vendor says that it has used, or where that is not said by the fewest tokens
-// that so many bytes can be. Where no bound is known an estimate decides.
-func (s *Stream) outgrown() error {
+// Bytes of a stream, whatever is in them: what may come with each token (the log
+// probabilities of twenty others have some 11 KiB, a token of sound 6 KiB) and what
+// may come with an answer (a page that was read, the code's output).
+const (
+	streamToken = 16 << 10
+	streamSpare = 4 << 20
+)
+
+// outgrown is the error of an answer that went on beyond its bound with an event: by
+// what the vendor says that it has used, or where that is not said by the fewest
+// tokens that so many bytes of output, or of anything, can be. Where no bound is
+// known an estimate decides. ended reports that the vendor had said that it was at
+// its end, and size is how many bytes have come.
+func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
+	most := s.most.Output
+	beyond := int64(size-streamSpare)/streamToken > most
 	switch {
-	case s.finish != "": // It has ended; what it used is clamped.
-		return nil
 	case s.most.assumed && !s.x.reserves():
+		return nil
+	case beyond:
+	case event.FinishReason != "" && !ended, ended && !event.Output(): // What it used is clamped.
 		return nil
 	case s.most.assumed:
 		if provider.Estimate(0, s.tally.bytes).Output > assumedOutput*max(s.x.request.Bounds.Choices, 1) {
 			return budget.ErrOutgrown
 		}
 		return nil
-	case leastTokens(s.tally.bytes, s.tally.runs) <= s.most.Output && (s.tally.usage == nil || s.tally.usage.Completion() <= s.most.Output):
+	case leastTokens(s.tally.bytes, s.tally.runs) <= most && (ended || s.tally.usage == nil || s.tally.usage.Completion() <= most):
 		return nil
 	}
 	s.x.metrics.implausible(s.x.served.Provider, excessStream)

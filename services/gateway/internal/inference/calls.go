@@ -3,14 +3,20 @@ package inference
 import (
 	"unsafe"
 
+	"switchyard.dev/services/gateway/internal/memory"
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // callStream is a vendor's stream with its tool calls held to their bounds: one
-// that goes beyond them fails.
+// that goes beyond them fails. hold is charged for what others keep of it until its
+// end: dialects the ids of calls, and faces that write the events anew whatever
+// comes behind the first call.
 type callStream struct {
 	provider.Stream
 	limit provider.CallLimit
+	hold  *memory.Hold
+	calls bool // one has begun
 }
 
 // Next gives the next event.
@@ -19,16 +25,36 @@ func (s *callStream) Next() (provider.Event, error) {
 	if err == nil {
 		err = s.limit.Add(event.Text, event.ToolCalls)
 	}
+	if err == nil {
+		err = s.charge(&event)
+	}
 	if err != nil {
 		return provider.Event{}, err
 	}
 	return event, nil
 }
 
+func (s *callStream) charge(e *provider.Event) error {
+	if s.calls = s.calls || len(e.ToolCalls) > 0; !s.calls {
+		return nil
+	}
+	n := 0
+	if e.Native == nil {
+		n = len(e.Text) + callBytes(e.ToolCalls)
+	}
+	for i := range e.ToolCalls {
+		n += len(e.ToolCalls[i].ID)
+	}
+	if err := s.hold.Charge(n); err != nil {
+		return &provider.Error{Class: apierr.ClassTransient, Text: err.Error(), Cause: err}
+	}
+	return nil
+}
+
 // heldSize is about what an event takes in memory, in bytes: its texts, and the
 // event itself, which may say nothing.
 func heldSize(e provider.Event) int {
-	n := int(unsafe.Sizeof(e)) + len(e.Text) + len(e.Reasoning) + len(e.Native) + len(e.NativeType)
+	n := int(unsafe.Sizeof(e)) + len(e.Text) + len(e.Reasoning) + len(e.Other) + len(e.Native) + len(e.NativeType)
 	for i := range e.ToolCalls {
 		call := &e.ToolCalls[i]
 		n += int(unsafe.Sizeof(*call)) + len(call.ID) + len(call.Name) + len(call.Arguments) + len(call.Extra)

@@ -102,8 +102,8 @@ func (c candidate) chatter() (provider.Chatter, error) {
 // from then on: others may end it. The execution must be left.
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
 	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
-	x.account = e.open(ctx, x)
 	x.hold = e.Memory.Open(r.Organization, largest[r.Route.Operation])
+	x.account = e.open(ctx, x)
 	begun := false
 	defer func() {
 		if !begun {
@@ -295,10 +295,8 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		return nil, err
 	}
 	x.finish = answer.FinishReason
-	tally := tally{usage: answer.Usage, frames: len(answer.Native)}
-	tally.text(answer.Text)
-	tally.text(answer.Reasoning)
-	tally.add(answer.ToolCalls)
+	tally := tally{usage: answer.Usage}
+	tally.output(&provider.Event{Text: answer.Text, Reasoning: answer.Reasoning, Other: answer.Other, ToolCalls: answer.ToolCalls, Native: answer.Native})
 	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true
 		x.account.failed(err)

@@ -16,8 +16,10 @@ type gate struct {
 	// shut are those of them that may not pass yet.
 	shut int
 	held []provider.Event
-	// size is about what held takes, and what is kept of calls, in bytes.
-	size int
+	// size is about what held takes, and what is kept of calls, in bytes. charged is
+	// what the memory for answers was charged for, with what has been let out and is
+	// not read yet.
+	size, charged int
 }
 
 // gatedCall is what is known of a call. Its arguments are kept until it may pass.
@@ -72,7 +74,21 @@ func (g *gate) pass(ctx context.Context, event provider.Event) ([]provider.Event
 	if g.size += heldSize(event); g.size > maxGated {
 		return nil, errOtherArguments(g.waiting())
 	}
+	if err := g.x.hold.Charge(g.size - g.charged); err != nil {
+		return nil, errMemoryFull.Wrap(err)
+	}
+	g.charged = max(g.charged, g.size)
 	return nil, nil
+}
+
+// settle gives back what was charged for events that have been let out, once left of
+// them are still to be read: all at once. What is charged at the end of the stream is
+// given back with all that its request holds.
+func (g *gate) settle(left int) {
+	if g != nil && left == 0 && g.charged > g.size {
+		g.x.hold.Return(g.charged - g.size)
+		g.charged = g.size
+	}
 }
 
 // before is what an event says besides the call that it may not.

@@ -14,7 +14,9 @@ import (
 // there was one, and the bytes or images that came.
 type tally struct {
 	usage *provider.Usage
-	// bytes of text, thinking and calls; runs are those that repeat the one before.
+	// counted: some of usage was not reported, but counted here.
+	counted bool
+	// bytes of output; runs are those that repeat the one before.
 	bytes, runs int
 	// frames are the bytes of a vendor's own frames, which hold all that came.
 	frames int
@@ -25,18 +27,25 @@ type tally struct {
 	state ledger.State
 }
 
+// output counts an event, or a whole answer. This is all that counts as output: what
+// the model wrote, wherever the dialect has it. What comes with that (log
+// probabilities, sound, signatures, citations, results of the vendor's own tools) is
+// bounded by the size of a stream alone; see Stream.outgrown.
+func (t *tally) output(e *provider.Event) {
+	t.text(e.Text)
+	t.text(e.Reasoning)
+	t.text(e.Other)
+	for i := range e.ToolCalls {
+		t.text(e.ToolCalls[i].Name)
+		t.text(e.ToolCalls[i].Arguments)
+	}
+	t.frames += len(e.Native)
+}
+
 // text counts a piece of text.
 func (t *tally) text(s string) {
 	t.bytes += len(s)
 	t.runs += runsOf(s)
-}
-
-// add counts the bytes of tool calls.
-func (t *tally) add(calls []provider.ToolCall) {
-	for i := range calls {
-		t.text(calls[i].Name)
-		t.text(calls[i].Arguments)
-	}
 }
 
 // settle prices a completion and records it, and returns what the caller is
@@ -124,6 +133,9 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 	if outcome != ledger.OutcomeCompleted && !t.whole {
 		// Some vendors tell the input at the begin and the output only at the end.
 		u.Output = min(max(u.Output, provider.Estimate(0, t.bytes).Output), most.Output-u.Completion()+u.Output)
+		if t.counted {
+			return u, ledger.StateEstimated
+		}
 		return u, ledger.StatePartial
 	}
 	if x.request.Bounds.Surcharged || len(beyond) > 0 {

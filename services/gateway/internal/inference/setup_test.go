@@ -108,6 +108,8 @@ func (s *scriptStream) Next() (provider.Event, error) {
 	return next.event, next.take(s.ctx)
 }
 
+func (*scriptStream) Size() int { return 0 }
+
 func (s *scriptStream) Close() error {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()

@@ -136,7 +136,7 @@ func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error)
 	if limited, ok := upstream.(provider.LimitedStream); ok {
 		s.x.permit.Learn(limited.Limits())
 	}
-	return &callStream{Stream: upstream}, nil
+	return &callStream{Stream: upstream, hold: s.x.hold}, nil
 }
 
 // maxHeld bounds what is held of a stream's frames, in bytes: a vendor that has
@@ -162,11 +162,10 @@ func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
 		case err != nil:
 			return err
 		}
-		s.note(event)
-		if err := s.outgrown(); err != nil {
+		if err := s.note(event, upstream.Size()); err != nil {
 			return err
 		}
-		if (clock.alive || event.Content() || event.Reasoning != "") && !clock.beat() {
+		if (clock.alive || event.Output()) && !clock.beat() {
 			return &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 		}
 		if !shown(event) {
@@ -184,18 +183,17 @@ func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
 // whatever kind, which a face of its dialect relays.
 func shown(event provider.Event) bool { return event.Content() || event.Native != nil }
 
-// begins tells whether an event is the begin of an answer. Thinking is, where
-// the face shows it, which is where it relays frames.
+// begins tells whether an event is the begin of an answer. Output that is no content
+// is, where the face shows it, which is where it relays frames.
 func begins(event provider.Event) bool {
-	return event.Content() || (event.Native != nil && event.Reasoning != "")
+	return event.Content() || (event.Native != nil && event.Output())
 }
 
-// note keeps what an event says about the whole.
-func (s *Stream) note(event provider.Event) {
-	s.tally.text(event.Text)
-	s.tally.text(event.Reasoning)
-	s.tally.add(event.ToolCalls)
-	s.tally.frames += len(event.Native)
+// note keeps what an event says about the whole, of which size bytes have come. The
+// error is that of an answer that went on beyond its bound.
+func (s *Stream) note(event provider.Event, size int) error {
+	ended := s.finish != ""
+	s.tally.output(&event)
 	if event.Content() {
 		s.pieces++
 	}
@@ -212,6 +210,7 @@ func (s *Stream) note(event provider.Event) {
 	if s.recording != nil {
 		s.recording.add(event)
 	}
+	return s.outgrown(event, ended, size)
 }
 
 // Route says who serves the stream.
@@ -228,6 +227,7 @@ func (s *Stream) Next() (provider.Event, error) {
 			s.x.account.heard(event)
 			return event, nil
 		}
+		s.gate.settle(len(s.passed))
 		if s.withheld != nil && s.err == nil {
 			s.tally.whole = s.ended
 			s.x.account.failed(s.withheld)
@@ -268,8 +268,7 @@ func (s *Stream) read() (provider.Event, bool) {
 			s.fail(err)
 		default:
 			s.pulse.beat()
-			s.note(event)
-			if s.err = s.outgrown(); s.err != nil {
+			if s.err = s.note(event, s.upstream.Size()); s.err != nil {
 				s.x.account.failed(s.err)
 				s.settle(ledger.OutcomeAborted)
 				break

@@ -27,8 +27,9 @@ const (
 	// StateReported is the vendor's own final count.
 	StateReported State = "reported"
 	// StatePartial is the vendor's count, of a part: up to where the answer was cut
-	// off, without what else it bills for (a service tier, a search of the web), or as
-	// much of an impossible report as can be.
+	// off, of the calls that were answered before another one of the request failed,
+	// without what else it bills for (a service tier, a search of the web), or as much
+	// of an impossible report as can be.
 	StatePartial State = "partial"
 	// StateEstimated was counted here.
 	StateEstimated State = "estimated"
@@ -45,7 +46,8 @@ const (
 	// OutcomeAborted: it was ended from outside: a suspension, the end of its run,
 	// of what was asked for or set aside, or a tool call without its approval.
 	OutcomeAborted Outcome = "aborted"
-	// OutcomeInterrupted: the provider failed after the first piece, or its time was up.
+	// OutcomeInterrupted: the provider failed after the first piece, or in one of the
+	// calls that the request took, or its time was up.
 	OutcomeInterrupted Outcome = "interrupted"
 )
 

@@ -1,38 +1,31 @@
 package provider
 
-import (
-	"context"
-
-	"golang.org/x/sync/errgroup"
-
-	"switchyard.dev/services/platform/panics"
-)
-
-// maxBatches is how many parts of one request are with a vendor at a time.
-const maxBatches = 4
+import "context"
 
 // EmbedBatches asks for the vectors of inputs in parts of at most size texts, for
 // vendors that take no more at once. The vectors are in the order of the inputs,
 // the usage is the sum, and unknown when that of a part is. It fails as a whole,
-// with the first failure; the other parts' calls are then ended.
+// with the first failure; the other parts' calls are then ended. See Parts for what
+// the vendor bills of a failure.
 func EmbedBatches(ctx context.Context, inputs []string, size int, embed func(ctx context.Context, part []string) (*Vectors, error)) (*Vectors, error) {
 	if len(inputs) <= size {
 		return embed(ctx, inputs)
 	}
-	parts := make([]*Vectors, (len(inputs)+size-1)/size)
-	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(maxBatches)
-	for i := range parts {
-		part := inputs[i*size : min((i+1)*size, len(inputs))]
-		group.Go(panics.Guard(func() (err error) {
-			if within.Err() != nil && ctx.Err() == nil {
-				return within.Err() // Another part has failed, with the error that counts.
-			}
-			parts[i], err = embed(within, part)
-			return err
-		}))
-	}
-	if err := group.Wait(); err != nil {
+	part := func(i int) []string { return inputs[i*size : min((i+1)*size, len(inputs))] }
+	parts, err := Parts(ctx, (len(inputs)+size-1)/size, func(ctx context.Context, i int) (*Vectors, *Usage, error) {
+		made, err := embed(ctx, part(i))
+		if err != nil {
+			return nil, nil, err
+		}
+		return made, made.Usage, nil
+	}, func(i int) Usage {
+		bytes := 0
+		for _, text := range part(i) {
+			bytes += len(text)
+		}
+		return Estimate(bytes, 0)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return join(parts), nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
 )
 
@@ -116,4 +117,96 @@ func TestEmbedBatchesThatPanic(t *testing.T) {
 	if e, ok := errors.AsType[*panics.Error](err); !ok || len(e.Stack) == 0 {
 		t.Errorf("%v, want the panic with its stack", err)
 	}
+}
+
+// What the vendor answered of a request that failed, or was at work on, is on its
+// bill: by its report, or else by an estimate. What it refused, broke off, or was
+// never sent is not.
+func TestEmbedBatchesThatFailInPart(t *testing.T) {
+	refused := &provider.Error{Class: apierr.ClassPolicy, Status: 400, Text: "no"}
+	for name, c := range map[string]struct {
+		parts     string // one letter each
+		usage     int64
+		estimated bool
+		partial   bool
+	}{
+		"all before it are answered": {"aaar", 3, false, true},
+		"one without usage":          {"aunr", 2 + 1, true, true}, // Two bytes are a token at least.
+		"one is given up":            {"agr", 1 + 1, true, true},
+		"one was not sent":           {"awr", 1, false, true},
+		"nothing is answered":        {"r", 0, false, false},
+		"none but unsent":            {"wr", 0, false, false},
+		"two are refused":            {"arr", 1, false, true},
+		"one breaks off":             {"ab", 1, false, true},
+		"a panic":                    {"ap", 1, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				whole := new(provider.Receipt)
+				ctx := provider.WithReceipt(t.Context(), whole)
+				_, err := provider.EmbedBatches(ctx, append(texts(len(c.parts)), "x")[:max(2, len(c.parts))], 1, func(ctx context.Context, part []string) (*provider.Vectors, error) {
+					at, isNumber := strconv.Atoi(part[0])
+					if isNumber != nil || at >= len(c.parts) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					kind := c.parts[at]
+					if kind != 'w' {
+						provider.ReceiptOf(ctx).NoteSent()
+					}
+					vectors := echo(part)
+					switch kind {
+					case 'u', 'n':
+						vectors.Usage = nil
+					case 'g', 'w':
+						<-ctx.Done()
+						return nil, ctx.Err()
+					case 'r':
+						time.Sleep(time.Second)
+						return nil, refused
+					case 'b':
+						time.Sleep(time.Second)
+						return nil, &provider.Error{Class: apierr.ClassTransient, Text: "reset"}
+					case 'p':
+						time.Sleep(time.Second)
+						panic("bug")
+					}
+					return vectors, nil
+				})
+				e, ok := errors.AsType[*provider.PartialError](err)
+				if err == nil || ok != c.partial {
+					t.Fatalf("%v, a part is billed: %t", err, ok)
+				}
+				if ok && (e.Usage != provider.Usage{Input: c.usage} || e.Estimated != c.estimated) {
+					t.Errorf("%+v, estimated %t", e.Usage, e.Estimated)
+				}
+				if was, ok := errors.AsType[*provider.Error](err); ok && was.Status != 0 && was != refused {
+					t.Errorf("the failure became %v", was)
+				}
+			})
+		})
+	}
+}
+
+// An answered part of a request that its caller left is billed by its report.
+func TestEmbedBatchesThatAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(provider.WithReceipt(t.Context(), new(provider.Receipt)), time.Second)
+		defer cancel()
+		_, err := provider.EmbedBatches(ctx, texts(20), 1, func(ctx context.Context, part []string) (*provider.Vectors, error) {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			provider.ReceiptOf(ctx).NoteSent()
+			if len(part[0]) == 1 {
+				return echo(part), nil
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		e, ok := errors.AsType[*provider.PartialError](err)
+		if !ok || e.Usage.Input != 10+4 || !e.Estimated || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%+v, want ten parts as told and four by estimate", err)
+		}
+	})
 }

@@ -58,6 +58,8 @@ type ImageMaker interface {
 type Stream interface {
 	Next() (Event, error)
 	Close() error
+	// Size is how many bytes of the stream have been read, whatever was in them.
+	Size() int
 }
 
 // Credential is what a call authenticates with. The zero Key means that the
@@ -178,8 +180,12 @@ type Event struct {
 	Text string
 	// Reasoning is thinking that the vendor shows. It proves that the model is at
 	// work, and is content only on a face of the same dialect.
-	Reasoning    string
-	ToolCalls    []ToolCall
+	Reasoning string
+	ToolCalls []ToolCall
+	// Other is what the model wrote into fields that have no other place here (a call
+	// by an older form, a tool of the vendor's own, the words of what it speaks): it is
+	// counted as output, and shown only within Native.
+	Other        string `json:"-"`
 	FinishReason FinishReason
 	// Usage so far: it takes the place of an earlier event's. Before the finish
 	// reason its output may be less than what has come.
@@ -196,6 +202,9 @@ type Event struct {
 // Content tells whether the event carries something that a reader would see.
 func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 }
 
+// Output reports whether the event carries what the model wrote, shown or not.
+func (e Event) Output() bool { return e.Content() || e.Reasoning != "" || e.Other != "" }
+
 // FinishReason says why the model stopped.
 type FinishReason string
 
@@ -210,8 +219,9 @@ const (
 // Answer is a whole completion.
 type Answer struct {
 	Text string
-	// Reasoning that the vendor shows; see Event.
+	// Reasoning that the vendor shows, and Other; see Event.
 	Reasoning    string
+	Other        string
 	ToolCalls    []ToolCall
 	FinishReason FinishReason
 	// Usage is nil when the vendor reported none.

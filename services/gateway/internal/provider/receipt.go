@@ -10,6 +10,8 @@ import (
 type Receipt struct {
 	id   atomic.Pointer[string]
 	sent atomic.Bool
+	// whole is that of the request that the call is a part of; nil where it is all of it.
+	whole *Receipt
 }
 
 type receiptKey struct{}
@@ -31,6 +33,7 @@ func ReceiptOf(ctx context.Context) *Receipt {
 func (r *Receipt) Note(id string) {
 	if r != nil && id != "" {
 		r.id.CompareAndSwap(nil, &id)
+		r.whole.Note(id)
 	}
 }
 
@@ -39,8 +42,12 @@ func (r *Receipt) Note(id string) {
 func (r *Receipt) NoteSent() {
 	if r != nil {
 		r.sent.Store(true)
+		r.whole.NoteSent()
 	}
 }
+
+// part returns the receipt of one of several calls. What it is told, r is told too.
+func (r *Receipt) part() *Receipt { return &Receipt{whole: r} }
 
 // Sent reports whether a request has gone to the vendor.
 func (r *Receipt) Sent() bool { return r != nil && r.sent.Load() }

@@ -87,6 +87,8 @@ type Review struct {
 	By, Reason string
 	// Version of the record that the reviewer saw; 0: whichever is the present one.
 	Version int
+	// User is the one for whom the caller speaks, by its headers; empty for none.
+	User string
 }
 
 // Reasons of reviews that are refused.
@@ -138,7 +140,7 @@ func (r Record) Review(v Review, now time.Time) (Record, error) {
 		return r, ErrVersion
 	case !ok:
 		return r, ErrNotPending
-	case principal.Same(v.By, r.AssignedBy):
+	case principal.Same(v.By, r.AssignedBy), v.User != "" && principal.Same(v.User, r.AssignedBy):
 		return r, ErrNotIndependent
 	}
 	r.Status, r.ReviewedBy, r.ReviewReason, r.ReviewedAt = next, v.By, v.Reason, now

@@ -43,7 +43,7 @@ func TestAssign(t *testing.T) {
 
 func TestReview(t *testing.T) {
 	pending := Assign(&Record{Effective: Community, Version: 3}, Assignment{Level: Verified, By: "ada"}, noon)
-	approved, err := pending.Review(Review{Approve, "bob", "fine", 4}, noon.Add(time.Hour))
+	approved, err := pending.Review(Review{Verdict: Approve, By: "bob", Reason: "fine", Version: 4}, noon.Add(time.Hour))
 	if err != nil || approved.Effective != Verified || approved.Status != Approved || approved.ReviewedBy != "bob" ||
 		approved.ReviewReason != "fine" || !approved.ReviewedAt.Equal(noon.Add(time.Hour)) {
 		t.Errorf("approved: %+v, %v", approved, err)
@@ -60,6 +60,7 @@ func TestReview(t *testing.T) {
 	}{
 		"by the assigner":             {pending, Review{Verdict: Approve, By: "ada"}, ErrNotIndependent},
 		"by the assigner, in capital": {pending, Review{Verdict: Approve, By: " ADA "}, ErrNotIndependent},
+		"for the assigner":            {pending, Review{Verdict: Approve, By: "bob", User: "Ada"}, ErrNotIndependent},
 		"a rejection by the assigner": {pending, Review{Verdict: Reject, By: "ada"}, ErrNotIndependent},
 		"of another version":          {pending, Review{Verdict: Approve, By: "bob", Version: 3}, ErrVersion},
 		"twice":                       {approved, Review{Verdict: Reject, By: "eve"}, ErrNotPending},

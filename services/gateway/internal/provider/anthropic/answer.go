@@ -43,7 +43,7 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 	u.update(root.Get("usage"))
 	out.Usage = u.disjoint()
 	var kept thinking
-	var said, reasoning wire.Joined
+	var said, reasoning, other wire.Joined
 	content.ForEach(func(_, block gjson.Result) bool {
 		switch kind := block.Get("type").Str; {
 		case kind == "text":
@@ -58,14 +58,31 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 			text := wire.Text(block.Get("thinking"))
 			reasoning.Add(text)
 			kept.add(signed(block, text, wire.Text(block.Get("signature"))), !said.Empty() || len(out.ToolCalls) > 0)
+		default:
+			other.Add(unshown(block))
 		}
 		return true
 	})
-	out.Text, out.Reasoning = said.String(), reasoning.String()
+	out.Text, out.Reasoning, out.Other = said.String(), reasoning.String(), other.String()
 	if err := provider.CheckCalls(out.ToolCalls); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// unshown is what the model wrote into a block of another kind: what it calls a tool
+// of the vendor's own with (server_tool_use, mcp_tool_use), or a summary of the
+// conversation (compaction). Results of such tools are not the model's words.
+func unshown(block gjson.Result) string {
+	switch block.Get("type").Str {
+	case "server_tool_use", "mcp_tool_use":
+		if input := block.Get("input"); input.IsObject() && input.Raw != noArguments {
+			return string(wire.Bytes(input))
+		}
+	case "compaction":
+		return wire.Text(block.Get("content"))
+	}
+	return ""
 }
 
 // arguments of a tool_use block; a tool without parameters is called with none.

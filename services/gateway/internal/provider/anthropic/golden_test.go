@@ -54,7 +54,7 @@ func answers() map[string]*provider.Answer {
 			},
 			Usage: &provider.Usage{Input: 30, Output: 49, Reasoning: 41},
 		},
-		"server_tool": short("Found.", provider.FinishLength, 30, 6), // It is paused: there is more to come.
+		"server_tool": beside(`{"query":"x"}`, short("Found.", provider.FinishLength, 30, 6)), // It is paused: there is more to come.
 		"unknown": {
 			Text: "It", FinishReason: provider.FinishToolCalls, Model: claude, Usage: &provider.Usage{Input: 9, Output: 5},
 			ToolCalls: []provider.ToolCall{{Index: 0, ID: "t1", Name: "get_weather", Arguments: `{"city":"Paris","n":12345678901234567890}`}},
@@ -75,6 +75,12 @@ func answers() map[string]*provider.Answer {
 		"usage_zero":   {Text: "It", FinishReason: provider.FinishStop, Model: "local", Usage: &provider.Usage{}},
 		"usage_absent": {Text: "It", FinishReason: provider.FinishStop, Model: "local"},
 	}
+}
+
+// beside is an answer in which the model wrote something that is not shown.
+func beside(other string, answer *provider.Answer) *provider.Answer {
+	answer.Other = other
+	return answer
 }
 
 // refusals are the rows of the error matrix.

@@ -157,11 +157,14 @@ func (s *stream) begin(root gjson.Result) (event provider.Event, says bool) {
 	case isThinking(kind):
 		s.block = thinkingBlock{start: wire.Bytes(block)}
 		s.thought += len(s.block.start)
+		event.Reasoning = wire.Text(block.Get("thinking"))
 	case kind == "text":
 		event.Text = wire.Text(block.Get("text"))
 		s.spoken = s.spoken || event.Text != ""
+	default:
+		event.Other = unshown(block)
 	}
-	return event, event.Text != ""
+	return event, event.Output()
 }
 
 func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, says bool) {
@@ -176,17 +179,19 @@ func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, says bool
 		if c := s.calls[root.Get("index").Int()]; c != nil && arguments != "" {
 			return s.called(c, provider.ToolCall{Arguments: arguments}), true
 		}
+		event.Other = arguments // Of a tool of the vendor's own.
+	case "compaction_delta":
+		event.Other = wire.Text(delta.Get("content"))
 	case "thinking_delta":
 		event.Reasoning = wire.Text(delta.Get("thinking"))
 		s.block.text = append(s.block.text, event.Reasoning...)
 		s.thought += len(event.Reasoning)
-		return event, event.Reasoning != ""
 	case "signature_delta":
 		signature := wire.Text(delta.Get("signature"))
 		s.block.signature = append(s.block.signature, signature...)
 		s.thought += len(signature)
 	}
-	return event, false
+	return event, event.Output()
 }
 
 // end is the end of a block.
@@ -222,6 +227,9 @@ func (s *stream) called(c *call, delta provider.ToolCall) provider.Event {
 
 // deltasAtOnce is a compromise between few allocations and little waste.
 const deltasAtOnce = 16
+
+// Size is how many bytes have been read.
+func (s *stream) Size() int { return s.events.Size() }
 
 // Close ends the call; the connection is kept when the answer was read to its end.
 func (s *stream) Close() error {

@@ -79,7 +79,7 @@ type request struct {
 }
 
 // Embed makes vectors, with a call for every 96 texts. A failure of one fails
-// them all, though the vendor may bill what it has answered.
+// them all, with a *provider.PartialError where the vendor bills others.
 func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r *provider.Embedding) (*provider.Vectors, error) {
 	if err := r.TextsOnly(); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 // piece is what one answer, or one chunk of a stream, says.
 type piece struct {
 	text, reasoning string
+	other           string // code that the vendor runs
 	calls           []provider.ToolCall
 	finish          string // the vendor's word
 }
@@ -30,11 +31,11 @@ type reader struct {
 	usage *provider.Usage
 }
 
-// read takes one answer or chunk. Parts of other kinds (code that the vendor
-// ran, images) say nothing in a chat's words.
+// read takes one answer or chunk. Parts of other kinds (what came of code that the
+// vendor ran, images) say nothing in a chat's words.
 func (r *reader) read(root gjson.Result) (piece, error) {
 	var p piece
-	var text, reasoning wire.Joined
+	var text, reasoning, other wire.Joined
 	if u := usageOf(root.Get("usageMetadata")); u != nil {
 		r.usage = u // The last one is of the whole.
 	}
@@ -51,6 +52,7 @@ func (r *reader) read(root gjson.Result) (piece, error) {
 			p.calls = append(p.calls, r.call(root, call, wire.Text(part.Get("thoughtSignature"))))
 			return true
 		}
+		other.Add(wire.Text(part.Get("executableCode.code")))
 		said := wire.Text(part.Get("text"))
 		if part.Get("thought").Bool() {
 			reasoning.Add(said)
@@ -59,7 +61,7 @@ func (r *reader) read(root gjson.Result) (piece, error) {
 		}
 		return true
 	})
-	p.text, p.reasoning = text.String(), reasoning.String()
+	p.text, p.reasoning, p.other = text.String(), reasoning.String(), other.String()
 	r.said = r.said || p.text != "" || len(p.calls) > 0
 	return p, failure(p.finish, candidate, r.said)
 }
@@ -161,7 +163,7 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 		return nil, err
 	}
 	return &provider.Answer{
-		Text: p.text, Reasoning: p.reasoning, ToolCalls: p.calls, FinishReason: finishReason(p.finish, r.calls > 0),
+		Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, FinishReason: finishReason(p.finish, r.calls > 0),
 		Usage: r.usage, Model: wire.Text(root.Get("modelVersion")),
 	}, nil
 }

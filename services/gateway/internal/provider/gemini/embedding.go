@@ -6,19 +6,13 @@ import (
 	"strconv"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
-	"switchyard.dev/services/platform/panics"
 )
 
-const (
-	// maxBatch is what the vendor takes in one call.
-	maxBatch = 100
-	// maxCalls bounds the calls that one request makes at a time.
-	maxCalls = 4
-)
+// maxBatch is what the vendor takes in one call.
+const maxBatch = 100
 
 type batch struct {
 	Requests []embedRequest `json:"requests"`
@@ -37,26 +31,20 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 	if err := request.TextsOnly(); err != nil {
 		return nil, err
 	}
-	chunks := slices.Collect(slices.Chunk(request.Input, maxBatch))
-	answers := make([]gjson.Result, len(chunks))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxCalls)
-	for i, chunk := range chunks {
-		group.Go(panics.Guard(func() (err error) {
-			answers[i], _, err = p.call(ctx, credential, p.url(request.Model, "batchEmbedContents"), embedBatch(request, chunk))
-			return err
-		}))
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	vectors := &provider.Vectors{Vectors: make([][]float32, 0, len(request.Input)), Usage: &provider.Usage{}}
-	for i, answer := range answers {
-		if err := add(vectors, answer, len(chunks[i])); err != nil {
+	made, err := provider.EmbedBatches(ctx, request.Input, maxBatch, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
+		answer, _, err := p.call(ctx, credential, p.url(request.Model, "batchEmbedContents"), embedBatch(request, texts))
+		if err != nil {
 			return nil, err
 		}
+		return vectorsOf(answer, len(texts))
+	})
+	if err != nil {
+		return nil, err
 	}
-	return vectors, nil
+	if first := made.Vectors; slices.ContainsFunc(first, func(v []float32) bool { return len(v) != len(first[0]) }) {
+		return nil, wire.Malformed("the vectors are not of one length", nil)
+	}
+	return made, nil
 }
 
 func embedBatch(request *provider.Embedding, texts []string) batch {
@@ -69,15 +57,14 @@ func embedBatch(request *provider.Embedding, texts []string) batch {
 	return b
 }
 
-// add appends the vectors of one call, which must be as many as its texts and
-// of one length.
-func add(vectors *provider.Vectors, answer gjson.Result, texts int) error {
-	had := len(vectors.Vectors)
+// vectorsOf reads the vectors of one call, which must be as many as its texts.
+func vectorsOf(answer gjson.Result, texts int) (*provider.Vectors, error) {
+	made := &provider.Vectors{Vectors: make([][]float32, 0, texts)}
 	var bad error
 	answer.Get("embeddings").ForEach(func(_, embedding gjson.Result) bool {
 		values := embedding.Get("values")
 		var vector []float32
-		if had := vectors.Vectors; len(had) > 0 { // A number and its comma are two bytes at least.
+		if had := made.Vectors; len(had) > 0 { // A number and its comma are two bytes at least.
 			vector = make([]float32, 0, min(len(had[0]), len(values.Raw)/2))
 		}
 		values.ForEach(func(_, value gjson.Result) bool {
@@ -88,22 +75,19 @@ func add(vectors *provider.Vectors, answer gjson.Result, texts int) error {
 			vector = append(vector, float32(n))
 			return bad == nil
 		})
-		vectors.Vectors = append(vectors.Vectors, vector)
-		return bad == nil && len(vectors.Vectors)-had <= texts
+		made.Vectors = append(made.Vectors, vector)
+		return bad == nil && len(made.Vectors) <= texts
 	})
-	switch first := vectors.Vectors; {
+	switch {
 	case bad != nil:
-		return bad
-	case len(first)-had != texts:
-		return wire.Malformed("the answer holds another number of vectors than of texts", nil)
-	case slices.ContainsFunc(first, func(v []float32) bool { return len(v) == 0 || len(v) != len(first[0]) }):
-		return wire.Malformed("the vectors are not of one length", nil)
+		return nil, bad
+	case len(made.Vectors) != texts:
+		return nil, wire.Malformed("the answer holds another number of vectors than of texts", nil)
+	case slices.ContainsFunc(made.Vectors, func(v []float32) bool { return len(v) == 0 }):
+		return nil, wire.Malformed("a vector is missing", nil)
 	}
-	u := usageOf(answer.Get("usageMetadata"))
-	if u == nil || vectors.Usage == nil {
-		vectors.Usage = nil
-		return nil
+	if u := usageOf(answer.Get("usageMetadata")); u != nil {
+		made.Usage = &provider.Usage{Input: u.Input}
 	}
-	vectors.Usage.Input += u.Input
-	return nil
+	return made, nil
 }

@@ -52,7 +52,7 @@ func answers() map[string]*provider.Answer {
 		"reason_to_come": short("It", stop, tokens(9, 1)),
 		"empty":          short("", stop, tokens(9, 0)),
 		"finish_in_each": short("One two.", stop, tokens(9, 3)),
-		"unknown_parts":  short("One.", stop, tokens(9, 3)),
+		"unknown_parts":  beside("1", short("One.", stop, tokens(9, 3))),
 
 		// 100 in the prompt: 60 text, 30 image, 10 audio; 40 of it cached, 20 image
 		// and 20 text; and 7 for the results of tools.
@@ -68,6 +68,12 @@ func answers() map[string]*provider.Answer {
 		all[name] = short("It", filtered, tokens(9, 1))
 	}
 	return all
+}
+
+// beside is an answer in which the model wrote something that is not shown.
+func beside(other string, answer *provider.Answer) *provider.Answer {
+	answer.Other = other
+	return answer
 }
 
 // refusals are the rows of the error matrix.

@@ -6,12 +6,10 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/wire"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/panics"
 )
 
 // imageConfig shapes the images of models that draw.
@@ -123,10 +121,14 @@ func (p *Provider) predict(ctx context.Context, credential provider.Credential, 
 		}
 		return len(made.Images) <= request.Count
 	})
-	if len(made.Images) != request.Count {
+	switch n := len(made.Images); {
+	case n == request.Count:
+		return made, nil
+	case n == 0 || n > request.Count:
 		return nil, missing(refused)
+	default: // Those that it made are on its bill.
+		return nil, &provider.PartialError{Err: missing(refused), Usage: provider.Usage{Images: int64(n)}}
 	}
-	return made, nil
 }
 
 // missing types an answer with fewer images than were asked for: the vendor
@@ -154,19 +156,24 @@ func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *
 	ask := &request{
 		Contents: []content{{roleUser, []part{{Text: d.Prompt}}}}, Generation: &generation,
 	}
-	drawn := make([]*provider.Images, d.Count)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxCalls)
-	for i := range drawn {
-		group.Go(panics.Guard(func() error {
-			root, _, err := p.call(ctx, credential, p.url(d.Model, "generateContent"), ask)
-			if err == nil {
-				drawn[i], err = drawing(root)
-			}
-			return err
-		}))
-	}
-	if err := group.Wait(); err != nil {
+	drawn, err := provider.Parts(ctx, d.Count, func(ctx context.Context, _ int) (*provider.Images, *provider.Usage, error) {
+		root, _, err := p.call(ctx, credential, p.url(d.Model, "generateContent"), ask)
+		if err != nil {
+			return nil, nil, err
+		}
+		made, err := drawing(root)
+		if err != nil || made.Usage == nil {
+			return made, nil, err
+		}
+		usage := *made.Usage
+		usage.Images = int64(len(made.Images))
+		return made, &usage, nil
+	}, func(int) provider.Usage {
+		usage := provider.Estimate(len(d.Prompt), 0)
+		usage.Images = 1
+		return usage
+	})
+	if err != nil {
 		return nil, err
 	}
 	return together(drawn), nil

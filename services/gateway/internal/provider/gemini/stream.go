@@ -52,7 +52,7 @@ func (s *stream) Next() (provider.Event, error) {
 		if err != nil {
 			return provider.Event{}, err
 		}
-		if event.Content() || event.Reasoning != "" || event.Usage != nil {
+		if event.Output() || event.Usage != nil {
 			return event, nil
 		}
 	}
@@ -71,8 +71,11 @@ func (s *stream) decode(data []byte) (provider.Event, error) {
 	if p.finish != "" {
 		s.finish = p.finish
 	}
-	return provider.Event{Text: p.text, Reasoning: p.reasoning, ToolCalls: p.calls, Usage: s.reader.usage}, nil
+	return provider.Event{Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, Usage: s.reader.usage}, nil
 }
+
+// Size is how many bytes have been read.
+func (s *stream) Size() int { return s.events.Size() }
 
 // Close ends the call; the connection is kept when the answer was read to its end.
 func (s *stream) Close() error {

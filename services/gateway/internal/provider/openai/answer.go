@@ -23,7 +23,7 @@ func answerOf(caller *wire.Caller, status int, data []byte) (*provider.Answer, e
 		return nil, err
 	}
 	answer := &provider.Answer{
-		Text: c.text.String(), Reasoning: c.reasoning.String(), FinishReason: finishReason(c.finish, c.refused),
+		Text: c.text.String(), Reasoning: c.reasoning.String(), Other: c.other.String(), FinishReason: finishReason(c.finish, c.refused),
 		Usage: c.usage, Model: wire.Text(c.model),
 	}
 	if len(c.calls) > 0 {

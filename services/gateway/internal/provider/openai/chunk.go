@@ -13,14 +13,18 @@ import (
 type chunk struct {
 	choices         int
 	text, reasoning wire.Joined
-	calls           []delta
-	refused         bool
-	usage           *provider.Usage
+	// other is output without a place in the contract; see provider.Event.
+	other   wire.Joined
+	calls   []delta
+	refused bool
+	usage   *provider.Usage
 	// problem is an error that came inside a choice (OpenRouter); JSON.
 	problem string
-	// finish and model are views: they hold as long as what was read.
+	// finish, model and details are views: they hold as long as what was read.
 	finish string
 	model  gjson.Result
+	// details of the reasoning (OpenRouter): most servers repeat its text in them.
+	details gjson.Result
 }
 
 // delta is a call or a piece of one; index is -1 where the server gave none.
@@ -39,6 +43,12 @@ func (c *chunk) read(caller *wire.Caller, status int, data []byte) error {
 	}
 	if len(c.calls) > provider.MaxToolCalls {
 		return provider.TooManyCalls()
+	}
+	if c.reasoning.Empty() {
+		each(c.details, func(detail gjson.Result) {
+			c.other.Add(wire.Text(detail.Get("text")))
+			c.other.Add(wire.Text(detail.Get("summary")))
+		})
 	}
 	return nil
 }
@@ -104,12 +114,26 @@ func (c *chunk) say(name string, value gjson.Result) {
 		if c.reasoning.Empty() {
 			c.reasoning.Add(wire.Text(value))
 		}
+	case "reasoning_details":
+		first(&c.details, value)
 	case "tool_calls":
 		each(value, func(call gjson.Result) {
 			if len(c.calls) <= provider.MaxToolCalls { // One more shows that there are too many.
-				c.calls = append(c.calls, deltaOf(call))
+				c.calls = append(c.calls, c.call(call))
 			}
 		})
+	case "function_call": // What tool_calls took the place of.
+		members(value, c.unshown)
+	case "audio":
+		c.other.Add(wire.Text(value.Get("transcript")))
+	}
+}
+
+// unshown adds a member of a call that the contract has no form for.
+func (c *chunk) unshown(name string, value gjson.Result) {
+	switch name {
+	case "name", "arguments", "input":
+		c.other.Add(wire.Text(value))
 	}
 }
 
@@ -125,7 +149,7 @@ func (c *chunk) content(value gjson.Result) {
 	})
 }
 
-func deltaOf(call gjson.Result) delta {
+func (c *chunk) call(call gjson.Result) delta {
 	d := delta{index: -1}
 	members(call, func(name string, value gjson.Result) {
 		switch name {
@@ -141,6 +165,8 @@ func deltaOf(call gjson.Result) delta {
 			}
 		case "function":
 			members(value, d.function)
+		case "custom":
+			members(value, c.unshown)
 		}
 	})
 	return d

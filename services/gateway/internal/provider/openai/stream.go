@@ -63,7 +63,7 @@ func (s *stream) Next() (provider.Event, error) {
 		if err != nil {
 			return provider.Event{}, err
 		}
-		says := event.Content() || event.Reasoning != "" || event.FinishReason != "" || event.Usage != nil
+		says := event.Output() || event.FinishReason != "" || event.Usage != nil
 		s.spoke = s.spoke || says
 		if says || event.Native != nil {
 			return event, nil
@@ -94,7 +94,7 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 	}
 	s.refused = s.refused || c.refused
 	event := provider.Event{
-		Text: c.text.String(), Reasoning: c.reasoning.String(), FinishReason: finishReason(c.finish, s.refused), Usage: c.usage,
+		Text: c.text.String(), Reasoning: c.reasoning.String(), Other: c.other.String(), FinishReason: finishReason(c.finish, s.refused), Usage: c.usage,
 	}
 	if len(c.calls) > 0 {
 		event.ToolCalls = s.arena.take(len(c.calls))
@@ -111,6 +111,9 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 	}
 	return event, nil
 }
+
+// Size is how many bytes have been read.
+func (s *stream) Size() int { return s.events.Size() }
 
 // Close ends the call; the connection is kept when the answer was read to its end.
 func (s *stream) Close() error {

@@ -45,6 +45,7 @@ func add(answer *provider.Answer, event provider.Event) error {
 	}
 	answer.Text += event.Text
 	answer.Reasoning += event.Reasoning
+	answer.Other += event.Other
 	for _, delta := range event.ToolCalls {
 		if err := addCall(answer, delta); err != nil {
 			return err

@@ -26,6 +26,8 @@ func (s *script) Next() (provider.Event, error) {
 
 func (s *script) Close() error { return nil }
 
+func (*script) Size() int { return 0 }
+
 func call(index int, id, name, arguments string) provider.Event {
 	return provider.Event{ToolCalls: []provider.ToolCall{{Index: index, ID: id, Name: name, Arguments: arguments}}}
 }

@@ -65,6 +65,9 @@ func (s *stream) Next() (provider.Event, error) {
 	return provider.Event{}, io.EOF
 }
 
+// Size is 0: nothing is read.
+func (*stream) Size() int { return 0 }
+
 // Close ends the stream.
 func (s *stream) Close() error {
 	s.events = nil

@@ -70,6 +70,9 @@ func (r *Reader) room(n int) error {
 	return nil
 }
 
+// Size is how many bytes of the stream have been read.
+func (r *Reader) Size() int { return r.total }
+
 const firstBuffer = 4 << 10
 
 // maxNames bounds what is kept of names.
