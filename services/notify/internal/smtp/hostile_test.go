@@ -229,12 +229,12 @@ var secureScripts = map[string]script{
 	"endless lines for a mail": func(c *hostileConn) { c.login(); c.mail(3); c.endless("250-ok\r\n") },
 }
 
-func (c *hostileConn) begin(go_ string) {
+func (c *hostileConn) begin(reply string) {
 	c.say("220 hi\r\n")
 	c.take()
 	c.say("250-hi\r\n250 STARTTLS\r\n")
 	c.take()
-	c.say(go_)
+	c.say(reply)
 	c.take()
 }
 
