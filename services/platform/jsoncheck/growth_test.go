@@ -11,5 +11,6 @@ func TestValidGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(growth.JSON, func(text []byte) {
 		_ = jsoncheck.Valid(text)
 		_ = jsoncheck.TooMany(text)
+		_ = jsoncheck.ObjectRule(append([]byte("{"), text...))
 	})...)
 }

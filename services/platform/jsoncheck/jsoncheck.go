@@ -6,6 +6,7 @@ package jsoncheck
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -25,6 +26,26 @@ const MaxContainers = 1 << 18
 // RuleContainers is the rule that a value with TooMany of them breaks.
 const RuleContainers = "must not hold more than 262144 arrays and objects"
 
+// RuleObject is the rule that anything else than an object breaks.
+const RuleObject = "must be a JSON object"
+
+// ObjectRule returns the rule that data breaks as a JSON object in UTF-8 within all
+// bounds, for the error of its field; "" where it breaks none.
+func ObjectRule(data []byte) string {
+	object := bytes.TrimLeft(data, " \t\r\n")
+	switch {
+	case len(object) == 0 || object[0] != '{':
+		return RuleObject
+	case TooDeep(data):
+		return RuleDepth
+	case TooMany(data):
+		return RuleContainers
+	case !utf8.Valid(data) || !Valid(data):
+		return RuleObject
+	}
+	return ""
+}
+
 // Valid reports whether data is one JSON value (RFC 8259) with at most MaxDepth
 // levels. It takes what encoding/json takes: duplicate names, unpaired surrogates
 // and bytes that are no UTF-8 pass.
@@ -35,8 +56,8 @@ func Valid(data []byte) bool {
 // TooDeep reports whether data opens more than MaxDepth levels within one another,
 // valid or not. It is linear in the size of data and takes no memory.
 func TooDeep(data []byte) bool {
-	if opened(data) <= MaxDepth {
-		return false // So it is with nearly all answers; counting is much quicker than walking.
+	if Opened(data) <= MaxDepth {
+		return false // So it is with nearly all answers.
 	}
 	depth := 0
 	for i := 0; i < len(data); i++ {
@@ -57,25 +78,26 @@ func TooDeep(data []byte) bool {
 // TooMany reports whether data opens more than MaxContainers arrays and objects,
 // valid or not. It is linear in the size of data and takes no memory.
 func TooMany(data []byte) bool {
-	if opened(data) <= MaxContainers {
-		return false
-	}
-	n := 0
+	return Opened(data) > MaxContainers && Containers(data) > MaxContainers
+}
+
+// Containers returns how many arrays and objects data opens, valid or not. It is
+// linear in the size of data and takes no memory.
+func Containers(data []byte) (n int) {
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '{', '[':
-			if n++; n > MaxContainers {
-				return true
-			}
+			n++
 		case '"':
 			i = closingQuote(data, i+1)
 		}
 	}
-	return false
+	return n
 }
 
-// opened counts opening brackets, those within texts too.
-func opened(data []byte) int { return bytes.Count(data, openObject) + bytes.Count(data, openArray) }
+// Opened counts opening brackets, those within texts too. No JSON in data has more
+// levels or more arrays and objects; counting is much quicker than walking.
+func Opened(data []byte) int { return bytes.Count(data, openObject) + bytes.Count(data, openArray) }
 
 var openObject, openArray = []byte{'{'}, []byte{'['}
 

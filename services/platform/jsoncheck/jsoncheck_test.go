@@ -53,6 +53,27 @@ func TestContainersAreBounded(t *testing.T) {
 	}
 }
 
+func TestObjectRule(t *testing.T) {
+	const bound = jsoncheck.MaxDepth
+	for name, tt := range map[string]struct{ text, want string }{
+		"an object":                {" {\"a\":[1]}\n", ""},
+		"an object at the bound":   {nested(`{"a":`, "1", "}", bound), ""},
+		"a deep object":            {nested(`{"a":`, "1", "}", bound+1), jsoncheck.RuleDepth},
+		"an object of many arrays": {`{"a":[` + strings.Repeat("[],", jsoncheck.MaxContainers) + `0]}`, jsoncheck.RuleContainers},
+		"a deep array":             {nested("[", "", "]", bound+1), jsoncheck.RuleObject},
+		"nothing":                  {"", jsoncheck.RuleObject},
+		"space":                    {" \n", jsoncheck.RuleObject},
+		"null":                     {"null", jsoncheck.RuleObject},
+		"two objects":              {"{}{}", jsoncheck.RuleObject},
+		"an unfinished object":     {`{"a":`, jsoncheck.RuleObject},
+		"bytes that are no UTF-8":  {"{\"a\":\"\xff\"}", jsoncheck.RuleObject},
+	} {
+		if got := jsoncheck.ObjectRule([]byte(tt.text)); got != tt.want {
+			t.Errorf("%s: rule %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // A text that is not too deep is taken exactly where encoding/json takes it, and a
 // text that is passed nests no deeper than the bound.
 func FuzzValid(f *testing.F) {

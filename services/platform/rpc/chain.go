@@ -37,6 +37,8 @@ type Call struct {
 	// Stream tells that the call may last.
 	Stream bool
 
+	// read reads the request into Message; nil where it is there already.
+	read func(any) error
 	// caller is set where it is known already.
 	caller *caller.Caller
 	attrs  []slog.Attr
@@ -86,10 +88,11 @@ func (w *walk) on(ctx context.Context) error {
 	return step.do(ctx, w.call, w.next)
 }
 
-func (c chain) unary(face Face) grpc.UnaryServerInterceptor {
+// unary makes the interceptor of a face. read, where it is given, reads the request.
+func (c chain) unary(face Face, read func(any) error) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		var resp any
-		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ctx), Message: req}
+		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ctx), Message: req, read: read}
 		err := c.run(ctx, call, func(ctx context.Context) (err error) {
 			resp, err = handle(ctx, req)
 			return err
@@ -113,16 +116,11 @@ func (c chain) stream(face Face, refuse func(m any) error) grpc.StreamServerInte
 // incoming reads call metadata like headers.
 func incoming(ctx context.Context) func(string) string {
 	md, _ := metadata.FromIncomingContext(ctx)
-	return func(name string) string {
-		if values := md.Get(name); len(values) > 0 {
-			return values[0]
-		}
-		return ""
-	}
+	return first(md)
 }
 
 // checkedStream carries the chain's context and checks each message as it is
-// received, as the screen and validate steps do for a unary call.
+// received, as the decode, screen and validate steps do for a unary call.
 type checkedStream struct {
 	grpc.ServerStream
 	refuse func(m any) error
@@ -134,7 +132,7 @@ func (s *checkedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg receives one message and applies the contract's rules to it.
 func (s *checkedStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
+	if err := receive(s.ServerStream.RecvMsg, m); err != nil {
 		return err
 	}
 	if err := s.refuse(m); err != nil {

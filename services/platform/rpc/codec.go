@@ -109,7 +109,7 @@ func checkObject(data []byte) error {
 	if jsoncheck.TooDeep(data) {
 		return errors.New("body: " + jsoncheck.RuleDepth)
 	}
-	if !json.Valid(data) {
+	if !jsoncheck.Valid(data) {
 		var syntax *json.SyntaxError
 		if err := json.Unmarshal(data, new(any)); errors.As(err, &syntax) {
 			return fmt.Errorf("body: invalid JSON at byte %d: %s", syntax.Offset, syntax.Error())

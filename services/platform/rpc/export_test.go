@@ -1,6 +1,23 @@
 package rpc
 
-import "google.golang.org/protobuf/proto"
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// The rules of a message as a whole.
+const (
+	RuleItems = ruleItems
+	RuleWire  = ruleWire
+)
+
+// CheckWire counts what the bytes of a message hold.
+var CheckWire = checkWire
+
+// DecodeForTest reads a message of the gRPC face.
+func DecodeForTest(rawJSON protoreflect.ExtensionType, text []byte, m proto.Message) error {
+	return newWireCodec(newCodec(rawJSON, nil)).decode(text, m)
+}
 
 // NewCodecForTest gives tests the codec without a server.
 var NewCodecForTest = newCodec

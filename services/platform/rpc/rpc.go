@@ -21,7 +21,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -85,6 +84,7 @@ type Server struct {
 	chain   chain
 	codec   *codec
 	grpc    *grpc.Server
+	unary   map[string]bool // methods of the gRPC face that don't stream, by full name
 	local   *local
 	mux     *runtime.ServeMux
 	open    map[place]http.Handler
@@ -98,6 +98,7 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		options: options,
 		methods: newMethodTable(options.Role),
+		unary:   make(map[string]bool),
 		codec:   newCodec(options.RawJSON, options.NullJSON),
 		open:    make(map[place]http.Handler),
 		exact:   make(map[place]http.HandlerFunc),
@@ -112,23 +113,15 @@ func New(options Options) (*Server, error) {
 		{"recover", observe.recoverPanic},
 		{"authorize", s.authorize},
 		{"bound", s.bound},
+		{"decode", decode},
 		{"screen", s.screen},
 		{"validate", validate},
 	}
-	serverOptions := []grpc.ServerOption{
-		grpc.UnaryInterceptor(s.chain.unary(FaceGRPC)),
-		grpc.StreamInterceptor(s.chain.stream(FaceGRPC, s.refuseMessage)),
-		grpc.MaxRecvMsgSize(options.MaxBody),
-		grpc.MaxHeaderListSize(headerBytes),
-	}
-	if options.TLS != nil {
-		serverOptions = append(serverOptions, grpc.Creds(credentials.NewTLS(options.TLS)))
-	}
-	s.grpc = grpc.NewServer(serverOptions...)
-	s.local = newLocal(s.chain.unary(FaceHTTP))
+	s.grpc = s.newGRPC()
+	s.local = newLocal(s.chain.unary(FaceHTTP, nil))
 	s.mux = s.newMux()
 	reflection.Register(s.grpc)
-	healthpb.RegisterHealthServer(s.grpc, s.health)
+	s.grpc.RegisterService(s.inChain(&healthpb.Health_ServiceDesc), s.health)
 	return s, nil
 }
 
@@ -138,7 +131,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if err := s.methods.add(desc); err != nil {
 		s.errs = append(s.errs, err)
 	}
-	s.grpc.RegisterService(desc, impl)
+	s.grpc.RegisterService(s.inChain(desc), impl)
 	s.local.register(desc, impl)
 }
 

@@ -84,7 +84,9 @@ func zeroByte(m protoreflect.Message) (path string) {
 			})
 		case field.IsList():
 			for i := 0; i < value.List().Len() && path == ""; i++ {
-				path = within(name+"["+strconv.Itoa(i)+"]", zeroByteIn(field, value.List().Get(i)))
+				if path = zeroByteIn(field, value.List().Get(i)); path != "" {
+					path = within(name+"["+strconv.Itoa(i)+"]", path)
+				}
 			}
 		default:
 			path = within(name, zeroByteIn(field, value))

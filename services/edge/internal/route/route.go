@@ -5,7 +5,6 @@ package route
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 //go:embed snapshot_v1.yaml
@@ -133,7 +133,7 @@ func (r Route) check() error {
 		return errors.New("metric is required, but for what only reads and what counts tokens")
 	case !strings.HasPrefix(plain, root) || strings.HasPrefix(plain, meta) || strings.ContainsAny(plain, "{} "):
 		return fmt.Errorf("path must be below %s, not below %s, and plain but for a last {name...}", root, meta)
-	case r.Summary == "" || (r.Method == http.MethodPost) != json.Valid([]byte(r.Example)):
+	case r.Summary == "" || (r.Method == http.MethodPost) != jsoncheck.Valid([]byte(r.Example)):
 		return errors.New("summary is required, and with POST an example in JSON")
 	case !strings.HasPrefix(r.Target, "/v1/"):
 		return errors.New("target must be below /v1/")

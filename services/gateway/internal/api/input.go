@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // Bounds of what one request embeds: texts or token sequences, tokens of one
@@ -45,7 +46,9 @@ func toInput(raw []byte) (e provider.Embedding, err error) {
 		return e, checkTexts(e.Input, false)
 	case raw[0] != '[':
 		return e, apierr.Invalid(inputPath, inputRule)
-	case !json.Valid(raw):
+	case jsoncheck.TooDeep(raw):
+		return e, apierr.Invalid(inputPath, jsoncheck.RuleDepth)
+	case !jsoncheck.Valid(raw):
 		return e, refuse(inputPath, json.Unmarshal(raw, new([]json.RawMessage)))
 	}
 	switch list := gjson.ParseBytes(raw); list.Get("0").Type {

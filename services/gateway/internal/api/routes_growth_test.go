@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"google.golang.org/grpc/metadata"
+
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -54,4 +56,12 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 		Handler: b.server.Handler(), Header: http.Header{"Authorization": {"Bearer ops"}, "X-Organization-Id": {"acme"}},
 		Methods: b.server.Served(), Bodies: bodies,
 	}.Linear(t)
+}
+
+func TestCallsGrowsLinearly(t *testing.T) {
+	b := setup(t)
+	growth.Calls{
+		Conn: b.conn, Methods: growth.MethodsOf(b.server.Served()),
+		Context: metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer ops", "x-organization-id", "acme"),
+	}.Linear(t, 1<<20, 64<<20)
 }

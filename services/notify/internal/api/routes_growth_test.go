@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"google.golang.org/grpc/metadata"
+
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -19,4 +21,12 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"POST /v1/push/registrations":     browser(t, "https://fcm.googleapis.com/fcm/send/x", map[string]any{"user_id": "bob", "platform": "web"}),
 		},
 	}.Linear(t)
+}
+
+func TestCallsGrowsLinearly(t *testing.T) {
+	b := setup(t, withWebPush)
+	growth.Calls{
+		Conn: b.conn, Methods: growth.MethodsOf(b.server.Served()),
+		Context: metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer svc", "x-organization-id", "acme"),
+	}.Linear(t, 1<<20-8, 64<<20)
 }

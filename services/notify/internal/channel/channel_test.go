@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 func TestInAppDraft(t *testing.T) {
@@ -77,6 +78,32 @@ func TestInAppTarget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Free JSON comes over gRPC as bytes that nothing has looked into.
+func TestFreeJSONIsBounded(t *testing.T) {
+	webhook := channel.NewDirectWebhook(channel.DirectOptions{Checker: checker(t), Secrets: secrets(t, "acme", "s")})
+	for _, tt := range []struct {
+		sender channel.Sender
+		field  string
+		target func(text []byte) channel.Target
+	}{
+		{channel.InAppSender{}, "target.data", func(text []byte) channel.Target { return channel.Target{Data: text} }},
+		{webhook, "target.data", func(text []byte) channel.Target { return channel.Target{URL: "https://example.com", Data: text} }},
+		{webhook, "target.payload", func(text []byte) channel.Target { return channel.Target{URL: "https://example.com", Payload: text} }},
+	} {
+		for levels, want := range map[int]string{jsoncheck.MaxDepth: "", jsoncheck.MaxDepth + 1: tt.field + ": " + jsoncheck.RuleDepth} {
+			_, err := tt.sender.Prepare(t.Context(), channel.Message{Organization: "acme", Target: tt.target(nested(levels))})
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %s, %d levels: error %v, want %q", tt.field, tt.sender.Channel(), levels, err, want)
+			}
+		}
+	}
+}
+
+// nested is an object of so many levels.
+func nested(levels int) []byte {
+	return []byte(strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels))
 }
 
 func object(size int) []byte {

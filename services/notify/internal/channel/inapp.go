@@ -1,16 +1,14 @@
 package channel
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"switchyard.dev/services/notify/internal/inbox"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // maxData bounds target.data of a record, in bytes: a page holds up to 200 of them.
@@ -69,8 +67,6 @@ func CheckData(data []byte) string {
 		return ""
 	case len(data) > maxData:
 		return fmt.Sprintf("must not be larger than %d bytes", maxData)
-	case !utf8.Valid(data) || !json.Valid(data) || bytes.TrimLeft(data, " \t\r\n")[0] != '{':
-		return "must be a JSON object"
 	}
-	return ""
+	return jsoncheck.ObjectRule(data)
 }

@@ -9,8 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/netguard"
 )
 
@@ -98,10 +98,8 @@ func checkPayload(payload []byte) string {
 		return ""
 	case len(payload) > maxPayload:
 		return fmt.Sprintf("must not be larger than %d bytes", maxPayload)
-	case !utf8.Valid(payload) || !json.Valid(payload) || bytes.TrimLeft(payload, " \t\r\n")[0] != '{':
-		return "must be a JSON object"
 	}
-	return ""
+	return jsoncheck.ObjectRule(payload)
 }
 
 // DirectOptions of a DirectWebhook.

@@ -106,6 +106,12 @@ func loopback(host string) bool {
 // Send sends a mail, whose lines end in CRLF, to one recipient. The time for all
 // of it is ctx's.
 func (p *Pool) Send(ctx context.Context, from, to string, data []byte) Reply {
+	if !isPath(from) {
+		return Reply{Stage: StageSender, Code: codeAddress, Err: errAddress}
+	}
+	if !isPath(to) {
+		return Reply{Stage: StageRecipient, Code: codeAddress, Err: errAddress}
+	}
 	select {
 	case p.connecting <- struct{}{}:
 	case <-ctx.Done():
@@ -177,7 +183,7 @@ func (p *Pool) pop() *conn {
 // server's transaction is ended first.
 func (p *Pool) put(c *conn, r Reply) {
 	switch {
-	case r.Err != nil && r.Code == 0, r.Code == codeClosing:
+	case r.Err != nil && r.Code == 0, r.Code == codeClosing, c.surplus():
 		c.drop()
 		return
 	case r.Err != nil && !c.reset():
@@ -255,16 +261,18 @@ func (p *Pool) options(raw *atomic.Pointer[net.Conn]) ([]mail.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errPassword, err)
 	}
-	// The last two refuse to go over a connection that is not encrypted.
-	login := mail.WithOpportunisticSMTPAuth(mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin)
-	return append(options, login, mail.WithUsername(p.o.Username), mail.WithPassword(password.Reveal())), nil
+	return append(options, mail.WithSMTPAuthCustom(&login{host: p.host, username: p.o.Username, password: password})), nil
 }
 
 // connect makes the connection, encrypted from its first byte where that is asked for.
 func (p *Pool) connect(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
-	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil || p.o.Security != Implicit {
-		return c, err
+	plain, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &boundConn{Conn: plain}
+	if p.o.Security != Implicit {
+		return c, nil
 	}
 	over := tls.Client(c, secure)
 	if err := over.HandshakeContext(ctx); err != nil {

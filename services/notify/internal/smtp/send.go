@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/textproto"
 	"strings"
@@ -90,15 +91,18 @@ func (c *conn) send(ctx context.Context, from, to string, data []byte) Reply {
 	stop := context.AfterFunc(ctx, func() { _ = c.raw.SetDeadline(time.Now()) })
 	defer stop()
 	c.mails++
-	if err := c.client.Mail(path(from)); err != nil {
+	if err := c.command(func() error { return c.client.Mail(path(from)) }); err != nil {
 		return replyOf(StageSender, err)
 	}
-	if err := c.client.Rcpt(path(to)); err != nil {
+	if err := c.command(func() error { return c.client.Rcpt(path(to)) }); err != nil {
 		return replyOf(StageRecipient, err)
 	}
-	w, err := c.client.Data()
-	if err != nil {
+	var w io.WriteCloser
+	if err := c.command(func() (err error) { w, err = c.client.Data(); return err }); err != nil {
 		return replyOf(StageMessage, err)
+	}
+	if c.surplus() {
+		return replyOf(StageMessage, errUnasked)
 	}
 	if _, err := w.Write(data); err != nil {
 		return replyOf(StageMessage, err)
@@ -110,13 +114,36 @@ func (c *conn) send(ctx context.Context, from, to string, data []byte) Reply {
 	return Reply{Code: 250, Stage: StageSent}
 }
 
+// command gives a command, where its reply will be the next thing to be read.
+func (c *conn) command(give func() error) error {
+	if c.surplus() {
+		return errUnasked
+	}
+	return give()
+}
+
+// surplus reports whether the server has sent what no command asked for. It would be
+// taken for the reply to the next one.
+func (c *conn) surplus() bool { return c.client.Text.R.Buffered() > 0 }
+
+// codeAddress is the reply to an address that is none (RFC 5321, 4.2.3).
+const codeAddress = 553
+
+var errAddress = errors.New("smtp: the address would end its command or add to it")
+
+// isPath reports whether an address stays within the brackets of its command.
+func isPath(address string) bool {
+	return !strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '<' || r == '>' })
+}
+
 func path(address string) string { return "<" + address + ">" }
 
-// replyOf reads a failed step.
+// replyOf reads a failed step. A code that refuses nothing, or that there is none of
+// (RFC 5321, 4.2.1), is no reply to what was asked.
 func replyOf(stage Stage, err error) Reply {
 	r := Reply{Stage: stage, Err: err}
 	said, ok := errors.AsType[*textproto.Error](err)
-	if !ok {
+	if !ok || said.Code < 400 || said.Code > 599 {
 		return r
 	}
 	r.Code, r.Text = said.Code, said.Msg

@@ -77,6 +77,7 @@ func serve(tb testing.TB, implicit, plain bool) *server {
 	}()
 	tb.Cleanup(func() {
 		_ = backend.Close()
+		_ = listener.Close() // which Serve may not have got to yet
 		<-done
 	})
 	return s
@@ -182,6 +183,7 @@ func (l *counting) Accept() (net.Conn, error) {
 			_, _ = io.WriteString(c, "421 "+refusal.Message+"\r\n")
 			_ = c.Close()
 		}()
+		return l.Accept()
 	}
 	held := &heldConn{Conn: c, server: l.server}
 	l.server.mu.Lock()

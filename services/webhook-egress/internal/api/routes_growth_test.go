@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"google.golang.org/grpc/metadata"
+
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -27,4 +29,12 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 		Handler: server.Handler(), Header: http.Header{"Authorization": {"Bearer svc"}, "X-Organization-Id": {"acme"}},
 		Methods: server.Served(), Bodies: bodies,
 	}.Linear(t)
+}
+
+func TestCallsGrowsLinearly(t *testing.T) {
+	server := newServer(t, &domain{})
+	growth.Calls{
+		Conn: dial(t, server), Methods: growth.MethodsOf(server.Served()),
+		Context: metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer svc", "x-organization-id", "acme"),
+	}.Linear(t, 1<<20-8, 64<<20)
 }

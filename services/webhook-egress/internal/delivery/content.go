@@ -12,11 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // Limits of a request.
@@ -125,9 +123,8 @@ func (i Intake) seal(credentials map[string]string, id ID) ([]byte, error) {
 // checkPayload takes a JSON object that is small enough once its spaces are
 // left out. Compacting only measures: what is sent is what came.
 func checkPayload(payload []byte) error {
-	object := bytes.TrimLeft(payload, " \t\r\n")
-	if len(object) == 0 || object[0] != '{' || !isJSON(payload) {
-		return apierr.Invalid("payload", "must be a JSON object")
+	if rule := jsoncheck.ObjectRule(payload); rule != "" {
+		return apierr.Invalid("payload", rule)
 	}
 	if len(payload) <= MaxPayload {
 		return nil
@@ -138,12 +135,6 @@ func checkPayload(payload []byte) error {
 			fmt.Sprintf("payload: larger than %d bytes of compact JSON", MaxPayload))
 	}
 	return nil
-}
-
-// isJSON tells whether a text is JSON in UTF-8. The quick look, in one pass, takes
-// less than is allowed: an escaped half of a surrogate pair is not for it.
-func isJSON(text []byte) bool {
-	return jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true)) || json.Valid(text) && utf8.Valid(text)
 }
 
 // Fingerprint is the same for requests that ask for the same thing: parts are

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/testkit"
@@ -118,6 +119,8 @@ func request() delivery.Request {
 
 func TestRefusals(t *testing.T) {
 	large := []byte(`{"a":"` + strings.Repeat("x", delivery.MaxPayload) + `"}`)
+	deep := []byte(strings.Repeat(`{"a":`, jsoncheck.MaxDepth+1) + "1" + strings.Repeat("}", jsoncheck.MaxDepth+1))
+	wide := []byte(`{"a":[` + strings.Repeat("[],", jsoncheck.MaxContainers) + "0]}")
 	tests := map[string]struct {
 		change func(*delivery.Request)
 		reason apierr.Reason
@@ -128,6 +131,8 @@ func TestRefusals(t *testing.T) {
 		"payload is no JSON":   {func(r *delivery.Request) { r.Payload = []byte(`{"a"`) }, apierr.ReasonInvalidRequest, 400, "payload"},
 		"payload is empty":     {func(r *delivery.Request) { r.Payload = nil }, apierr.ReasonInvalidRequest, 400, "payload"},
 		"payload is not UTF-8": {func(r *delivery.Request) { r.Payload = []byte("{\"a\":\"\xff\"}") }, apierr.ReasonInvalidRequest, 400, "payload"},
+		"payload is deep":      {func(r *delivery.Request) { r.Payload = deep }, apierr.ReasonInvalidRequest, 400, "payload: " + jsoncheck.RuleDepth},
+		"payload is wide":      {func(r *delivery.Request) { r.Payload = wide }, apierr.ReasonInvalidRequest, 400, "payload: " + jsoncheck.RuleContainers},
 		"payload is large":     {func(r *delivery.Request) { r.Payload = large }, delivery.ReasonPayloadTooLarge, 413, "524288"},
 		"deadline has passed":  {func(r *delivery.Request) { r.Deadline = now }, delivery.ReasonDeadlinePassed, 400, "deadline_at"},
 		"private address":      {func(r *delivery.Request) { r.URL = "http://10.0.0.1/" }, delivery.ReasonTargetNotAllowed, 400, "rule: address"},

@@ -3,11 +3,11 @@
 package dialecttest
 
 import (
-	"encoding/json"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // FuzzChat reads any body: it is refused as the caller's fault, or gives a chat
@@ -30,10 +30,10 @@ func FuzzChat(f *testing.F, d dialect.Dialect, seeds ...string) {
 			}
 			return
 		}
-		if !json.Valid(chat.Chat.Native.Body) || len(chat.Chat.Messages) == 0 {
+		if !jsoncheck.Valid(chat.Chat.Native.Body) || len(chat.Chat.Messages) == 0 {
 			t.Errorf("%q became %q", before, chat.Chat.Native.Body)
 		}
-		if local, err := chat.Localize(chat.Chat.Native.Body, "i"); err != nil || !json.Valid(local) {
+		if local, err := chat.Localize(chat.Chat.Native.Body, "i"); err != nil || !jsoncheck.Valid(local) {
 			t.Errorf("localized %q, %v", local, err)
 		}
 	})

@@ -1,0 +1,107 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/screen"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// maxStreams is how many calls a connection may have under way; gRPC runs as many
+// handlers at most, however quickly calls are reset.
+const maxStreams = 1000
+
+// newGRPC makes the gRPC face.
+func (s *Server) newGRPC() *grpc.Server {
+	options := []grpc.ServerOption{
+		grpc.StreamInterceptor(s.chain.stream(FaceGRPC, s.refuseMessage)),
+		grpc.InTapHandle(s.admitStream),
+		grpc.ForceServerCodecV2(newWireCodec(s.codec)),
+		grpc.MaxRecvMsgSize(s.options.MaxBody),
+		grpc.MaxHeaderListSize(headerBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(headerTime),
+	}
+	if s.options.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.options.TLS)))
+	}
+	return grpc.NewServer(options...)
+}
+
+// admitStream runs when the head of a call has come, before any of its request is
+// taken in: it refuses callers that may not call, and bounds the time in which the
+// request of a unary call must have come and be answered.
+func (s *Server) admitStream(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if _, err := s.authenticate(info.FullMethodName, first(info.Header)); err != nil {
+		e := apierr.From(err)
+		ctx = telemetry.WithRequestID(ctx, RequestID(first(info.Header)(caller.HeaderRequest)))
+		s.options.Log.LogAttrs(ctx, slog.LevelInfo, "refused", slog.String("method", screen.Path(info.FullMethodName, "/")),
+			slog.Int("status", e.Kind.HTTPStatus()), slog.String("reason", string(e.Reason)), slog.String("error", e.Error()))
+		return nil, e
+	}
+	if !s.unary[info.FullMethodName] {
+		return ctx, nil
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, bodyTime+s.options.UnaryTimeout, errUnaryTimeout)
+	context.AfterFunc(ctx, cancel)
+	return bounded, nil
+}
+
+// first gives a key's first value.
+func first(md metadata.MD) func(string) string {
+	return func(name string) string {
+		if values := md.Get(name); len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+}
+
+// inChain makes the methods of a service read their request within the chain: who
+// calls is known before it is decoded, and what can't be decoded has its status, log
+// line and metrics like any other refusal.
+func (s *Server) inChain(desc *grpc.ServiceDesc) *grpc.ServiceDesc {
+	wrapped := *desc
+	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	for i, method := range desc.Methods {
+		handle := method.Handler
+		method.Handler = func(impl any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			return handle(impl, ctx, func(any) error { return nil }, s.chain.unary(FaceGRPC, read))
+		}
+		wrapped.Methods[i] = method
+		s.unary["/"+desc.ServiceName+"/"+method.MethodName] = true
+	}
+	return &wrapped
+}
+
+// decode reads the request of a unary call of the gRPC face, which the caller has
+// sent in whole.
+func decode(ctx context.Context, call *Call, next func(context.Context) error) error {
+	if call.read != nil {
+		if err := receive(call.read, call.Message); err != nil {
+			return err
+		}
+	}
+	return next(ctx)
+}
+
+// receive has gRPC read a message.
+func receive(read func(any) error, m any) error {
+	r := received{into: m, err: errUnread}
+	if err := read(&r); err != nil {
+		return err
+	}
+	return r.err
+}
+
+// errUnread is of a codec that is not wireCodec.
+var errUnread = errors.New("rpc: the message was not read")

@@ -1,0 +1,132 @@
+package growth
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// Calls is a connection to a gRPC face and what it serves.
+type Calls struct {
+	Conn grpc.ClientConnInterface
+	// Context of every call: who calls.
+	Context context.Context //nolint:containedctx // It carries the metadata of all calls.
+	// Methods are full gRPC method names.
+	Methods []string
+}
+
+// MethodsOf returns the methods behind the routes of a server.
+func MethodsOf(served map[string]string) []string {
+	methods := slices.Compact(slices.Sorted(maps.Values(served)))
+	return slices.DeleteFunc(methods, func(method string) bool { return method == "" })
+}
+
+// Linear calls every method with messages that are written by hand: every list of its
+// request, as wide as it gets. What a message of most bytes takes in memory, in all of
+// the process, is at most as many bytes as beyond says, and eight times its own size.
+func (c Calls) Linear(t *testing.T, most, beyond int) {
+	t.Helper()
+	for _, method := range c.Methods {
+		if streams(method) {
+			continue // Its message is read like any other; its answer may have no end.
+		}
+		input, err := inputOf(method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wide := Wide(input)
+		if len(wide) == 0 {
+			continue // A request without lists.
+		}
+		t.Run(method, func(t *testing.T) {
+			Linear(t, Each(wide, func(message []byte) { c.call(method, message) })...)
+			for _, w := range wide {
+				message := w.Make(most / w.Unit)
+				if took, bound := allocated(func() { c.call(method, message) }), uint64(8*len(message)+beyond); took > bound {
+					t.Errorf("%s: %d bytes are allocated for a message of %d, want %d at most", w.Name, took, len(message), bound)
+				}
+			}
+		})
+	}
+}
+
+func streams(method string) bool {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	described, ok := found.(protoreflect.MethodDescriptor)
+	return err == nil && ok && described.IsStreamingServer()
+}
+
+// call sends a message as it is. Whatever is answered is right.
+func (c Calls) call(method string, message []byte) {
+	var answer []byte
+	_ = c.Conn.Invoke(c.Context, method, message, &answer, grpc.ForceCodecV2(Bytes{}))
+}
+
+func allocated(work func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	work()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Bytes is a codec of gRPC whose messages are bytes, for callers who write them by hand.
+type Bytes struct{}
+
+// Name is that of protobuf's codec.
+func (Bytes) Name() string { return "proto" }
+
+// Marshal takes a []byte.
+func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil //nolint:errcheck,forcetypeassert // Tests send nothing else.
+}
+
+// Unmarshal fills a *[]byte.
+func (Bytes) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*[]byte) = data.Materialize() //nolint:errcheck,forcetypeassert // Tests receive nothing else.
+	return nil
+}
+
+// Wide returns inputs for a message on the wire: each list and map that it holds, in
+// its messages too, of the smallest items there are, and unknown fields.
+func Wide(desc protoreflect.MessageDescriptor) []Input {
+	return append(wide(desc, "", nil), wideField("unknown fields", 1999, nil))
+}
+
+// wide are the inputs of a message that lies in others, which in are the numbers of.
+func wide(desc protoreflect.MessageDescriptor, path string, in []protowire.Number) (inputs []Input) {
+	for i := range desc.Fields().Len() {
+		field := desc.Fields().Get(i)
+		name := path + string(field.Name())
+		if field.IsList() || field.IsMap() {
+			inputs = append(inputs, wideField(name, field.Number(), in))
+		}
+		if field.Message() != nil && !field.IsMap() && len(in) < 3 { // Messages may hold themselves.
+			inputs = append(inputs, wide(field.Message(), name+".", append(slices.Clone(in), field.Number()))...)
+		}
+	}
+	return inputs
+}
+
+// wideField is an input of a field over and over, each time empty.
+func wideField(name string, number protowire.Number, in []protowire.Number) Input {
+	unit := append(protowire.AppendTag(nil, number, protowire.BytesType), 0)
+	return Input{Name: name, Unit: len(unit), Make: func(n int) []byte {
+		message := bytes.Repeat(unit, n)
+		for _, outer := range slices.Backward(in) {
+			message = protowire.AppendBytes(protowire.AppendTag(nil, outer, protowire.BytesType), message)
+		}
+		return message
+	}}
+}
