@@ -1,4 +1,4 @@
-// Package testkit gives tests a real Postgres schema, a real Redis prefix, a
+// Package testkit gives tests a real Postgres database, a real Redis prefix, a
 // logger that writes to the test and a search for leaked secrets. Only tests
 // import it.
 package testkit
@@ -27,14 +27,13 @@ import (
 
 // Where the servers of a test run are; `make test` starts both and sets these.
 const (
-	databaseEnv = "SWITCHYARD_TEST_DATABASE_URL" // a role that may create schemas
+	databaseEnv = "SWITCHYARD_TEST_DATABASE_URL" // a role that may create databases and schemas
 	redisEnv    = "SWITCHYARD_TEST_REDIS_URL"
 )
 
 const cleanupTimeout = 10 * time.Second
 
-// Postgres is a pool on a schema of the test's own, with the migrations
-// applied (nil for none); both end with the test.
+// Postgres is a pool on [PostgresURL]; both end with the test.
 func Postgres(tb testing.TB, migrations fs.FS) *pgxpool.Pool {
 	tb.Helper()
 	pool, err := pgdb.Open(tb.Context(), pgdb.Options{
@@ -49,11 +48,15 @@ func Postgres(tb testing.TB, migrations fs.FS) *pgxpool.Pool {
 	return pool
 }
 
-// PostgresURL is the URL of the schema that [Postgres] uses, for a test which
-// opens pools itself. Those must be closed before the test ends.
+// PostgresURL is the URL of a database of the test's own with the migrations applied,
+// or without migrations (nil) of an empty schema. Either ends with the test, and pools
+// on it must be closed before.
 func PostgresURL(tb testing.TB, migrations fs.FS) string {
 	tb.Helper()
 	server := serverURL(tb, databaseEnv)
+	if migrations != nil {
+		return copyOfTemplate(tb, server, migrations)
+	}
 	schema := "t_" + strings.ToLower(rand.Text())
 	execute(tb.Context(), tb, server, "CREATE SCHEMA "+schema)
 	tb.Cleanup(func() {
@@ -65,11 +68,6 @@ func PostgresURL(tb testing.TB, migrations fs.FS) string {
 	own, err := withSearchPath(server, schema)
 	if err != nil {
 		tb.Fatalf("%s is not a URL", databaseEnv)
-	}
-	if migrations != nil {
-		if _, err := pgdb.Migrate(tb.Context(), own, migrations, slog.New(slog.DiscardHandler)); err != nil {
-			tb.Fatal(err)
-		}
 	}
 	return own
 }

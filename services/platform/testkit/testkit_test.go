@@ -1,17 +1,20 @@
 package testkit
 
 import (
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"switchyard.dev/services/platform/pgdb"
 )
@@ -56,10 +59,10 @@ func TestPostgres(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{"00001_create_item.sql": {Data: []byte("-- +goose Up\nCREATE TABLE item (id bigint PRIMARY KEY);")}}
 	watch := Postgres(t, nil)
-	var schema string
-	t.Run("own schema", func(t *testing.T) {
+	var database string
+	t.Run("own database", func(t *testing.T) {
 		a, b := Postgres(t, files), Postgres(t, files)
-		if err := a.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+		if err := a.QueryRow(t.Context(), "SELECT current_database()").Scan(&database); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.Exec(t.Context(), "INSERT INTO item VALUES (1)"); err != nil {
@@ -67,15 +70,32 @@ func TestPostgres(t *testing.T) {
 		}
 		var rows int
 		if err := b.QueryRow(t.Context(), "SELECT count(*) FROM item").Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("%d rows of the other schema, %v", rows, err)
+			t.Errorf("%d rows of the other database, %v", rows, err)
 		}
 		if err := pgdb.CheckSchema(t.Context(), a, files, "test"); err != nil {
 			t.Error(err)
 		}
 	})
 	var left bool
-	if err := watch.QueryRow(t.Context(), "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&left); err != nil || left {
-		t.Errorf("schema %s left: %t, %v", schema, left, err)
+	if err := watch.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&left); err != nil || left {
+		t.Errorf("database %s left: %t, %v", database, left, err)
+	}
+}
+
+func TestTemplatesFromBeforeYesterdayGo(t *testing.T) {
+	t.Parallel()
+	watch := Postgres(t, nil)
+	old, recent := templateOf(time.Now().AddDate(0, 0, -2))+"_old", templateOf(time.Now().AddDate(0, 0, -1))+"_recent"
+	for _, name := range []string{old, recent} {
+		execute(t.Context(), t, os.Getenv(databaseEnv), "CREATE DATABASE "+name)
+	}
+	defer execute(t.Context(), t, os.Getenv(databaseEnv), "DROP DATABASE "+recent)
+	Postgres(t, fstest.MapFS{"00001_once.sql": {Data: []byte("-- +goose Up\nCREATE TABLE once (id text DEFAULT '" + rand.Text() + "');")}})
+	for name, want := range map[string]bool{old: false, recent: true} {
+		var found bool
+		if err := watch.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&found); err != nil || found != want {
+			t.Errorf("%s is there: %v, want %v (%v)", name, found, want, err)
+		}
 	}
 }
 
