@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +170,28 @@ func (s *siege) slack(t *testing.T) {
 		organization := unique("org")
 		all = append(all, hostileSend{b, organization, s.send(t, organization, object{
 			"channels": []string{"slack"}, "message": "hello", "target": object{"webhook_url": urls[i]},
+		})})
+	}
+	s.awaitSends(t, all)
+}
+
+// directWebhooks has notify post webhooks itself, to receivers of every behaviour. They
+// are signed with the secret that the receivers know, which some of them repeat.
+func (s *siege) directWebhooks(t *testing.T) {
+	t.Helper()
+	secret, err := os.ReadFile(filepath.Join(s.State(), "secrets", "webhook-organizations", stack.Organization))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []hostileSend
+	for _, b := range fault.Behaviours() {
+		organization := unique("org")
+		if err := os.WriteFile(filepath.Join(besiegedSecrets, organization), secret, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, hostileSend{b, organization, s.send(t, organization, object{
+			"channels": []string{"webhook"}, "message": "hello",
+			"target": object{"url": s.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + b.Name + "/" + unique("r")},
 		})})
 	}
 	s.awaitSends(t, all)

@@ -54,6 +54,10 @@ const (
 // and every account is right. That no secret is left anywhere is looked through at
 // the end of the run, as of every stack.
 func TestHostile(t *testing.T) {
+	if err := os.MkdirAll(besiegedSecrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(besiegedSecrets)
 	h := besieged.get(t)
 	s := &siege{house: h, guard: h.guardAll(t), pace: newPace(), atOnce: 4}
 	if n, err := strconv.Atoi(os.Getenv(hostileAtOnce)); err == nil && n > 0 {
@@ -66,10 +70,10 @@ func TestHostile(t *testing.T) {
 		groups map[string]func(*testing.T) // at once
 	}{
 		{"nested and endless", map[string]func(*testing.T){"vendors": vendorsOf[0]}},
-		{"hosts", map[string]func(*testing.T){"receivers": s.receivers, "push services": s.pushServices, "Slack": s.slack}},
+		{"hosts", map[string]func(*testing.T){"receivers": s.receivers, "push services": s.pushServices, "Slack": s.slack, "direct webhooks": s.directWebhooks}},
 		{"lengths and refusals", map[string]func(*testing.T){"vendors": vendorsOf[1]}},
 		{"repeats and garbage", map[string]func(*testing.T){"vendors": vendorsOf[2]}},
-		{"callers", map[string]func(*testing.T){"requests": s.callers, "slow": s.slowCallers}},
+		{"callers", map[string]func(*testing.T){"requests": s.callers, "slow": s.slowCallers, "gRPC": s.grpcCallers}},
 		{"usage and forms", map[string]func(*testing.T){"vendors": vendorsOf[3]}},
 	}
 	rest(t, quietPhase)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -58,6 +59,7 @@ var (
 			stack.Notify: {
 				"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_MAX_ATTEMPTS=2", "NOTIFY_BREAKER_FAILURES=1000",
 				"NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s",
+				"NOTIFY_WEBHOOK_EGRESS_ADDRESS=", "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=", "NOTIFY_WEBHOOK_SECRETS_DIR=" + besiegedSecrets,
 			},
 			stack.Edge: {"EDGE_BODY_TIMEOUT=3s"},
 		},
@@ -73,6 +75,9 @@ var (
 )
 
 const egresses = 3
+
+// besiegedSecrets has the secrets of organizations whose webhooks notify posts itself.
+var besiegedSecrets = filepath.Join(os.TempDir(), fmt.Sprint("switchyard-e2e-besieged-", os.Getpid()))
 
 // Second replicas.
 const (

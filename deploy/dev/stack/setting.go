@@ -150,7 +150,7 @@ func (s *Stack) targets(service Service, user environ) string {
 	case WebhookEgress:
 		called = []Fake{FakeWebhook, FakeTarpit, FakeHostileWebhook}
 	case Notify:
-		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeHostilePush}
+		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeHostileWebhook, FakeHostilePush}
 	case Edge:
 		return ""
 	}
