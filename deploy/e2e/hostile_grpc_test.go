@@ -13,11 +13,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"switchyard.dev/deploy/dev/stack"
 	gatewaypb "switchyard.dev/gen/go/switchyard/gateway/v1"
 	notifypb "switchyard.dev/gen/go/switchyard/notify/v1"
 	webhookspb "switchyard.dev/gen/go/switchyard/webhooks/v1"
-
-	"switchyard.dev/deploy/dev/stack"
 )
 
 // hostileMethod is a method with what its request may be made of: the path of a field

@@ -134,8 +134,10 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		settings: settings{
 			stack.Gateway:       soakGateway,
 			stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
-			stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s", "NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s",
-				"NOTIFY_BREAKER_PAUSE=100ms", "NOTIFY_BREAKER_MAX_PAUSE=300ms"},
+			stack.Notify: {
+				"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms,200ms,400ms,1s", "NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s",
+				"NOTIFY_BREAKER_PAUSE=100ms", "NOTIFY_BREAKER_MAX_PAUSE=300ms",
+			},
 		},
 	}.start(t)
 	organization := unique("org")
