@@ -50,7 +50,7 @@ const (
 	tidyEvery = 10 * time.Minute
 )
 
-// Options of a Desk. All are required.
+// Options of a Controller. All are required.
 type Options struct {
 	Organizations Organizations
 	Runs          Runs
@@ -58,8 +58,8 @@ type Options struct {
 	Log           *slog.Logger
 }
 
-// Desk admits requests. Safe for concurrent use.
-type Desk struct {
+// Controller admits requests. Safe for concurrent use.
+type Controller struct {
 	Options
 	live *live
 
@@ -72,61 +72,61 @@ type Desk struct {
 	tidied time.Time
 }
 
-// New returns a desk that knows nobody until its loads have run.
-func New(o Options) *Desk {
-	return &Desk{
+// New returns a Controller that knows no organization and no run until its Load methods have run.
+func New(o Options) *Controller {
+	return &Controller{
 		Options: o, live: newLive(), organizations: make(map[string]organization.Organization),
 		runs: make(map[budget.Session]*run.Run), looked: make(map[budget.Session]*run.Run), tidied: time.Now(),
 	}
 }
 
 // Sessions counts the requests in flight here of each run.
-func (d *Desk) Sessions() map[budget.Session]int { return d.live.sessions() }
+func (c *Controller) Sessions() map[budget.Session]int { return c.live.sessions() }
 
 // EndCall ends the request that holds a reservation.
-func (d *Desk) EndCall(id uuid.UUID, cause error) { d.live.endCall(id, cause) }
+func (c *Controller) EndCall(id uuid.UUID, cause error) { c.live.endCall(id, cause) }
 
 // InFlight counts those of one run.
-func (d *Desk) InFlight(organization, id string) int64 { return d.live.of(organization, id) }
+func (c *Controller) InFlight(organization, id string) int64 { return c.live.of(organization, id) }
 
 // LoadOrganizations implements control.Load. What changes is known before the
 // requests in flight are ended, so that none slips in between.
-func (d *Desk) LoadOrganizations(ctx context.Context, since int64) (int64, error) {
-	changed, level, err := d.Organizations.Since(ctx, since)
+func (c *Controller) LoadOrganizations(ctx context.Context, since int64) (int64, error) {
+	changed, level, err := c.Organizations.Since(ctx, since)
 	if err != nil {
 		return 0, err
 	}
-	d.mu.Lock()
+	c.mu.Lock()
 	for _, of := range changed {
-		d.organizations[of.ID] = of
+		c.organizations[of.ID] = of
 	}
-	d.mu.Unlock()
+	c.mu.Unlock()
 	for _, of := range changed {
 		if of.Status.Suspended {
-			d.live.end(of.ID, "", organization.ErrSuspended)
+			c.live.end(of.ID, "", organization.ErrSuspended)
 		}
 	}
 	return level, nil
 }
 
 // LoadRuns implements control.Load.
-func (d *Desk) LoadRuns(ctx context.Context, since int64) (int64, error) {
-	changed, level, err := d.Runs.Since(ctx, since)
+func (c *Controller) LoadRuns(ctx context.Context, since int64) (int64, error) {
+	changed, level, err := c.Runs.Since(ctx, since)
 	if err != nil {
 		return 0, err
 	}
 	now := time.Now()
-	d.mu.Lock()
+	c.mu.Lock()
 	for i := range changed {
 		at := budget.Session{Organization: changed[i].Organization, Run: changed[i].ID}
-		d.runs[at] = &changed[i]
-		delete(d.looked, at)
+		c.runs[at] = &changed[i]
+		delete(c.looked, at)
 	}
-	d.tidy(now)
-	d.mu.Unlock()
+	c.tidy(now)
+	c.mu.Unlock()
 	for i := range changed {
 		if refused := changed[i].Refusal(now); refused != nil {
-			d.live.end(changed[i].Organization, changed[i].ID, refused)
+			c.live.end(changed[i].Organization, changed[i].ID, refused)
 		}
 	}
 	return level, nil
@@ -134,28 +134,28 @@ func (d *Desk) LoadRuns(ctx context.Context, since int64) (int64, error) {
 
 // tidy forgets runs that ended long ago, with all that was looked up while they
 // were known. The caller holds the lock.
-func (d *Desk) tidy(now time.Time) {
-	if now.Sub(d.tidied) < tidyEvery {
+func (c *Controller) tidy(now time.Time) {
+	if now.Sub(c.tidied) < tidyEvery {
 		return
 	}
-	d.tidied = now
-	clear(d.looked)
+	c.tidied = now
+	clear(c.looked)
 	old := now.Add(-keepEnded)
 	past := func(t time.Time) bool { return !t.IsZero() && t.Before(old) }
-	for at, of := range d.runs {
+	for at, of := range c.runs {
 		if past(of.EndedAt) || past(of.Limits.ExpiresAt) || of.Status == run.Unminted && past(of.Abort.RequestedAt) {
-			delete(d.runs, at)
+			delete(c.runs, at)
 		}
 	}
 }
 
 // Admit lets a request in, or refuses it with an *apierr.Error.
-func (d *Desk) Admit(ctx context.Context, r *inference.Request) (inference.Grant, error) {
-	if d.suspended(r.Organization) { // Without asking for its run.
+func (c *Controller) Admit(ctx context.Context, r *inference.Request) (inference.Grant, error) {
+	if c.suspended(r.Organization) { // Without asking for its run.
 		return nil, organization.ErrSuspended
 	}
-	g := &grant{desk: d, organization: r.Organization, run: r.Run}
-	of, err := d.runOf(ctx, r)
+	g := &grant{controller: c, organization: r.Organization, run: r.Run}
+	of, err := c.runOf(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -170,29 +170,29 @@ func (d *Desk) Admit(ctx context.Context, r *inference.Request) (inference.Grant
 		cancel(cause)
 		expire()
 	}
-	d.live.enter(g) // Before the check: a change in between ends it.
-	if err := d.judge(g, of); err != nil {
+	c.live.enter(g) // Before the check: a change in between ends it.
+	if err := c.judge(g, of); err != nil {
 		g.Leave(false)
 		return nil, err
 	}
 	return g, nil
 }
 
-func (d *Desk) suspended(id string) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.organizations[id].Status.Suspended
+func (c *Controller) suspended(id string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.organizations[id].Status.Suspended
 }
 
 // judge refuses by what is known now, and sets the request's terms. session is
 // what was known of its run a moment before.
-func (d *Desk) judge(g *grant, session *run.Run) error {
-	d.mu.RLock()
-	of := d.organizations[g.organization]
-	if newer, known := d.runs[budget.Session{Organization: g.organization, Run: g.run}]; known {
+func (c *Controller) judge(g *grant, session *run.Run) error {
+	c.mu.RLock()
+	of := c.organizations[g.organization]
+	if newer, known := c.runs[budget.Session{Organization: g.organization, Run: g.run}]; known {
 		session = newer
 	}
-	d.mu.RUnlock()
+	c.mu.RUnlock()
 	if of.Status.Suspended {
 		return organization.ErrSuspended
 	}
@@ -210,47 +210,47 @@ func (d *Desk) judge(g *grant, session *run.Run) error {
 // runOf finds the run that a request is of; nil where it has no state. One that
 // nobody has told of is looked up once. Where that can't be done the request is
 // taken for a session: every run that is live, or ended of late, is known.
-func (d *Desk) runOf(ctx context.Context, r *inference.Request) (*run.Run, error) {
+func (c *Controller) runOf(ctx context.Context, r *inference.Request) (*run.Run, error) {
 	if r.Run == "" {
 		return nil, nil
 	}
 	at := budget.Session{Organization: r.Organization, Run: r.Run}
-	d.mu.RLock()
-	of, known := d.runs[at]
+	c.mu.RLock()
+	of, known := c.runs[at]
 	if !known {
-		of, known = d.looked[at]
+		of, known = c.looked[at]
 	}
-	d.mu.RUnlock()
+	c.mu.RUnlock()
 	if known {
 		return of, nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
-	found, ok, err := d.Runs.Get(bounded, r.Organization, r.Run)
+	found, ok, err := c.Runs.Get(bounded, r.Organization, r.Run)
 	switch {
 	case ctx.Err() != nil:
 		return nil, apierr.From(ctx.Err())
 	case err != nil:
-		d.Log.WarnContext(ctx, "a run can't be looked up; taken for a session", slog.String("run_id", r.Run), slog.String("error", err.Error()))
+		c.Log.WarnContext(ctx, "a run can't be looked up; taken for a session", slog.String("run_id", r.Run), slog.String("error", err.Error()))
 		return nil, nil
 	case ok:
 		of = &found
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if newer, known := d.runs[at]; known {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if newer, known := c.runs[at]; known {
 		return newer, nil
 	}
-	if len(d.looked) >= maxLooked {
-		clear(d.looked)
+	if len(c.looked) >= maxLooked {
+		clear(c.looked)
 	}
-	d.looked[at] = of
+	c.looked[at] = of
 	return of, nil
 }
 
 // grant is a request that was let in.
 type grant struct {
-	desk              *Desk
+	controller        *Controller
 	organization, run string
 	ctx               context.Context //nolint:containedctx // The request's own, which others may end.
 	cancel            func(cause error)
@@ -269,9 +269,9 @@ func (g *grant) Terms() inference.Terms { return g.terms }
 // Reserve sets the worst case aside. Called again, the last reservation must have
 // its ledger row.
 func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
-	err := g.desk.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
+	err := g.controller.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
 	if err == nil {
-		g.desk.live.hold(g, execution)
+		g.controller.live.hold(g, execution)
 	}
 	return err
 }
@@ -283,9 +283,9 @@ func (g *grant) Leave(recorded bool) {
 		return
 	}
 	g.left = true
-	g.desk.live.leave(g)
+	g.controller.live.leave(g)
 	g.cancel(nil)
 	if g.reserved != uuid.Nil && !recorded {
-		g.desk.Budget.Release(g.ctx, g.reserved)
+		g.controller.Budget.Release(g.ctx, g.reserved)
 	}
 }

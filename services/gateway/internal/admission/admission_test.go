@@ -80,14 +80,14 @@ func (s *store) Release(_ context.Context, call uuid.UUID) {
 	s.released = append(s.released, call)
 }
 
-func open(tb testing.TB) (*Desk, *store) {
+func open(tb testing.TB) (*Controller, *store) {
 	tb.Helper()
 	s := &store{}
 	return New(Options{Organizations: organizations{s}, Runs: runs{s}, Budget: s, Log: slog.New(slog.DiscardHandler)}), s
 }
 
 // follow loads what is new, as package control does.
-func follow(tb testing.TB, d *Desk) {
+func follow(tb testing.TB, d *Controller) {
 	tb.Helper()
 	for _, load := range []func(context.Context, int64) (int64, error){d.LoadOrganizations, d.LoadRuns} {
 		if _, err := load(tb.Context(), 0); err != nil {

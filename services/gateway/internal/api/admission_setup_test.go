@@ -20,12 +20,12 @@ func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	watcher = control.NewWatcher(b.control, log)
 	keeper := budget.NewKeeper(postgres.NewReservations(b.pool), log)
 	b.organizations, b.runs = postgres.NewOrganizations(b.control), postgres.NewRuns(b.control, keeper.Replica())
-	b.desk = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: keeper, Log: log})
+	b.admission = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: keeper, Log: log})
 	b.custody = newCustody(tb, b, log)
 	b.openOperations(tb, watcher, log)
 	watcher.Watch(control.Credentials, b.vault.Load)
-	watcher.Watch(control.Organizations, b.desk.LoadOrganizations)
-	watcher.Watch(control.Runs, b.desk.LoadRuns)
+	watcher.Watch(control.Organizations, b.admission.LoadOrganizations)
+	watcher.Watch(control.Runs, b.admission.LoadRuns)
 	if err := keeper.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var group sync.WaitGroup
 	group.Go(func() { _ = watcher.Run(ctx) })
-	group.Go(func() { _ = keeper.Run(ctx, b.desk) })
+	group.Go(func() { _ = keeper.Run(ctx, b.admission) })
 	tb.Cleanup(func() {
 		cancel()
 		group.Wait()

@@ -58,8 +58,8 @@ type Nouns struct {
 
 	Organizations Organizations
 	Runs          Runs
-	// Desk knows what is in flight here.
-	Desk Desk
+	// Calls are those in flight here.
+	Calls CallCounter
 
 	Catalog    Catalog
 	Steering   Steering
@@ -98,7 +98,7 @@ func register(r grpc.ServiceRegistrar, inferences *inferenceServer, nouns Nouns)
 	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: nouns.Prober, canonical: nouns.Canonical})
 	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: nouns.Status})
 	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies, steering: nouns.Steering, catalog: nouns.Catalog})
-	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: nouns.Runs, desk: nouns.Desk})
+	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: nouns.Runs, calls: nouns.Calls})
 	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: nouns.Exposure, audit: nouns.Audit, canonical: nouns.Canonical})
 	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: nouns.Traces, inferences: inferences})
 	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: nouns.Trust})

@@ -37,7 +37,7 @@ type operations struct {
 	wheel   *steering.Wheel
 	book    *catalog.Book
 	monitor *health.Monitor
-	status  *status.Desk
+	status  *status.Reporter
 	prices  *price.Table
 	// checks are what readiness says.
 	checks func(context.Context) []status.Check
@@ -51,7 +51,7 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 	b.checks = func(context.Context) []status.Check { return []status.Check{{Name: "lifecycle"}} }
 	watcher.Watch(control.Routing, b.wheel.Load)
 	watcher.Watch(control.Models, b.book.Load)
-	b.status = status.NewDesk(status.NewMonitor(status.Options{
+	b.status = status.NewReporter(status.NewMonitor(status.Options{
 		Replica: uuid.NewString(), Version: "test", Log: log, Slow: postgres.NewReports(b.pool),
 		Sources: status.Sources{
 			Checks: func(ctx context.Context) []status.Check { return b.checks(ctx) }, Draining: lifecycle.ErrDraining,
@@ -85,8 +85,8 @@ func (b *bench) knows(tb testing.TB, policy *routing.Policy, prices *price.Table
 	b.book.Put(catalog.New(policy, prices, file))
 }
 
-func (b *bench) reconciler() reconcile.Desk {
-	return reconcile.Desk{Store: postgres.NewReconciliations(b.control)}
+func (b *bench) reconciler() reconcile.Service {
+	return reconcile.Service{Store: postgres.NewReconciliations(b.control)}
 }
 
 // Present is the tests' policy.

@@ -31,8 +31,8 @@ type Runs interface {
 	OrganizationOf(ctx context.Context, id string) (string, error)
 }
 
-// Desk knows the calls in flight on this replica.
-type Desk interface {
+// CallCounter counts the calls in flight on this replica.
+type CallCounter interface {
 	InFlight(organization, id string) int64
 }
 
@@ -47,8 +47,8 @@ const (
 type runServer struct {
 	gatewayv1.UnimplementedRunServiceServer
 
-	runs Runs
-	desk Desk
+	runs  Runs
+	calls CallCounter
 }
 
 // MintRun makes an authority.
@@ -192,7 +192,7 @@ func (s *runServer) usage(ctx context.Context, organization, id string) (run.Usa
 	if err != nil {
 		return run.Usage{}, fmt.Errorf("run: %w", err)
 	}
-	usage.InFlight = max(usage.InFlight, usage.Elsewhere+s.desk.InFlight(organization, id))
+	usage.InFlight = max(usage.InFlight, usage.Elsewhere+s.calls.InFlight(organization, id))
 	return usage, nil
 }
 

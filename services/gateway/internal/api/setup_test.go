@@ -83,10 +83,10 @@ type bench struct {
 	policy  string
 	pool    *pgxpool.Pool
 	control *postgres.Control
-	// organizations, runs and desk follow what is set, as in production.
+	// organizations, runs and admission follow what is set, as in production.
 	organizations *postgres.Organizations
 	runs          *postgres.Runs
-	desk          *admission.Desk
+	admission     *admission.Controller
 
 	server *rpc.Server
 	http   *httptest.Server
@@ -125,7 +125,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 	engine := b.engine(tb, log)
 	if err := api.Register(tb.Context(), server, api.Nouns{
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.custodian, Traces: b.archive,
-		Organizations: b.organizations, Runs: b.runs, Desk: b.desk,
+		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
 		Catalog: b.book, Steering: b.wheel, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
@@ -189,7 +189,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },
 		Trials: b.wheel, Health: b.monitor, After: rpc.After,
-		Admission: b.desk, Witness: b.witness, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
+		Admission: b.admission, Witness: b.witness, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})
 	if err != nil {

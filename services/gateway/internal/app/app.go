@@ -65,7 +65,7 @@ type parts struct {
 
 	organizations *postgres.Organizations
 	runs          *postgres.Runs
-	desk          *admission.Desk
+	admission     *admission.Controller
 
 	fleets  *fleets
 	health  *health.Monitor
@@ -81,8 +81,8 @@ type parts struct {
 	replica    uuid.UUID
 	wheel      *steering.Wheel
 	book       *catalog.Book
-	reconciler reconcile.Desk
-	status     *status.Desk
+	reconciler reconcile.Service
+	status     *status.Reporter
 }
 
 // Serve runs the service until ctx ends, then drains it.
@@ -159,7 +159,7 @@ func (p *parts) buildEngine(context.Context) error {
 		return err
 	}
 	p.engine, err = inference.New(inference.Options{
-		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.desk,
+		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.admission,
 		Approvals: postgres.NewApprovals(p.control), Trials: p.wheel, Witness: p.witness, Memory: answers, After: rpc.After,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
@@ -183,7 +183,7 @@ func (p *parts) startServers(ctx context.Context) error {
 	}
 	if err := api.Register(ctx, server, api.Nouns{
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(p.pool), Answers: erasure{p.answers, p.archive},
-		Organizations: p.organizations, Runs: p.runs, Desk: p.desk,
+		Organizations: p.organizations, Runs: p.runs, Calls: p.admission,
 		Byok: p.custodian, Traces: p.archive, Prober: p.prober,
 		Approvals: postgres.NewApprovals(p.control), Trust: postgres.NewTrust(p.control),
 		Exposure: postgres.NewExposure(p.pool), Audit: p.control, Canonical: p.fleets.canonical,

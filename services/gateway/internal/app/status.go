@@ -35,7 +35,7 @@ func (p *parts) watchStatus(context.Context) error {
 		o.Fast = redis.NewReports(p.redis)
 		o.Sources.Pings[status.Redis] = func(ctx context.Context) error { return p.redis.Ping(ctx).Err() }
 	}
-	p.status = status.NewDesk(status.NewMonitor(o), p.facts)
+	p.status = status.NewReporter(status.NewMonitor(o), p.facts)
 	p.runner.Go("status", p.status.Monitor.Run)
 	p.runner.OnClose("status", p.status.Monitor.Close)
 	return nil

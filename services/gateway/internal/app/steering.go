@@ -26,7 +26,7 @@ func (p *parts) openSteering(context.Context) error {
 
 // keepReconciliations opens the comparisons with invoices, and deletes old ones.
 func (p *parts) keepReconciliations(context.Context) error {
-	p.reconciler = reconcile.Desk{Store: postgres.NewReconciliations(p.control)}
+	p.reconciler = reconcile.Service{Store: postgres.NewReconciliations(p.control)}
 	p.runner.Go("reconciliations", p.reconciler.Upkeep(p.cfg.ReconciliationRetention, p.telemetry.Log))
 	return nil
 }

@@ -199,12 +199,12 @@ type Store interface {
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// Desk reconciles invoices.
-type Desk struct{ Store }
+// Service reconciles invoices.
+type Service struct{ Store }
 
 // Reconcile compares an invoice with the ledger, once: the same key again gives
 // the first result. An empty key is that of the invoice itself.
-func (d Desk) Reconcile(ctx context.Context, key string, invoice Invoice, by string, now time.Time) (result Result, repeated bool, err error) {
+func (s Service) Reconcile(ctx context.Context, key string, invoice Invoice, by string, now time.Time) (result Result, repeated bool, err error) {
 	if err := invoice.Check(); err != nil {
 		return Result{}, false, err
 	}
@@ -212,10 +212,10 @@ func (d Desk) Reconcile(ctx context.Context, key string, invoice Invoice, by str
 	if key = "key:" + key; key == "key:" {
 		key = fmt.Sprintf("sha256:%x", hash)
 	}
-	if result, repeated, err = d.Find(ctx, key, hash); err != nil || repeated {
+	if result, repeated, err = s.Find(ctx, key, hash); err != nil || repeated {
 		return result, repeated, err
 	}
-	metered, err := d.Metered(ctx, invoice.Start, invoice.End, invoice.Providers())
+	metered, err := s.Metered(ctx, invoice.Start, invoice.End, invoice.Providers())
 	if err != nil {
 		return Result{}, false, err
 	}
@@ -224,5 +224,5 @@ func (d Desk) Reconcile(ctx context.Context, key string, invoice Invoice, by str
 		return Result{}, false, fmt.Errorf("id of a reconciliation: %w", err)
 	}
 	result.CreatedAt, result.CreatedBy = now, by
-	return d.Keep(ctx, key, result)
+	return s.Keep(ctx, key, result)
 }

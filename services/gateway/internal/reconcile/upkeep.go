@@ -14,12 +14,12 @@ const (
 
 // Upkeep deletes results that are older than retention, in bounded batches,
 // until ctx ends. It is a part of the service's lifecycle.
-func (d Desk) Upkeep(retention time.Duration, log *slog.Logger) func(context.Context) error {
+func (s Service) Upkeep(retention time.Duration, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(upkeepEvery)
 		defer ticker.Stop()
 		for {
-			if err := d.sweep(ctx, time.Now().Add(-retention)); err != nil && ctx.Err() == nil {
+			if err := s.sweep(ctx, time.Now().Add(-retention)); err != nil && ctx.Err() == nil {
 				log.WarnContext(ctx, "old reconciliations are not deleted yet", slog.String("error", err.Error()))
 			}
 			select {
@@ -31,11 +31,11 @@ func (d Desk) Upkeep(retention time.Duration, log *slog.Logger) func(context.Con
 	}
 }
 
-func (d Desk) sweep(ctx context.Context, before time.Time) error {
+func (s Service) sweep(ctx context.Context, before time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, upkeepTime)
 	defer cancel()
 	for {
-		deleted, err := d.Forget(ctx, before, upkeepBatch)
+		deleted, err := s.Forget(ctx, before, upkeepBatch)
 		if err != nil || deleted < upkeepBatch {
 			return err
 		}

@@ -196,7 +196,7 @@ func TestProvidersAreWatched(t *testing.T) {
 		keys := []string{"one"}
 		base := facts(t)
 		r := newReplica("a", "", nil, newBoard())
-		desk := NewDesk(r.Monitor, func() Facts {
+		reporter := NewReporter(r.Monitor, func() Facts {
 			mu.Lock()
 			defer mu.Unlock()
 			held, f := slices.Clone(keys), base
@@ -209,7 +209,7 @@ func TestProvidersAreWatched(t *testing.T) {
 		keys = []string{"one", "two"}
 		mu.Unlock()
 		time.Sleep(10 * time.Second)
-		for _, p := range desk.Providers() {
+		for _, p := range reporter.Providers() {
 			if since := time.Since(p.Since).Round(time.Second); p.Name == "two" && since > 10*time.Second || p.Name != "two" && since < 20*time.Second {
 				t.Errorf("%s is %s since %s", p.Name, p.Health, since)
 			}

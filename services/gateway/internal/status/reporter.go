@@ -1,0 +1,56 @@
+package status
+
+import (
+	"context"
+	"slices"
+)
+
+// Reporter shows what a Monitor and the fleet's facts come to.
+type Reporter struct {
+	Monitor *Monitor
+	facts   func() Facts
+}
+
+// NewReporter returns a Reporter, whose monitor watches the providers from then on. facts
+// gives the present ones.
+func NewReporter(m *Monitor, facts func() Facts) *Reporter {
+	m.watched = func() map[string]string {
+		statuses := make(map[string]string)
+		for _, p := range Providers(facts()) {
+			statuses[markOf(p.Name)] = string(p.Health)
+		}
+		return statuses
+	}
+	return &Reporter{m, facts}
+}
+
+func markOf(provider string) string { return "provider:" + provider }
+
+// Providers are those configured, with since when their health holds.
+func (r *Reporter) Providers() []Provider {
+	providers := Providers(r.facts())
+	for i := range providers {
+		p := &providers[i]
+		p.Since = r.Monitor.Mark(markOf(p.Name), string(p.Health))
+	}
+	return providers
+}
+
+// Availability is what the gateway depends on, as it was last measured.
+func (r *Reporter) Availability() Availability {
+	ready := !slices.ContainsFunc(r.Monitor.Ready(), func(c Check) bool { return c.Err != nil })
+	return Assess(r.facts(), func(name string) *Ping {
+		if _, configured := r.Monitor.Sources.Pings[name]; !configured {
+			return nil
+		}
+		return new(r.Monitor.Ping(name))
+	}, r.Monitor.Fleet().Vendors, ready)
+}
+
+// Fleet is the verdict of this moment.
+func (r *Reporter) Fleet() Fleet {
+	if fleet := r.Monitor.Fleet(); !fleet.At.IsZero() {
+		return fleet
+	}
+	return r.Monitor.Look(context.Background()) // Before the first beat.
+}
