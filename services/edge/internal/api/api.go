@@ -60,7 +60,7 @@ type Options struct {
 	Limiter   Limiter
 	Counter   Counter
 	Relay     Relay
-	Book      *apikey.Book
+	Keys      *apikey.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	// Tokens are the operators'; nil switches their authentication off, which is

@@ -44,9 +44,9 @@ var retention = meter.Retention{Minutes: 7 * 24 * time.Hour, Hours: 90 * 24 * ti
 type world struct {
 	http.Handler
 
-	book  *apikey.Book
-	logs  bytes.Buffer
-	calls []proxy.Call
+	manager *apikey.Manager
+	logs    bytes.Buffer
+	calls   []proxy.Call
 	// counted are the metrics of successes.
 	counted []string
 	full    error
@@ -82,7 +82,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.book = apikey.NewBook(pepper, keys, nil, table.Products(), log)
+	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
 	upstreams := map[string]*url.URL{}
 	for _, r := range table.Routes {
 		upstreams[r.Upstream] = &url.URL{Scheme: "http", Host: r.Upstream}
@@ -90,7 +90,7 @@ func newWorld(t *testing.T) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
-		Limiter: limit.New(nil), Counter: x, Relay: x, Book: x.book, Ledger: postgres.NewUsage(pool), Retention: retention, Tokens: tokens(t),
+		Limiter: limit.New(nil), Counter: x, Relay: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention, Tokens: tokens(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func tokens(t *testing.T) *caller.Tokens {
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {
 	t.Helper()
-	key, value, err := x.book.Create(t.Context(), apikey.Actor{Name: "test"}, apikey.Request{Organization: "org-1", Product: product, Permissions: permissions})
+	key, value, err := x.manager.Create(t.Context(), apikey.Actor{Name: "test"}, apikey.Request{Organization: "org-1", Product: product, Permissions: permissions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestIdentityOfACall(t *testing.T) {
 func TestInvalidKeys(t *testing.T) {
 	x := newWorld(t)
 	id, revoked := x.key(t, "ai", apikey.Read)
-	if err := x.book.Revoke(t.Context(), apikey.Actor{Name: "test"}, id); err != nil {
+	if err := x.manager.Revoke(t.Context(), apikey.Actor{Name: "test"}, id); err != nil {
 		t.Fatal(err)
 	}
 	other := newWorld(t)

@@ -24,7 +24,7 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request, _ *line) error {
 	if err != nil {
 		return err
 	}
-	found, err := a.options.Book.Audit(r.Context(), apikey.AuditQuery{
+	found, err := a.options.Keys.Audit(r.Context(), apikey.AuditQuery{
 		Organization: q.Get("organization_id"), Key: q.Get("key_id"), Before: before.value, Limit: before.limit + 1,
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Fatal(err)
 	}
 	keys := postgres.NewKeys(testkit.Postgres(b, migrations.FS))
-	_, text, err := apikey.NewBook(pepper, keys, nil, []string{"ai"}, testkit.Logger(b)).Create(b.Context(), apikey.Actor{Name: "bench"},
+	_, text, err := apikey.NewManager(pepper, keys, nil, []string{"ai"}, testkit.Logger(b)).Create(b.Context(), apikey.Actor{Name: "bench"},
 		apikey.Request{Organization: "org-1", Product: "ai", Permissions: []apikey.Permission{apikey.Read}})
 	if err != nil {
 		b.Fatal(err)

@@ -109,7 +109,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	if err != nil {
 		return err
 	}
-	key, text, err := a.options.Book.Create(r.Context(), actor(r, l), apikey.Request{
+	key, text, err := a.options.Keys.Create(r.Context(), actor(r, l), apikey.Request{
 		Organization: body.Organization, Product: body.Product, Permissions: body.Permissions, Name: body.Name,
 		Environment: body.Environment, ExpiresAt: body.ExpiresAt, Limit: bound,
 	})
@@ -120,7 +120,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *line) error {
 }
 
 func (a *API) getKey(w http.ResponseWriter, r *http.Request, _ *line) error {
-	key, err := a.options.Book.Get(r.Context(), r.PathValue("id"))
+	key, err := a.options.Keys.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request, _ *line) error {
 	if err != nil {
 		return err
 	}
-	keys, err := a.options.Book.List(r.Context(), q.Get("organization_id"), after.value, after.limit+1)
+	keys, err := a.options.Keys.List(r.Context(), q.Get("organization_id"), after.value, after.limit+1)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *line) error {
 		}
 		update.Limit = &bound
 	}
-	key, err := a.options.Book.Update(r.Context(), actor(r, l), r.PathValue("id"), update)
+	key, err := a.options.Keys.Update(r.Context(), actor(r, l), r.PathValue("id"), update)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request, l *line) error {
 		}
 		rotation.Overlap = time.Duration(*body.Overlap) * time.Second
 	}
-	key, text, err := a.options.Book.Rotate(r.Context(), actor(r, l), r.PathValue("id"), rotation)
+	key, text, err := a.options.Keys.Rotate(r.Context(), actor(r, l), r.PathValue("id"), rotation)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request, l *line) error {
 }
 
 func (a *API) revokeKey(w http.ResponseWriter, r *http.Request, l *line) error {
-	if err := a.options.Book.Revoke(r.Context(), actor(r, l), r.PathValue("id")); err != nil {
+	if err := a.options.Keys.Revoke(r.Context(), actor(r, l), r.PathValue("id")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -53,7 +53,7 @@ func (a *API) organizationLimit(w http.ResponseWriter, r *http.Request, _ *line)
 	if err := identifiers("organization_id", organization); err != nil {
 		return err
 	}
-	l, err := a.options.Book.OrganizationLimit(r.Context(), organization)
+	l, err := a.options.Keys.OrganizationLimit(r.Context(), organization)
 	if err != nil {
 		return err
 	}
@@ -81,14 +81,14 @@ func (a *API) limitOrganization(w http.ResponseWriter, r *http.Request, l *line)
 	if err := identifiers("organization_id", organization); err != nil {
 		return err
 	}
-	if err := a.options.Book.LimitOrganization(r.Context(), actor(r, l), organization, bound); err != nil {
+	if err := a.options.Keys.LimitOrganization(r.Context(), actor(r, l), organization, bound); err != nil {
 		return err
 	}
 	return write(w, http.StatusOK, organizationLimit{organization, newRateLimit(bound)})
 }
 
 func (a *API) unlimitOrganization(w http.ResponseWriter, r *http.Request, l *line) error {
-	err := a.options.Book.LimitOrganization(r.Context(), actor(r, l), r.PathValue("organization_id"), limit.Limit{})
+	err := a.options.Keys.LimitOrganization(r.Context(), actor(r, l), r.PathValue("organization_id"), limit.Limit{})
 	if err != nil {
 		return err
 	}

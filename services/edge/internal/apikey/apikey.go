@@ -1,6 +1,6 @@
 // Package apikey owns the customers' product keys: their form, their storage
 // as keyed hashes, and the check on every request. The api package calls
-// Verifier for each request and Book for operators.
+// Verifier for each request and Manager for operators.
 package apikey
 
 import (

@@ -34,7 +34,7 @@ type Update struct {
 // Rotate replaces a key by a new one of the same rights, which it gives with its
 // text; the old one stays good for the overlap. A key can be rotated once: after
 // that its successor can.
-func (b *Book) Rotate(ctx context.Context, by Actor, id string, r Rotation) (Key, secret.Value, error) {
+func (m *Manager) Rotate(ctx context.Context, by Actor, id string, r Rotation) (Key, secret.Value, error) {
 	now := present()
 	switch {
 	case r.Overlap < 0 || r.Overlap > maxOverlap:
@@ -44,14 +44,14 @@ func (b *Book) Rotate(ctx context.Context, by Actor, id string, r Rotation) (Key
 	}
 	var successor Key
 	var text string
-	err := b.change(ctx, id, "rotate", func(key *Key) (Change, error) {
+	err := m.change(ctx, id, "rotate", func(key *Key) (Change, error) {
 		if err := key.rotatable(now); err != nil {
 			return Change{}, err
 		}
 		text = mint(key.Environment)
 		successor = key.succeed(r, now)
 		return Change{
-			Successor: &successor, Digest: b.pepper.Digest(text),
+			Successor: &successor, Digest: m.pepper.Digest(text),
 			Entry: key.entry(ActionRotate, by, now, map[string]any{"replaced_by": successor.ID, "expires_at": key.ends()}),
 		}, nil
 	})
@@ -102,10 +102,10 @@ func (k *Key) ends() *time.Time {
 }
 
 // Update changes a key and gives it as it is then.
-func (b *Book) Update(ctx context.Context, by Actor, id string, u Update) (Key, error) {
+func (m *Manager) Update(ctx context.Context, by Actor, id string, u Update) (Key, error) {
 	now := present()
 	var updated Key
-	err := b.change(ctx, id, "update", func(key *Key) (Change, error) {
+	err := m.change(ctx, id, "update", func(key *Key) (Change, error) {
 		if key.RevokedAt != nil {
 			return Change{}, apierr.New(apierr.KindConflict, apierr.ReasonConflict, "the key is revoked")
 		}
@@ -145,9 +145,9 @@ func describe(l limit.Limit) string {
 
 // Revoke ends a key for good, on every replica within a second. Doing it again
 // changes nothing.
-func (b *Book) Revoke(ctx context.Context, by Actor, id string) error {
+func (m *Manager) Revoke(ctx context.Context, by Actor, id string) error {
 	now := present()
-	return b.change(ctx, id, "revoke", func(key *Key) (Change, error) {
+	return m.change(ctx, id, "revoke", func(key *Key) (Change, error) {
 		if key.RevokedAt != nil {
 			return Change{}, nil // but the feed moves on: a replica that missed it hears of it again
 		}
@@ -157,33 +157,33 @@ func (b *Book) Revoke(ctx context.Context, by Actor, id string) error {
 }
 
 // change has a decision made about a key and tells everybody.
-func (b *Book) change(ctx context.Context, id, verb string, decide Decision) error {
+func (m *Manager) change(ctx context.Context, id, verb string, decide Decision) error {
 	if !caller.Printable(id) { // Postgres would refuse the text
 		return apierr.NotFound("key")
 	}
-	key, digest, found, err := b.store.Change(ctx, id, decide)
+	key, digest, found, err := m.store.Change(ctx, id, decide)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s key: %w", verb, err)
 	case !found:
 		return apierr.NotFound("key")
 	}
-	b.log.InfoContext(ctx, "key changed", "key", id, "organization", key.Organization, "change", verb)
-	if b.announce == nil {
+	m.log.InfoContext(ctx, "key changed", "key", id, "organization", key.Organization, "change", verb)
+	if m.announce == nil {
 		return nil
 	}
-	if err := b.announce.Announce(ctx, digest); err != nil {
-		b.log.WarnContext(ctx, "change of key not announced, the change feed will tell", "key", id, "error", err.Error())
+	if err := m.announce.Announce(ctx, digest); err != nil {
+		m.log.WarnContext(ctx, "change of key not announced, the change feed will tell", "key", id, "error", err.Error())
 	}
 	return nil
 }
 
 // OrganizationLimit gives an organization's own limit; the zero Limit is none.
-func (b *Book) OrganizationLimit(ctx context.Context, organization string) (limit.Limit, error) {
+func (m *Manager) OrganizationLimit(ctx context.Context, organization string) (limit.Limit, error) {
 	if !caller.Printable(organization) {
 		return limit.Limit{}, apierr.NotFound("rate limit")
 	}
-	l, err := b.store.OrganizationLimit(ctx, organization)
+	l, err := m.store.OrganizationLimit(ctx, organization)
 	if err != nil {
 		return limit.Limit{}, fmt.Errorf("read rate limit: %w", err)
 	}
@@ -192,7 +192,7 @@ func (b *Book) OrganizationLimit(ctx context.Context, organization string) (limi
 
 // LimitOrganization bounds all keys of an organization together; the zero Limit
 // takes the bound away. Replicas follow within a second.
-func (b *Book) LimitOrganization(ctx context.Context, by Actor, organization string, l limit.Limit) error {
+func (m *Manager) LimitOrganization(ctx context.Context, by Actor, organization string, l limit.Limit) error {
 	if organization == "" || !caller.Printable(organization) {
 		return apierr.Invalid("organization_id", "must be printable ASCII, at most 256 characters")
 	}
@@ -203,9 +203,9 @@ func (b *Book) LimitOrganization(ctx context.Context, by Actor, organization str
 	if l == (limit.Limit{}) {
 		entry.Action, entry.Details = ActionRemoveLimit, map[string]any{}
 	}
-	if err := b.store.SetOrganizationLimit(ctx, organization, l, entry); err != nil {
+	if err := m.store.SetOrganizationLimit(ctx, organization, l, entry); err != nil {
 		return fmt.Errorf("limit organization: %w", err)
 	}
-	b.log.InfoContext(ctx, "organization limited", "organization", organization, "rate_limit", describe(l))
+	m.log.InfoContext(ctx, "organization limited", "organization", organization, "rate_limit", describe(l))
 	return nil
 }

@@ -42,7 +42,7 @@ type parts struct {
 	bus      *bus // nil without Redis
 	limiter  *limit.Limiter
 	verifier *apikey.Verifier
-	book     *apikey.Book
+	keys     *apikey.Manager
 	meter    *meter.Meter
 	table    route.Table
 }
@@ -131,7 +131,7 @@ func (p *parts) startKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.book = apikey.NewBook(pepper, store, p.announcer(), table.Products(), p.telemetry.Log)
+	p.keys = apikey.NewManager(pepper, store, p.announcer(), table.Products(), p.telemetry.Log)
 	p.runner.Go("key watcher", watcher.Run)
 	if p.bus != nil {
 		p.runner.Go("key announcements", func(ctx context.Context) error { return p.bus.listen(ctx, p.verifier.Forget) })
@@ -204,7 +204,7 @@ func (p *parts) startServer(ctx context.Context) error {
 		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
 		Table: p.table, Upstreams: p.cfg.upstreams(),
 		Verifier: p.verifier, Limiter: p.limiter, Counter: p.meter, Relay: proxy.New(transport, token, p.cfg.bounds()),
-		Book: p.book, Ledger: postgres.NewUsage(p.pool), Retention: p.cfg.retention(), Tokens: tokens,
+		Keys: p.keys, Ledger: postgres.NewUsage(p.pool), Retention: p.cfg.retention(), Tokens: tokens,
 		Open: map[string]http.Handler{
 			"GET /health": rpc.Live(), "GET /health/live": rpc.Live(), "GET /health/ready": rpc.Ready(p.runner),
 		},

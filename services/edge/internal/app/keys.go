@@ -32,7 +32,7 @@ var errKeysUsage = errors.New(`use
   edge keys revoke ID`)
 
 // keyCommand is one of the commands below `edge keys`.
-type keyCommand func(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error
+type keyCommand func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error
 
 // Keys is the command `edge keys`: the operator API's operations without a
 // running edge.
@@ -46,12 +46,12 @@ func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	if !ok {
 		return errKeysUsage
 	}
-	book, done, err := openBook(ctx, cfg)
+	manager, done, err := openManager(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return command(ctx, book, apikey.Actor{Name: "cli:" + operator()}, args[1:], out)
+	return command(ctx, manager, apikey.Actor{Name: "cli:" + operator()}, args[1:], out)
 }
 
 // operator is who runs the command, for the audit.
@@ -62,8 +62,8 @@ func operator() string {
 	return "unknown"
 }
 
-// openBook connects to what the book needs; done frees it.
-func openBook(ctx context.Context, cfg Config) (book *apikey.Book, done func(), err error) {
+// openManager connects to what the manager needs; done frees it.
+func openManager(ctx context.Context, cfg Config) (manager *apikey.Manager, done func(), err error) {
 	table, err := route.Snapshot()
 	if err != nil {
 		return nil, nil, err
@@ -91,10 +91,10 @@ func openBook(ctx context.Context, cfg Config) (book *apikey.Book, done func(), 
 		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return apikey.NewBook(pepper, postgres.NewKeys(pool), announce, table.Products(), log), done, nil
+	return apikey.NewManager(pepper, postgres.NewKeys(pool), announce, table.Products(), log), done, nil
 }
 
-func createKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+func createKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
 	var r apikey.Request
 	flags := flagSet("create")
 	flags.StringVar(&r.Organization, "org", "", "organization")
@@ -112,7 +112,7 @@ func createKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []s
 		r.Permissions = append(r.Permissions, apikey.Permission(strings.TrimSpace(p)))
 	}
 	r.ExpiresAt = end(*lifetime)
-	key, text, err := book.Create(ctx, by, r)
+	key, text, err := manager.Create(ctx, by, r)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func showOnce(out io.Writer, key apikey.Key, text secret.Value, asJSON bool) err
 // listPage is how many keys are read at a time.
 const listPage = 200
 
-func listKeys(ctx context.Context, book *apikey.Book, _ apikey.Actor, args []string, out io.Writer) error {
+func listKeys(ctx context.Context, manager *apikey.Manager, _ apikey.Actor, args []string, out io.Writer) error {
 	flags := flagSet("list")
 	organization := flags.String("org", "", "organization; all when empty")
 	asJSON := flags.Bool("json", false, "print one JSON object per line")
@@ -151,7 +151,7 @@ func listKeys(ctx context.Context, book *apikey.Book, _ apikey.Actor, args []str
 		_, _ = fmt.Fprintln(table, "ID\tORGANIZATION\tPRODUCT\tPERMISSIONS\tENV\tSTATE\tNAME")
 	}
 	for after := ""; ; {
-		keys, err := book.List(ctx, *organization, after, listPage)
+		keys, err := manager.List(ctx, *organization, after, listPage)
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func printKey(out, table io.Writer, key apikey.Key, asJSON bool) error {
 	return err
 }
 
-func rotateKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+func rotateKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
 	flags := flagSet("rotate")
 	overlap := flags.Duration("overlap", 24*time.Hour, "how long the old key stays good; 0 ends it now")
 	lifetime := flags.Duration("expires-in", 0, "lifetime of the new key; 0 is that of the old one")
@@ -191,14 +191,14 @@ func rotateKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []s
 	if err := parse(flags, args, 1); err != nil {
 		return err
 	}
-	key, text, err := book.Rotate(ctx, by, flags.Arg(0), apikey.Rotation{Overlap: *overlap, ExpiresAt: end(*lifetime)})
+	key, text, err := manager.Rotate(ctx, by, flags.Arg(0), apikey.Rotation{Overlap: *overlap, ExpiresAt: end(*lifetime)})
 	if err != nil {
 		return err
 	}
 	return showOnce(out, key, text, *asJSON)
 }
 
-func expireKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+func expireKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
 	flags := flagSet("expire")
 	in := flags.Duration("in", 0, "the key ends so long from now")
 	never := flags.Bool("never", false, "the key never ends")
@@ -208,7 +208,7 @@ func expireKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []s
 	if (*in == 0) != *never {
 		return errKeysUsage
 	}
-	key, err := book.Update(ctx, by, flags.Arg(0), apikey.Update{ExpiresAt: new(end(*in))})
+	key, err := manager.Update(ctx, by, flags.Arg(0), apikey.Update{ExpiresAt: new(end(*in))})
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func expireKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []s
 	return err
 }
 
-func limitKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+func limitKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
 	flags := flagSet("limit")
 	if err := parse(flags, args, 2); err != nil {
 		return err
@@ -231,7 +231,7 @@ func limitKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []st
 			return fmt.Errorf("%s: %w", flags.Arg(1), err)
 		}
 	}
-	key, err := book.Update(ctx, by, flags.Arg(0), apikey.Update{Limit: &l})
+	key, err := manager.Update(ctx, by, flags.Arg(0), apikey.Update{Limit: &l})
 	if err != nil {
 		return err
 	}
@@ -239,12 +239,12 @@ func limitKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []st
 	return err
 }
 
-func revokeKey(ctx context.Context, book *apikey.Book, by apikey.Actor, args []string, out io.Writer) error {
+func revokeKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error {
 	flags := flagSet("revoke")
 	if err := parse(flags, args, 1); err != nil {
 		return err
 	}
-	if err := book.Revoke(ctx, by, flags.Arg(0)); err != nil {
+	if err := manager.Revoke(ctx, by, flags.Arg(0)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, "revoked", flags.Arg(0))

@@ -57,9 +57,9 @@ type Announcer interface {
 	Announce(ctx context.Context, digest Digest) error
 }
 
-// Book creates, lists and changes keys. The operator API and the command line
+// Manager creates, lists and changes keys. The operator API and the command line
 // share it.
-type Book struct {
+type Manager struct {
 	pepper   *Pepper
 	store    Store
 	announce Announcer
@@ -67,9 +67,9 @@ type Book struct {
 	log      *slog.Logger
 }
 
-// NewBook takes the products that a key may belong to; announce may be nil.
-func NewBook(pepper *Pepper, store Store, announce Announcer, products []string, log *slog.Logger) *Book {
-	return &Book{pepper: pepper, store: store, announce: announce, products: products, log: log}
+// NewManager takes the products that a key may belong to; announce may be nil.
+func NewManager(pepper *Pepper, store Store, announce Announcer, products []string, log *slog.Logger) *Manager {
+	return &Manager{pepper: pepper, store: store, announce: announce, products: products, log: log}
 }
 
 // Request is what a new key shall be.
@@ -129,9 +129,9 @@ func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 func newID() string { return "key_" + strings.ToLower(rand.Text()) }
 
 // Create makes a key and gives its text, which is in no place but the answer.
-func (b *Book) Create(ctx context.Context, by Actor, r Request) (Key, secret.Value, error) {
+func (m *Manager) Create(ctx context.Context, by Actor, r Request) (Key, secret.Value, error) {
 	now := present()
-	r, err := r.check(b.products, now)
+	r, err := r.check(m.products, now)
 	if err != nil {
 		return Key{}, secret.Value{}, err
 	}
@@ -141,10 +141,10 @@ func (b *Book) Create(ctx context.Context, by Actor, r Request) (Key, secret.Val
 		Name: r.Name, Environment: r.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: r.Limit,
 	}
 	entry := key.entry(ActionCreate, by, now, map[string]any{"product": key.Product, "permissions": key.Permissions, "expires_at": key.ExpiresAt})
-	if err := b.store.Insert(ctx, key, b.pepper.Digest(text), *entry); err != nil {
+	if err := m.store.Insert(ctx, key, m.pepper.Digest(text), *entry); err != nil {
 		return Key{}, secret.Value{}, fmt.Errorf("create key: %w", err)
 	}
-	b.log.InfoContext(ctx, "key created", "key", key.ID, "organization", key.Organization, "product", key.Product)
+	m.log.InfoContext(ctx, "key created", "key", key.ID, "organization", key.Organization, "product", key.Product)
 	return key, secret.New(text), nil
 }
 
@@ -153,11 +153,11 @@ func (k *Key) entry(action string, by Actor, now time.Time, details map[string]a
 }
 
 // Get gives a key.
-func (b *Book) Get(ctx context.Context, id string) (Key, error) {
+func (m *Manager) Get(ctx context.Context, id string) (Key, error) {
 	if !caller.Printable(id) { // Postgres would refuse the text
 		return Key{}, apierr.NotFound("key")
 	}
-	key, err := b.store.Get(ctx, id)
+	key, err := m.store.Get(ctx, id)
 	switch {
 	case err != nil:
 		return Key{}, fmt.Errorf("get key: %w", err)
@@ -168,8 +168,8 @@ func (b *Book) Get(ctx context.Context, id string) (Key, error) {
 }
 
 // List gives a page of keys, see Store.
-func (b *Book) List(ctx context.Context, organization, after string, limit int) ([]Key, error) {
-	keys, err := b.store.List(ctx, organization, after, limit)
+func (m *Manager) List(ctx context.Context, organization, after string, limit int) ([]Key, error) {
+	keys, err := m.store.List(ctx, organization, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
@@ -177,8 +177,8 @@ func (b *Book) List(ctx context.Context, organization, after string, limit int) 
 }
 
 // Audit gives a page of the audit, see Store.
-func (b *Book) Audit(ctx context.Context, q AuditQuery) ([]Entry, error) {
-	entries, err := b.store.Audit(ctx, q)
+func (m *Manager) Audit(ctx context.Context, q AuditQuery) ([]Entry, error) {
+	entries, err := m.store.Audit(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("list audit: %w", err)
 	}

@@ -77,17 +77,17 @@ func TestBookLeaksNothing(t *testing.T) {
 	log := slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	pepper := pepperOf(t, hidden)
 	var given Digest
-	book := NewBook(pepper, brokenStore{given: &given}, brokenBus{}, []string{"ai"}, log)
+	manager := NewManager(pepper, brokenStore{given: &given}, brokenBus{}, []string{"ai"}, log)
 
-	_, text, err := book.Create(t.Context(), Actor{Name: "op"}, Request{Organization: "o", Product: "ai", Permissions: []Permission{Read}})
+	_, text, err := manager.Create(t.Context(), Actor{Name: "op"}, Request{Organization: "o", Product: "ai", Permissions: []Permission{Read}})
 	if err == nil || !text.IsZero() {
 		t.Fatal("the store failed, but a key came out")
 	}
 	shown := apierr.NewDocument(apierr.From(err), "req_1")
-	testkit.NoLeak(t, hidden, err.Error(), fmt.Sprintf("%+v %+v %#v", book, pepper, pepper), logs.String())
+	testkit.NoLeak(t, hidden, err.Error(), fmt.Sprintf("%+v %+v %#v", manager, pepper, pepper), logs.String())
 	testkit.NoLeak(t, string(given[:]), fmt.Sprint(shown), logs.String())
 
-	good := NewBook(pepper, openStore{}, nil, []string{"ai"}, log)
+	good := NewManager(pepper, openStore{}, nil, []string{"ai"}, log)
 	key, text, err := good.Create(t.Context(), Actor{Name: "op"}, Request{Organization: "o", Product: "ai", Permissions: []Permission{Read}})
 	if err != nil || !WellFormed(text.Reveal()) {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestBookLeaksNothing(t *testing.T) {
 	testkit.NoLeak(t, text.Reveal(), err.Error())
 
 	// A revocation that can't be announced still stands.
-	if err := book.Revoke(t.Context(), Actor{Name: "op"}, "key_1"); err != nil {
+	if err := manager.Revoke(t.Context(), Actor{Name: "op"}, "key_1"); err != nil {
 		t.Errorf("Revoke = %v", err)
 	}
 	if !strings.Contains(logs.String(), "not announced") {
