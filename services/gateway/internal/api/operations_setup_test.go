@@ -35,7 +35,7 @@ providers:
 // operations are what operators set and see.
 type operations struct {
 	wheel   *steering.Wheel
-	book    *catalog.Book
+	models  *catalog.Store
 	monitor *health.Monitor
 	status  *status.Reporter
 	prices  *price.Table
@@ -46,11 +46,11 @@ type operations struct {
 func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slog.Logger) {
 	tb.Helper()
 	b.wheel = steering.NewWheel(postgres.NewSteering(b.control), log)
-	b.book = catalog.NewBook(postgres.NewDeprecations(b.control))
+	b.models = catalog.NewStore(postgres.NewDeprecations(b.control))
 	b.monitor = health.New(health.Options{Log: log})
 	b.checks = func(context.Context) []status.Check { return []status.Check{{Name: "lifecycle"}} }
 	watcher.Watch(control.Routing, b.wheel.Load)
-	watcher.Watch(control.Models, b.book.Load)
+	watcher.Watch(control.Models, b.models.Load)
 	b.status = status.NewReporter(status.NewMonitor(status.Options{
 		Replica: uuid.NewString(), Version: "test", Log: log, Slow: postgres.NewReports(b.pool),
 		Sources: status.Sources{
@@ -68,7 +68,7 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 	}), func() status.Facts {
 		return status.Facts{
 			Policy: b.policies.policy, Override: b.wheel.Override(), Snapshot: b.monitor.Snapshot(), Figures: b.monitor.Figures(),
-			State:     routing.State{Now: time.Now(), Prices: b.prices, Live: b.monitor, Lives: b.book},
+			State:     routing.State{Now: time.Now(), Prices: b.prices, Live: b.monitor, Lives: b.models},
 			Bulkheads: b.monitor.Bulkhead, HasKey: func(provider string) bool { return provider != "keyless" }, Now: time.Now(),
 		}
 	})
@@ -82,7 +82,7 @@ func (b *bench) knows(tb testing.TB, policy *routing.Policy, prices *price.Table
 		tb.Fatal(err)
 	}
 	b.policies.policy, b.prices = policy, prices
-	b.book.Put(catalog.New(policy, prices, file))
+	b.models.Put(catalog.New(policy, prices, file))
 }
 
 func (b *bench) reconciler() reconcile.Service {

@@ -76,11 +76,11 @@ type parts struct {
 	prober  *probe.Prober
 	engine  *inference.Engine
 
-	// replica is this one's name, wheel and book what operators set of the routing
+	// replica is this one's name, wheel and models what operators set of the routing
 	// and of models.
 	replica    uuid.UUID
 	wheel      *steering.Wheel
-	book       *catalog.Book
+	models     *catalog.Store
 	reconciler reconcile.Service
 	status     *status.Reporter
 }
@@ -187,7 +187,7 @@ func (p *parts) startServers(ctx context.Context) error {
 		Byok: p.custodian, Traces: p.archive, Prober: p.prober,
 		Approvals: postgres.NewApprovals(p.control), Trust: postgres.NewTrust(p.control),
 		Exposure: postgres.NewExposure(p.pool), Audit: p.control, Canonical: p.fleets.canonical,
-		Catalog: p.book, Steering: p.wheel, Status: p.status, Reconciler: p.reconciler, Prices: p.fleets.prices,
+		Catalog: p.models, Steering: p.wheel, Status: p.status, Reconciler: p.reconciler, Prices: p.fleets.prices,
 	}); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ providers:
 		"providers: [{name: x, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1, out: 2}]}]": "no such field",
 	} {
 		cfg.ExtraProvidersFile = write("bad.yaml", text)
-		f := &fleets{cfg: cfg, transport: http.DefaultTransport, log: slog.New(slog.DiscardHandler), book: catalog.NewBook(nil)}
+		f := &fleets{cfg: cfg, transport: http.DefaultTransport, log: slog.New(slog.DiscardHandler), models: catalog.NewStore(nil)}
 		if _, err := f.read(time.Now()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}

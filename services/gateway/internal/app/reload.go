@@ -35,8 +35,8 @@ type fleets struct {
 	transport http.RoundTripper
 	warmth    *routing.Warmth
 	own       keyring.Own
-	// book has the lives of models, override what operators set over the policy.
-	book     *catalog.Book
+	// models has their lives, override what operators set over the policy.
+	models   *catalog.Store
 	override func() routing.Override
 	// monitor is set before the first request.
 	monitor  *health.Monitor
@@ -67,7 +67,7 @@ func (p *parts) openFleet(ctx context.Context) error {
 	meter := p.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
 		cfg: p.cfg, log: p.telemetry.Log, transport: wire.NewTransport(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
-		book: p.book, override: p.wheel.Override, releases: postgres.NewReleases(p.control),
+		models: p.models, override: p.wheel.Override, releases: postgres.NewReleases(p.control),
 	}
 	if p.vault != nil {
 		f.own = p.vault
@@ -78,7 +78,7 @@ func (p *parts) openFleet(ctx context.Context) error {
 	}
 	f.present.Store(first)
 	p.watcher.Watch(control.Policy, f.follow)
-	f.book.Put(first.catalog)
+	f.models.Put(first.catalog)
 	for _, vendor := range first.policy.Providers {
 		_, err := first.fleet.Keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name)
 		f.log.InfoContext(ctx, "provider", slog.String("name", vendor.Name), slog.String("dialect", vendor.Dialect),
@@ -153,7 +153,7 @@ func (f *fleets) put(ctx context.Context, now *generation) routing.Reloaded {
 		result.Warnings = append(result.Warnings, "resilience holds from the next start on")
 	}
 	f.present.Store(now)
-	f.book.Put(now.catalog)
+	f.models.Put(now.catalog)
 	kind := "unchanged"
 	if result.Changed {
 		kind = "changed"
@@ -206,7 +206,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Lives: f.book, Override: f.override, Warmth: f.warmth})
+	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Lives: f.models, Override: f.override, Warmth: f.warmth})
 	g := &generation{
 		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL, ServesUnpriced: policy.ServesUnpriced(), NeedsApproval: policy.NeedsApproval(), Version: files.hash()}, policy: policy,
 		version:  routing.Version{Hash: files.hash(), LoadedAt: now},

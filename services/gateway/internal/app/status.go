@@ -74,5 +74,5 @@ func (p *parts) facts() status.Facts {
 
 // state is what plans of a generation depend on besides the requests.
 func (g *generation) state(f *fleets) routing.State {
-	return routing.State{Now: time.Now(), Prices: g.prices, Live: f, Lives: f.book}
+	return routing.State{Now: time.Now(), Prices: g.prices, Live: f, Lives: f.models}
 }

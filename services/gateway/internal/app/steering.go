@@ -19,8 +19,8 @@ func (p *parts) openSteering(context.Context) error {
 	p.wheel = steering.NewWheel(postgres.NewSteering(p.control), p.telemetry.Log)
 	p.watcher.Watch(control.Routing, p.wheel.Load)
 	p.runner.Go("canary arms", p.wheel.Run)
-	p.book = catalog.NewBook(postgres.NewDeprecations(p.control))
-	p.watcher.Watch(control.Models, p.book.Load)
+	p.models = catalog.NewStore(postgres.NewDeprecations(p.control))
+	p.watcher.Watch(control.Models, p.models.Load)
 	return nil
 }
 

@@ -58,10 +58,10 @@ func TestAbandonedAttemptsAreBilled(t *testing.T) {
 				if _, err := serveRequest(ctx, b, r, c.stream); err == nil {
 					t.Fatal("it is served")
 				}
-				if got := b.book.outcomes(); got != c.outcome {
+				if got := b.ledger.outcomes(); got != c.outcome {
 					t.Fatalf("billed as %q, want %q", got, c.outcome)
 				}
-				row := b.book.entries[0]
+				row := b.ledger.entries[0]
 				if row.State != ledger.StateEstimated || row.Usage != (provider.Usage{Input: 2, Output: c.output}) || row.Cost == 0 || row.Provider != "a" {
 					t.Errorf("%s %s: %+v, %d", row.Provider, row.State, row.Usage, row.Cost)
 				}
@@ -104,7 +104,7 @@ func TestFailedAttemptsAreNotBilled(t *testing.T) {
 				if _, err := serveRequest(t.Context(), b, request(), stream); err != nil {
 					t.Fatal(err)
 				}
-				if got := b.book.outcomes(); got != "completed" || b.book.entries[0].Provider != "b" {
+				if got := b.ledger.outcomes(); got != "completed" || b.ledger.entries[0].Provider != "b" {
 					t.Errorf("%s, stream %t: billed as %q", name, stream, got)
 				}
 			})
@@ -114,8 +114,8 @@ func TestFailedAttemptsAreNotBilled(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", answer: good})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.Chat(ctx, request()); err == nil || len(b.book.entries) != 0 {
-		t.Errorf("%v, %d rows", err, len(b.book.entries))
+	if _, err := b.Chat(ctx, request()); err == nil || len(b.ledger.entries) != 0 {
+		t.Errorf("%v, %d rows", err, len(b.ledger.entries))
 	}
 }
 
@@ -130,10 +130,10 @@ func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := b.book.outcomes(); got != "interrupted completed" {
+		if got := b.ledger.outcomes(); got != "interrupted completed" {
 			t.Fatalf("billed as %q", got)
 		}
-		first, second := b.book.entries[0], b.book.entries[1]
+		first, second := b.ledger.entries[0], b.ledger.entries[1]
 		if first.ID == second.ID || first.RequestID != second.RequestID {
 			t.Errorf("ids %s and %s of %s and %s", first.ID, second.ID, first.RequestID, second.RequestID)
 		}
@@ -173,8 +173,8 @@ func TestNoCallBeyondTheCeilingAfterAClock(t *testing.T) {
 		if !errors.Is(err, budget.ErrExceeded) {
 			t.Errorf("%v", err)
 		}
-		if calls, _ := b.scripts["b"].count(); calls != 0 || b.book.outcomes() != "interrupted" {
-			t.Errorf("%d calls of b, billed as %q", calls, b.book.outcomes())
+		if calls, _ := b.scripts["b"].count(); calls != 0 || b.ledger.outcomes() != "interrupted" {
+			t.Errorf("%d calls of b, billed as %q", calls, b.ledger.outcomes())
 		}
 	})
 }
@@ -190,10 +190,10 @@ func TestAbandonedImagesAndVectors(t *testing.T) {
 		if _, err := b.MakeImages(ctx, r); err == nil {
 			t.Fatal("it is served")
 		}
-		if got := b.book.outcomes(); got != "cancelled" {
+		if got := b.ledger.outcomes(); got != "cancelled" {
 			t.Fatalf("images are billed as %q", got)
 		}
-		if row := b.book.entries[0]; row.Usage.Images != 3 || row.State != ledger.StateEstimated || row.Operation != string(routing.OperationImages) {
+		if row := b.ledger.entries[0]; row.Usage.Images != 3 || row.State != ledger.StateEstimated || row.Operation != string(routing.OperationImages) {
 			t.Errorf("%s %s: %+v", row.Operation, row.State, row.Usage)
 		}
 	})

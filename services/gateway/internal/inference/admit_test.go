@@ -135,15 +135,15 @@ func TestEveryOperationIsAdmitted(t *testing.T) {
 			if err := call(t.Context(), b, request()); !errors.Is(err, budget.ErrExceeded) {
 				t.Errorf("beyond the budget: %v", err)
 			}
-			if calls, _ := b.scripts["b"].count(); calls != 0 || len(b.book.entries) != 0 {
-				t.Errorf("%d calls, %d entries", calls, len(b.book.entries))
+			if calls, _ := b.scripts["b"].count(); calls != 0 || len(b.ledger.entries) != 0 {
+				t.Errorf("%d calls, %d entries", calls, len(b.ledger.entries))
 			}
 			d.full = nil
 			err := call(t.Context(), b, request())
 			if d.inside != 0 || len(d.left) != 2 || d.left[1] != (err == nil) {
 				t.Errorf("%d inside, left %v, %v", d.inside, d.left, err)
 			}
-			for _, entry := range b.book.entries {
+			for _, entry := range b.ledger.entries {
 				if _, ok := d.reserved[entry.ID]; !ok {
 					t.Error("the ledger row is not of the reservation's id")
 				}
@@ -191,9 +191,9 @@ func TestEndedFromOutside(t *testing.T) {
 			t.Errorf("%d streams closed, %d inside", closed, d.inside)
 		}
 		s.Close()
-		entry := b.book.entries[0]
-		if len(b.book.entries) != 1 || entry.Outcome != ledger.OutcomeAborted || entry.Usage.Output != 2 {
-			t.Errorf("%d entries, %+v", len(b.book.entries), entry)
+		entry := b.ledger.entries[0]
+		if len(b.ledger.entries) != 1 || entry.Outcome != ledger.OutcomeAborted || entry.Usage.Output != 2 {
+			t.Errorf("%d entries, %+v", len(b.ledger.entries), entry)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestAWholeAnswerIsEndedFromOutside(t *testing.T) {
 		if calls, _ := b.scripts["b"].count(); calls != 0 {
 			t.Errorf("%d calls of another", calls)
 		}
-		if got, want := b.book.outcomes(), "aborted"; got != want {
+		if got, want := b.ledger.outcomes(), "aborted"; got != want {
 			t.Errorf("billed as %q, want %q", got, want)
 		}
 	})
@@ -235,7 +235,7 @@ func TestCloseSaysWhoEndedIt(t *testing.T) {
 		}
 		s.Close()
 		want := map[bool]ledger.Outcome{false: ledger.OutcomeCancelled, true: ledger.OutcomeAborted}[outside]
-		if got := b.book.entries[0].Outcome; got != want {
+		if got := b.ledger.entries[0].Outcome; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -305,8 +305,8 @@ func TestAnOutgrownStreamIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := read(s)
-	entry := b.book.entries[0]
-	if !errors.Is(err, budget.ErrOutgrown) || len(got) != 4*assumedOutput || entry.Outcome != ledger.OutcomeAborted || len(b.book.entries) != 1 {
+	entry := b.ledger.entries[0]
+	if !errors.Is(err, budget.ErrOutgrown) || len(got) != 4*assumedOutput || entry.Outcome != ledger.OutcomeAborted || len(b.ledger.entries) != 1 {
 		t.Errorf("%d bytes, %v, %+v", len(got), err, entry.Outcome)
 	}
 }

@@ -30,8 +30,8 @@ func TestToldBehindTheAnswer(t *testing.T) {
 			var later []func()
 			b.Witness, b.After = w, func(_ context.Context, f func()) { later = append(later, f) }
 			_, err := serve(t, b, request(), stream)
-			if (err == nil) != (c.want == StatusOK) || len(b.book.entries) != c.billed || len(w.saw) != 0 || len(later) != 1 {
-				t.Fatalf("%s, stream %t: %v, %d rows, told %d times, %d put off", name, stream, err, len(b.book.entries), len(w.saw), len(later))
+			if (err == nil) != (c.want == StatusOK) || len(b.ledger.entries) != c.billed || len(w.saw) != 0 || len(later) != 1 {
+				t.Fatalf("%s, stream %t: %v, %d rows, told %d times, %d put off", name, stream, err, len(b.ledger.entries), len(w.saw), len(later))
 			}
 			later[0]()
 			if len(w.saw) != 1 || w.saw[0].Status != c.want || (w.saw[0].Report != nil) != (c.billed == 1) || w.saw[0].Ended.IsZero() {

@@ -25,7 +25,7 @@ func BenchmarkPipeline(b *testing.B) {
 	b.Run("chat", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			bench.book.entries = bench.book.entries[:0]
+			bench.ledger.entries = bench.ledger.entries[:0]
 			if _, err := bench.Chat(b.Context(), request()); err != nil {
 				b.Fatal(err)
 			}
@@ -34,7 +34,7 @@ func BenchmarkPipeline(b *testing.B) {
 	b.Run("stream", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			bench.book.entries = bench.book.entries[:0]
+			bench.ledger.entries = bench.ledger.entries[:0]
 			s, err := bench.StreamChat(b.Context(), request())
 			if err != nil {
 				b.Fatal(err)

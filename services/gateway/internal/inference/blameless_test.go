@@ -97,7 +97,7 @@ func TestPanicOfAnAdapter(t *testing.T) {
 			} else {
 				_, err = b.Chat(t.Context(), request())
 			}
-			row := b.book.entries[0]
+			row := b.ledger.entries[0]
 			switch {
 			case c.served != "" && (err != nil || row.Provider != c.served || row.Attempts != 2):
 				t.Errorf("%v, row %+v, want %s after a", err, row, c.served)

@@ -40,7 +40,7 @@ func TestAbsurdReportsAreClamped(t *testing.T) {
 			if _, err := serve(t, b, r, stream); err != nil {
 				t.Fatal(err)
 			}
-			row := b.book.entries[0]
+			row := b.ledger.entries[0]
 			if row.State != ledger.StatePartial {
 				t.Errorf("%s, stream %t: state %s, want partial", name, stream, row.State)
 			}
@@ -121,10 +121,10 @@ func TestAStreamBeyondItsBoundIsCut(t *testing.T) {
 			if len(got) > c.steps*len(words) {
 				t.Errorf("%d bytes came through", len(got))
 			}
-			if len(b.book.entries) != 1 {
-				t.Fatalf("%d rows", len(b.book.entries))
+			if len(b.ledger.entries) != 1 {
+				t.Fatalf("%d rows", len(b.ledger.entries))
 			}
-			row := b.book.entries[0]
+			row := b.ledger.entries[0]
 			if row.Outcome != ledger.OutcomeAborted || row.Usage.Output == 0 || row.Cost > d.reserved[row.ID] {
 				t.Errorf("%s, %d tokens, %d of %d", row.Outcome, row.Usage.Output, row.Cost, d.reserved[row.ID])
 			}
@@ -157,7 +157,7 @@ func TestAnHonestStreamIsNotCut(t *testing.T) {
 		if err != nil || got != strings.Repeat(token, 100) {
 			t.Errorf("%s: cut after %d bytes, %v", name, len(got), err)
 		}
-		if row := b.book.entries[0]; row.State != ledger.StateReported || row.Usage.Output != 100 {
+		if row := b.ledger.entries[0]; row.State != ledger.StateReported || row.Usage.Output != 100 {
 			t.Errorf("%s: %s, %d tokens", name, row.State, row.Usage.Output)
 		}
 	}
@@ -175,7 +175,7 @@ func TestBoundsOfANativeBody(t *testing.T) {
 		if _, err := b.Chat(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		return d.reserved[b.book.entries[0].ID]
+		return d.reserved[b.ledger.entries[0].ID]
 	}
 	plain := reserve(func(*Request) {})
 	const output = 2_000_000 // pico-USD a token
@@ -238,7 +238,7 @@ func TestTheWorstHoldsImagesOfAChat(t *testing.T) {
 	if _, err := b.Chat(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	row := b.book.entries[0]
+	row := b.ledger.entries[0]
 	if want := table.Cost("a", "a-1", time.Now(), row.Usage).Amount; row.Usage.ImageOutput != 100 || row.Cost != want || row.Cost > d.reserved[row.ID] {
 		t.Errorf("%+v costs %d of %d", row.Usage, row.Cost, d.reserved[row.ID])
 	}

@@ -50,11 +50,11 @@ func TestFailoverMatrix(t *testing.T) {
 				two := setup(t, nil, bad(), fine())
 				report, err := serve(t, two, request(), stream)
 				calls, _ := two.scripts["b"].count()
-				if c.failover && (err != nil || report.Provider != "b" || !report.Substituted || report.RequestedProvider != "a" || len(two.book.entries) != 1) {
-					t.Errorf("failover: %+v, %v, %d entries, want b in place of a", report, err, len(two.book.entries))
+				if c.failover && (err != nil || report.Provider != "b" || !report.Substituted || report.RequestedProvider != "a" || len(two.ledger.entries) != 1) {
+					t.Errorf("failover: %+v, %v, %d entries, want b in place of a", report, err, len(two.ledger.entries))
 				}
-				if !c.failover && (calls != 0 || len(two.book.entries) != 0) {
-					t.Errorf("%d calls of b and %d entries, want none", calls, len(two.book.entries))
+				if !c.failover && (calls != 0 || len(two.ledger.entries) != 0) {
+					t.Errorf("%d calls of b and %d entries, want none", calls, len(two.ledger.entries))
 				}
 				if !c.failover {
 					refused(t, err, c.alone, c.aloneReason, c.class)
@@ -120,7 +120,7 @@ func TestChat(t *testing.T) {
 	if got := b.scripts["a"].chat.Model; got != "a-up" {
 		t.Errorf("model sent %q, want the vendor's own name", got)
 	}
-	entry := b.book.entries[0]
+	entry := b.ledger.entries[0]
 	if entry.Key != "key" || entry.Run != "run" || entry.Cost != 50e6 || entry.PriceVersion != "a/a-1@1999-01-01" ||
 		entry.State != ledger.StateReported || entry.Outcome != ledger.OutcomeCompleted || entry.Fingerprint == "" || entry.Attempts != 1 {
 		t.Errorf("entry %+v", entry)
@@ -151,8 +151,8 @@ func TestUsageStates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := completion.Report; got.Estimated != c.estimated || got.Prompt != c.prompt || b.book.entries[0].State != c.state {
-				t.Errorf("report %+v, state %s", got, b.book.entries[0].State)
+			if got := completion.Report; got.Estimated != c.estimated || got.Prompt != c.prompt || b.ledger.entries[0].State != c.state {
+				t.Errorf("report %+v, state %s", got, b.ledger.entries[0].State)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestMissingKeys(t *testing.T) {
 
 func TestLedgerAwayRefusesBeforeTheCall(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", answer: good})
-	b.book.away = ledger.ErrAway
+	b.ledger.away = ledger.ErrAway
 	_, err := b.Chat(t.Context(), request())
 	refused(t, err, 503, ReasonLedgerFull, apierr.ClassTransient)
 	_, err = b.StreamChat(t.Context(), request())
@@ -337,5 +337,5 @@ func TestKeyNeverLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = read(s)
-	testkit.NoLeak(t, canary, err.Error(), b.log.String(), b.book.entries[0].LogValue().String())
+	testkit.NoLeak(t, canary, err.Error(), b.log.String(), b.ledger.entries[0].LogValue().String())
 }

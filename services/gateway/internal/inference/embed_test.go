@@ -91,7 +91,7 @@ func TestEmbed(t *testing.T) {
 	if diff := cmp.Diff([]provider.Embedding{{Model: "a-1-up", Input: []string{"one", "two"}, Dimensions: 2}}, a.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	if entry := b.book.entries[0]; entry.Operation != "embeddings" || entry.State != ledger.StateReported || entry.Cost != 10e6 || entry.Usage.Input != 10 {
+	if entry := b.ledger.entries[0]; entry.Operation != "embeddings" || entry.State != ledger.StateReported || entry.Cost != 10e6 || entry.Usage.Input != 10 {
 		t.Errorf("entry %+v", entry)
 	}
 }
@@ -128,7 +128,7 @@ func TestEmbeddingsSubstitution(t *testing.T) {
 			if r.Substituted != c.substituted || r.RequestedProvider != c.reportedRequested || r.Provider != c.provider || r.Model != c.modelRan {
 				t.Errorf("report %+v, want %+v", r, c)
 			}
-			if entry := b.book.entries[0]; entry.Substituted != c.substituted || entry.Model != c.modelRan {
+			if entry := b.ledger.entries[0]; entry.Substituted != c.substituted || entry.Model != c.modelRan {
 				t.Errorf("entry %+v", entry)
 			}
 		})
@@ -151,7 +151,7 @@ func TestEmbeddingsSubstitution(t *testing.T) {
 		r.Route.Substitution = false
 		_, err := b.Embed(t.Context(), r)
 		refused(t, err, 502, ReasonProviderFailed, apierr.ClassServerError)
-		if len(spare.asked) != 0 || len(b.book.entries) != 0 {
+		if len(spare.asked) != 0 || len(b.ledger.entries) != 0 {
 			t.Error("somebody else was asked, or billed")
 		}
 	})
@@ -194,7 +194,7 @@ func TestEmbedRefusesBadVectors(t *testing.T) {
 				r.Embedding.Dimensions = 2
 			}
 			got, err := b.Embed(t.Context(), r)
-			if err != nil || got.Report.Provider != "b" || len(b.book.entries) != 1 {
+			if err != nil || got.Report.Provider != "b" || len(b.ledger.entries) != 1 {
 				t.Errorf("%+v, %v, want b's", got, err)
 			}
 		})
@@ -207,7 +207,7 @@ func TestEmbedRefusesBadVectors(t *testing.T) {
 	if e := refused(t, err, 400, apierr.ReasonInvalidRequest, ""); e.ErrorClass() != apierr.ClassPolicy {
 		t.Errorf("error %+v, want dimensions named", e)
 	}
-	if got, want := b.book.outcomes(), "aborted"; got != want { // The vendor has made vectors all the same.
+	if got, want := b.ledger.outcomes(), "aborted"; got != want { // The vendor has made vectors all the same.
 		t.Errorf("billed as %q, want %q", got, want)
 	}
 }
@@ -248,7 +248,7 @@ func TestEmbedClocks(t *testing.T) {
 		if _, err := b.Embed(ctx, embedRequest("one", "two")); err == nil || time.Since(start) != time.Second {
 			t.Errorf("%v after %v, want an end with the caller", err, time.Since(start))
 		}
-		if got, want := b.book.outcomes(), "interrupted completed cancelled"; got != want {
+		if got, want := b.ledger.outcomes(), "interrupted completed cancelled"; got != want {
 			t.Errorf("billed as %q, want %q", got, want)
 		}
 	})

@@ -105,7 +105,7 @@ func TestMakeImages(t *testing.T) {
 	if diff := cmp.Diff([]provider.Drawing{asked}, a.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	if entry := b.book.entries[0]; entry.Operation != "images" || entry.Usage.Images != 1 || entry.State != ledger.StateReported {
+	if entry := b.ledger.entries[0]; entry.Operation != "images" || entry.Usage.Images != 1 || entry.State != ledger.StateReported {
 		t.Errorf("entry %+v", entry)
 	}
 }
@@ -160,7 +160,7 @@ func TestMakeImagesFailsOver(t *testing.T) {
 			b := chain(t, "a", [2]string{"m", "n"}, a, &maker{name: "b", images: good})
 			b.Images = &images{}
 			got, err := b.MakeImages(t.Context(), drawRequest(DeliverBase64))
-			if err != nil || got.Report.Provider != "b" || !got.Report.Substituted || len(b.book.entries) != 1 {
+			if err != nil || got.Report.Provider != "b" || !got.Report.Substituted || len(b.ledger.entries) != 1 {
 				t.Errorf("%+v, %v, want b's", got, err)
 			}
 		})
@@ -201,7 +201,7 @@ func TestImagesUsage(t *testing.T) {
 			if err != nil || got.Report.Estimated != c.estimated {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if diff := cmp.Diff(c.want, b.book.entries[0].Usage); diff != "" {
+			if diff := cmp.Diff(c.want, b.ledger.entries[0].Usage); diff != "" {
 				t.Errorf("usage (-want +got):\n%s", diff)
 			}
 		})

@@ -99,6 +99,6 @@ func TestInventedNamesUseNothingUp(t *testing.T) {
 }
 
 // forgetful is a ledger that keeps nothing.
-type forgetful struct{ book }
+type forgetful struct{ memoryLedger }
 
 func (*forgetful) Commit(context.Context, ledger.Entry) error { return nil }

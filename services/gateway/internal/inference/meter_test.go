@@ -50,9 +50,9 @@ func TestUsageState(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _ = read(s)
-			row := b.book.entries[0]
-			if len(b.book.entries) != 1 || row.Outcome != c.outcome || row.State != c.state || row.Usage != c.want {
-				t.Errorf("%d rows, %s %s %+v, want %s %s %+v", len(b.book.entries), row.Outcome, row.State, row.Usage, c.outcome, c.state, c.want)
+			row := b.ledger.entries[0]
+			if len(b.ledger.entries) != 1 || row.Outcome != c.outcome || row.State != c.state || row.Usage != c.want {
+				t.Errorf("%d rows, %s %s %+v, want %s %s %+v", len(b.ledger.entries), row.Outcome, row.State, row.Usage, c.outcome, c.state, c.want)
 			}
 			if estimated := c.state != ledger.StateReported; s.Report().Estimated != estimated || row.Estimated() != estimated {
 				t.Errorf("estimated %v and %v, want %v", s.Report().Estimated, row.Estimated(), estimated)
@@ -75,9 +75,9 @@ func TestCancelledStreamIsBilledOnce(t *testing.T) {
 	cancel()
 	s.Close()
 	s.Close()
-	row := b.book.entries[0]
-	if len(b.book.entries) != 1 || row.Outcome != ledger.OutcomeCancelled || row.State != ledger.StateEstimated || row.Usage.Output != 1 || row.Cost == 0 {
-		t.Errorf("%d rows, %+v", len(b.book.entries), row)
+	row := b.ledger.entries[0]
+	if len(b.ledger.entries) != 1 || row.Outcome != ledger.OutcomeCancelled || row.State != ledger.StateEstimated || row.Usage.Output != 1 || row.Cost == 0 {
+		t.Errorf("%d rows, %+v", len(b.ledger.entries), row)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestEstimateCountsImagesAndReasoning(t *testing.T) {
 	if _, err := read(s); err != nil {
 		t.Fatal(err)
 	}
-	for i, row := range b.book.entries {
+	for i, row := range b.ledger.entries {
 		if row.Usage != want || row.State != ledger.StateEstimated || row.Cost == 0 {
 			t.Errorf("row %d: %+v, want %+v", i, row, want)
 		}
@@ -140,7 +140,7 @@ func TestSurchargedIsEstimated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := b.book.entries[len(b.book.entries)-1]
+		row := b.ledger.entries[len(b.ledger.entries)-1]
 		if got.Report.Estimated != surcharged || row.Estimated() != surcharged || row.Cost == 0 {
 			t.Errorf("surcharged %v: estimated %v, row %+v", surcharged, got.Report.Estimated, row)
 		}

@@ -147,10 +147,10 @@ func TestAStreamThatIsEndlessInOneFieldIsCut(t *testing.T) {
 			if f.words && over.taken > 64<<10 {
 				t.Errorf("cut after %d bytes of text", over.taken)
 			}
-			if len(b.book.entries) != 1 {
-				t.Fatalf("%d rows", len(b.book.entries))
+			if len(b.ledger.entries) != 1 {
+				t.Fatalf("%d rows", len(b.ledger.entries))
 			}
-			row := b.book.entries[0]
+			row := b.ledger.entries[0]
 			if row.Outcome != ledger.OutcomeAborted || row.Cost > d.reserved[row.ID] || f.words && row.Usage.Output < 100 {
 				t.Errorf("%s, %d tokens, %d of %d", row.Outcome, row.Usage.Output, row.Cost, d.reserved[row.ID])
 			}
@@ -182,7 +182,7 @@ func TestAnHonestStreamWithMuchBesideItIsNotCut(t *testing.T) {
 			if _, err := serveRequest(t.Context(), b, r, true); err != nil {
 				t.Fatal(err)
 			}
-			if row := b.book.entries[0]; row.State != ledger.StateReported || row.Usage.Output != 100 {
+			if row := b.ledger.entries[0]; row.State != ledger.StateReported || row.Usage.Output != 100 {
 				t.Errorf("%s, %d tokens", row.State, row.Usage.Output)
 			}
 		})
@@ -220,7 +220,7 @@ func TestALegacyFunctionCallBeginsAnAnswer(t *testing.T) {
 		t.Errorf("%s, %v", event.Native, err)
 	}
 	s.Close()
-	if row := b.book.entries[0]; row.State != ledger.StateEstimated || row.Usage.Output != 101 {
+	if row := b.ledger.entries[0]; row.State != ledger.StateEstimated || row.Usage.Output != 101 {
 		t.Errorf("%s: %d tokens", row.State, row.Usage.Output)
 	}
 }

@@ -104,10 +104,10 @@ func TestPartsOfAFailedBatchAreBilled(t *testing.T) {
 				} else if err != nil {
 					t.Fatal(err)
 				}
-				if got := b.book.outcomes(); got != want {
+				if got := b.ledger.outcomes(); got != want {
 					t.Fatalf("billed as %q, want %q", got, want)
 				}
-				row := b.book.entries[0]
+				row := b.ledger.entries[0]
 				if row.Provider != "a" || row.State != c.state || row.Usage != (provider.Usage{Input: c.input}) {
 					t.Errorf("%s %s: %+v, want %d %s", row.Provider, row.State, row.Usage, c.input, c.state)
 				}
@@ -138,8 +138,8 @@ func TestAFailedBatchIsNotRepeated(t *testing.T) {
 	b := chain(t, "a", [2]string{"a-1", "b-1"}, a, nil)
 	r := embedRequest("one", "two")
 	r.Route.Substitution = false
-	if _, err := b.Embed(t.Context(), r); err == nil || len(a.asked) != 1 || b.book.outcomes() != "interrupted" {
-		t.Errorf("%v after %d calls, billed as %q", err, len(a.asked), b.book.outcomes())
+	if _, err := b.Embed(t.Context(), r); err == nil || len(a.asked) != 1 || b.ledger.outcomes() != "interrupted" {
+		t.Errorf("%v after %d calls, billed as %q", err, len(a.asked), b.ledger.outcomes())
 	}
 }
 
@@ -152,10 +152,10 @@ func TestImagesOfAFailedRequestAreBilled(t *testing.T) {
 	r.Drawing.Count = 3
 	_, err := b.MakeImages(t.Context(), r)
 	refused(t, err, http.StatusBadRequest, ReasonContentPolicy, "")
-	if got := b.book.outcomes(); got != "interrupted" {
+	if got := b.ledger.outcomes(); got != "interrupted" {
 		t.Fatalf("billed as %q", got)
 	}
-	if row := b.book.entries[0]; row.State != ledger.StatePartial || row.Usage != (provider.Usage{Images: 2}) {
+	if row := b.ledger.entries[0]; row.State != ledger.StatePartial || row.Usage != (provider.Usage{Images: 2}) {
 		t.Errorf("%s: %+v", row.State, row.Usage)
 	}
 }

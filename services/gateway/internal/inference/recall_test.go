@@ -83,9 +83,9 @@ func TestCacheHit(t *testing.T) {
 	if second.Route.Attempts != 0 || second.Route.Provider != "a" {
 		t.Errorf("route %+v", second.Route)
 	}
-	row := b.book.entries[1]
+	row := b.ledger.entries[1]
 	if !row.CacheHit || row.Cost != 0 || row.PriceVersion != "" || row.State != ledger.StateReported || row.Attempts != 0 ||
-		row.Usage != b.book.entries[0].Usage || row.ID == b.book.entries[0].ID || row.Estimated() {
+		row.Usage != b.ledger.entries[0].Usage || row.ID == b.ledger.entries[0].ID || row.Estimated() {
 		t.Errorf("row %+v", row)
 	}
 }
@@ -136,7 +136,7 @@ func TestCacheAcrossForms(t *testing.T) {
 	if _, err := replayed.Next(); !errors.Is(err, io.EOF) || !replayed.Report().CacheHit || replayed.FinishReason() != provider.FinishToolCalls {
 		t.Errorf("end %v, report %+v", err, replayed.Report())
 	}
-	if n := len(b.book.entries); n != 2 || !b.book.entries[1].CacheHit {
+	if n := len(b.ledger.entries); n != 2 || !b.ledger.entries[1].CacheHit {
 		t.Errorf("%d rows, want one for each answer", n)
 	}
 }

@@ -129,28 +129,28 @@ func (s step) take(ctx context.Context) error {
 	return s.err
 }
 
-// book is a ledger in memory.
-type book struct {
+// memoryLedger is a ledger in memory.
+type memoryLedger struct {
 	mu      sync.Mutex
 	away    error
 	entries []ledger.Entry
 }
 
-func (b *book) Ready(context.Context) error { return b.away }
+func (l *memoryLedger) Ready(context.Context) error { return l.away }
 
-func (b *book) Commit(_ context.Context, e ledger.Entry) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.entries = append(b.entries, e)
+func (l *memoryLedger) Commit(_ context.Context, e ledger.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, e)
 	return nil
 }
 
 // outcomes are those of the entries, in order.
-func (b *book) outcomes() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (l *memoryLedger) outcomes() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var all []string
-	for _, e := range b.entries {
+	for _, e := range l.entries {
 		all = append(all, string(e.Outcome))
 	}
 	return strings.Join(all, " ")
@@ -194,7 +194,7 @@ const testPrices = `providers: [{provider: a, models: [{model: a-1, effective_fr
 type bench struct {
 	*Engine
 	scripts map[string]*script
-	book    *book
+	ledger  *memoryLedger
 	log     *bytes.Buffer
 }
 
@@ -210,7 +210,7 @@ func setup(tb testing.TB, missing []string, scripts ...*script) *bench {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &bench{scripts: make(map[string]*script), book: &book{}, log: &bytes.Buffer{}}
+	b := &bench{scripts: make(map[string]*script), ledger: &memoryLedger{}, log: &bytes.Buffer{}}
 	providers := make(map[string]provider.Provider)
 	order := plan{requested: scripts[0].name}
 	for _, s := range scripts {
@@ -219,7 +219,7 @@ func setup(tb testing.TB, missing []string, scripts ...*script) *bench {
 	}
 	fleet := &Fleet{Planner: order, Keys: keys{missing}, Providers: providers, Prices: table}
 	b.Engine, err = New(Options{
-		Fleet: func() *Fleet { return fleet }, Ledger: b.book, Clocks: clocks,
+		Fleet: func() *Fleet { return fleet }, Ledger: b.ledger, Clocks: clocks,
 		Log:   slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Meter: metricnoop.NewMeterProvider().Meter(""), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 	})

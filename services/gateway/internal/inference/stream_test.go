@@ -56,11 +56,11 @@ func TestStreamIsHeldUntilContent(t *testing.T) {
 					t.Errorf("%s: %d streams opened, %d closed", name, calls, closed)
 				}
 			}
-			if len(b.book.entries) != 1 {
-				t.Fatalf("%d entries, want one", len(b.book.entries))
+			if len(b.ledger.entries) != 1 {
+				t.Fatalf("%d entries, want one", len(b.ledger.entries))
 			}
 			want := map[bool]ledger.Outcome{false: ledger.OutcomeCompleted, true: ledger.OutcomeInterrupted}[c.fails]
-			if entry := b.book.entries[0]; entry.Outcome != want {
+			if entry := b.ledger.entries[0]; entry.Outcome != want {
 				t.Errorf("outcome %s, want %s", entry.Outcome, want)
 			}
 		})
@@ -101,10 +101,10 @@ func TestStreamUsage(t *testing.T) {
 			}
 			s.Close()
 			s.Close()
-			if len(b.book.entries) != 1 {
-				t.Fatalf("%d entries, want one", len(b.book.entries))
+			if len(b.ledger.entries) != 1 {
+				t.Fatalf("%d entries, want one", len(b.ledger.entries))
 			}
-			if e := b.book.entries[0]; e.State != c.state || e.Outcome != c.outcome || e.Usage != c.usage {
+			if e := b.ledger.entries[0]; e.State != c.state || e.Outcome != c.outcome || e.Usage != c.usage {
 				t.Errorf("entry %s %s %+v, want %s %s %+v", e.State, e.Outcome, e.Usage, c.state, c.outcome, c.usage)
 			}
 		})
@@ -125,8 +125,8 @@ func TestStreamEndsOnce(t *testing.T) {
 			t.Errorf("after the end: %v, want EOF", err)
 		}
 	}
-	if len(b.book.entries) != 1 || s.FinishReason() != provider.FinishStop {
-		t.Errorf("%d entries, finish %q", len(b.book.entries), s.FinishReason())
+	if len(b.ledger.entries) != 1 || s.FinishReason() != provider.FinishStop {
+		t.Errorf("%d entries, finish %q", len(b.ledger.entries), s.FinishReason())
 	}
 }
 
@@ -176,7 +176,7 @@ func TestStreamOfACallerWhoLeaves(t *testing.T) {
 		start := time.Now()
 		_, err = read(s)
 		refused(t, err, 499, apierr.ReasonCancelled, "")
-		if e := b.book.entries[0]; time.Since(start) != 500*time.Millisecond || e.Outcome != ledger.OutcomeCancelled || e.Usage.Output != 1 {
+		if e := b.ledger.entries[0]; time.Since(start) != 500*time.Millisecond || e.Outcome != ledger.OutcomeCancelled || e.Usage.Output != 1 {
 			t.Errorf("ended after %v, entry %+v, want an end at once and what came billed", time.Since(start), e)
 		}
 	})

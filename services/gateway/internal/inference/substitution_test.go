@@ -68,7 +68,7 @@ func TestRequestedAndSubstituted(t *testing.T) {
 			if u := got.Report; u.RequestedProvider != c.requested || u.Substituted != c.substituted || u.Provider != c.served {
 				t.Errorf("requested %q, substituted %v, served by %q; want %q, %v, %q", u.RequestedProvider, u.Substituted, u.Provider, c.requested, c.substituted, c.served)
 			}
-			if row := bench.book.entries[0]; row.Substituted != c.substituted || row.Provider != c.served {
+			if row := bench.ledger.entries[0]; row.Substituted != c.substituted || row.Provider != c.served {
 				t.Errorf("row %+v", row)
 			}
 		})

@@ -85,15 +85,15 @@ func TestAnswerWithAToolThatNeedsApproval(t *testing.T) {
 		if e := refused(t, err, 403, reason, apierr.ClassPolicy); !strings.HasPrefix(e.Text, `tool "deploy": `) {
 			t.Errorf("%q: %s", ref, e.Text)
 		}
-		entry := b.book.entries[0]
-		if len(b.book.entries) != 1 || entry.Outcome != ledger.OutcomeAborted || entry.State != ledger.StateReported || entry.Usage.Output != 20 || entry.Cost == 0 {
+		entry := b.ledger.entries[0]
+		if len(b.ledger.entries) != 1 || entry.Outcome != ledger.OutcomeAborted || entry.State != ledger.StateReported || entry.Usage.Output != 20 || entry.Cost == 0 {
 			t.Errorf("%q: billed %+v", ref, entry)
 		}
 	}
 	for _, ref := range []string{"approved", "exact"} {
 		b := guarded(t, s)
 		answer, err := b.Chat(t.Context(), asking(ref))
-		if err != nil || len(answer.ToolCalls) != 2 || b.book.entries[0].Outcome != ledger.OutcomeCompleted {
+		if err != nil || len(answer.ToolCalls) != 2 || b.ledger.entries[0].Outcome != ledger.OutcomeCompleted {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
@@ -173,7 +173,7 @@ func TestStreamWithAToolThatNeedsApproval(t *testing.T) {
 		if said != "I will <look{}>" {
 			t.Errorf("%q: the caller got %q", ref, said)
 		}
-		if entry := b.book.entries[0]; len(b.book.entries) != 1 || entry.Outcome != ledger.OutcomeAborted || entry.Usage.Output == 0 {
+		if entry := b.ledger.entries[0]; len(b.ledger.entries) != 1 || entry.Outcome != ledger.OutcomeAborted || entry.Usage.Output == 0 {
 			t.Errorf("%q: billed %+v", ref, entry)
 		}
 		if calls, closed := b.scripts["a"].count(); calls != 1 || closed != 1 {
@@ -186,7 +186,7 @@ func TestStreamWithAToolThatNeedsApproval(t *testing.T) {
 		if want := `I will <look{}><deploy><{"env":>now<"prod"}><see{}>`; err != nil || said != want {
 			t.Errorf("%s: %q, %v", ref, said, err)
 		}
-		if entry := b.book.entries[0]; entry.Outcome != ledger.OutcomeCompleted || entry.State != ledger.StateReported {
+		if entry := b.ledger.entries[0]; entry.Outcome != ledger.OutcomeCompleted || entry.State != ledger.StateReported {
 			t.Errorf("%s: billed %+v", ref, entry)
 		}
 	}
@@ -197,7 +197,7 @@ func TestStreamWithOtherArguments(t *testing.T) {
 	b := guarded(t, &script{name: "a", steps: []step{text("a"), delta(0, "deploy", `{"env":`), delta(0, "", `"dev"}`), end(used)}})
 	said, err := collect(t, b, asking("exact"))
 	refused(t, err, 403, ReasonApprovalRequired, apierr.ClassPolicy)
-	if entry := b.book.entries[0]; said != "a" || entry.Outcome != ledger.OutcomeAborted || entry.State != ledger.StateReported || entry.Usage.Output != 20 {
+	if entry := b.ledger.entries[0]; said != "a" || entry.Outcome != ledger.OutcomeAborted || entry.State != ledger.StateReported || entry.Usage.Output != 20 {
 		t.Errorf("the caller got %q, billed %+v", said, entry)
 	}
 	b = guarded(t, &script{name: "a", steps: []step{delta(0, "deploy", strings.Repeat(" ", maxGated/2)), delta(0, "", " "), end(used)}})

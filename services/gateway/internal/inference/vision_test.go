@@ -143,8 +143,8 @@ func TestBadImagesAreRefused(t *testing.T) {
 				e := refused(t, err, 400, c.reason, apierr.ClassPolicy)
 				first, _ := a.count()
 				second, _ := spare.count()
-				if !strings.HasPrefix(e.Text, c.text) || first+second != 0 || len(b.book.entries) != 0 {
-					t.Errorf("%q after %d calls and %d entries, want %q", e.Text, first+second, len(b.book.entries), c.text)
+				if !strings.HasPrefix(e.Text, c.text) || first+second != 0 || len(b.ledger.entries) != 0 {
+					t.Errorf("%q after %d calls and %d entries, want %q", e.Text, first+second, len(b.ledger.entries), c.text)
 				}
 				// With a provider that fetches itself only what all refuse is refused.
 				b = setup(t, nil, &script{name: "a", answer: good, steps: []step{{event: provider.Event{Text: "yes", FinishReason: "stop"}}}})
@@ -173,7 +173,7 @@ func TestVisionLooksNamesUp(t *testing.T) {
 		if err != nil || !slices.Equal(source.checked, []string{c.want}) || len(source.fetched) != 0 {
 			t.Errorf("%s: %v, checked %v, fetched %v", c.operation, err, source.checked, source.fetched)
 		}
-		if entry := b.book.entries[0]; entry.Operation != string(c.operation) || completion.Report.Model != "a-1" {
+		if entry := b.ledger.entries[0]; entry.Operation != string(c.operation) || completion.Report.Model != "a-1" {
 			t.Errorf("entry %+v", entry)
 		}
 	}

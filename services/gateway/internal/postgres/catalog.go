@@ -17,13 +17,13 @@ import (
 	"switchyard.dev/services/gateway/internal/routing"
 )
 
-// Deprecations implements catalog.Store.
+// Deprecations implements catalog.DeprecationStore.
 type Deprecations struct{ control *Control }
 
 // NewDeprecations returns the deprecations of a database.
 func NewDeprecations(c *Control) *Deprecations { return &Deprecations{c} }
 
-// Deprecations implements catalog.Store.
+// Deprecations implements catalog.DeprecationStore.
 func (d *Deprecations) Deprecations(ctx context.Context) (all []catalog.Deprecation, level int64, err error) {
 	rows, err := dbsql.New(d.control.pool).Deprecations(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (d *Deprecations) Deprecations(ctx context.Context) (all []catalog.Deprecat
 	return all, level, nil
 }
 
-// Deprecate implements catalog.Store.
+// Deprecate implements catalog.DeprecationStore.
 func (d *Deprecations) Deprecate(ctx context.Context, set catalog.Deprecation) error {
 	entry := audit.New(ctx, "model.deprecate", audit.Subject{Type: "model", ID: set.String()}, set.Reason)
 	err := d.control.Change(ctx, control.Models, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {

@@ -104,7 +104,7 @@ func use(random *rand.Rand) ledger.Entry {
 // entries gives, for any window.
 func TestRadiusIsExact(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	book, store := NewLedger(pool), NewExposure(pool)
+	rows, store := NewLedger(pool), NewExposure(pool)
 	random := rand.New(rand.NewPCG(1, 2))
 	var entries []ledger.Entry
 	for round := range 12 {
@@ -112,7 +112,7 @@ func TestRadiusIsExact(t *testing.T) {
 		for i := range batch {
 			batch[i] = use(random)
 		}
-		if err := book.Append(t.Context(), batch); err != nil {
+		if err := rows.Append(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 		entries = append(entries, batch...)
@@ -144,7 +144,7 @@ func TestRadiusIsExact(t *testing.T) {
 // it twice: the fold waits, and readers don't.
 func TestFoldWaitsForTransactionsUnderWay(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	book, store := NewLedger(pool), NewExposure(pool)
+	rows, store := NewLedger(pool), NewExposure(pool)
 	calls := func() int64 {
 		radius, err := store.Radius(t.Context(), exposure.Query{Provider: "beta", Limit: 1})
 		if err != nil {
@@ -165,7 +165,7 @@ func TestFoldWaitsForTransactionsUnderWay(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT pg_current_xact_id()"); err != nil {
 		t.Fatal(err)
 	}
-	if err := book.Append(t.Context(), []ledger.Entry{one()}); err != nil {
+	if err := rows.Append(t.Context(), []ledger.Entry{one()}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := store.Fold(t.Context(), 10); n != 0 || err != nil || calls() != 1 {
@@ -207,10 +207,10 @@ func foldAll(t *testing.T, store *Exposure, n int) {
 // One replica folds at a time; the others go on.
 func TestOneReplicaFolds(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	book, store := NewLedger(pool), NewExposure(pool)
+	rows, store := NewLedger(pool), NewExposure(pool)
 	e := entry()
 	e.CacheHit = false
-	if err := book.Append(t.Context(), []ledger.Entry{e}); err != nil {
+	if err := rows.Append(t.Context(), []ledger.Entry{e}); err != nil {
 		t.Fatal(err)
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
