@@ -26,7 +26,7 @@ func (noSteering) State(context.Context) (steering.State, error) {
 	return steering.State{}, errors.New("none")
 }
 
-func (noSteering) Turn(context.Context, steering.Kind, steering.Change) (steering.Setting, error) {
+func (noSteering) Set(context.Context, steering.Kind, steering.Change) (steering.Setting, error) {
 	return steering.Setting{}, errors.New("none")
 }
 

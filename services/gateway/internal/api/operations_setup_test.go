@@ -34,22 +34,22 @@ providers:
 
 // operations are what operators set and see.
 type operations struct {
-	wheel   *steering.Wheel
-	models  *catalog.Store
-	monitor *health.Monitor
-	status  *status.Reporter
-	prices  *price.Table
+	overrides *steering.Overrides
+	models    *catalog.Store
+	monitor   *health.Monitor
+	status    *status.Reporter
+	prices    *price.Table
 	// checks are what readiness says.
 	checks func(context.Context) []status.Check
 }
 
 func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slog.Logger) {
 	tb.Helper()
-	b.wheel = steering.NewWheel(postgres.NewSteering(b.control), log)
+	b.overrides = steering.NewOverrides(postgres.NewSteering(b.control), log)
 	b.models = catalog.NewStore(postgres.NewDeprecations(b.control))
 	b.monitor = health.New(health.Options{Log: log})
 	b.checks = func(context.Context) []status.Check { return []status.Check{{Name: "lifecycle"}} }
-	watcher.Watch(control.Routing, b.wheel.Load)
+	watcher.Watch(control.Routing, b.overrides.Load)
 	watcher.Watch(control.Models, b.models.Load)
 	b.status = status.NewReporter(status.NewMonitor(status.Options{
 		Replica: uuid.NewString(), Version: "test", Log: log, Slow: postgres.NewReports(b.pool),
@@ -67,7 +67,7 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 		},
 	}), func() status.Facts {
 		return status.Facts{
-			Policy: b.policies.policy, Override: b.wheel.Override(), Snapshot: b.monitor.Snapshot(), Figures: b.monitor.Figures(),
+			Policy: b.policies.policy, Override: b.overrides.Override(), Snapshot: b.monitor.Snapshot(), Figures: b.monitor.Figures(),
 			State:     routing.State{Now: time.Now(), Prices: b.prices, Live: b.monitor, Lives: b.models},
 			Bulkheads: b.monitor.Bulkhead, HasKey: func(provider string) bool { return provider != "keyless" }, Now: time.Now(),
 		}

@@ -26,8 +26,8 @@ type Policies interface {
 // Steering is what operators set over the policy.
 type Steering interface {
 	State(ctx context.Context) (steering.State, error)
-	// Turn makes a change; see steering.Setting.Apply.
-	Turn(ctx context.Context, kind steering.Kind, c steering.Change) (steering.Setting, error)
+	// Set makes a change; see steering.Setting.Apply.
+	Set(ctx context.Context, kind steering.Kind, c steering.Change) (steering.Setting, error)
 	// Arms is what has come of a canary.
 	Arms(ctx context.Context, revision int) (steering.Arms, error)
 }
@@ -107,20 +107,20 @@ func (s *routingServer) ClearPin(ctx context.Context, m *gatewayv1.ClearPinReque
 }
 
 func (s *routingServer) pin(ctx context.Context, reason string, expected *int32, to steering.Setting) (*gatewayv1.PinStatus, error) {
-	setting, err := s.turn(ctx, steering.Pin, reason, expected, to)
+	setting, err := s.set(ctx, steering.Pin, reason, expected, to)
 	if err != nil {
 		return nil, err
 	}
 	return fromPin(setting), nil
 }
 
-func (s *routingServer) turn(ctx context.Context, kind steering.Kind, reason string, expected *int32, to steering.Setting) (steering.Setting, error) {
+func (s *routingServer) set(ctx context.Context, kind steering.Kind, reason string, expected *int32, to steering.Setting) (steering.Setting, error) {
 	change := steering.Change{To: to}
 	change.To.Since, change.To.By, change.To.Reason = present(), actor(ctx), reason
 	if expected != nil {
 		change.Expected = new(int(*expected))
 	}
-	setting, err := s.steering.Turn(ctx, kind, change)
+	setting, err := s.steering.Set(ctx, kind, change)
 	if err != nil {
 		return setting, fmt.Errorf("routing: %w", err)
 	}
@@ -180,7 +180,7 @@ func (s *routingServer) SetCanary(ctx context.Context, m *gatewayv1.SetCanaryReq
 	if m.GetStickyBy() != "" {
 		to.Sticky = steering.Stickiness(m.GetStickyBy())
 	}
-	setting, err := s.turn(ctx, steering.Canary, m.GetReason(), m.ExpectedVersion, to)
+	setting, err := s.set(ctx, steering.Canary, m.GetReason(), m.ExpectedVersion, to)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *routingServer) StopCanary(ctx context.Context, m *gatewayv1.StopCanaryR
 	if err := storable(m); err != nil {
 		return nil, err
 	}
-	setting, err := s.turn(ctx, steering.Canary, m.GetReason(), m.ExpectedVersion, steering.Setting{})
+	setting, err := s.set(ctx, steering.Canary, m.GetReason(), m.ExpectedVersion, steering.Setting{})
 	if err != nil {
 		return nil, err
 	}

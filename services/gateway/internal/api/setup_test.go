@@ -128,7 +128,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
-		Catalog: b.models, Steering: b.wheel, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
+		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
 		Canonical: func(name string) (string, bool) { return strings.ToLower(name), true },
 	}); err != nil {
 		tb.Fatal(err)
@@ -185,10 +185,10 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		tb.Fatal(err)
 	}
 	b.knows(tb, policy, prices)
-	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.vault, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lives: b.models, Override: b.wheel.Override}), Providers: providers, Prices: prices}
+	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.vault, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lives: b.models, Override: b.overrides.Override}), Providers: providers, Prices: prices}
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },
-		Trials: b.wheel, Health: b.monitor, After: rpc.After,
+		Canary: b.overrides, Health: b.monitor, After: rpc.After,
 		Admission: b.admission, Witness: b.witness, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})

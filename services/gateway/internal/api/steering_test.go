@@ -207,12 +207,12 @@ func TestSteeringIsTheOperators(t *testing.T) {
 // What another replica sets is in force here within a second, without any wake-up.
 func TestSteeringIsFollowed(t *testing.T) {
 	b := setup(t)
-	other := steering.NewWheel(b.steeringStore(), nil)
-	if _, err := other.Turn(t.Context(), steering.Pin, steering.Change{To: steering.Setting{Target: target("second", "spare"), Since: time.Now(), By: "ops"}}); err != nil {
+	other := steering.NewOverrides(b.steeringStore(), nil)
+	if _, err := other.Set(t.Context(), steering.Pin, steering.Change{To: steering.Setting{Target: target("second", "spare"), Since: time.Now(), By: "ops"}}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(time.Second)
-	for b.wheel.Override().Pin == nil {
+	for b.overrides.Override().Pin == nil {
 		if time.Now().After(deadline) {
 			t.Fatal("the pin is not in force after a second")
 		}

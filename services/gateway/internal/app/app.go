@@ -76,10 +76,10 @@ type parts struct {
 	prober  *probe.Prober
 	engine  *inference.Engine
 
-	// replica is this one's name, wheel and models what operators set of the routing
+	// replica is this one's name, overrides and models what operators set of the routing
 	// and of models.
 	replica    uuid.UUID
-	wheel      *steering.Wheel
+	overrides  *steering.Overrides
 	models     *catalog.Store
 	reconciler reconcile.Service
 	status     *status.Reporter
@@ -160,7 +160,7 @@ func (p *parts) buildEngine(context.Context) error {
 	}
 	p.engine, err = inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.admission,
-		Approvals: postgres.NewApprovals(p.control), Trials: p.wheel, Witness: p.witness, Memory: answers, After: rpc.After,
+		Approvals: postgres.NewApprovals(p.control), Canary: p.overrides, Witness: p.witness, Memory: answers, After: rpc.After,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},
@@ -187,7 +187,7 @@ func (p *parts) startServers(ctx context.Context) error {
 		Byok: p.custodian, Traces: p.archive, Prober: p.prober,
 		Approvals: postgres.NewApprovals(p.control), Trust: postgres.NewTrust(p.control),
 		Exposure: postgres.NewExposure(p.pool), Audit: p.control, Canonical: p.fleets.canonical,
-		Catalog: p.models, Steering: p.wheel, Status: p.status, Reconciler: p.reconciler, Prices: p.fleets.prices,
+		Catalog: p.models, Steering: p.overrides, Status: p.status, Reconciler: p.reconciler, Prices: p.fleets.prices,
 	}); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (p *parts) openFleet(ctx context.Context) error {
 	meter := p.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
 		cfg: p.cfg, log: p.telemetry.Log, transport: wire.NewTransport(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
-		models: p.models, override: p.wheel.Override, releases: postgres.NewReleases(p.control),
+		models: p.models, override: p.overrides.Override, releases: postgres.NewReleases(p.control),
 	}
 	if p.vault != nil {
 		f.own = p.vault

@@ -16,9 +16,9 @@ import (
 // openSteering opens what operators set over the policy and of its models, which
 // the fleet's plans go by.
 func (p *parts) openSteering(context.Context) error {
-	p.wheel = steering.NewWheel(postgres.NewSteering(p.control), p.telemetry.Log)
-	p.watcher.Watch(control.Routing, p.wheel.Load)
-	p.runner.Go("canary arms", p.wheel.Run)
+	p.overrides = steering.NewOverrides(postgres.NewSteering(p.control), p.telemetry.Log)
+	p.watcher.Watch(control.Routing, p.overrides.Load)
+	p.runner.Go("canary arms", p.overrides.Run)
 	p.models = catalog.NewStore(postgres.NewDeprecations(p.control))
 	p.watcher.Watch(control.Models, p.models.Load)
 	return nil

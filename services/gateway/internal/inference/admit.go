@@ -70,7 +70,7 @@ func (x *execution) enter(ctx context.Context) (context.Context, error) {
 // leave ends the request, once it is recorded or has failed. Whoever wants to know
 // of it is told behind the answer.
 func (x *execution) leave(ctx context.Context) {
-	x.noteTrial()
+	x.recordCanarySample()
 	if x.grant != nil {
 		x.grant.Leave(x.recorded)
 	}
@@ -81,14 +81,14 @@ func (x *execution) leave(ctx context.Context) {
 	})
 }
 
-// noteTrial counts the request for the canary that is set. One that nobody was
-// called for, or that failed for its own fault, is in neither arm.
-func (x *execution) noteTrial() {
-	if x.plan.Trial == 0 || x.Trials == nil || x.attempts == 0 || x.request.Probe || x.served.provider == nil && !x.unserved {
+// recordCanarySample counts the request for the canary that is set. A request for which
+// no provider was called, or that failed by its own fault, is in neither arm.
+func (x *execution) recordCanarySample() {
+	if x.plan.CanaryRevision == 0 || x.Canary == nil || x.attempts == 0 || x.request.Probe || x.served.provider == nil && !x.unserved {
 		return
 	}
-	x.Trials.Note(steering.Trial{
-		Revision: x.plan.Trial, Canary: x.plan.Canary, Failed: x.unserved,
+	x.Canary.Record(steering.CanarySample{
+		Revision: x.plan.CanaryRevision, Canary: x.plan.Canary, Failed: x.unserved,
 		FailedOver: !x.unserved && x.served.Target != x.candidates[0].Target, Took: time.Since(x.started),
 	})
 }

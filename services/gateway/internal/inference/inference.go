@@ -75,8 +75,8 @@ func (f *Fleet) cacheTTL(organization string) time.Duration {
 	return f.CacheTTL(organization)
 }
 
-// Trials counts what came of requests while a canary is set.
-type Trials interface{ Note(t steering.Trial) }
+// CanaryRecorder counts what came of requests while a canary is set.
+type CanaryRecorder interface{ Record(s steering.CanarySample) }
 
 // Clocks bound the waits of a call. The time to connect is the transport's.
 type Clocks struct {
@@ -91,7 +91,7 @@ type Clocks struct {
 }
 
 // Options of an Engine. All but Health, Answers, Admission, Approvals, Witness,
-// Trials, Memory and After are required.
+// Canary, Memory and After are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
 	Fleet  func() *Fleet
@@ -108,8 +108,8 @@ type Options struct {
 	Approvals Approvals
 	// Witness is told what became of requests; nil tells nobody.
 	Witness Witness
-	// Trials counts what comes of requests while a canary is set; nil counts none.
-	Trials Trials
+	// Canary counts what comes of requests while a canary is set; nil counts none.
+	Canary CanaryRecorder
 	// Memory bounds what answers of vendors hold; nil bounds single answers only.
 	Memory *memory.Budget
 	// After puts off what the answer doesn't wait for until it has gone; nil does it

@@ -19,7 +19,7 @@ type Override struct {
 	Canary *Canary
 }
 
-// Canary is a provider or model on trial.
+// Canary is a provider or model that a share of the requests goes to.
 type Canary struct {
 	// Target; an empty model is the one that each request asks for.
 	Target

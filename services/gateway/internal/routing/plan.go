@@ -242,7 +242,7 @@ func (b *planner) plan() (Plan, error) {
 		Candidates: make([]Candidate, len(b.picked)),
 	}
 	if c := b.state.Override.Canary; c != nil && !b.isPinned {
-		plan.Trial = c.Revision
+		plan.CanaryRevision = c.Revision
 	}
 	for i := range b.picked {
 		plan.Candidates[i] = b.picked[i].candidate

@@ -113,8 +113,8 @@ type Plan struct {
 	// Pinned and Canary tell that an operator's override made the first choice,
 	// Affinity that the request's own did, among offers of equal merit.
 	Pinned, Canary, Affinity bool
-	// Trial is the canary that was in force, by its revision; 0 is none.
-	Trial int
+	// CanaryRevision is that of the canary that was in force; 0 is none.
+	CanaryRevision int
 	// Warning is what the caller should know of a deprecated model; empty for none.
 	Warning string
 }

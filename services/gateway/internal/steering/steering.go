@@ -1,6 +1,6 @@
 // Package steering is what operators set over the policy: a pin that sends every
 // request to one provider, and a canary that sends a share of them. Its decisions
-// are pure; a Wheel keeps a replica level with the store and counts what comes of
+// are pure; Overrides keep a replica level with the store and counts what comes of
 // a canary. Package routing plans by it, package api sets it, internal/postgres
 // keeps it.
 package steering

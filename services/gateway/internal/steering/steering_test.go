@@ -137,14 +137,14 @@ func (s *store) Arms(_ context.Context, revision int) (Arms, error) {
 func TestWheelCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{arms: make(map[int]Arms)}
-		w := NewWheel(s, slog.New(slog.DiscardHandler))
+		w := NewOverrides(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
 		note := func() {
-			w.Note(Trial{Revision: 1, Canary: true, Took: 10 * time.Millisecond})
-			w.Note(Trial{Revision: 1, Canary: true, Failed: true, Took: time.Second})
-			w.Note(Trial{Revision: 1, FailedOver: true, Took: 30 * time.Millisecond})
+			w.Record(CanarySample{Revision: 1, Canary: true, Took: 10 * time.Millisecond})
+			w.Record(CanarySample{Revision: 1, Canary: true, Failed: true, Took: time.Second})
+			w.Record(CanarySample{Revision: 1, FailedOver: true, Took: 30 * time.Millisecond})
 		}
 		want := func(n int64) {
 			t.Helper()
@@ -180,9 +180,9 @@ func TestWheelCounts(t *testing.T) {
 
 func TestWheelBoundsWhatItKeeps(t *testing.T) {
 	s := &store{arms: make(map[int]Arms), away: true}
-	w := NewWheel(s, slog.New(slog.DiscardHandler))
+	w := NewOverrides(s, slog.New(slog.DiscardHandler))
 	for revision := range 100 {
-		w.Note(Trial{Revision: revision})
+		w.Record(CanarySample{Revision: revision})
 		_ = w.tell(t.Context())
 	}
 	if len(w.seen) > maxSeen {
@@ -192,7 +192,7 @@ func TestWheelBoundsWhatItKeeps(t *testing.T) {
 
 func TestWheelKeepsTheLastKnown(t *testing.T) {
 	s := &store{state: State{Pin: pin("one", "")}}
-	w := NewWheel(s, slog.New(slog.DiscardHandler))
+	w := NewOverrides(s, slog.New(slog.DiscardHandler))
 	if _, err := w.Load(t.Context(), 0); err != nil || w.Override().Pin == nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,8 @@ type Arms struct{ Canary, Stable Arm }
 
 func (a Arms) plus(b Arms) Arms { return Arms{a.Canary.plus(b.Canary), a.Stable.plus(b.Stable)} }
 
-// Trial is what came of one request while a canary was set.
-type Trial struct {
+// CanarySample is what came of one request while a canary was set.
+type CanarySample struct {
 	// Revision of the canary; Canary tells that it took the request.
 	Revision int
 	Canary   bool
@@ -78,8 +78,8 @@ type Trial struct {
 	Took               time.Duration
 }
 
-// Wheel is the setting in force on this replica. Safe for concurrent use.
-type Wheel struct {
+// Overrides are the settings in force on this replica. Safe for concurrent use.
+type Overrides struct {
 	store    Store
 	log      *slog.Logger
 	override atomic.Pointer[routing.Override]
@@ -91,48 +91,48 @@ type Wheel struct {
 	seen map[int]Arms
 }
 
-// NewWheel returns a wheel that nobody has turned.
-func NewWheel(store Store, log *slog.Logger) *Wheel {
-	w := &Wheel{store: store, log: log, seen: make(map[int]Arms)}
-	w.override.Store(&routing.Override{})
-	return w
+// NewOverrides returns Overrides with no pin and no canary.
+func NewOverrides(store Store, log *slog.Logger) *Overrides {
+	o := &Overrides{store: store, log: log, seen: make(map[int]Arms)}
+	o.override.Store(&routing.Override{})
+	return o
 }
 
 // Override is the one in force.
-func (w *Wheel) Override() routing.Override { return *w.override.Load() }
+func (o *Overrides) Override() routing.Override { return *o.override.Load() }
 
 // Load takes what is set into force; see control.Load.
-func (w *Wheel) Load(ctx context.Context, since int64) (int64, error) {
-	w.loading.Lock()
-	defer w.loading.Unlock()
-	state, level, err := w.store.State(ctx)
+func (o *Overrides) Load(ctx context.Context, since int64) (int64, error) {
+	o.loading.Lock()
+	defer o.loading.Unlock()
+	state, level, err := o.store.State(ctx)
 	if err != nil {
 		return since, err
 	}
-	w.override.Store(new(state.Override()))
+	o.override.Store(new(state.Override()))
 	return max(level, since), nil
 }
 
 // State reads what is set from the store, so that who reads after a change sees it.
-func (w *Wheel) State(ctx context.Context) (State, error) {
-	state, _, err := w.store.State(ctx)
+func (o *Overrides) State(ctx context.Context) (State, error) {
+	state, _, err := o.store.State(ctx)
 	return state, err
 }
 
-// Turn makes a change and takes it into force here at once.
-func (w *Wheel) Turn(ctx context.Context, kind Kind, c Change) (Setting, error) {
-	setting, err := w.store.Change(ctx, kind, c)
+// Set makes a change and takes it into force here at once.
+func (o *Overrides) Set(ctx context.Context, kind Kind, c Change) (Setting, error) {
+	setting, err := o.store.Change(ctx, kind, c)
 	if err != nil {
 		return Setting{}, err
 	}
-	if _, err := w.Load(ctx, 0); err != nil { // The watcher finds it in any case.
-		w.log.WarnContext(ctx, "a change of the routing is not in force here yet", slog.String("error", err.Error()))
+	if _, err := o.Load(ctx, 0); err != nil { // The watcher finds it in any case.
+		o.log.WarnContext(ctx, "a change of the routing is not in force here yet", slog.String("error", err.Error()))
 	}
 	return setting, nil
 }
 
-// Note counts a request; it is called only while a canary is set.
-func (w *Wheel) Note(t Trial) {
+// Record counts a request; it is called only while a canary is set.
+func (o *Overrides) Record(t CanarySample) {
 	arm := Arm{Requests: 1}
 	switch {
 	case t.Failed:
@@ -146,20 +146,20 @@ func (w *Wheel) Note(t Trial) {
 	if t.Canary {
 		add = Arms{Canary: arm}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen[t.Revision] = w.seen[t.Revision].plus(add)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen[t.Revision] = o.seen[t.Revision].plus(add)
 }
 
 // Arms is what has come of a canary on all replicas, as far as they have told.
-func (w *Wheel) Arms(ctx context.Context, revision int) (Arms, error) {
-	stored, err := w.store.Arms(ctx, revision)
+func (o *Overrides) Arms(ctx context.Context, revision int) (Arms, error) {
+	stored, err := o.store.Arms(ctx, revision)
 	if err != nil {
 		return Arms{}, fmt.Errorf("canary arms: %w", err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return stored.plus(w.seen[revision]), nil
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return stored.plus(o.seen[revision]), nil
 }
 
 const (
@@ -171,52 +171,52 @@ const (
 
 // Run stores what was counted, until ctx ends. It is a part of the service's
 // lifecycle.
-func (w *Wheel) Run(ctx context.Context) error {
+func (o *Overrides) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return w.Close(context.WithoutCancel(ctx))
+			return o.Close(context.WithoutCancel(ctx))
 		case <-ticker.C:
-			_ = w.tell(ctx) // Kept, and told the next time.
+			_ = o.tell(ctx) // Kept, and told the next time.
 		}
 	}
 }
 
 // Close tells the rest. What can't be told is lost: it is a statistic.
-func (w *Wheel) Close(ctx context.Context) error {
-	if err := w.tell(ctx); err != nil {
-		w.log.WarnContext(ctx, "the last counts of the canary are not stored", slog.String("error", err.Error()))
+func (o *Overrides) Close(ctx context.Context) error {
+	if err := o.tell(ctx); err != nil {
+		o.log.WarnContext(ctx, "the last counts of the canary are not stored", slog.String("error", err.Error()))
 	}
 	return nil
 }
 
-func (w *Wheel) tell(ctx context.Context) error {
-	w.mu.Lock()
-	seen := w.seen
+func (o *Overrides) tell(ctx context.Context) error {
+	o.mu.Lock()
+	seen := o.seen
 	if len(seen) == 0 {
-		w.mu.Unlock()
+		o.mu.Unlock()
 		return nil
 	}
-	w.seen = make(map[int]Arms)
-	w.mu.Unlock()
+	o.seen = make(map[int]Arms)
+	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
 	var errs []error
 	for revision, arms := range seen {
-		if err := w.store.AddArms(ctx, revision, arms); err != nil {
+		if err := o.store.AddArms(ctx, revision, arms); err != nil {
 			errs = append(errs, err)
-			w.giveBack(revision, arms)
+			o.giveBack(revision, arms)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (w *Wheel) giveBack(revision int, arms Arms) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, known := w.seen[revision]; known || len(w.seen) < maxSeen {
-		w.seen[revision] = w.seen[revision].plus(arms)
+func (o *Overrides) giveBack(revision int, arms Arms) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, known := o.seen[revision]; known || len(o.seen) < maxSeen {
+		o.seen[revision] = o.seen[revision].plus(arms)
 	}
 }
