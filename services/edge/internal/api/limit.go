@@ -26,13 +26,13 @@ func announce(h http.Header, v limit.Verdict) {
 		return
 	}
 	var policy, left []byte
-	policy, left = appendStanding(policy, left, "key", v.Key)
-	policy, left = appendStanding(policy, left, "organization", v.Organization)
+	policy, left = appendBucket(policy, left, "key", v.Key)
+	policy, left = appendBucket(policy, left, "organization", v.Organization)
 	h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
 }
 
-// appendStanding adds an item to both lists, none for a holder that nothing bounds.
-func appendStanding(policy, left []byte, name string, s limit.Standing) (policies, lefts []byte) {
+// appendBucket adds an item to both lists, none for a holder that nothing bounds.
+func appendBucket(policy, left []byte, name string, s limit.BucketState) (policies, lefts []byte) {
 	if s.Limit == (limit.Limit{}) {
 		return policy, left
 	}

@@ -16,8 +16,8 @@ type Bucket struct {
 	Limit Limit
 }
 
-// Standing is a bucket after a request.
-type Standing struct {
+// BucketState is a bucket after a request.
+type BucketState struct {
 	Limit Limit // the zero Limit when nothing bounds the holder
 	// Remaining is how many requests would be admitted at once, Full how long it
 	// takes until nothing is spent any more.
@@ -26,7 +26,7 @@ type Standing struct {
 }
 
 // Verdict is where a request leaves its key and its organization.
-type Verdict struct{ Key, Organization Standing }
+type Verdict struct{ Key, Organization BucketState }
 
 // Spending is what a replica spent of a bucket: Cost is the time in which the
 // bucket earns it back.
@@ -120,7 +120,7 @@ func (x *Limiter) try(key, organization Bucket, willing bool) (v Verdict, settle
 	case organizationWait > 0:
 		err = refusal("this organization", organization.Limit, organizationWait)
 	}
-	return Verdict{standing(key.Limit, k, now), standing(organization.Limit, o, now)}, nil, err
+	return Verdict{stateOf(key.Limit, k, now), stateOf(organization.Limit, o, now)}, nil, err
 }
 
 func refusal(who string, l Limit, wait time.Duration) error {
@@ -205,11 +205,11 @@ func (x *Limiter) commit(l Limit, a *account, after time.Time) {
 	}
 }
 
-func standing(l Limit, a *account, now time.Time) Standing {
+func stateOf(l Limit, a *account, now time.Time) BucketState {
 	if a == nil {
-		return Standing{}
+		return BucketState{}
 	}
-	return Standing{Limit: l, Remaining: l.remaining(a.full, now), Full: max(0, a.full.Sub(now))}
+	return BucketState{Limit: l, Remaining: l.remaining(a.full, now), Full: max(0, a.full.Sub(now))}
 }
 
 // signal leaves a note for one reader, unless there is one already.
