@@ -16,7 +16,7 @@ import (
 
 func noPrices() *price.Table { return &price.Table{} }
 
-func (noPolicies) Present() (*routing.Policy, routing.Version, []routing.Standing) {
+func (noPolicies) Present() (*routing.Policy, routing.Version, []routing.RankedCandidate) {
 	return &routing.Policy{}, routing.Version{}, nil
 }
 

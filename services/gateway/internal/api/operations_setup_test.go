@@ -90,6 +90,6 @@ func (b *bench) reconciler() reconcile.Service {
 }
 
 // Present is the tests' policy.
-func (p *policies) Present() (*routing.Policy, routing.Version, []routing.Standing) {
-	return p.policy, routing.Version{Hash: "aaa"}, p.policy.Standings(routing.State{})
+func (p *policies) Present() (*routing.Policy, routing.Version, []routing.RankedCandidate) {
+	return p.policy, routing.Version{Hash: "aaa"}, p.policy.Ranking(routing.State{})
 }

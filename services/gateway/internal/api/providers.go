@@ -57,7 +57,7 @@ func fromProvider(p *status.Provider) *gatewayv1.ProviderStatus {
 	for _, f := range p.Models {
 		out.Models = append(out.Models, fromFigures(f))
 	}
-	out.Ranks = fromStandings(p.Standings)
+	out.Ranks = fromRanking(p.Ranking)
 	return out
 }
 
@@ -85,9 +85,9 @@ func fromFigures(f health.Figures) *gatewayv1.ModelStats {
 
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func fromStandings(standings []routing.Standing) []*gatewayv1.SelectionRank {
-	out := make([]*gatewayv1.SelectionRank, len(standings))
-	for i, s := range standings {
+func fromRanking(ranking []routing.RankedCandidate) []*gatewayv1.SelectionRank {
+	out := make([]*gatewayv1.SelectionRank, len(ranking))
+	for i, s := range ranking {
 		out[i] = &gatewayv1.SelectionRank{
 			Operation: string(s.Operation), Goal: string(s.Goal), Provider: s.Provider, Model: s.Model, Rank: int32(s.Rank), Score: s.Score, Reason: s.Reason,
 		}

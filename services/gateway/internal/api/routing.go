@@ -20,7 +20,7 @@ type Policies interface {
 	// Reload reads it again; see routing.Reloaded.
 	Reload(ctx context.Context) (routing.Reloaded, error)
 	// Present is the one in force, with where candidates stand.
-	Present() (*routing.Policy, routing.Version, []routing.Standing)
+	Present() (*routing.Policy, routing.Version, []routing.RankedCandidate)
 }
 
 // Steering is what operators set over the policy.
@@ -64,10 +64,10 @@ func (s *routingServer) GetRoutingConfig(ctx context.Context, _ *gatewayv1.GetRo
 	if err != nil {
 		return nil, err
 	}
-	policy, version, standings := s.policies.Present()
+	policy, version, ranking := s.policies.Present()
 	out := &gatewayv1.RoutingConfig{
 		PolicyVersion: version.Hash, PolicyLoadedAt: optionalTime(version.LoadedAt), DefaultGoal: string(policy.DefaultGoal()),
-		Canary: canary, Pin: fromPin(state.Pin), ProviderRanks: fromStandings(standings), ApprovalTools: policy.ApprovalTools(),
+		Canary: canary, Pin: fromPin(state.Pin), ProviderRanks: fromRanking(ranking), ApprovalTools: policy.ApprovalTools(),
 	}
 	for _, operation := range routing.Operations() {
 		ladder := &gatewayv1.FallbackLadder{Operation: string(operation)}

@@ -35,8 +35,8 @@ const (
 	policyDiffers = "policy_differs" // its files are others
 )
 
-// standing is how a replica stands to the last release.
-type standing struct {
+// releaseState is what a replica knows of the last release, and whether it has followed it.
+type releaseState struct {
 	following bool
 	// released since this replica started; empty for none: what was released before
 	// says nothing of the files that it started with.
@@ -45,7 +45,7 @@ type standing struct {
 }
 
 // problem is policyRefused, policyDiffers or empty.
-func (s *standing) problem() string {
+func (s *releaseState) problem() string {
 	if code := s.trouble.Load(); code != nil {
 		return *code
 	}
@@ -54,7 +54,7 @@ func (s *standing) problem() string {
 
 // note compares what is in force with what was released. refused tells that the
 // files could not be read.
-func (s *standing) note(inForce string, refused bool) {
+func (s *releaseState) note(inForce string, refused bool) {
 	code := policyDiffers
 	switch {
 	case s.released == "", s.released == inForce:
@@ -67,7 +67,7 @@ func (s *standing) note(inForce string, refused bool) {
 
 // inForce is the version of the policy, and what keeps the last release from being it.
 func (f *fleets) inForce() (version, problem string) {
-	return f.present.Load().version.Hash, f.standing.problem()
+	return f.present.Load().version.Hash, f.release.problem()
 }
 
 // Reload puts in force what the files say, on every replica. A bad file changes
@@ -84,9 +84,9 @@ func (f *fleets) Reload(ctx context.Context) (routing.Reloaded, error) {
 	if err := f.releases.Release(told, f.present.Load().version, next.version); err != nil {
 		return routing.Reloaded{}, err
 	}
-	f.standing.released = next.version.Hash
+	f.release.released = next.version.Hash
 	done := f.put(ctx, next)
-	f.standing.note(next.version.Hash, false)
+	f.release.note(next.version.Hash, false)
 	return done, nil
 }
 
@@ -99,10 +99,10 @@ func (f *fleets) follow(ctx context.Context, _ int64) (level int64, err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.standing.following {
-		f.standing.released = hash
+	if f.release.following {
+		f.release.released = hash
 	}
-	f.standing.following = true
+	f.release.following = true
 	f.reread(ctx)
 	return level, nil
 }
@@ -111,7 +111,7 @@ func (f *fleets) follow(ctx context.Context, _ int64) (level int64, err error) {
 // holds the lock.
 func (f *fleets) reread(ctx context.Context) {
 	if files, err := readFiles(f.cfg); err == nil && files.hash() == f.present.Load().version.Hash {
-		f.standing.note(files.hash(), false)
+		f.release.note(files.hash(), false)
 		return
 	}
 	f.reload(ctx)
@@ -123,17 +123,17 @@ func (f *fleets) reload(ctx context.Context) {
 	if err == nil {
 		f.put(ctx, next)
 	}
-	f.standing.note(f.present.Load().version.Hash, err != nil)
+	f.release.note(f.present.Load().version.Hash, err != nil)
 }
 
 // catchUp rereads files that have become those released.
 func (f *fleets) catchUp(ctx context.Context) {
-	if f.standing.problem() == "" {
+	if f.release.problem() == "" {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if files, err := readFiles(f.cfg); err == nil && files.hash() == f.standing.released {
+	if files, err := readFiles(f.cfg); err == nil && files.hash() == f.release.released {
 		f.reread(ctx)
 	}
 }

@@ -45,8 +45,8 @@ type fleets struct {
 
 	mu      sync.Mutex // One reload at a time.
 	present atomic.Pointer[generation]
-	// standing tells whether what was last released is in force; see release.go.
-	standing standing
+	// release tells whether what was last released is in force; see release.go.
+	release releaseState
 }
 
 // generation is a fleet with what it was made of.
@@ -106,7 +106,7 @@ func (f *fleets) measure(meter metric.Meter) error {
 		metric.WithDescription("1 while another policy is in force than the one that was last released to all replicas."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			behind := int64(0)
-			if f.standing.problem() != "" {
+			if f.release.problem() != "" {
 				behind = 1
 			}
 			o.Observe(behind)

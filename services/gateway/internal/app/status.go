@@ -64,7 +64,7 @@ func (p *parts) facts() status.Facts {
 	g := p.fleets.present.Load()
 	return status.Facts{
 		Policy: g.policy, Override: p.overrides.Override(), State: g.state(p.fleets), Snapshot: p.health.Snapshot(), Figures: p.health.Figures(),
-		Bulkheads: p.health.Bulkhead, PolicyProblem: p.fleets.standing.problem(), Now: time.Now().UTC(),
+		Bulkheads: p.health.Bulkhead, PolicyProblem: p.fleets.release.problem(), Now: time.Now().UTC(),
 		HasKey: func(provider string) bool {
 			_, err := g.fleet.Keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, provider)
 			return err == nil

@@ -40,7 +40,7 @@ func readCatalog(path string) ([]byte, error) {
 }
 
 // Present is the policy in force, with where its candidates stand.
-func (f *fleets) Present() (*routing.Policy, routing.Version, []routing.Standing) {
+func (f *fleets) Present() (*routing.Policy, routing.Version, []routing.RankedCandidate) {
 	g := f.present.Load()
-	return g.policy, g.version, g.policy.Standings(g.state(f))
+	return g.policy, g.version, g.policy.Ranking(g.state(f))
 }

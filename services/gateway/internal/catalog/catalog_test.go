@@ -307,7 +307,7 @@ func TestShippedCatalog(t *testing.T) {
 			stays("the ladder of "+string(operation), target)
 		}
 	}
-	for _, s := range p.Standings(routing.State{Now: at, Prices: prices}) {
+	for _, s := range p.Ranking(routing.State{Now: at, Prices: prices}) {
 		stays("the goal "+string(s.Goal), routing.Target{Provider: s.Provider, Model: s.Model})
 	}
 	for _, d := range p.Defaults(routing.Operations()...) {

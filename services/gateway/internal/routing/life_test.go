@@ -85,11 +85,11 @@ func TestListingLeavesRetiredOut(t *testing.T) {
 	}
 }
 
-func TestStandings(t *testing.T) {
+func TestRanking(t *testing.T) {
 	p := read(t, wide)
 	slow := seen{latency: map[Target]time.Duration{{"one", "big"}: 40 * time.Millisecond, {"two", "wise"}: 900 * time.Millisecond}}
-	by := make(map[string][]Standing)
-	for _, s := range p.Standings(State{Now: now, Prices: prices(t), Live: slow, Override: Override{Pin: &Target{"three", "flash"}}}) {
+	by := make(map[string][]RankedCandidate)
+	for _, s := range p.Ranking(State{Now: now, Prices: prices(t), Live: slow, Override: Override{Pin: &Target{"three", "flash"}}}) {
 		by[string(s.Operation)+" "+string(s.Goal)] = append(by[string(s.Operation)+" "+string(s.Goal)], s)
 	}
 	for _, c := range []struct{ of, want string }{

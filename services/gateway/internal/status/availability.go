@@ -161,7 +161,7 @@ func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool)
 // that requests get without asking for them, only they have a key.
 func onlyProviders(f Facts) map[string][]string {
 	able := make(map[routing.Operation][]string)
-	for _, s := range f.Policy.Standings(f.State) {
+	for _, s := range f.Policy.Ranking(f.State) {
 		if f.HasKey(s.Provider) && !slices.Contains(able[s.Operation], s.Provider) {
 			able[s.Operation] = append(able[s.Operation], s.Provider)
 		}

@@ -43,7 +43,7 @@ type Provider struct {
 	Circuits      []Circuit
 	Bulkhead      health.Bulkhead
 	Models        []health.Figures
-	Standings     []routing.Standing
+	Ranking       []routing.RankedCandidate
 }
 
 // Circuit is a breaker, with the class of the last failure that it saw.
@@ -72,7 +72,7 @@ type Facts struct {
 // Providers are all that are configured, by name. The times since which their
 // health holds are left to the caller.
 func Providers(f Facts) []Provider {
-	standings := f.Policy.Standings(f.State)
+	ranking := f.Policy.Ranking(f.State)
 	all := make([]Provider, 0, len(f.Policy.Providers))
 	for i := range f.Policy.Providers {
 		configured := &f.Policy.Providers[i]
@@ -90,9 +90,9 @@ func Providers(f Facts) []Provider {
 				p.Circuits = append(p.Circuits, Circuit{status, lastClass(p.Models, status.Circuit)})
 			}
 		}
-		for _, s := range standings {
+		for _, s := range ranking {
 			if s.Provider == p.Name {
-				p.Standings = append(p.Standings, s)
+				p.Ranking = append(p.Ranking, s)
 			}
 		}
 		p.Health = p.judge()
@@ -150,7 +150,7 @@ func (p *Provider) reason(o routing.Override) string {
 		return reasonOpen
 	case p.Bulkhead.InFlight >= p.Bulkhead.Limit && p.Bulkhead.Limit > 0:
 		return reasonFull
-	case len(p.Standings) == 0 && o.Pin == nil && (o.Canary == nil || o.Canary.Provider != p.Name):
+	case len(p.Ranking) == 0 && o.Pin == nil && (o.Canary == nil || o.Canary.Provider != p.Name):
 		return reasonUnranked
 	}
 	return ""

@@ -127,7 +127,7 @@ func TestProviders(t *testing.T) {
 	f := facts(t, "one", "two")
 	f.Snapshot, f.Figures = []health.Status{open, closed}, []health.Figures{failing}
 	p := Providers(f)[0]
-	if p.Circuits[0].LastClass != "transient" || p.Circuits[1].LastClass != "" || len(p.Standings) == 0 || len(p.Models) != 1 {
+	if p.Circuits[0].LastClass != "transient" || p.Circuits[1].LastClass != "" || len(p.Ranking) == 0 || len(p.Models) != 1 {
 		t.Errorf("%+v", p)
 	}
 	sights := Sights(f.Snapshot, f.Figures)

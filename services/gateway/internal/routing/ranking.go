@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Standing is where a candidate stands in the selection, and why.
-type Standing struct {
+// RankedCandidate is a candidate with its place in the selection, and why it has that place.
+type RankedCandidate struct {
 	Operation Operation
 	Goal      Goal
 	Target
@@ -23,29 +23,30 @@ type Standing struct {
 	Reason string
 }
 
-// standingTokens is the input of the request that standings are made for; its
-// answer is as long.
-const standingTokens = assumedOutput
+// rankingTokens is the input of the request that the ranking is made for; its answer
+// is as long.
+const rankingTokens = assumedOutput
 
-// Standings are those of every operation and goal in a state, overrides left out.
-func (p *Policy) Standings(s State) []Standing {
+// Ranking returns the candidates of every operation and goal in a state, in order. Pin and
+// canary are left out.
+func (p *Policy) Ranking(s State) []RankedCandidate {
 	s.Override, s.Last = Override{}, Target{}
-	var all []Standing
+	var all []RankedCandidate
 	for _, operation := range operations {
 		for _, goal := range goals {
-			all = append(all, p.standings(operation, goal, s)...)
+			all = append(all, p.ranking(operation, goal, s)...)
 		}
 	}
 	return all
 }
 
-// standings plans a request without wishes, and reads the plan before it is
-// given away.
-func (p *Policy) standings(operation Operation, goal Goal, s State) []Standing {
+// ranking plans a request that asks for nothing but the goal, and reads the plan before
+// it is given away.
+func (p *Policy) ranking(operation Operation, goal Goal, s State) []RankedCandidate {
 	b := planners.Get().(*planner) //nolint:errcheck // The pool holds nothing else.
 	defer b.release()
 	b.policy, b.state = p, s
-	b.request = Request{Operation: operation, Goal: goal, Substitution: true, Needs: Needs{Context: standingTokens}}
+	b.request = Request{Operation: operation, Goal: goal, Substitution: true, Needs: Needs{Context: rankingTokens}}
 	if operation == OperationImages {
 		b.request.Needs = Needs{Images: 1}
 	}
@@ -53,21 +54,21 @@ func (p *Policy) standings(operation Operation, goal Goal, s State) []Standing {
 	b.operation = operation.index()
 	asked, _, err := b.open()
 	if err != nil {
-		return nil // The policy has nobody for it.
+		return nil // The policy has no candidate for it.
 	}
 	b.section(asked, false)
 	asks := len(b.picked)
 	b.section(p.ladders[b.operation], false)
-	standings := make([]Standing, len(b.picked))
+	ranked := make([]RankedCandidate, len(b.picked))
 	for i := range b.picked {
 		o := b.picked[i].offer
-		standings[i] = Standing{Operation: operation, Goal: goal, Target: o.candidate.Target, Rank: i + 1}
-		standings[i].Score, standings[i].Reason = b.why(o)
+		ranked[i] = RankedCandidate{Operation: operation, Goal: goal, Target: o.candidate.Target, Rank: i + 1}
+		ranked[i].Score, ranked[i].Reason = b.why(o)
 		if i >= asks {
-			standings[i].Reason += "; on the fallback ladder"
+			ranked[i].Reason += "; on the fallback ladder"
 		}
 	}
-	return standings
+	return ranked
 }
 
 // why is what the goal compares of an offer.
@@ -110,10 +111,10 @@ func (b *planner) cents(o *offer) (cents float64, unit string, known bool) {
 	case OperationImages:
 		return float64(pico) / picoPerCent, "image", true
 	case OperationEmbeddings:
-		return float64(pico) * (1e6 / standingTokens) / picoPerCent, "million tokens", true
+		return float64(pico) * (1e6 / rankingTokens) / picoPerCent, "million tokens", true
 	case OperationChat, OperationVision:
 	}
-	return float64(pico) * (1e6 / (2 * standingTokens)) / picoPerCent, "million tokens, as many in as out", true
+	return float64(pico) * (1e6 / (2 * rankingTokens)) / picoPerCent, "million tokens, as many in as out", true
 }
 
 // DefaultGoal is that of requests that name none.
