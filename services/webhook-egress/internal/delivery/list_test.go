@@ -177,30 +177,30 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestTry(t *testing.T) {
+func TestSendTest(t *testing.T) {
 	m := &ended{record: delivery.Record{Status: delivery.StatusDelivered}, made: []delivery.Attempt{{Number: 1}}}
 	s := newService(t, &m.memory, func(o *delivery.Options) { o.Store = m })
-	trial := delivery.Trial{
+	test := delivery.TestDelivery{
 		Organization: "acme", URL: "http://127.0.0.1:9000/hook", EventType: "switchyard.ping", SigningMode: "endpoint_body",
 		Payload: []byte(`{}`), Endpoint: delivery.JobEndpoint{ID: delivery.NewID(now), Secret: []byte{1}},
 	}
-	record, attempt, err := s.Try(t.Context(), trial)
+	record, attempt, err := s.SendTest(t.Context(), test)
 	if err != nil || attempt == nil || record.Status != delivery.StatusDelivered {
 		t.Fatalf("%+v, %+v, %v", record, attempt, err)
 	}
 	job := m.sent[0]
-	if !job.Test || job.Endpoint.ID != trial.Endpoint.ID || job.MaxAttempts != 1 || job.SigningMode != "endpoint_body" || job.Deadline.IsZero() {
+	if !job.Test || job.Endpoint.ID != test.Endpoint.ID || job.MaxAttempts != 1 || job.SigningMode != "endpoint_body" || job.Deadline.IsZero() {
 		t.Errorf("job %+v", job)
 	}
 	// One that takes longer than the caller has time is told as it stands.
 	m.record.Status, m.made = delivery.StatusDelivering, nil
 	ctx, cancel := context.WithTimeout(t.Context(), 520*time.Millisecond)
 	defer cancel()
-	if record, attempt, err := s.Try(ctx, trial); err != nil || attempt != nil || record.Status != delivery.StatusDelivering {
+	if record, attempt, err := s.SendTest(ctx, test); err != nil || attempt != nil || record.Status != delivery.StatusDelivering {
 		t.Errorf("%+v, %+v, %v", record, attempt, err)
 	}
-	trial.URL = "https://10.0.0.1/"
-	if _, _, err := s.Try(ctx, trial); apierr.From(err).Reason != delivery.ReasonTargetNotAllowed {
+	test.URL = "https://10.0.0.1/"
+	if _, _, err := s.SendTest(ctx, test); apierr.From(err).Reason != delivery.ReasonTargetNotAllowed {
 		t.Errorf("err = %v", err)
 	}
 }

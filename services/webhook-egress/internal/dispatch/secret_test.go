@@ -27,7 +27,7 @@ func TestSecretsOverlap(t *testing.T) {
 		signatures int
 	}{{time.Hour, 2}, {-time.Second, 1}} {
 		id := delivery.NewID(time.Now())
-		record, _, err := n.service.Try(t.Context(), delivery.Trial{
+		record, _, err := n.service.SendTest(t.Context(), delivery.TestDelivery{
 			Organization: "acme", URL: r.URL, EventType: "e", SigningMode: signing.EndpointBody, Payload: []byte(`{}`),
 			Endpoint: delivery.JobEndpoint{
 				ID: id, Secret: box.Seal([]byte(strings.Repeat("new", 10)), id.String()),

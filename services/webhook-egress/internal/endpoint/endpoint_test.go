@@ -89,7 +89,7 @@ type memory struct {
 	kept    endpoint.Endpoint
 	added   int
 	woken   int
-	trials  []delivery.Trial
+	tests   []delivery.TestDelivery
 	pages   int
 	failing error
 }
@@ -134,8 +134,8 @@ func (m *memory) CancelDeleted(context.Context, int) (bool, error) {
 
 func (m *memory) Waiting() { m.woken++ }
 
-func (m *memory) Try(_ context.Context, t delivery.Trial) (delivery.Record, *delivery.Attempt, error) {
-	m.trials = append(m.trials, t)
+func (m *memory) SendTest(_ context.Context, t delivery.TestDelivery) (delivery.Record, *delivery.Attempt, error) {
+	m.tests = append(m.tests, t)
 	return delivery.Record{}, nil, nil
 }
 
@@ -251,13 +251,13 @@ func TestPing(t *testing.T) {
 	if _, _, err := s.Test(t.Context(), endpoint.Scope{}, m.kept.ID.String(), endpoint.Test{}); err != nil {
 		t.Fatal(err)
 	}
-	want := delivery.Trial{
+	want := delivery.TestDelivery{
 		Organization: "acme", Owner: "ann", URL: "https://a/", EventType: "switchyard.ping", SigningMode: "endpoint_body",
 		Payload:  []byte(`{"type":"switchyard.ping","occurred_at":"2026-01-02T03:04:05Z","endpoint_id":"` + m.kept.ID.String() + `"}`),
 		Endpoint: delivery.JobEndpoint{ID: m.kept.ID, Secret: []byte{1}, Previous: []byte{2}, PreviousUntil: now},
 	}
-	if diff := cmp.Diff(want, m.trials[0]); diff != "" {
-		t.Errorf("trial (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, m.tests[0]); diff != "" {
+		t.Errorf("test (-want +got):\n%s", diff)
 	}
 }
 

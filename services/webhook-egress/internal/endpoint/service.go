@@ -43,7 +43,7 @@ type Store interface {
 
 // Deliverer sends tests, as delivery.Service does.
 type Deliverer interface {
-	Try(ctx context.Context, t delivery.Trial) (delivery.Record, *delivery.Attempt, error)
+	SendTest(ctx context.Context, t delivery.TestDelivery) (delivery.Record, *delivery.Attempt, error)
 }
 
 // Waker is told of flows that may go on.
@@ -298,7 +298,7 @@ func (s *Service) Test(ctx context.Context, scope Scope, id string, t Test) (del
 			return delivery.Record{}, nil, err
 		}
 	}
-	return s.o.Deliverer.Try(ctx, delivery.Trial{
+	return s.o.Deliverer.SendTest(ctx, delivery.TestDelivery{
 		Organization: e.Organization, Owner: e.Owner, URL: e.URL, EventType: t.EventType, SigningMode: e.SigningMode,
 		Payload: t.Payload, Traceparent: t.Traceparent,
 		Endpoint: delivery.JobEndpoint{ID: e.ID, Secret: e.Secret, Previous: e.Previous, PreviousUntil: e.PreviousUntil},

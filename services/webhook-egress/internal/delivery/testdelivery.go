@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// trialLife is the deadline of a test that could not be sent at once.
-	trialLife = time.Minute
-	// trialReserve of the caller's time is kept for the answer.
-	trialReserve = 500 * time.Millisecond
+	// testLife is the deadline of a test that could not be sent at once.
+	testLife = time.Minute
+	// testReserve of the caller's time is kept for the answer.
+	testReserve = 500 * time.Millisecond
 	// minLook and maxLook are how often the store is asked whether it has ended.
 	minLook, maxLook = 10 * time.Millisecond, 250 * time.Millisecond
 )
 
-// Trial is one test delivery for an endpoint.
-type Trial struct {
+// TestDelivery is one test delivery for an endpoint.
+type TestDelivery struct {
 	Organization, Owner, URL, EventType, SigningMode string
 	Payload                                          []byte
 	Endpoint                                         JobEndpoint
 	Traceparent                                      string
 }
 
-// Try sends one delivery without retries that counts neither for nor against its
+// SendTest sends one delivery without retries that counts neither for nor against its
 // endpoint, and waits for its end. When that takes longer than the caller has
 // time, the record is of a delivery that has not ended. attempt is nil when
 // none was made.
-func (s *Service) Try(ctx context.Context, t Trial) (record Record, attempt *Attempt, err error) {
+func (s *Service) SendTest(ctx context.Context, t TestDelivery) (record Record, attempt *Attempt, err error) {
 	now := s.o.Now()
 	if err := checkPayload(t.Payload); err != nil {
 		return Record{}, nil, err
@@ -41,7 +41,7 @@ func (s *Service) Try(ctx context.Context, t Trial) (record Record, attempt *Att
 	}
 	accepted, err := s.commit(ctx, &Draft{
 		ID: NewID(now), Organization: t.Organization, Owner: t.Owner, Target: TargetOf(t.Organization, u), URL: u.String(),
-		EventType: t.EventType, SigningMode: t.SigningMode, Body: t.Payload, MaxAttempts: 1, Deadline: now.Add(trialLife),
+		EventType: t.EventType, SigningMode: t.SigningMode, Body: t.Payload, MaxAttempts: 1, Deadline: now.Add(testLife),
 		Traceparent: t.Traceparent, Endpoint: &t.Endpoint, Test: true,
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Service) await(ctx context.Context, organization string, id ID) (Record
 	patience := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		patience, cancel = context.WithDeadline(ctx, deadline.Add(-trialReserve))
+		patience, cancel = context.WithDeadline(ctx, deadline.Add(-testReserve))
 		defer cancel()
 	}
 	for pause := minLook; ; pause = min(2*pause, maxLook) {
