@@ -28,7 +28,7 @@ type Engine interface {
 	Chat(ctx context.Context, r *inference.Request) (*inference.Completion, error)
 	StreamChat(ctx context.Context, r *inference.Request) (*inference.Stream, error)
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
-	MakeImages(ctx context.Context, r *inference.Request) (*inference.Drawn, error)
+	MakeImages(ctx context.Context, r *inference.Request) (*inference.ImageResult, error)
 	// Models lists what may be asked for.
 	Models() []routing.Target
 }

@@ -32,13 +32,13 @@ type image struct {
 
 // GenerateImages answers over gRPC.
 func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.ImagesRequest) (*gatewayv1.ImagesResponse, error) {
-	drawn, requestID, err := s.draw(ctx, m, s.wordsOfMessage(m, formImages))
+	result, requestID, err := s.draw(ctx, m, s.wordsOfMessage(m, formImages))
 	if err != nil {
 		return nil, err
 	}
-	eachHeader(drawn.Route, func(name, value string) { rpc.SetHeader(ctx, name, value) })
-	out := &gatewayv1.ImagesResponse{Usage: toUsageProto(drawn.Report), Model: drawn.Report.Model, RequestId: requestID}
-	for _, made := range drawn.Images {
+	eachHeader(result.Route, func(name, value string) { rpc.SetHeader(ctx, name, value) })
+	out := &gatewayv1.ImagesResponse{Usage: toUsageProto(result.Report), Model: result.Report.Model, RequestId: requestID}
+	for _, made := range result.Images {
 		shown := toImage(made)
 		out.Data = append(out.Data, &gatewayv1.GeneratedImage{
 			Url: optional(shown.URL), B64Json: optional(shown.Base64),
@@ -54,12 +54,12 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 	if err := s.decode(r, m); err != nil {
 		return err
 	}
-	drawn, requestID, err := s.draw(r.Context(), m, wordsOfHTTP(r, formImages))
+	result, requestID, err := s.draw(r.Context(), m, wordsOfHTTP(r, formImages))
 	if err != nil {
 		return err
 	}
-	eachHeader(drawn.Route, inOne(w.Header()))
-	text, err := imagesJSON(drawn, requestID)
+	eachHeader(result.Route, inOne(w.Header()))
+	text, err := imagesJSON(result, requestID)
 	if err != nil {
 		return err
 	}
@@ -75,18 +75,18 @@ func toImage(made provider.Image) image {
 	return image{Base64: made.Base64, MimeType: made.MediaType, RevisedPrompt: made.RevisedPrompt}
 }
 
-func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, words inference.Words) (*inference.Drawn, string, error) {
+func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, words inference.Words) (*inference.ImageResult, string, error) {
 	request, err := toDrawing(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
 	request.Words = words
-	drawn, err := s.engine.MakeImages(ctx, request)
+	result, err := s.engine.MakeImages(ctx, request)
 	if err != nil {
 		return nil, "", fmt.Errorf("images: %w", err)
 	}
-	annotate(ctx, drawn.Route, drawn.Report)
-	return drawn, request.ID, nil
+	annotate(ctx, result.Route, result.Report)
+	return result, request.ID, nil
 }
 
 func toDrawing(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Request, error) {
@@ -98,11 +98,11 @@ func toDrawing(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Requ
 	if err != nil {
 		return nil, err
 	}
-	r.Drawing = provider.Drawing{
+	r.ImageRequest = provider.ImageRequest{
 		Prompt: prompt, Count: 1, Size: m.GetSize(), Quality: m.GetQuality(), Format: m.GetOutputFormat(), Delivery: m.GetResponseFormat(),
 	}
 	if m.N != nil {
-		r.Drawing.Count = int(m.GetN())
+		r.ImageRequest.Count = int(m.GetN())
 	}
 	return r, nil
 }

@@ -23,7 +23,7 @@ func vision(change func(*gatewayv1.VisionRequest)) proto.Message {
 	return m
 }
 
-func drawing(change func(*gatewayv1.ImagesRequest)) proto.Message {
+func imagesRequest(change func(*gatewayv1.ImagesRequest)) proto.Message {
 	m := &gatewayv1.ImagesRequest{Model: "first/painter", Prompt: "x"}
 	change(m)
 	return m
@@ -121,7 +121,7 @@ func visionRefusals() []refusal {
 func imageRefusals() []refusal {
 	type request = gatewayv1.ImagesRequest
 	say := func(role, content string) proto.Message {
-		return drawing(func(m *request) {
+		return imagesRequest(func(m *request) {
 			m.Prompt, m.Messages = "", []*gatewayv1.ChatMessage{{Role: role, Content: []byte(content)}}
 		})
 	}
@@ -129,32 +129,32 @@ func imageRefusals() []refusal {
 	picture := `[{"type":"image_url","image_url":{"url":"https://images.example/a.png"}}]`
 	long := strings.Repeat("a", 33000)
 	return []refusal{
-		{body: `"prompt":null`, grpc: drawing(func(m *request) { m.Prompt = "" }), text: "prompt, messages: exactly one of them is required"},
-		{body: `"messages":[{"role":"user","content":"x"}]`, grpc: drawing(func(m *request) { m.Messages = user("x") }), text: "prompt, messages: exactly one of them is required"},
-		{body: `"prompt":"` + long + `"`, grpc: drawing(func(m *request) { m.Prompt = long }), text: "prompt"},
+		{body: `"prompt":null`, grpc: imagesRequest(func(m *request) { m.Prompt = "" }), text: "prompt, messages: exactly one of them is required"},
+		{body: `"messages":[{"role":"user","content":"x"}]`, grpc: imagesRequest(func(m *request) { m.Messages = user("x") }), text: "prompt, messages: exactly one of them is required"},
+		{body: `"prompt":"` + long + `"`, grpc: imagesRequest(func(m *request) { m.Prompt = long }), text: "prompt"},
 		{body: noPrompt + `"messages":[{"role":"robot","content":"x"}]`, grpc: say("robot", `"x"`), text: "messages[0].role"},
 		{body: noPrompt + `"messages":[{"role":"assistant","content":"x"}]`, grpc: say("assistant", `"x"`), text: "messages[0].role: must be system or user"},
 		{body: noPrompt + `"messages":[{"role":"user","content":7}]`, grpc: say("user", "7"), text: "messages[0].content: must be a string or an array"},
 		{body: noPrompt + `"messages":[{"role":"user","content":` + picture + `}]`, grpc: say("user", picture), text: "messages[0].content[0]: must be text"},
 		{body: noPrompt + `"messages":[{"role":"user","content":" "}]`, grpc: say("user", `" "`), text: "messages: their texts must be 1 to 32768 bytes"},
 		{body: noPrompt + `"messages":[{"role":"user","content":"` + long + `"}]`, grpc: say("user", `"`+long+`"`), text: "messages: their texts must be 1 to 32768 bytes"},
-		{body: `"model":"a b"`, grpc: drawing(func(m *request) { m.Model = "a b" }), text: "model: must be printable"},
-		{body: `"model":"no-such"`, grpc: drawing(func(m *request) { m.Model = "no-such" }), text: `"no-such"`, status: 404, reason: "model_not_found"},
-		{body: `"n":0`, grpc: drawing(func(m *request) { m.N = new(int32(0)) }), text: "n"},
-		{body: `"n":11`, grpc: drawing(func(m *request) { m.N = new(int32(11)) }), text: "n"},
-		{body: `"size":"big"`, grpc: drawing(func(m *request) { m.Size = "big" }), text: "size"},
-		{body: `"size":"0x0"`, grpc: drawing(func(m *request) { m.Size = "0x0" }), text: "size"},
-		{body: `"quality":"best"`, grpc: drawing(func(m *request) { m.Quality = "best" }), text: "quality"},
-		{body: `"response_format":"bytes"`, grpc: drawing(func(m *request) { m.ResponseFormat = "bytes" }), text: "response_format"},
-		{body: `"output_format":"gif"`, grpc: drawing(func(m *request) { m.OutputFormat = "gif" }), text: "output_format"},
-		{body: `"optimization_goal":"fun"`, grpc: drawing(func(m *request) { m.OptimizationGoal = "fun" }), text: "optimization_goal"},
-		{body: `"byok":{"mode":"maybe"}`, grpc: drawing(func(m *request) { m.Byok = &gatewayv1.ByokReference{Mode: "maybe"} }), text: "byok.mode"},
-		{body: `"byok":{"provider":"a b"}`, grpc: drawing(func(m *request) { m.Byok = &gatewayv1.ByokReference{Provider: "a b"} }), text: "byok.provider"},
-		{body: `"provider":"nobody-there"`, grpc: drawing(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
-		{body: `"data_classification":"-"`, grpc: drawing(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
-		{body: `"metadata":{"":"v"}`, grpc: drawing(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
-		{body: `"run_id":"a b"`, grpc: drawing(func(m *request) { m.RunId = "a b" }), text: "run_id: must be printable"},
-		{body: `"organization_id":"a b"`, grpc: drawing(func(m *request) { m.OrganizationId = "a b" }), text: "organization_id: must be printable"},
+		{body: `"model":"a b"`, grpc: imagesRequest(func(m *request) { m.Model = "a b" }), text: "model: must be printable"},
+		{body: `"model":"no-such"`, grpc: imagesRequest(func(m *request) { m.Model = "no-such" }), text: `"no-such"`, status: 404, reason: "model_not_found"},
+		{body: `"n":0`, grpc: imagesRequest(func(m *request) { m.N = new(int32(0)) }), text: "n"},
+		{body: `"n":11`, grpc: imagesRequest(func(m *request) { m.N = new(int32(11)) }), text: "n"},
+		{body: `"size":"big"`, grpc: imagesRequest(func(m *request) { m.Size = "big" }), text: "size"},
+		{body: `"size":"0x0"`, grpc: imagesRequest(func(m *request) { m.Size = "0x0" }), text: "size"},
+		{body: `"quality":"best"`, grpc: imagesRequest(func(m *request) { m.Quality = "best" }), text: "quality"},
+		{body: `"response_format":"bytes"`, grpc: imagesRequest(func(m *request) { m.ResponseFormat = "bytes" }), text: "response_format"},
+		{body: `"output_format":"gif"`, grpc: imagesRequest(func(m *request) { m.OutputFormat = "gif" }), text: "output_format"},
+		{body: `"optimization_goal":"fun"`, grpc: imagesRequest(func(m *request) { m.OptimizationGoal = "fun" }), text: "optimization_goal"},
+		{body: `"byok":{"mode":"maybe"}`, grpc: imagesRequest(func(m *request) { m.Byok = &gatewayv1.ByokReference{Mode: "maybe"} }), text: "byok.mode"},
+		{body: `"byok":{"provider":"a b"}`, grpc: imagesRequest(func(m *request) { m.Byok = &gatewayv1.ByokReference{Provider: "a b"} }), text: "byok.provider"},
+		{body: `"provider":"nobody-there"`, grpc: imagesRequest(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
+		{body: `"data_classification":"-"`, grpc: imagesRequest(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
+		{body: `"metadata":{"":"v"}`, grpc: imagesRequest(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
+		{body: `"run_id":"a b"`, grpc: imagesRequest(func(m *request) { m.RunId = "a b" }), text: "run_id: must be printable"},
+		{body: `"organization_id":"a b"`, grpc: imagesRequest(func(m *request) { m.OrganizationId = "a b" }), text: "organization_id: must be printable"},
 	}
 }
 

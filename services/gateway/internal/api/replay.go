@@ -114,13 +114,13 @@ func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json
 		text, err := embeddingsJSON(embedded, r.ID)
 		return text, embedded.Report, err
 	case routing.OperationImages:
-		drawn, err := s.engine.MakeImages(ctx, r)
+		result, err := s.engine.MakeImages(ctx, r)
 		if err != nil {
 			return nil, inference.Report{}, err
 		}
-		annotate(ctx, drawn.Route, drawn.Report)
-		text, err := imagesJSON(drawn, r.ID)
-		return text, drawn.Report, err
+		annotate(ctx, result.Route, result.Report)
+		text, err := imagesJSON(result, r.ID)
+		return text, result.Report, err
 	default:
 		completion, err := s.engine.Chat(ctx, r)
 		if err != nil {

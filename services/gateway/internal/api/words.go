@@ -141,7 +141,7 @@ func AnswerJSON(a *inference.Account) (json.RawMessage, error) {
 		}
 		return embeddingsJSON(&inference.Embedded{Vectors: answer.Vectors, Report: report}, a.Request.ID)
 	case routing.OperationImages:
-		return imagesJSON(&inference.Drawn{Images: answer.Images, Report: report}, a.Request.ID)
+		return imagesJSON(&inference.ImageResult{Images: answer.Images, Report: report}, a.Request.ID)
 	default:
 		completion := &inference.Completion{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason, Report: report}
 		return completionJSON(completion, a.Request.Route.Operation, a.Request.ID)
@@ -155,9 +155,9 @@ func embeddingsJSON(e *inference.Embedded, requestID string) (json.RawMessage, e
 	return encodeEmbeddings(e, requestID, appendVector)
 }
 
-func imagesJSON(drawn *inference.Drawn, requestID string) (json.RawMessage, error) {
-	answer := imagesAnswer{Usage: toUsage(drawn.Report), Model: drawn.Report.Model, RequestID: requestID}
-	for _, made := range drawn.Images {
+func imagesJSON(result *inference.ImageResult, requestID string) (json.RawMessage, error) {
+	answer := imagesAnswer{Usage: toUsage(result.Report), Model: result.Report.Model, RequestID: requestID}
+	for _, made := range result.Images {
 		answer.Data = append(answer.Data, toImage(made))
 	}
 	return plainJSON(answer)

@@ -29,8 +29,8 @@ func (x *execution) abandon(ctx context.Context, c candidate, err error) {
 
 // bill records an attempt that nothing was served of.
 func (x *execution) bill(ctx context.Context, c candidate, outcome ledger.Outcome, arrived tally) {
-	if x.request.Drawing.Prompt != "" {
-		arrived.images = max(x.request.Drawing.Count, 1) // Their price was settled by the request.
+	if x.request.ImageRequest.Prompt != "" {
+		arrived.images = max(x.request.ImageRequest.Count, 1) // Their price was settled by the request.
 	}
 	served := x.served
 	x.served = c

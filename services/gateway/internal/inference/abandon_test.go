@@ -186,7 +186,7 @@ func TestAbandonedImagesAndVectors(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		r := drawRequest("")
-		r.Drawing.Count = 3
+		r.ImageRequest.Count = 3
 		if _, err := b.MakeImages(ctx, r); err == nil {
 			t.Fatal("it is served")
 		}

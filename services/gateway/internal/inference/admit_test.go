@@ -113,7 +113,7 @@ var every = map[string]func(ctx context.Context, b *bench, r *Request) error{
 		return err
 	},
 	"images": func(ctx context.Context, b *bench, r *Request) error {
-		r.Route.Operation, r.Drawing.Prompt = routing.OperationImages, "x"
+		r.Route.Operation, r.ImageRequest.Prompt = routing.OperationImages, "x"
 		_, err := b.MakeImages(ctx, r)
 		return err
 	},

@@ -74,8 +74,8 @@ func mostUsage(r *Request, c *candidate, reserved bool) bound {
 		return bound{Usage: provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}}
 	}
 	most := bound{Usage: provider.Usage{Input: mostInput(r, c, reserved)}}
-	if r.Drawing.Prompt != "" {
-		most.Images = int64(max(r.Drawing.Count, 1))
+	if r.ImageRequest.Prompt != "" {
+		most.Images = int64(max(r.ImageRequest.Count, 1))
 		most.Output = most.Images * imageOutput
 		return most
 	}

@@ -11,7 +11,7 @@ func describe(r *Request) {
 	case routing.OperationEmbeddings:
 		r.Route.Needs = routing.EmbeddingNeeds(&r.Embedding)
 	case routing.OperationImages:
-		r.Route.Needs = routing.DrawingNeeds(&r.Drawing)
+		r.Route.Needs = routing.ImageNeeds(&r.ImageRequest)
 	default:
 		r.Route.Needs = routing.ChatNeeds(&r.Chat)
 		r.Route.Affinity = routing.Affinity(r.Organization, r.Run, &r.Chat)

@@ -17,8 +17,8 @@ const (
 	DeliverBase64 = "b64_json"
 )
 
-// Drawn is what a drawing made.
-type Drawn struct {
+// ImageResult is the answer to an ImageRequest.
+type ImageResult struct {
 	// Images in the form that was asked for.
 	Images []provider.Image
 	Report Report
@@ -26,7 +26,7 @@ type Drawn struct {
 }
 
 // MakeImages makes images.
-func (e *Engine) MakeImages(ctx context.Context, r *Request) (*Drawn, error) {
+func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, error) {
 	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
 		return nil, err
@@ -46,10 +46,10 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*Drawn, error) {
 		counted.Images = int64(len(images.Images))
 		size.usage = &counted
 	}
-	drawn := &Drawn{Images: images.Images, Report: x.settle(ctx, ledger.OutcomeCompleted, size)}
-	drawn.Route = x.route()
+	result := &ImageResult{Images: images.Images, Report: x.settle(ctx, ledger.OutcomeCompleted, size)}
+	result.Route = x.route()
 	x.account.answered(Answer{Images: images.Images})
-	return drawn, nil
+	return result, nil
 }
 
 func (x *execution) draw(ctx context.Context, c candidate) (*provider.Images, error) {
@@ -57,7 +57,7 @@ func (x *execution) draw(ctx context.Context, c candidate) (*provider.Images, er
 	if !ok {
 		return nil, incapable("images")
 	}
-	request := x.request.Drawing
+	request := x.request.ImageRequest
 	request.Model = c.Upstream
 	images, err := maker.MakeImages(ctx, c.credential, &request)
 	if err != nil {

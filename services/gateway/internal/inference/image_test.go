@@ -21,13 +21,13 @@ type maker struct {
 	name   string
 	images provider.Images
 	err    error
-	asked  []provider.Drawing
+	asked  []provider.ImageRequest
 	waits  bool // until its caller leaves
 }
 
 func (m *maker) Name() string { return m.name }
 
-func (m *maker) MakeImages(ctx context.Context, _ provider.Credential, request *provider.Drawing) (*provider.Images, error) {
+func (m *maker) MakeImages(ctx context.Context, _ provider.Credential, request *provider.ImageRequest) (*provider.Images, error) {
 	m.asked = append(m.asked, *request)
 	provider.ReceiptOf(ctx).NoteSent()
 	if m.waits {
@@ -42,7 +42,7 @@ func (m *maker) MakeImages(ctx context.Context, _ provider.Credential, request *
 func drawRequest(delivery string) *Request {
 	r := request()
 	r.Route.Operation, r.Chat = routing.OperationImages, provider.Chat{}
-	r.Drawing = provider.Drawing{Prompt: "12345678", Count: 1, Size: "1024x1024", Delivery: delivery}
+	r.ImageRequest = provider.ImageRequest{Prompt: "12345678", Count: 1, Size: "1024x1024", Delivery: delivery}
 	return r
 }
 
@@ -92,7 +92,7 @@ func TestMakeImages(t *testing.T) {
 	}}
 	b := chain(t, "a", [2]string{"a-1", "a-1"}, a, nil)
 	r := drawRequest("")
-	r.Drawing.Count = 2
+	r.ImageRequest.Count = 2
 	got, err := b.MakeImages(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -101,8 +101,8 @@ func TestMakeImages(t *testing.T) {
 	if diff := cmp.Diff(want, got.Images); diff != "" || got.Report.Prompt != 10 || got.Report.Completion != 1000 || got.Report.Provider != "a" {
 		t.Errorf("%+v (-want +got):\n%s", got.Report, diff)
 	}
-	asked := provider.Drawing{Model: "a-1-up", Prompt: "12345678", Count: 2, Size: "1024x1024"}
-	if diff := cmp.Diff([]provider.Drawing{asked}, a.asked); diff != "" {
+	asked := provider.ImageRequest{Model: "a-1-up", Prompt: "12345678", Count: 2, Size: "1024x1024"}
+	if diff := cmp.Diff([]provider.ImageRequest{asked}, a.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	if entry := b.ledger.entries[0]; entry.Operation != "images" || entry.Usage.Images != 1 || entry.State != ledger.StateReported {
@@ -196,7 +196,7 @@ func TestImagesUsage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := chain(t, "a", [2]string{"a-1", "a-1"}, &maker{name: "a", images: provider.Images{Images: made, Usage: c.usage}}, nil)
 			r := drawRequest("")
-			r.Drawing.Count = len(made)
+			r.ImageRequest.Count = len(made)
 			got, err := b.MakeImages(t.Context(), r)
 			if err != nil || got.Report.Estimated != c.estimated {
 				t.Fatalf("%+v, %v", got, err)

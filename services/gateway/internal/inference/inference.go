@@ -174,9 +174,9 @@ type Request struct {
 	// What is asked for, by Route.Operation: the conversation of a chat or a
 	// question about an image, texts or tokens to embed, or images to make. The model is set
 	// for each candidate.
-	Chat      provider.Chat
-	Embedding provider.Embedding
-	Drawing   provider.Drawing
+	Chat         provider.Chat
+	Embedding    provider.Embedding
+	ImageRequest provider.ImageRequest
 }
 
 // Report says who served a completion, what it used and what it costs.

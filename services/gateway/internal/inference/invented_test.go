@@ -17,7 +17,7 @@ func (a anything) Embed(_ context.Context, _ provider.Credential, r *provider.Em
 	return &provider.Vectors{Vectors: make2(r.Len())}, nil
 }
 
-func (a anything) MakeImages(context.Context, provider.Credential, *provider.Drawing) (*provider.Images, error) {
+func (a anything) MakeImages(context.Context, provider.Credential, *provider.ImageRequest) (*provider.Images, error) {
 	return &provider.Images{Images: []provider.Image{{URL: "https://images.example/1.png"}}}, nil
 }
 
@@ -59,7 +59,7 @@ func TestInventedNamesUseNothingUp(t *testing.T) {
 			r.Embedding = provider.Embedding{Input: []string{"x"}}
 			_, err = b.Embed(t.Context(), r)
 		case routing.OperationImages:
-			r.Drawing = provider.Drawing{Prompt: "x", Count: 1}
+			r.ImageRequest = provider.ImageRequest{Prompt: "x", Count: 1}
 			_, err = b.MakeImages(t.Context(), r)
 		default:
 			_, err = b.Chat(t.Context(), r)

@@ -213,7 +213,7 @@ func estimateInput(r *Request) provider.Usage {
 
 // promptBytes is the size of the texts that are sent, for an estimate.
 func promptBytes(r *Request) int {
-	n := len(r.Drawing.Prompt)
+	n := len(r.ImageRequest.Prompt)
 	for _, text := range r.Embedding.Input {
 		n += len(text)
 	}

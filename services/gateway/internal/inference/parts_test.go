@@ -149,7 +149,7 @@ func TestImagesOfAFailedRequestAreBilled(t *testing.T) {
 		Err: &provider.Error{Class: apierr.ClassContentPolicy, Status: http.StatusOK}, Usage: provider.Usage{Images: 2},
 	}}, nil)
 	r := drawRequest("")
-	r.Drawing.Count = 3
+	r.ImageRequest.Count = 3
 	_, err := b.MakeImages(t.Context(), r)
 	refused(t, err, http.StatusBadRequest, ReasonContentPolicy, "")
 	if got := b.ledger.outcomes(); got != "interrupted" {

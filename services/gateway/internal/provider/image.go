@@ -1,7 +1,7 @@
 package provider
 
-// Drawing asks for images.
-type Drawing struct {
+// ImageRequest asks for images.
+type ImageRequest struct {
 	// Model by the vendor's own name.
 	Model string
 	// Prompt describes the image.
@@ -17,7 +17,7 @@ type Drawing struct {
 	Delivery string
 }
 
-// Images are what a drawing made.
+// Images are the answer to an ImageRequest.
 type Images struct {
 	Images []Image
 	// Usage counts Images at least; tokens where the vendor reports them.

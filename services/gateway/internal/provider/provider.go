@@ -50,7 +50,7 @@ type Embedder interface {
 type ImageMaker interface {
 	Provider
 	// MakeImages makes Count images, or fails as a whole.
-	MakeImages(ctx context.Context, credential Credential, request *Drawing) (*Images, error)
+	MakeImages(ctx context.Context, credential Credential, request *ImageRequest) (*Images, error)
 }
 
 // Stream is the answer as it arrives. Next returns io.EOF after the last event;

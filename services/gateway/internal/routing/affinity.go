@@ -98,8 +98,8 @@ func EmbeddingNeeds(e *provider.Embedding) Needs {
 	return n
 }
 
-// DrawingNeeds are what a drawing asks of a model.
-func DrawingNeeds(d *provider.Drawing) Needs {
+// ImageNeeds are what a request for images asks of a model.
+func ImageNeeds(d *provider.ImageRequest) Needs {
 	return Needs{Context: tokens(len(d.Prompt)), Images: d.Count, Size: d.Size}
 }
 

@@ -217,8 +217,8 @@ func TestNeeds(t *testing.T) {
 	if diff := cmp.Diff(Needs{Context: 2, Dimensions: 7}, EmbeddingNeeds(&provider.Embedding{Input: []string{"a", "12345678", ""}, Dimensions: 7})); diff != "" {
 		t.Errorf("embedding (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Needs{Context: 1, Images: 3, Size: "1x1"}, DrawingNeeds(&provider.Drawing{Prompt: "cat", Count: 3, Size: "1x1"})); diff != "" {
-		t.Errorf("drawing (-want +got):\n%s", diff)
+	if diff := cmp.Diff(Needs{Context: 1, Images: 3, Size: "1x1"}, ImageNeeds(&provider.ImageRequest{Prompt: "cat", Count: 3, Size: "1x1"})); diff != "" {
+		t.Errorf("needs (-want +got):\n%s", diff)
 	}
 	if fmt.Sprint(Exclusion{Target: Target{"a", "m"}, Lack: LackContext, Limit: 5}) != "a/m (context: at most 5)" {
 		t.Error("an exclusion does not say its limit")

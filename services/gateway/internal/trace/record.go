@@ -80,7 +80,7 @@ func milliseconds(d time.Duration) float64 { return float64(max(d, 0).Microsecon
 
 // messages counts turns of a conversation, or inputs.
 func messages(r *inference.Request) int {
-	if r.Drawing.Prompt != "" {
+	if r.ImageRequest.Prompt != "" {
 		return 1
 	}
 	return len(r.Chat.Messages) + r.Embedding.Len()

@@ -40,7 +40,7 @@ type outputOptions struct {
 
 // MakeImages asks an Imagen model for all images at once, and a Gemini model,
 // which draws one at a time, once for each.
-func (p *Provider) MakeImages(ctx context.Context, credential provider.Credential, request *provider.Drawing) (*provider.Images, error) {
+func (p *Provider) MakeImages(ctx context.Context, credential provider.Credential, request *provider.ImageRequest) (*provider.Images, error) {
 	shape, err := shapeOf(request)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ var shapes = []struct {
 
 // shapeOf refuses what the vendor can't make: an image of another size, kind or
 // place than was asked for would be a silent change.
-func shapeOf(request *provider.Drawing) (imageConfig, error) {
+func shapeOf(request *provider.ImageRequest) (imageConfig, error) {
 	switch {
 	case request.Delivery == "url":
 		return imageConfig{}, provider.Unsupported("response_format", "this provider gives b64_json only")
@@ -96,7 +96,7 @@ func shapeOf(request *provider.Drawing) (imageConfig, error) {
 }
 
 // predict has images priced by the piece, so that usage counts nothing else.
-func (p *Provider) predict(ctx context.Context, credential provider.Credential, request *provider.Drawing, shape imageConfig) (*provider.Images, error) {
+func (p *Provider) predict(ctx context.Context, credential provider.Credential, request *provider.ImageRequest, shape imageConfig) (*provider.Images, error) {
 	body := prediction{
 		Instances:  []instance{{request.Prompt}},
 		Parameters: parameters{Count: request.Count, AspectRatio: shape.AspectRatio, Size: shape.Size},
@@ -148,7 +148,7 @@ func mediaType(value gjson.Result) string {
 }
 
 // draw makes Count calls, a few at a time; one that fails ends the others.
-func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *provider.Drawing, shape imageConfig) (*provider.Images, error) {
+func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *provider.ImageRequest, shape imageConfig) (*provider.Images, error) {
 	generation := generationConfig{Modalities: []string{"TEXT", "IMAGE"}}
 	if shape != (imageConfig{}) {
 		generation.Image = &shape
@@ -156,12 +156,12 @@ func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *
 	ask := &request{
 		Contents: []content{{roleUser, []part{{Text: d.Prompt}}}}, Generation: &generation,
 	}
-	drawn, err := provider.Parts(ctx, d.Count, func(ctx context.Context, _ int) (*provider.Images, *provider.Usage, error) {
+	answers, err := provider.Parts(ctx, d.Count, func(ctx context.Context, _ int) (*provider.Images, *provider.Usage, error) {
 		root, _, err := p.call(ctx, credential, p.url(d.Model, "generateContent"), ask)
 		if err != nil {
 			return nil, nil, err
 		}
-		made, err := drawing(root)
+		made, err := imageOf(root)
 		if err != nil || made.Usage == nil {
 			return made, nil, err
 		}
@@ -176,12 +176,12 @@ func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *
 	if err != nil {
 		return nil, err
 	}
-	return together(drawn), nil
+	return together(answers), nil
 }
 
-// drawing reads the image of an answer; drafts that the model thought up on the
+// imageOf reads the image of an answer; drafts that the model thought up on the
 // way are not it.
-func drawing(root gjson.Result) (*provider.Images, error) {
+func imageOf(root gjson.Result) (*provider.Images, error) {
 	var r reader
 	p, err := r.read(root)
 	if err != nil {
@@ -205,10 +205,10 @@ func drawing(root gjson.Result) (*provider.Images, error) {
 
 // together sums what several calls made. Usage counts the images at least, and
 // tokens where each call reported them.
-func together(drawn []*provider.Images) *provider.Images {
-	all := &provider.Images{Usage: &provider.Usage{}, Model: drawn[0].Model}
+func together(answers []*provider.Images) *provider.Images {
+	all := &provider.Images{Usage: &provider.Usage{}, Model: answers[0].Model}
 	reported := true
-	for _, one := range drawn {
+	for _, one := range answers {
 		all.Images = append(all.Images, one.Images...)
 		if one.Usage == nil {
 			reported = false

@@ -151,7 +151,7 @@ func TestEmbedFailures(t *testing.T) {
 	}
 }
 
-const drawn = `{"candidates":[{"content":{"parts":[{"text":"Here."},{"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="},"thought":true},
+const imageAnswer = `{"candidates":[{"content":{"parts":[{"text":"Here."},{"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="},"thought":true},
  {"inlineData":{"mimeType":"image/png","data":"aW1hZ2U="}},
  {"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="},"thought":true}]},"finishReason":"STOP"}],"modelVersion":"gemini-2.5-flash-image",
  "usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1292,"totalTokenCount":1297,"candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":1290}]}}`
@@ -168,9 +168,9 @@ func TestDraw(t *testing.T) {
 		if diff := cmp.Diff(want, a, cmp.AllowUnexported(asked{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		return 200, drawn
+		return 200, imageAnswer
 	})
-	got, err := p.MakeImages(t.Context(), providertest.Credential(), &provider.Drawing{
+	got, err := p.MakeImages(t.Context(), providertest.Credential(), &provider.ImageRequest{
 		Model: "gemini-2.5-flash-image", Prompt: "a <cat>", Count: 3, Size: "1024x1024", Format: "png", Delivery: "b64_json", Quality: "auto",
 	})
 	if err != nil {
@@ -198,7 +198,7 @@ func TestPredict(t *testing.T) {
 		}
 		return 200, `{"predictions":[{"mimeType":"image/jpeg","bytesBase64Encoded":"YQ=="},{"bytesBase64Encoded":"Yg==","prompt":"a nicer cat"}]}`
 	})
-	got, err := p.MakeImages(t.Context(), providertest.Credential(), &provider.Drawing{
+	got, err := p.MakeImages(t.Context(), providertest.Credential(), &provider.ImageRequest{
 		Model: "imagen-4.0-generate-001", Prompt: "a cat", Count: 2, Size: "2048x2048", Format: "jpeg",
 	})
 	if err != nil {
@@ -228,7 +228,7 @@ func TestImageFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := vendor(t, func(asked) (int, string) { return 200, tt.text }).
-				MakeImages(t.Context(), providertest.Credential(), &provider.Drawing{Model: tt.model, Count: 2})
+				MakeImages(t.Context(), providertest.Credential(), &provider.ImageRequest{Model: tt.model, Count: 2})
 			if e := failure(t, err); e.Class != tt.want || e.Text == "" {
 				t.Errorf("%v, want %s", e, tt.want)
 			}
@@ -238,7 +238,7 @@ func TestImageFailures(t *testing.T) {
 
 // An image of another size or kind than was asked for is none.
 func TestImageUnsupported(t *testing.T) {
-	for field, d := range map[string]provider.Drawing{
+	for field, d := range map[string]provider.ImageRequest{
 		"size":            {Model: "gemini-2.5-flash-image", Size: "1024x1536"},
 		"size: this":      {Model: "models/gemini-3-pro-image", Size: "1344x768"},
 		"quality":         {Model: "imagen-4.0", Quality: "hd"},
@@ -313,7 +313,7 @@ func TestPanicsInParallelCalls(t *testing.T) {
 			return err
 		},
 		"images": func() error {
-			_, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "gemini-x-image", Prompt: "p", Count: 3})
+			_, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: "gemini-x-image", Prompt: "p", Count: 3})
 			return err
 		},
 	} {

@@ -28,7 +28,7 @@ func TestImagesThatAreMadeInPart(t *testing.T) {
 		}, provider.Usage{Input: 5, Output: 7, Images: 1}},
 	} {
 		calls.Store(0)
-		_, err := vendor(t, c.answer).MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: c.model, Prompt: "a", Count: 2})
+		_, err := vendor(t, c.answer).MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: c.model, Prompt: "a", Count: 2})
 		e, ok := errors.AsType[*provider.PartialError](err)
 		if !ok || e.Usage != c.want || e.Estimated {
 			t.Errorf("%s: %v, billed %+v", name, err, e)

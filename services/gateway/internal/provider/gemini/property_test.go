@@ -193,7 +193,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("vectors: %+v, %v", vectors, err)
 		}
 		for _, model := range []string{"imagen-4.0", flash} {
-			images, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: model, Count: 1})
+			images, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: model, Count: 1})
 			if (images == nil) == (err == nil) || (err == nil && (len(images.Images) != 1 || images.Usage.Images != 1)) {
 				t.Errorf("images: %+v, %v", images, err)
 			}

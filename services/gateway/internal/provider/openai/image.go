@@ -24,8 +24,8 @@ type imageRequest struct {
 }
 
 // MakeImages makes images, with one call.
-func (p *Provider) MakeImages(ctx context.Context, credential provider.Credential, request *provider.Drawing) (*provider.Images, error) {
-	body, err := encodeDrawing(request)
+func (p *Provider) MakeImages(ctx context.Context, credential provider.Credential, request *provider.ImageRequest) (*provider.Images, error) {
+	body, err := encodeImage(request)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +42,10 @@ func (p *Provider) MakeImages(ctx context.Context, credential provider.Credentia
 	}, nil
 }
 
-// encodeDrawing knows two families by their names. The gpt-image models answer
+// encodeImage knows two families by their names. The gpt-image models answer
 // bytes and let their format be chosen; the dall-e models answer PNG, as bytes or
 // as a URL. Of any other model only what was asked for is said.
-func encodeDrawing(d *provider.Drawing) (imageRequest, error) {
+func encodeImage(d *provider.ImageRequest) (imageRequest, error) {
 	r := imageRequest{
 		Model: d.Model, Prompt: d.Prompt, N: d.Count, Size: d.Size, Quality: d.Quality,
 		OutputFormat: d.Format, ResponseFormat: d.Delivery,

@@ -200,7 +200,7 @@ func FuzzAnswer(f *testing.F) {
 		if err == nil && len(vectors.Vectors) != 2 {
 			t.Errorf("%d vectors", len(vectors.Vectors))
 		}
-		images, err := p.MakeImages(context.Background(), provider.Credential{}, &provider.Drawing{Model: "m", Prompt: "p", Count: 2})
+		images, err := p.MakeImages(context.Background(), provider.Credential{}, &provider.ImageRequest{Model: "m", Prompt: "p", Count: 2})
 		typed(t, err)
 		if err == nil && len(images.Images) != 2 {
 			t.Errorf("%d images", len(images.Images))

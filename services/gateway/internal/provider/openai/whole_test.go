@@ -114,41 +114,41 @@ func TestTooManyInputs(t *testing.T) {
 func TestImages(t *testing.T) {
 	png := base64.StdEncoding.EncodeToString(append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 60)...))
 	jpeg := provider.Image{Base64: base64.StdEncoding.EncodeToString(append([]byte("\xff\xd8\xff\xe0"), make([]byte, 20)...)), MediaType: "image/jpeg"}
-	type images = providertest.Case[provider.Drawing, provider.Images]
-	providertest.RunWhole(t, providertest.Whole[provider.Drawing, provider.Images]{
-		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.Drawing, provider.Images], error) {
+	type images = providertest.Case[provider.ImageRequest, provider.Images]
+	providertest.RunWhole(t, providertest.Whole[provider.ImageRequest, provider.Images]{
+		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.ImageRequest, provider.Images], error) {
 			p, err := openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Transport: transport})
 			return p.MakeImages, err
 		},
 		Dir: "images",
 		Cases: map[string]images{
 			"plain": {
-				Request: &provider.Drawing{Model: "gpt-image-1", Prompt: "A <cat>", Count: 1, Size: "1024x1024", Quality: "high", Format: "png", Delivery: "b64_json"},
+				Request: &provider.ImageRequest{Model: "gpt-image-1", Prompt: "A <cat>", Count: 1, Size: "1024x1024", Quality: "high", Format: "png", Delivery: "b64_json"},
 				Want: &provider.Images{
 					Images: []provider.Image{{Base64: png, MediaType: "image/png"}},
 					Usage:  &provider.Usage{Input: 10, ImageInput: 40, ImageOutput: 4150, Images: 1},
 				},
 			},
 			"text_out": {
-				Request: &provider.Drawing{Model: "gpt-image-1.5", Prompt: "A cat", Count: 2, Format: "jpeg"},
+				Request: &provider.ImageRequest{Model: "gpt-image-1.5", Prompt: "A cat", Count: 2, Format: "jpeg"},
 				Want:    &provider.Images{Images: []provider.Image{jpeg, jpeg}, Usage: &provider.Usage{Input: 50, Output: 150, ImageOutput: 4000, Images: 2}},
 			},
 			"dalle_url": {
-				Request: &provider.Drawing{Model: "dall-e-3", Prompt: "A cat", Count: 1, Delivery: "url", Format: "png"},
+				Request: &provider.ImageRequest{Model: "dall-e-3", Prompt: "A cat", Count: 1, Delivery: "url", Format: "png"},
 				Want: &provider.Images{
 					Images: []provider.Image{{URL: "https://files.example/a.png?se=1&sig=2", RevisedPrompt: "A calm cat."}},
 					Usage:  &provider.Usage{Images: 1},
 				},
 			},
 			"dalle_bytes": {
-				Request: &provider.Drawing{Model: "dall-e-3", Prompt: "A cat", Count: 1, Delivery: "b64_json"},
+				Request: &provider.ImageRequest{Model: "dall-e-3", Prompt: "A cat", Count: 1, Delivery: "b64_json"},
 				Want: &provider.Images{
 					Images: []provider.Image{{Base64: png, MediaType: "image/png", RevisedPrompt: "A calm cat."}},
 					Usage:  &provider.Usage{Images: 1},
 				},
 			},
 			"other": {
-				Request: &provider.Drawing{Model: "grok-2-image", Prompt: "A cat", Count: 2, Delivery: "b64_json"},
+				Request: &provider.ImageRequest{Model: "grok-2-image", Prompt: "A cat", Count: 2, Delivery: "b64_json"},
 				Want: &provider.Images{
 					Images: []provider.Image{{Base64: "Pz8/Pw==", MediaType: "application/octet-stream"}, {URL: "https://files.example/b"}},
 					Usage:  &provider.Usage{Images: 2}, Model: "grok-2-image",
@@ -166,7 +166,7 @@ func TestImages(t *testing.T) {
 // What a family of models can't do is said, not dropped.
 func TestImagesUnsupported(t *testing.T) {
 	p := answering(t, "application/json", `{}`)
-	for field, d := range map[string]provider.Drawing{
+	for field, d := range map[string]provider.ImageRequest{
 		"response_format: ": {Model: "gpt-image-1", Count: 1, Delivery: "url"},
 		"output_format: ":   {Model: "dall-e-3", Count: 1, Format: "webp"},
 	} {
@@ -224,7 +224,7 @@ func TestFormatOfUnknownBytes(t *testing.T) {
 		`"output_format":"webp",`: "image/webp", `"output_format":"tiff",`: "application/octet-stream", ``: "application/octet-stream",
 	} {
 		p := answering(t, "application/json", `{`+members+`"data":[{"b64_json":"AAAA"}]}`)
-		made, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "m", Prompt: "p", Count: 1})
+		made, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: "m", Prompt: "p", Count: 1})
 		if err != nil || made.Images[0].MediaType != want {
 			t.Errorf("%s: %+v, %v, want %s", members, made, err, want)
 		}

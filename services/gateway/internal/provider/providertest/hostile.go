@@ -98,7 +98,7 @@ func askAll(p provider.Provider) {
 		_, _ = p.Embed(ctx, provider.Credential{}, &provider.Embedding{Model: "m", Input: []string{"a", "b"}})
 	}
 	if p, ok := p.(provider.ImageMaker); ok {
-		_, _ = p.MakeImages(ctx, provider.Credential{}, &provider.Drawing{Model: "m", Prompt: "p", Count: 1})
+		_, _ = p.MakeImages(ctx, provider.Credential{}, &provider.ImageRequest{Model: "m", Prompt: "p", Count: 1})
 	}
 }
 

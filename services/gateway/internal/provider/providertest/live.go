@@ -145,7 +145,7 @@ func dot(a, b []float32) float64 {
 // for, of the size asked for, as bytes or as data: URIs.
 func RunImageMaker(t *testing.T, p provider.ImageMaker, model string) {
 	t.Helper()
-	for name, d := range map[string]provider.Drawing{
+	for name, d := range map[string]provider.ImageRequest{
 		"plain": {Count: 1}, "several": {Count: 3, Size: "64x32", Format: "png", Delivery: "b64_json"},
 		"jpeg": {Count: 1, Size: "40x40", Format: "jpeg"}, "url": {Count: 2, Size: "auto", Delivery: "url"},
 	} {
@@ -165,13 +165,13 @@ func RunImageMaker(t *testing.T, p provider.ImageMaker, model string) {
 	}
 	t.Run("cancelled", func(t *testing.T) {
 		ended(t, func(ctx context.Context) error {
-			_, err := p.MakeImages(ctx, Credential(), &provider.Drawing{Model: model, Prompt: "a", Count: 1})
+			_, err := p.MakeImages(ctx, Credential(), &provider.ImageRequest{Model: model, Prompt: "a", Count: 1})
 			return err
 		})
 	})
 }
 
-func checkImage(t *testing.T, d provider.Drawing, made provider.Image) {
+func checkImage(t *testing.T, d provider.ImageRequest, made provider.Image) {
 	t.Helper()
 	text, mediaType := made.Base64, made.MediaType
 	if d.Delivery == "url" {

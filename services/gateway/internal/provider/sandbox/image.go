@@ -27,7 +27,7 @@ const (
 // MakeImages draws a mirrored pattern of two colors that the prompt, the model
 // and the place of the image in the list decide. Nothing is kept: as a URL it is
 // a data: URI.
-func (p *Provider) MakeImages(ctx context.Context, _ provider.Credential, d *provider.Drawing) (*provider.Images, error) {
+func (p *Provider) MakeImages(ctx context.Context, _ provider.Credential, d *provider.ImageRequest) (*provider.Images, error) {
 	if err := begin(ctx, d.Model); err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func TestModelsThatFailEverywhere(t *testing.T) {
 		_, chat := p.Chat(t.Context(), provider.Credential{}, &provider.Chat{Model: model})
 		_, stream := p.StreamChat(t.Context(), provider.Credential{}, &provider.Chat{Model: model})
 		_, embed := p.Embed(t.Context(), provider.Credential{}, &provider.Embedding{Model: model, Input: []string{"a"}})
-		_, images := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: model, Count: 1})
+		_, images := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: model, Count: 1})
 		for _, err := range []error{chat, stream, embed, images} {
 			if e, ok := errors.AsType[*provider.Error](err); !ok || e.Class != class || e.Text == "" {
 				t.Errorf("%s: err = %v, want class %s", model, err, class)
@@ -107,11 +107,11 @@ func TestOneToolAtATime(t *testing.T) {
 
 func TestVision(t *testing.T) {
 	p := sandbox.New(sandbox.Config{})
-	drawn, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "sandbox", Prompt: "a cat", Count: 1, Size: "64x32", Delivery: "url"})
+	result, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: "sandbox", Prompt: "a cat", Count: 1, Size: "64x32", Delivery: "url"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	png := drawn.Images[0].URL
+	png := result.Images[0].URL
 	bytes, err := base64.StdEncoding.DecodeString(png[strings.Index(png, ",")+1:])
 	if err != nil {
 		t.Fatal(err)
@@ -156,10 +156,10 @@ func TestRefusedSettings(t *testing.T) {
 		unsupported(t, err, "dimensions: ")
 	}
 	for _, size := range []string{"x", "1x", "0x1", "-1x1", "1537x1", "1x1x1", "big", "99999999999999999999x1"} {
-		_, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "sandbox", Count: 1, Size: size})
+		_, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: "sandbox", Count: 1, Size: size})
 		unsupported(t, err, "size: ")
 	}
-	_, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "sandbox", Count: 1, Format: "webp"})
+	_, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: "sandbox", Count: 1, Format: "webp"})
 	unsupported(t, err, "output_format: ")
 }
 
@@ -174,7 +174,7 @@ func unsupported(t *testing.T, err error, field string) {
 func TestImagesAreTheirPrompts(t *testing.T) {
 	p := sandbox.New(sandbox.Config{})
 	draw := func(prompt string) []provider.Image {
-		made, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.Drawing{Model: "sandbox", Prompt: prompt, Count: 2})
+		made, err := p.MakeImages(t.Context(), provider.Credential{}, &provider.ImageRequest{Model: "sandbox", Prompt: prompt, Count: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
