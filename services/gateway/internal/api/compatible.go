@@ -89,8 +89,8 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		if err != nil {
 			return err
 		}
-		request.Words = wordsOfHTTP(r, d.Name())
-		request.Words.Body = body
+		request.Raw = rawOfHTTP(r, d.Name())
+		request.Raw.Body = body
 		call := nativeCall{d, chat, request}
 		if chat.Stream {
 			return s.streamDialect(r.Context(), w, call, wantsEarly(r))
@@ -221,7 +221,7 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 
 // serveModels lists the models, in the dialect of the caller.
 func (s *inferenceServer) serveModels(w http.ResponseWriter, r *http.Request) error {
-	return writeJSON(w, wordsOf(r).Models(s.engine.Models()))
+	return writeJSON(w, modelsDialect(r).Models(s.engine.Models()))
 }
 
 func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) error {
@@ -236,11 +236,11 @@ func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) err
 	}
 	found := models[i]
 	found.Model = name
-	return writeJSON(w, wordsOf(r).Model(found))
+	return writeJSON(w, modelsDialect(r).Model(found))
 }
 
-// wordsOf is the dialect of a request about models, OpenAI's where it says nothing.
-func wordsOf(r *http.Request) dialect.Dialect {
+// modelsDialect returns the dialect of a request about models, OpenAI's unless a header names another.
+func modelsDialect(r *http.Request) dialect.Dialect {
 	if DialectOf(r).Name == apierr.DialectAnthropic {
 		return anthropic.Dialect{}
 	}

@@ -18,7 +18,7 @@ import (
 
 // Embed answers over gRPC.
 func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*gatewayv1.EmbeddingsResponse, error) {
-	embedded, requestID, err := s.embed(ctx, m, s.wordsOfMessage(m, formEmbeddings))
+	embedded, requestID, err := s.embed(ctx, m, s.rawOfMessage(m, formEmbeddings))
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +34,12 @@ func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequ
 }
 
 // serveEmbeddings answers on the JSON face.
-func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request, words inference.Words) error {
+func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request, raw inference.RawRequest) error {
 	m := new(gatewayv1.EmbeddingsRequest)
 	if err := s.decode(r, m); err != nil {
 		return err
 	}
-	embedded, requestID, err := s.embed(r.Context(), m, words)
+	embedded, requestID, err := s.embed(r.Context(), m, raw)
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,12 @@ func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request
 	return nil
 }
 
-func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest, words inference.Words) (*inference.Embedded, string, error) {
+func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest, raw inference.RawRequest) (*inference.Embedded, string, error) {
 	request, err := toEmbedding(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
-	request.Words = words
+	request.Raw = raw
 	embedded, err := s.engine.Embed(ctx, request)
 	if err != nil {
 		return nil, "", fmt.Errorf("embeddings: %w", err)

@@ -32,7 +32,7 @@ type image struct {
 
 // GenerateImages answers over gRPC.
 func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.ImagesRequest) (*gatewayv1.ImagesResponse, error) {
-	result, requestID, err := s.draw(ctx, m, s.wordsOfMessage(m, formImages))
+	result, requestID, err := s.draw(ctx, m, s.rawOfMessage(m, formImages))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 	if err := s.decode(r, m); err != nil {
 		return err
 	}
-	result, requestID, err := s.draw(r.Context(), m, wordsOfHTTP(r, formImages))
+	result, requestID, err := s.draw(r.Context(), m, rawOfHTTP(r, formImages))
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func toImage(made provider.Image) image {
 	return image{Base64: made.Base64, MimeType: made.MediaType, RevisedPrompt: made.RevisedPrompt}
 }
 
-func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, words inference.Words) (*inference.ImageResult, string, error) {
-	request, err := toDrawing(ctx, m)
+func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, raw inference.RawRequest) (*inference.ImageResult, string, error) {
+	request, err := toImageRequest(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
-	request.Words = words
+	request.Raw = raw
 	result, err := s.engine.MakeImages(ctx, request)
 	if err != nil {
 		return nil, "", fmt.Errorf("images: %w", err)
@@ -89,7 +89,7 @@ func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, 
 	return result, request.ID, nil
 }
 
-func toDrawing(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Request, error) {
+func toImageRequest(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Request, error) {
 	r, err := newRequest(ctx, routing.OperationImages, m, m.AllowSubstitution)
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (s *inferenceServer) Chat(ctx context.Context, m *gatewayv1.LlmRequest) (*g
 	if err != nil {
 		return nil, err
 	}
-	request.Words = s.wordsOfMessage(m, formChat)
+	request.Raw = s.rawOfMessage(m, formChat)
 	completion, err := s.engine.Chat(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
@@ -68,7 +68,7 @@ func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStr
 	if err != nil {
 		return err
 	}
-	request.Words = s.wordsOfMessage(m, formChat)
+	request.Raw = s.rawOfMessage(m, formChat)
 	stream, err := s.engine.StreamChat(ctx, request)
 	if err != nil {
 		return fmt.Errorf("chat: %w", err)
@@ -102,7 +102,7 @@ func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	request.Words = wordsOfHTTP(r, formChat)
+	request.Raw = rawOfHTTP(r, formChat)
 	if m.GetStream() {
 		return s.serveStream(ctx, w, request, wantsEarly(r))
 	}

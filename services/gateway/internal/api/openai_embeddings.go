@@ -23,13 +23,13 @@ func (s *inferenceServer) embeddingsOf(w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	words := wordsOfHTTP(r, formEmbeddings)
-	words.Body = body
+	raw := rawOfHTTP(r, formEmbeddings)
+	raw.Body = body
 	if r.Header.Get(headerDialect) == apierr.DialectOpenAI || isOpenAIEmbeddings(body) {
-		words.Form = formOpenAIEmbeddings
-		return s.serveOpenAIEmbeddings(w, r, words)
+		raw.Form = formOpenAIEmbeddings
+		return s.serveOpenAIEmbeddings(w, r, raw)
 	}
-	return s.serveEmbeddings(w, r, words)
+	return s.serveEmbeddings(w, r, raw)
 }
 
 // openAIEmbeddings is the request in OpenAI's words.
@@ -92,9 +92,9 @@ func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header htt
 }
 
 // serveOpenAIEmbeddings answers in OpenAI's words.
-func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.Request, words inference.Words) error {
+func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.Request, raw inference.RawRequest) error {
 	ctx := r.Context()
-	wanted, err := readOpenAIEmbeddings(words.Body)
+	wanted, err := readOpenAIEmbeddings(raw.Body)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.R
 	if err != nil {
 		return err
 	}
-	request.Words = words
+	request.Raw = raw
 	embedded, err := s.engine.Embed(ctx, request)
 	if err != nil {
 		return fmt.Errorf("embeddings: %w", err)

@@ -83,8 +83,8 @@ func (s *traceServer) Replay(ctx context.Context, m *gatewayv1.ReplayRequest) (*
 		return nil, apierr.New(apierr.KindUnprocessable, apierr.ReasonUnprocessable,
 			"request_id: the request was longer than what is kept of one, and can't be issued again")
 	}
-	words := inference.Words{Form: execution.Form, Header: execution.Header, Body: execution.Request}
-	request, err := s.inferences.read(ctx, words, execution.Organization, run)
+	raw := inference.RawRequest{Form: execution.Form, Header: execution.Header, Body: execution.Request}
+	request, err := s.inferences.read(ctx, raw, execution.Organization, run)
 	if err != nil {
 		return nil, fmt.Errorf("read captured request: %w", err)
 	}

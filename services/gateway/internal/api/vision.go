@@ -30,7 +30,7 @@ type visionAnswer struct {
 
 // DescribeImage answers over gRPC.
 func (s *inferenceServer) DescribeImage(ctx context.Context, m *gatewayv1.VisionRequest) (*gatewayv1.VisionResponse, error) {
-	completion, requestID, err := s.describe(ctx, m, s.wordsOfMessage(m, formVision))
+	completion, requestID, err := s.describe(ctx, m, s.rawOfMessage(m, formVision))
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *inferenceServer) serveVision(w http.ResponseWriter, r *http.Request) er
 	if err := s.decode(r, m); err != nil {
 		return err
 	}
-	completion, requestID, err := s.describe(r.Context(), m, wordsOfHTTP(r, formVision))
+	completion, requestID, err := s.describe(r.Context(), m, rawOfHTTP(r, formVision))
 	if err != nil {
 		return err
 	}
@@ -58,12 +58,12 @@ func (s *inferenceServer) serveVision(w http.ResponseWriter, r *http.Request) er
 	})
 }
 
-func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionRequest, words inference.Words) (*inference.Completion, string, error) {
+func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionRequest, raw inference.RawRequest) (*inference.Completion, string, error) {
 	request, err := toVision(ctx, m)
 	if err != nil {
 		return nil, "", err
 	}
-	request.Words = words
+	request.Raw = raw
 	completion, err := s.engine.Chat(ctx, request)
 	if err != nil {
 		return nil, "", fmt.Errorf("vision: %w", err)

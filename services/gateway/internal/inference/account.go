@@ -28,8 +28,8 @@ type Witness interface {
 	Saw(ctx context.Context, a *Account)
 }
 
-// Words are a request as its caller wrote it. The pipeline has no use for them.
-type Words struct {
+// RawRequest is a request as its caller wrote it. The pipeline itself does not read it.
+type RawRequest struct {
 	// Form says how Body is to be read; package api knows them.
 	Form string
 	// Body is the JSON that came; nil where none did: then Encode makes it, later

@@ -165,9 +165,9 @@ type Request struct {
 	// Metadata are the caller's labels; ApprovalRef the approval of its tools.
 	Metadata    map[string]string
 	ApprovalRef string
-	// Words are the request as it came, ReplayOf the request that it repeats; both
+	// Raw is the request as it came, ReplayOf the request that it repeats; both
 	// only for the record. Probe marks an operator's question in the ledger.
-	Words    Words
+	Raw      RawRequest
 	ReplayOf string
 	Probe    bool
 

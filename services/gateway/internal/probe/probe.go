@@ -214,12 +214,12 @@ func (p *Prober) request(ctx context.Context, q question) *inference.Request {
 		Route: routing.Request{
 			Operation: q.operation, Organization: p.Organization, Provider: q.provider, Model: cmp.Or(q.model, routing.DefaultModel),
 		},
-		Byok: keyring.ModeFleet, BypassCache: true, Probe: true, Chat: q.chat, Words: q.words(),
+		Byok: keyring.ModeFleet, BypassCache: true, Probe: true, Chat: q.chat, Raw: q.raw(),
 	}
 }
 
-// words are the question as a caller of the JSON face would write it, for its trace.
-func (q question) words() inference.Words {
+// raw is the question as a caller of the JSON face would write it, for its trace.
+func (q question) raw() inference.RawRequest {
 	type turn struct {
 		Role    provider.Role `json:"role"`
 		Content string        `json:"content"`
@@ -234,7 +234,7 @@ func (q question) words() inference.Words {
 	for _, m := range q.chat.Messages {
 		body.Messages = append(body.Messages, turn{m.Role, m.Text()})
 	}
-	return inference.Words{Form: string(q.operation), Encode: func() (json.RawMessage, error) { return json.Marshal(body) }}
+	return inference.RawRequest{Form: string(q.operation), Encode: func() (json.RawMessage, error) { return json.Marshal(body) }}
 }
 
 // ask makes a chat's call.

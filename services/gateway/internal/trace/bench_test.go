@@ -40,7 +40,7 @@ func BenchmarkWatch(b *testing.B) {
 		ask := func() *inference.Request {
 			return &inference.Request{
 				ID: "req_1", Organization: "acme", Route: routing.Request{Model: "sandbox", Substitution: true},
-				Words: inference.Words{Body: bytes.Clone(body)},
+				Raw: inference.RawRequest{Body: bytes.Clone(body)},
 				Chat:  provider.Chat{Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: words}}}}},
 			}
 		}

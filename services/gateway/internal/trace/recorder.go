@@ -110,8 +110,8 @@ func (r *Recorder) Saw(_ context.Context, a *inference.Account) {
 
 // weight is about how much memory an account holds.
 func weight(a *inference.Account) int64 {
-	n := int64(2048 + len(a.Request.Words.Body))
-	if a.Request.Words.Body == nil {
+	n := int64(2048 + len(a.Request.Raw.Body))
+	if a.Request.Raw.Body == nil {
 		for i := range a.Request.Chat.Messages {
 			n += int64(len(a.Request.Chat.Messages[i].Text()))
 		}
@@ -266,11 +266,11 @@ func (r *Recorder) guarded(ctx context.Context, a *inference.Account) (e Entry, 
 func (r *Recorder) entry(ctx context.Context, a *inference.Account) Entry {
 	rule := r.Rule(a.Request.Organization)
 	e := Entry{Record: newRecord(a, rule)}
-	words, err := wordsOf(a)
+	raw, err := rawOf(a)
 	if err != nil {
 		r.Log.WarnContext(ctx, "a request can't be written for its trace", slog.String("error", err.Error()))
 	}
-	e.RequestBytes, e.RequestDigest = len(words), digest(words)
+	e.RequestBytes, e.RequestDigest = len(raw), digest(raw)
 	cut := err != nil
 	var said json.RawMessage
 	if a.Answer != nil {
@@ -285,11 +285,11 @@ func (r *Recorder) entry(ctx context.Context, a *inference.Account) Entry {
 	if a.Keep == 0 || r.Keys == nil || rule.ContentRetention <= 0 {
 		return e
 	}
-	packet := &Packet{Form: a.Request.Words.Form, Header: a.Request.Words.Header, Metadata: a.Request.Metadata}
+	packet := &Packet{Form: a.Request.Raw.Form, Header: a.Request.Raw.Header, Metadata: a.Request.Metadata}
 	var cutRequest, cutResponse bool
-	packet.Request, cutRequest = shorten(words, a.Keep)
+	packet.Request, cutRequest = shorten(raw, a.Keep)
 	packet.Response, cutResponse = shorten(said, a.Keep)
-	content := &Content{Truncated: cut || cutRequest || cutResponse, Replayable: !cutRequest && len(words) > 0, CapturedAt: a.Ended, ExpiresAt: a.Ended.Add(min(rule.ContentRetention, rule.Retention))}
+	content := &Content{Truncated: cut || cutRequest || cutResponse, Replayable: !cutRequest && len(raw) > 0, CapturedAt: a.Ended, ExpiresAt: a.Ended.Add(min(rule.ContentRetention, rule.Retention))}
 	if content.Key, content.Sealed, err = r.Keys.seal(&r.room, e.Organization, e.ID, packet); err != nil {
 		r.Log.WarnContext(ctx, "a trace can't be sealed; its content is not kept", slog.String("error", err.Error()))
 		return e
@@ -298,10 +298,10 @@ func (r *Recorder) entry(ctx context.Context, a *inference.Account) Entry {
 	return e
 }
 
-// wordsOf is the request in its caller's words.
-func wordsOf(a *inference.Account) (json.RawMessage, error) {
-	if words := a.Request.Words; words.Body != nil || words.Encode == nil {
-		return words.Body, nil
+// rawOf returns the request as its caller wrote it.
+func rawOf(a *inference.Account) (json.RawMessage, error) {
+	if raw := a.Request.Raw; raw.Body != nil || raw.Encode == nil {
+		return raw.Body, nil
 	}
-	return a.Request.Words.Encode()
+	return a.Request.Raw.Encode()
 }

@@ -104,7 +104,7 @@ func account(id, body string) *inference.Account {
 		Answer: &inference.Answer{Text: "answer"}, AnswerBytes: 6, Report: &inference.Report{Prompt: 1},
 	}
 	a.Request.ID, a.Request.Organization = id, "acme"
-	a.Request.Words = inference.Words{Form: "chat", Body: json.RawMessage(body)}
+	a.Request.Raw = inference.RawRequest{Form: "chat", Body: json.RawMessage(body)}
 	return a
 }
 

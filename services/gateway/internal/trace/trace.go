@@ -94,7 +94,7 @@ type Entry struct {
 
 // Packet is what is sealed: all that is needed to issue the request again.
 type Packet struct {
-	// Form says how Request is to be read; see inference.Words.
+	// Form says how Request is to be read; see inference.RawRequest.
 	Form   string
 	Header http.Header
 	// Request as it came, Response in the contract's words; nil where there was none.

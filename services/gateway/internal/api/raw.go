@@ -32,30 +32,30 @@ const (
 	formOpenAIEmbeddings = "openai_embeddings"
 )
 
-// wordsHeaders are what headers may say of a request. None is a credential.
-var wordsHeaders = []string{
+// rawHeaders are what headers may say of a request. None is a credential.
+var rawHeaders = []string{
 	headerGoal, headerAskedProvider, headerByok, headerSubstitution, headerClassification, headerLocale, headerLanguageMode, headerCache,
 	headerApproval, "Anthropic-Version", "Anthropic-Beta",
 }
 
-// wordsOfHTTP are a request of the JSON face as it came.
-func wordsOfHTTP(r *http.Request, form string) inference.Words {
-	words := inference.Words{Form: form, Body: rpc.Body(r)}
-	for _, name := range wordsHeaders {
+// rawOfHTTP returns a request of the JSON face as it came.
+func rawOfHTTP(r *http.Request, form string) inference.RawRequest {
+	raw := inference.RawRequest{Form: form, Body: rpc.Body(r)}
+	for _, name := range rawHeaders {
 		if values := r.Header[name]; len(values) > 0 {
-			if words.Header == nil {
-				words.Header = make(http.Header)
+			if raw.Header == nil {
+				raw.Header = make(http.Header)
 			}
-			words.Header[name] = values
+			raw.Header[name] = values
 		}
 	}
-	return words
+	return raw
 }
 
-// wordsOfMessage are a request that came as a message, written when somebody wants
-// to read it.
-func (s *inferenceServer) wordsOfMessage(m proto.Message, form string) inference.Words {
-	return inference.Words{Form: form, Encode: func() (json.RawMessage, error) { return s.encode(m) }}
+// rawOfMessage returns a request that came as a message, encoded when it is first
+// needed.
+func (s *inferenceServer) rawOfMessage(m proto.Message, form string) inference.RawRequest {
+	return inference.RawRequest{Form: form, Encode: func() (json.RawMessage, error) { return s.encode(m) }}
 }
 
 // ofMessage are the fields of the contract's requests that say whose they are.
@@ -64,63 +64,63 @@ type ofMessage interface {
 	asked
 }
 
-// read makes a request of words that were captured, for the caller of now, by the
-// rules of now. Whose run it was is left out.
-func (s *inferenceServer) read(ctx context.Context, words inference.Words, organization, run string) (*inference.Request, error) {
+// read makes a request of one that was captured, for the present caller, by the present
+// rules. The run that it belonged to is left out.
+func (s *inferenceServer) read(ctx context.Context, raw inference.RawRequest, organization, run string) (*inference.Request, error) {
 	c := caller.From(ctx)
 	c.Organization, c.Run = organization, run
 	ctx = caller.With(ctx, c)
-	r, err := s.parse(ctx, words, run)
+	r, err := s.parse(ctx, raw, run)
 	if err != nil {
 		return nil, err
 	}
-	r.Words = words
+	r.Raw = raw
 	return r, nil
 }
 
-func (s *inferenceServer) parse(ctx context.Context, words inference.Words, run string) (*inference.Request, error) {
-	switch words.Form {
+func (s *inferenceServer) parse(ctx context.Context, raw inference.RawRequest, run string) (*inference.Request, error) {
+	switch raw.Form {
 	case formChat:
 		m := new(gatewayv1.LlmRequest)
-		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toRequest(ctx, m) })
+		return captured(s, raw, m, &m.RunId, run, func() (*inference.Request, error) { return toRequest(ctx, m) })
 	case formEmbeddings:
 		m := new(gatewayv1.EmbeddingsRequest)
-		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toEmbedding(ctx, m) })
+		return captured(s, raw, m, &m.RunId, run, func() (*inference.Request, error) { return toEmbedding(ctx, m) })
 	case formVision:
 		m := new(gatewayv1.VisionRequest)
-		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toVision(ctx, m) })
+		return captured(s, raw, m, &m.RunId, run, func() (*inference.Request, error) { return toVision(ctx, m) })
 	case formImages:
 		m := new(gatewayv1.ImagesRequest)
-		return captured(s, words, m, &m.RunId, run, func() (*inference.Request, error) { return toDrawing(ctx, m) })
+		return captured(s, raw, m, &m.RunId, run, func() (*inference.Request, error) { return toImageRequest(ctx, m) })
 	case formOpenAI:
-		return parseDialect(ctx, openai.Dialect{}, words, run)
+		return parseDialect(ctx, openai.Dialect{}, raw, run)
 	case formAnthropic:
-		return parseDialect(ctx, anthropic.Dialect{}, words, run)
+		return parseDialect(ctx, anthropic.Dialect{}, raw, run)
 	case formOpenAIEmbeddings:
-		wanted, err := readOpenAIEmbeddings(words.Body)
+		wanted, err := readOpenAIEmbeddings(raw.Body)
 		if err != nil {
 			return nil, err
 		}
-		return toOpenAIEmbedding(ctx, wanted, words.Header, func(e *extension) { e.RunID = run })
+		return toOpenAIEmbedding(ctx, wanted, raw.Header, func(e *extension) { e.RunID = run })
 	}
-	return nil, apierr.Internal(fmt.Errorf("no form %q of a request", words.Form))
+	return nil, apierr.Internal(fmt.Errorf("no form %q of a request", raw.Form))
 }
 
 // captured decodes a message of the contract and puts the run of now into it.
-func captured(s *inferenceServer, words inference.Words, m ofMessage, field *string, run string, to func() (*inference.Request, error)) (*inference.Request, error) {
-	if err := s.decode(&http.Request{Body: io.NopCloser(bytes.NewReader(words.Body))}, m); err != nil {
+func captured(s *inferenceServer, raw inference.RawRequest, m ofMessage, field *string, run string, to func() (*inference.Request, error)) (*inference.Request, error) {
+	if err := s.decode(&http.Request{Body: io.NopCloser(bytes.NewReader(raw.Body))}, m); err != nil {
 		return nil, err
 	}
 	*field = run
 	return to()
 }
 
-func parseDialect(ctx context.Context, d dialect.Dialect, words inference.Words, run string) (*inference.Request, error) {
-	chat, err := d.Chat(words.Body, words.Header)
+func parseDialect(ctx context.Context, d dialect.Dialect, raw inference.RawRequest, run string) (*inference.Request, error) {
+	chat, err := d.Chat(raw.Body, raw.Header)
 	if err != nil {
 		return nil, err
 	}
-	return toNativeRequest(ctx, d, chat, words.Header, func(e *extension) { e.RunID = run })
+	return toNativeRequest(ctx, d, chat, raw.Header, func(e *extension) { e.RunID = run })
 }
 
 // AnswerJSON writes the answer of an account in the contract's words; nil where it
