@@ -123,9 +123,9 @@ func parseDialect(ctx context.Context, d dialect.Dialect, raw inference.RawReque
 	return toNativeRequest(ctx, d, chat, raw.Header, func(e *extension) { e.RunID = run })
 }
 
-// AnswerJSON writes the answer of an account in the contract's words; nil where it
+// AnswerJSON writes the answer of a record in the contract's words; nil where it
 // would be much longer than what is kept of it.
-func AnswerJSON(a *inference.Account) (json.RawMessage, error) {
+func AnswerJSON(a *inference.Record) (json.RawMessage, error) {
 	if a.Answer.Written != nil {
 		return a.Answer.Written, nil
 	}

@@ -189,7 +189,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },
 		Canary: b.overrides, Health: b.monitor, After: rpc.After,
-		Admission: b.admission, Witness: b.witness, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
+		Admission: b.admission, Recorder: b.recorder, Ledger: b.writer(tb, log), Approvals: postgres.NewApprovals(b.control), Images: b.images(tb), Log: log, Meter: b.meter, Tracer: b.tracer,
 		Clocks: inference.Clocks{Answer: 5 * time.Second, FirstToken: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},
 	})
 	if err != nil {

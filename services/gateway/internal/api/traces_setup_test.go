@@ -21,8 +21,8 @@ import (
 
 // traced is what records the bench's requests.
 type traced struct {
-	witness *trace.Recorder
-	archive *trace.Archive
+	recorder *trace.Recorder
+	archive  *trace.Archive
 	// rule is what is kept; a test may change it.
 	rule atomic.Pointer[trace.Rule]
 }
@@ -39,7 +39,7 @@ func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 	}
 	b.rule.Store(&trace.Rule{Lineage: true, Retention: time.Hour, SamplePercent: 100, MaxBytes: 64 << 10, ContentRetention: time.Hour})
 	store := postgres.NewTraces(b.pool)
-	b.witness, err = trace.NewRecorder(trace.Options{
+	b.recorder, err = trace.NewRecorder(trace.Options{
 		Store: store, Keys: keys, Rule: func(string) trace.Rule { return *b.rule.Load() }, Answer: api.AnswerJSON, Log: log, Meter: b.meter,
 	})
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return redactor }, log)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var group sync.WaitGroup
-	group.Go(func() { _ = b.witness.Run(ctx) })
+	group.Go(func() { _ = b.recorder.Run(ctx) })
 	tb.Cleanup(func() {
 		cancel()
 		group.Wait()

@@ -67,14 +67,14 @@ type parts struct {
 	runs          *postgres.Runs
 	admission     *admission.Controller
 
-	fleets  *fleets
-	health  *health.Monitor
-	ledger  *ledger.Writer
-	answers *cache.Cache
-	witness *trace.Recorder
-	archive *trace.Archive
-	prober  *probe.Prober
-	engine  *inference.Engine
+	fleets   *fleets
+	health   *health.Monitor
+	ledger   *ledger.Writer
+	answers  *cache.Cache
+	recorder *trace.Recorder
+	archive  *trace.Archive
+	prober   *probe.Prober
+	engine   *inference.Engine
 
 	// replica is this one's name, overrides and models what operators set of the routing
 	// and of models.
@@ -160,7 +160,7 @@ func (p *parts) buildEngine(context.Context) error {
 	}
 	p.engine, err = inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.admission,
-		Approvals: postgres.NewApprovals(p.control), Canary: p.overrides, Witness: p.witness, Memory: answers, After: rpc.After,
+		Approvals: postgres.NewApprovals(p.control), Canary: p.overrides, Recorder: p.recorder, Memory: answers, After: rpc.After,
 		Clocks: inference.Clocks{
 			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
 		},

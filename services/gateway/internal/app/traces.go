@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// openTraces makes the pipeline's witness, which records behind the answers, and
+// openTraces makes the pipeline's recorder, which records behind the answers, and
 // the archive that shows what it recorded. What is kept of whom, the policy says.
 func (p *parts) openTraces(ctx context.Context) error {
 	keys, err := traceKeys(p.cfg.TraceKeysFile)
@@ -29,16 +29,16 @@ func (p *parts) openTraces(ctx context.Context) error {
 			slog.String("file", string(p.cfg.TraceKeysFile)))
 	}
 	store, log := postgres.NewTraces(p.pool), p.telemetry.Log
-	p.witness, err = trace.NewRecorder(trace.Options{
+	p.recorder, err = trace.NewRecorder(trace.Options{
 		Store: store, Keys: keys, Rule: p.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: p.telemetry.MeterProvider.Meter(service),
 	})
 	if err != nil {
 		return err
 	}
 	p.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return p.fleets.policy().Redactor() }, log)
-	p.runner.Go("traces", p.witness.Run)
+	p.runner.Go("traces", p.recorder.Run)
 	p.runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
-	p.runner.OnClose("traces", p.witness.Close)
+	p.runner.OnClose("traces", p.recorder.Close)
 	return nil
 }
 

@@ -76,8 +76,8 @@ func (x *execution) renew(ctx context.Context) error {
 		return errLedgerAway
 	}
 	x.id = newID()
-	if x.account != nil {
-		x.account.ID = x.id
+	if x.record != nil {
+		x.record.ID = x.id
 	}
 	if !x.reserves() {
 		return nil

@@ -8,11 +8,11 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// witness keeps what it is told.
-type witness struct{ saw []*Account }
+// records keeps all records.
+type records struct{ all []*Record }
 
-func (*witness) Watch(*Request) (int, bool)          { return 0, true }
-func (w *witness) Saw(_ context.Context, a *Account) { w.saw = append(w.saw, a) }
+func (*records) Observe(*Request) (int, bool)            { return 0, true }
+func (r *records) Record(_ context.Context, one *Record) { r.all = append(r.all, one) }
 
 // Who watches is told behind the answer, once, how it ended; the ledger isn't
 // waited for so long.
@@ -26,16 +26,16 @@ func TestToldBehindTheAnswer(t *testing.T) {
 		"failed": {&script{name: "a", steps: refusedBy(401, apierr.ClassAuth, 0), openBy: refusedBy(401, apierr.ClassAuth, 0)[0].err}, StatusFailed, 0},
 	} {
 		for _, stream := range []bool{false, true} {
-			b, w := setup(t, nil, c.script), &witness{}
+			b, w := setup(t, nil, c.script), &records{}
 			var later []func()
-			b.Witness, b.After = w, func(_ context.Context, f func()) { later = append(later, f) }
+			b.Recorder, b.After = w, func(_ context.Context, f func()) { later = append(later, f) }
 			_, err := serve(t, b, request(), stream)
-			if (err == nil) != (c.want == StatusOK) || len(b.ledger.entries) != c.billed || len(w.saw) != 0 || len(later) != 1 {
-				t.Fatalf("%s, stream %t: %v, %d rows, told %d times, %d put off", name, stream, err, len(b.ledger.entries), len(w.saw), len(later))
+			if (err == nil) != (c.want == StatusOK) || len(b.ledger.entries) != c.billed || len(w.all) != 0 || len(later) != 1 {
+				t.Fatalf("%s, stream %t: %v, %d rows, recorded %d times, %d put off", name, stream, err, len(b.ledger.entries), len(w.all), len(later))
 			}
 			later[0]()
-			if len(w.saw) != 1 || w.saw[0].Status != c.want || (w.saw[0].Report != nil) != (c.billed == 1) || w.saw[0].Ended.IsZero() {
-				t.Errorf("%s, stream %t: told %+v", name, stream, w.saw)
+			if len(w.all) != 1 || w.all[0].Status != c.want || (w.all[0].Report != nil) != (c.billed == 1) || w.all[0].Ended.IsZero() {
+				t.Errorf("%s, stream %t: recorded %+v", name, stream, w.all)
 			}
 		}
 	}

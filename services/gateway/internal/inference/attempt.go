@@ -56,7 +56,7 @@ func (x *execution) try(ctx context.Context, call attempt) error {
 	x.unserved = last.Failover()
 	x.metrics.request(last.provider, outcomeFailed)
 	err := refusal(r.failures, x.request.Route.Substitution)
-	x.account.failed(err)
+	x.record.failed(err)
 	return err
 }
 
@@ -156,19 +156,19 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
 		r.served = c
-		r.account.called(c, r.now, TryOK, nil)
+		r.record.called(c, r.now, TryOK, nil)
 		if !r.streams {
 			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
 		}
 		return over
 	case ok: // The request's own, found while it was prepared.
-		r.account.called(c, r.now, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
+		r.record.called(c, r.now, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
 		r.failCall(ctx, string(fault.Reason), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, fault)
 	}
 	if ended := r.over(ctx); ended != nil {
-		r.account.called(c, r.now, TryCancelled, nil)
+		r.record.called(c, r.now, TryCancelled, nil)
 		r.failCall(ctx, string(ledger.OutcomeCancelled), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, ended)
@@ -185,7 +185,7 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
 	f.full = errors.Is(err, memory.ErrFull)
-	r.account.called(c, r.now, TryFailed, &f)
+	r.record.called(c, r.now, TryFailed, &f)
 	r.failCall(ctx, string(f.Class), time.Now())
 	f.repeatable = !r.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok || f.full {
@@ -210,7 +210,7 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 		r.spared = append(r.spared, c)
 	}
 	r.metrics.skipped(c.Provider, refused.Cause)
-	r.account.skipped(c, refused)
+	r.record.skipped(c, refused)
 	r.failures = append(r.failures, failure{
 		Error:    &provider.Error{Class: refused.Class(), Text: refused.Text(), RetryAfter: refused.RetryAfter},
 		provider: c.Provider, model: c.Model, skipped: refused.Cause,
@@ -220,7 +220,7 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 
 func (r *round) end(c candidate, err error) verdict {
 	r.err = err
-	r.account.failed(err)
+	r.record.failed(err)
 	outcome := outcomeFailed
 	if r.billed != nil {
 		outcome = r.billed.outcome

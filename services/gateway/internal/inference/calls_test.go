@@ -37,7 +37,7 @@ func TestPiecesOfCallsAreProportional(t *testing.T) {
 			}
 		},
 		"cache": func() func(provider.Event) { return new(recording).add },
-		"trace": func() func(provider.Event) { return (&Account{Keep: math.MaxInt}).heard },
+		"trace": func() func(provider.Event) { return (&Record{Keep: math.MaxInt}).heard },
 		"bound": func() func(provider.Event) {
 			limit := new(provider.CallLimit)
 			return func(e provider.Event) {

@@ -48,7 +48,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	}
 	embedded := &Embedded{Vectors: vectors.Vectors, Report: x.settle(ctx, ledger.OutcomeCompleted, tally{usage: vectors.Usage})}
 	embedded.Route = x.route()
-	x.account.answered(Answer{Vectors: vectors.Vectors})
+	x.record.answered(Answer{Vectors: vectors.Vectors})
 	return embedded, nil
 }
 

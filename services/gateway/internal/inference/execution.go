@@ -66,8 +66,8 @@ type execution struct {
 	worstCost price.Pico
 	arrived   tally
 
-	// account is what a witness is told; nil where there is none.
-	account *Account
+	// record is handed to the recorder at the end; nil for none.
+	record *Record
 
 	attempts int
 	// unserved tells that no provider served the request, for the last one's fault.
@@ -103,7 +103,7 @@ func (c candidate) chatter() (provider.Chatter, error) {
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
 	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
 	x.hold = e.Memory.Open(r.Organization, largest[r.Route.Operation])
-	x.account = e.open(ctx, x)
+	x.record = e.open(ctx, x)
 	begun := false
 	defer func() {
 		if !begun {
@@ -118,7 +118,7 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 		if cause := terminated(ctx); cause != nil { // It was ended from outside meanwhile.
 			err = cause
 		}
-		x.account.failed(err)
+		x.record.failed(err)
 		return nil, nil, err
 	}
 	begun = true
@@ -132,7 +132,7 @@ var errBroken = apierr.Internal(errors.New("a step of the request panicked"))
 // leaveUnserved leaves a request that was not begun or served, for the error that was
 // noted or, without one, for a panic.
 func (x *execution) leaveUnserved(ctx context.Context) {
-	x.account.failed(errBroken)
+	x.record.failed(errBroken)
 	x.leave(ctx)
 }
 
@@ -149,7 +149,7 @@ func (x *execution) prepare(ctx context.Context) error {
 	if x.plan, err = x.fleet.Planner.Plan(x.request.Route); err != nil {
 		return err
 	}
-	x.account.planned(&x.plan)
+	x.record.planned(&x.plan)
 	if err := x.resolve(ctx); err != nil {
 		return err
 	}
@@ -299,17 +299,17 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	tally.output(&provider.Event{Text: answer.Text, Reasoning: answer.Reasoning, Other: answer.Other, ToolCalls: answer.ToolCalls, Native: answer.Native})
 	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true
-		x.account.failed(err)
+		x.record.failed(err)
 		x.settle(ctx, ledger.OutcomeAborted, tally) // The vendor has been paid.
 		return nil, err
 	}
 	completion := &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls,
 		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),
-		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, account: x.account,
+		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, record: x.record,
 	}
 	completion.Route = x.route()
-	x.account.answered(Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
+	x.record.answered(Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
 	x.remember(ctx, kept{
 		Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
 		Usage: completion.Report.Usage, State: x.state, Native: completion.Native,

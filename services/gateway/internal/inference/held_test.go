@@ -53,7 +53,7 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 				}
 				w := &keeper{}
 				if c.traced {
-					b.Witness = w
+					b.Recorder = w
 				}
 				b.Ledger = &forgetful{}
 				b.Memory = memory.New(limit, 100)
@@ -108,9 +108,9 @@ func toolEvent(name, arguments string) provider.Event {
 // keeper keeps the answers of all requests.
 type keeper struct{ cut atomic.Int32 }
 
-func (*keeper) Watch(*Request) (int, bool) { return 4 << 20, true }
+func (*keeper) Observe(*Request) (int, bool) { return 4 << 20, true }
 
-func (k *keeper) Saw(_ context.Context, a *Account) {
+func (k *keeper) Record(_ context.Context, a *Record) {
 	if a.Answer.Cut {
 		k.cut.Add(1)
 	}

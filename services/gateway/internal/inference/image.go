@@ -48,7 +48,7 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, erro
 	}
 	result := &ImageResult{Images: images.Images, Report: x.settle(ctx, ledger.OutcomeCompleted, size)}
 	result.Route = x.route()
-	x.account.answered(Answer{Images: images.Images})
+	x.record.answered(Answer{Images: images.Images})
 	return result, nil
 }
 

@@ -90,7 +90,7 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// Options of an Engine. All but Health, Answers, Admission, Approvals, Witness,
+// Options of an Engine. All but Health, Answers, Admission, Approvals, Recorder,
 // Canary, Memory and After are required.
 type Options struct {
 	// Fleet gives the present one; it is called once a request.
@@ -106,8 +106,8 @@ type Options struct {
 	Admission Admission
 	// Approvals are people's decisions on tool calls; nil where there are none.
 	Approvals Approvals
-	// Witness is told what became of requests; nil tells nobody.
-	Witness Witness
+	// Recorder is told what became of requests; nil tells nobody.
+	Recorder Recorder
 	// Canary counts what comes of requests while a canary is set; nil counts none.
 	Canary CanaryRecorder
 	// Memory bounds what answers of vendors hold; nil bounds single answers only.
@@ -215,13 +215,13 @@ type Completion struct {
 	// Native is the vendor's whole answer; see provider.Chat.
 	Native json.RawMessage
 
-	account *Account
+	record *Record
 }
 
 // Wrote notes how the answer was written in the contract's words, for its trace to
 // have the same bytes. Only within a call that the engine's After waits for.
 func (c *Completion) Wrote(text json.RawMessage) {
-	if c.account != nil {
-		c.account.Answer.Written = text
+	if c.record != nil {
+		c.record.Answer.Written = text
 	}
 }

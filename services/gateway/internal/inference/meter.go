@@ -89,10 +89,10 @@ type bill struct {
 	abandoned bool
 }
 
-// tell gives metrics, spans and the witness what became of the request.
+// tell gives metrics, spans and the recorder what became of the request.
 func (x *execution) tell(ctx context.Context) {
 	if b := x.billed; b != nil {
-		x.account.settled(b)
+		x.record.settled(b)
 		x.metrics.spent(&b.report)
 		if !b.abandoned { // The request and its call are counted where the attempt ended.
 			x.metrics.request(b.report.Provider, b.outcome)
@@ -101,7 +101,7 @@ func (x *execution) tell(ctx context.Context) {
 			x.endCall(ctx, b)
 		}
 	}
-	x.account.close(ctx, x)
+	x.record.close(ctx, x)
 }
 
 // cost prices a usage. An answer from the cache was paid for when it was made.

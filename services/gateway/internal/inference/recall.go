@@ -77,7 +77,7 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 		return nil
 	}
 	x.served, x.hit = first, true
-	x.account.cached(answer.RequestID)
+	x.record.cached(answer.RequestID)
 	return &answer
 }
 
@@ -127,14 +127,14 @@ func (x *execution) remember(ctx context.Context, answer kept) {
 // replay answers from the cache, with a ledger row of its own that costs nothing.
 func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, error) {
 	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
-		x.account.failed(err)
+		x.record.failed(err)
 		x.settle(ctx, ledger.OutcomeAborted, answer.tally())
 		return nil, err
 	}
-	x.account.answered(Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
+	x.record.answered(Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
 	return &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
-		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(), account: x.account,
+		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(), record: x.record,
 	}, nil
 }
 

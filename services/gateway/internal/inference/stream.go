@@ -61,7 +61,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.account.streams()
+	x.record.streams()
 	begun := false
 	defer func() {
 		if !begun {
@@ -112,7 +112,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	}
 	s.x.permit.Begin(ctx)
 	s.began = time.Now()
-	s.x.account.began(s.began)
+	s.x.record.began(s.began)
 	s.x.metrics.first(ctx, s.x.now.label, s.began.Sub(start))
 	s.upstream, s.cancel, s.pulse = upstream, cancel, clock
 	return nil
@@ -224,13 +224,13 @@ func (s *Stream) Next() (provider.Event, error) {
 		if len(s.passed) > 0 {
 			event := s.passed[0]
 			s.passed = s.passed[1:]
-			s.x.account.heard(event)
+			s.x.record.heard(event)
 			return event, nil
 		}
 		s.gate.settle(len(s.passed))
 		if s.withheld != nil && s.err == nil {
 			s.tally.whole = s.ended
-			s.x.account.failed(s.withheld)
+			s.x.record.failed(s.withheld)
 			s.settle(ledger.OutcomeAborted)
 			s.err = s.withheld
 		}
@@ -241,7 +241,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		switch {
 		case s.err != nil:
 		case more && s.gate == nil:
-			s.x.account.heard(event)
+			s.x.record.heard(event)
 			return event, nil
 		case more:
 			s.passed, s.withheld = s.gate.pass(s.ctx, event)
@@ -269,7 +269,7 @@ func (s *Stream) read() (provider.Event, bool) {
 		default:
 			s.pulse.beat()
 			if s.err = s.note(event, s.upstream.Size()); s.err != nil {
-				s.x.account.failed(s.err)
+				s.x.record.failed(s.err)
 				s.settle(ledger.OutcomeAborted)
 				break
 			}
@@ -304,7 +304,7 @@ func (s *Stream) fail(err error) {
 	f := newFailure(s.x.served, err)
 	if s.ctx.Err() != nil {
 		s.err = ended(s.ctx)
-		s.x.account.failed(s.err)
+		s.x.record.failed(s.err)
 		s.settle(left(s.ctx))
 		return
 	}
@@ -315,7 +315,7 @@ func (s *Stream) fail(err error) {
 		s.x.permit.Fail(s.ctx, f.Error, false)
 	}
 	s.err = interrupted(f)
-	s.x.account.failed(s.err)
+	s.x.record.failed(s.err)
 	s.settle(ledger.OutcomeInterrupted)
 }
 
@@ -358,9 +358,9 @@ func (s *Stream) Report() Report { return s.report }
 func (s *Stream) Close() {
 	if !s.settled {
 		if s.ctx.Err() != nil {
-			s.x.account.failed(ended(s.ctx))
+			s.x.record.failed(ended(s.ctx))
 		}
-		s.x.account.failed(context.Canceled)
+		s.x.record.failed(context.Canceled)
 		s.settle(left(s.ctx))
 	}
 }

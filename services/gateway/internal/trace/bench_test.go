@@ -40,8 +40,8 @@ func BenchmarkWatch(b *testing.B) {
 		ask := func() *inference.Request {
 			return &inference.Request{
 				ID: "req_1", Organization: "acme", Route: routing.Request{Model: "sandbox", Substitution: true},
-				Raw: inference.RawRequest{Body: bytes.Clone(body)},
-				Chat:  provider.Chat{Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: words}}}}},
+				Raw:  inference.RawRequest{Body: bytes.Clone(body)},
+				Chat: provider.Chat{Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: words}}}}},
 			}
 		}
 		b.Run("whole/"+rule.name, func(b *testing.B) {
@@ -104,7 +104,7 @@ func watched(b *testing.B, rule *Rule) *inference.Engine {
 				recorder.bytes.Add(-weight(a))
 			}
 		}()
-		o.Witness = recorder
+		o.Recorder = recorder
 	}
 	engine, err := inference.New(o)
 	if err != nil {

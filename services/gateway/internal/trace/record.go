@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// newRecord is the part of an account that holds nothing which anybody said.
-func newRecord(a *inference.Account, rule Rule) Record {
+// newRecord is the part of a record that holds nothing which anybody said.
+func newRecord(a *inference.Record, rule Rule) Record {
 	r := &a.Request
 	record := Record{
 		ID: a.ID, RequestID: r.ID, Organization: r.Organization, Run: r.Run, Key: r.Key, Service: r.Service,
@@ -54,7 +54,7 @@ func newRecord(a *inference.Account, rule Rule) Record {
 
 // shown is what a request asked for by name: one that nothing was found by is kept
 // only where it is like a name.
-func shown(name string, a *inference.Account) string {
+func shown(name string, a *inference.Record) string {
 	if a.Route != "" {
 		return name
 	}

@@ -19,7 +19,7 @@ import (
 
 // Bounds of the recorder.
 const (
-	// maxQueue accounts wait, of maxQueueBytes together. Each holds its request and
+	// maxQueue records wait, of maxQueueBytes together. Each holds its request and
 	// answer, some ten kilobytes: twice as many, and a busy gateway whose store falls
 	// behind would take half as much memory again.
 	maxQueue      = 2048
@@ -43,19 +43,19 @@ type Options struct {
 	Keys *Keys
 	// Rule gives what is kept of an organization's requests.
 	Rule func(organization string) Rule
-	// Answer writes the answer of an account in the contract's words; nil where it
+	// Answer writes the answer of a record in the contract's words; nil where it
 	// would be longer than what is kept.
-	Answer func(a *inference.Account) (json.RawMessage, error)
+	Answer func(a *inference.Record) (json.RawMessage, error)
 	Log    *slog.Logger
 	Meter  metric.Meter
 }
 
-// Recorder takes accounts and stores them in the background. Safe for concurrent use.
+// Recorder takes records and stores them in the background. Safe for concurrent use.
 type Recorder struct {
 	Options
 
-	queue chan *inference.Account
-	// plenty wakes Run, which sleeps while accounts gather.
+	queue chan *inference.Record
+	// plenty wakes Run, which sleeps while records gather.
 	plenty  chan struct{}
 	bytes   atomic.Int64
 	dropped atomic.Int64 // since that was logged
@@ -68,7 +68,7 @@ type Recorder struct {
 
 // NewRecorder returns a recorder that stores nothing until Run.
 func NewRecorder(o Options) (*Recorder, error) {
-	r := &Recorder{Options: o, queue: make(chan *inference.Account, maxQueue), plenty: make(chan struct{}, 1)}
+	r := &Recorder{Options: o, queue: make(chan *inference.Record, maxQueue), plenty: make(chan struct{}, 1)}
 	var err error
 	r.entries, err = o.Meter.Int64Counter("switchyard.gateway.traces",
 		metric.WithDescription("Traces of requests by outcome: kept, or dropped because the queue was full or the store refused them."))
@@ -78,8 +78,8 @@ func NewRecorder(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// Watch implements inference.Witness.
-func (r *Recorder) Watch(request *inference.Request) (keep int, ok bool) {
+// Observe implements inference.Recorder.
+func (r *Recorder) Observe(request *inference.Request) (keep int, ok bool) {
 	rule := r.Rule(request.Organization)
 	if rule.Lineage && r.Keys != nil && (rule.SamplePercent >= 100 || rand.Float64()*100 < rule.SamplePercent) { //nolint:gosec // It guards nothing.
 		keep = rule.MaxBytes
@@ -87,8 +87,8 @@ func (r *Recorder) Watch(request *inference.Request) (keep int, ok bool) {
 	return keep, rule.Lineage
 }
 
-// Saw implements inference.Witness.
-func (r *Recorder) Saw(_ context.Context, a *inference.Account) {
+// Record implements inference.Recorder.
+func (r *Recorder) Record(_ context.Context, a *inference.Record) {
 	size := weight(a)
 	waiting := r.bytes.Add(size)
 	if waiting > maxQueueBytes/2 || len(r.queue) >= maxBatch {
@@ -108,8 +108,8 @@ func (r *Recorder) Saw(_ context.Context, a *inference.Account) {
 	r.drop("queue", 1)
 }
 
-// weight is about how much memory an account holds.
-func weight(a *inference.Account) int64 {
+// weight is about how much memory a record holds.
+func weight(a *inference.Record) int64 {
 	n := int64(2048 + len(a.Request.Raw.Body))
 	if a.Request.Raw.Body == nil {
 		for i := range a.Request.Chat.Messages {
@@ -156,15 +156,15 @@ func (r *Recorder) Close(ctx context.Context) error {
 }
 
 // gather makes a batch of what waits, once that has had a moment to grow: it sleeps
-// meanwhile, since each account comes from a request whose answer is still to be sent.
-func (r *Recorder) gather(ctx context.Context, first *inference.Account) []Entry {
+// meanwhile, since each record comes from a request whose answer is still to be sent.
+func (r *Recorder) gather(ctx context.Context, first *inference.Record) []Entry {
 	r.pause(ctx)
 	if r.Keys != nil {
 		_ = r.Keys.read() // Else the keys before serve on.
 	}
 	clear(r.batch) // The one before is stored.
 	r.batch = r.batch[:0]
-	add := func(a *inference.Account) {
+	add := func(a *inference.Record) {
 		size := weight(a)
 		if entry, err := r.guarded(ctx, a); err != nil {
 			r.Log.ErrorContext(ctx, "a trace can't be made", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
@@ -254,16 +254,16 @@ func (r *Recorder) say(ctx context.Context) {
 	}
 }
 
-// guarded is entry with a panic as its error: one account that can't be read costs
+// guarded is entry with a panic as its error: one record that can't be read costs
 // no other.
-func (r *Recorder) guarded(ctx context.Context, a *inference.Account) (e Entry, err error) {
+func (r *Recorder) guarded(ctx context.Context, a *inference.Record) (e Entry, err error) {
 	defer panics.Recover(&err)
 	return r.entry(ctx, a), nil
 }
 
-// entry makes the entry of an account: here, behind the answers, texts are
+// entry makes the entry of a record: here, behind the answers, texts are
 // written, hashed and sealed.
-func (r *Recorder) entry(ctx context.Context, a *inference.Account) Entry {
+func (r *Recorder) entry(ctx context.Context, a *inference.Record) Entry {
 	rule := r.Rule(a.Request.Organization)
 	e := Entry{Record: newRecord(a, rule)}
 	raw, err := rawOf(a)
@@ -299,7 +299,7 @@ func (r *Recorder) entry(ctx context.Context, a *inference.Account) Entry {
 }
 
 // rawOf returns the request as its caller wrote it.
-func rawOf(a *inference.Account) (json.RawMessage, error) {
+func rawOf(a *inference.Record) (json.RawMessage, error) {
 	if raw := a.Request.Raw; raw.Body != nil || raw.Encode == nil {
 		return raw.Body, nil
 	}

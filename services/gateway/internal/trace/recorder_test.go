@@ -90,7 +90,7 @@ func newRecorder(t *testing.T, store Store) *Recorder {
 		Rule: func(string) Rule {
 			return Rule{Lineage: true, Retention: time.Hour, SamplePercent: 100, MaxBytes: 4096, ContentRetention: time.Minute}
 		},
-		Answer: func(a *inference.Account) (json.RawMessage, error) { return json.Marshal(a.Answer.Text) },
+		Answer: func(a *inference.Record) (json.RawMessage, error) { return json.Marshal(a.Answer.Text) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,8 +98,8 @@ func newRecorder(t *testing.T, store Store) *Recorder {
 	return r
 }
 
-func account(id, body string) *inference.Account {
-	a := &inference.Account{
+func recordOf(id, body string) *inference.Record {
+	a := &inference.Record{
 		ID: uuid.New(), Status: inference.StatusOK, Started: time.Now(), Ended: time.Now(), Keep: 4096,
 		Answer: &inference.Answer{Text: "answer"}, AnswerBytes: 6, Report: &inference.Report{Prompt: 1},
 	}
@@ -115,17 +115,17 @@ func TestRecorderStoresBehind(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { _ = r.Run(ctx) })
-		r.Saw(ctx, account("one", `{"a":1}`))
+		r.Record(ctx, recordOf("one", `{"a":1}`))
 		time.Sleep(10 * time.Second) // Away for a while: it waits, and so do others.
-		r.Saw(ctx, account("two", `{"a":2}`))
-		r.Saw(ctx, account("bad", `{"a":3}`))
+		r.Record(ctx, recordOf("two", `{"a":2}`))
+		r.Record(ctx, recordOf("bad", `{"a":3}`))
 		s.mu.Lock()
 		s.err, s.refuses = nil, "bad"
 		s.mu.Unlock()
 		time.Sleep(2 * time.Second)
 		stop()
 		group.Wait()
-		r.Saw(ctx, account("last", `{"a":4}`))
+		r.Record(ctx, recordOf("last", `{"a":4}`))
 		if err := r.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -152,7 +152,7 @@ func TestRecorderGathers(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { _ = r.Run(ctx) })
 		for range 3 {
-			r.Saw(ctx, account("few", `{}`))
+			r.Record(ctx, recordOf("few", `{}`))
 			time.Sleep(linger / 10)
 		}
 		stored := func() (entries, tries int) {
@@ -170,7 +170,7 @@ func TestRecorderGathers(t *testing.T) {
 		}
 		begun := time.Now()
 		for range maxBatch + 2 {
-			r.Saw(ctx, account("many", `{}`))
+			r.Record(ctx, recordOf("many", `{}`))
 		}
 		if entries, _ := stored(); entries < maxBatch || time.Since(begun) != 0 {
 			t.Errorf("%d stored after %s", entries, time.Since(begun))
@@ -180,13 +180,13 @@ func TestRecorderGathers(t *testing.T) {
 	})
 }
 
-// An account that the recorder or its store breaks on is dropped; all others are kept.
+// A record that the recorder or its store breaks on is dropped; all others are kept.
 func TestRecorderOutlivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{breaks: "unstorable"}
 		r := newRecorder(t, s)
 		write := r.Answer
-		r.Answer = func(a *inference.Account) (json.RawMessage, error) {
+		r.Answer = func(a *inference.Record) (json.RawMessage, error) {
 			if a.Request.ID == "unreadable" {
 				panic("bug in writing an answer")
 			}
@@ -197,7 +197,7 @@ func TestRecorderOutlivesAPanic(t *testing.T) {
 		running.Go(func() { _ = r.Run(ctx) })
 		for _, batch := range [][]string{{"unreadable"}, {"a", "unreadable", "b"}, {"c", "unstorable", "d"}} {
 			for _, id := range batch {
-				r.Saw(ctx, account(id, `{}`))
+				r.Record(ctx, recordOf(id, `{}`))
 			}
 			time.Sleep(time.Second)
 		}
@@ -221,7 +221,7 @@ func TestRecorderDrops(t *testing.T) {
 	r := newRecorder(t, &shelf{})
 	start := time.Now()
 	for range maxQueue + 100 {
-		r.Saw(t.Context(), account("x", `{}`))
+		r.Record(t.Context(), recordOf("x", `{}`))
 	}
 	if r.dropped.Load() != 100 || time.Since(start) > 2*time.Second {
 		t.Errorf("%d dropped in %s", r.dropped.Load(), time.Since(start))
@@ -229,7 +229,7 @@ func TestRecorderDrops(t *testing.T) {
 	r = newRecorder(t, &shelf{})
 	big := strings.Repeat("x", maxQueueBytes/4)
 	for range 8 {
-		r.Saw(t.Context(), account("x", big))
+		r.Record(t.Context(), recordOf("x", big))
 	}
 	if r.dropped.Load() != 5 || r.bytes.Load() > maxQueueBytes {
 		t.Errorf("%d dropped, %d bytes held", r.dropped.Load(), r.bytes.Load())
@@ -238,19 +238,19 @@ func TestRecorderDrops(t *testing.T) {
 
 func TestRecords(t *testing.T) {
 	r := newRecorder(t, &shelf{})
-	a := account("id\x00", `{}`)
+	a := recordOf("id\x00", `{}`)
 	a.Err, a.Status, a.Report = apierr.NotFound("model"), inference.StatusFailed, nil
 	a.Request.ReplayOf = "before"
 	e := r.entry(t.Context(), a)
 	if e.RequestID != "id\uFFFD" || e.Error != "not_found" || e.HTTPStatus != 404 || e.ParentKind != ParentReplay || e.Billed || e.Operation != "chat" {
 		t.Errorf("%+v", e.Record)
 	}
-	cut := account("cut", `{"m":"`+strings.Repeat("long ", 4000)+`"}`)
+	cut := recordOf("cut", `{"m":"`+strings.Repeat("long ", 4000)+`"}`)
 	cut.Answer.Cut = true
 	if e = r.entry(t.Context(), cut); !e.Content.Truncated || e.Content.Replayable || e.ResponseDigest != nil || e.RequestBytes < 20000 {
 		t.Errorf("%+v", e)
 	}
-	none := account("none", `{}`)
+	none := recordOf("none", `{}`)
 	none.Keep = 0
 	if e = r.entry(t.Context(), none); e.Content != nil || len(e.RequestDigest) != 32 {
 		t.Errorf("%+v", e)
@@ -346,11 +346,11 @@ func TestUpkeepTakesBoundedBatches(t *testing.T) {
 
 // BenchmarkSaw is what the request's own path pays.
 func BenchmarkSaw(b *testing.B) {
-	r := &Recorder{queue: make(chan *inference.Account, 1), Options: Options{Rule: func(string) Rule { return Rule{} }}}
+	r := &Recorder{queue: make(chan *inference.Record, 1), Options: Options{Rule: func(string) Rule { return Rule{} }}}
 	r.entries, _ = metricnoop.NewMeterProvider().Meter("").Int64Counter("x")
-	a := account("x", `{}`)
+	a := recordOf("x", `{}`)
 	for b.Loop() {
-		r.Saw(b.Context(), a)
+		r.Record(b.Context(), a)
 		select {
 		case got := <-r.queue:
 			r.bytes.Add(-weight(got))

@@ -1,7 +1,7 @@
 // Package trace keeps what became of requests: for each a record without content,
 // from which lineage and support traces are read, and for some the request and
 // the answer themselves, sealed, for their own organization to read and to issue
-// again. It is the pipeline's witness (inference.Witness): nothing of a request
+// again. It is the pipeline's recorder (inference.Recorder): nothing of a request
 // waits for it, and what it can't keep up with is dropped and counted.
 // internal/postgres stores it, package api shows it.
 package trace

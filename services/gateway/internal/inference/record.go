@@ -18,14 +18,13 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Witness is told what became of requests; see package trace. Nothing of a
-// request waits for it.
-type Witness interface {
-	// Watch is asked at a request's begin: how many bytes of its answer are worth
-	// keeping (0: none), and false where nobody wants to know of it.
-	Watch(r *Request) (keep int, ok bool)
-	// Saw takes the account of a request that has ended. It must not wait.
-	Saw(ctx context.Context, a *Account)
+// Recorder records what became of requests; see package trace. No request waits for it.
+type Recorder interface {
+	// Observe is called at the beginning of a request. It returns how many bytes of the
+	// answer to keep, 0 for none, and false for a request that is not to be recorded.
+	Observe(r *Request) (keep int, ok bool)
+	// Record takes the record of a request that has ended. It must not block.
+	Record(ctx context.Context, a *Record)
 }
 
 // RawRequest is a request as its caller wrote it. The pipeline itself does not read it.
@@ -77,8 +76,8 @@ type Try struct {
 	FirstToken, Duration time.Duration
 }
 
-// Account is one request and what became of it.
-type Account struct {
+// Record is one request and what became of it.
+type Record struct {
 	// ID is that of the ledger row, where there is one.
 	ID uuid.UUID
 	// Request as it came.
@@ -91,7 +90,7 @@ type Account struct {
 	Requested string
 	Tries     []Try
 	// Served and Credential, without its key, are those of the answer; zero where
-	// nobody answered.
+	// there was none.
 	Served     routing.Target
 	Credential provider.Credential
 	// Report is nil when nothing was billed; Price is the version of the price.
@@ -108,7 +107,7 @@ type Account struct {
 	AnswerBytes    int
 	Started, Ended time.Time
 	FirstToken     time.Duration
-	// Keep is what the witness said at the begin.
+	// Keep is what Observe returned.
 	Keep int
 
 	// hold is charged for what is kept of a stream; nil charges nothing.
@@ -131,17 +130,17 @@ type Answer struct {
 	calls callJoiner
 }
 
-// open begins the account of a request; nil where nobody wants one. All its
-// methods do nothing on nil.
-func (e *Engine) open(ctx context.Context, x *execution) *Account {
-	if e.Witness == nil {
+// open begins the record of a request; nil for one that is not to be recorded. The
+// methods of a nil record do nothing.
+func (e *Engine) open(ctx context.Context, x *execution) *Record {
+	if e.Recorder == nil {
 		return nil
 	}
-	keep, ok := e.Witness.Watch(x.request)
+	keep, ok := e.Recorder.Observe(x.request)
 	if !ok {
 		return nil
 	}
-	a := &Account{ID: x.id, Request: *x.request, Policy: x.fleet.Version, Started: x.started, Keep: keep, hold: x.hold}
+	a := &Record{ID: x.id, Request: *x.request, Policy: x.fleet.Version, Started: x.started, Keep: keep, hold: x.hold}
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
 		a.TraceID = span.TraceID().String()
 	}
@@ -149,28 +148,28 @@ func (e *Engine) open(ctx context.Context, x *execution) *Account {
 }
 
 // planned notes how the candidates came about.
-func (a *Account) planned(p *routing.Plan) {
-	if a == nil {
+func (r *Record) planned(p *routing.Plan) {
+	if r == nil {
 		return
 	}
-	a.Requested = p.Requested
+	r.Requested = p.Requested
 	switch {
 	case p.Pinned:
-		a.Route = "pin"
+		r.Route = "pin"
 	case p.Canary:
-		a.Route = "canary"
+		r.Route = "canary"
 	case p.Affinity:
-		a.Route = "affinity"
+		r.Route = "affinity"
 	case p.Requested != "":
-		a.Route = "requested"
+		r.Route = "requested"
 	default:
-		a.Route = "policy"
+		r.Route = "policy"
 	}
 }
 
 // called notes a call that was made, with its failure; nil is an answer.
-func (a *Account) called(c candidate, made call, outcome string, f *failure) {
-	if a == nil {
+func (r *Record) called(c candidate, made call, outcome string, f *failure) {
+	if r == nil {
 		return
 	}
 	try := Try{
@@ -180,13 +179,13 @@ func (a *Account) called(c candidate, made call, outcome string, f *failure) {
 	if f != nil {
 		try.Class, try.Code, try.HTTPStatus = f.Class, shortCode(f.Code), f.Status
 	}
-	a.Tries = append(a.Tries, try)
+	r.Tries = append(r.Tries, try)
 }
 
 // skipped notes a candidate that was not called.
-func (a *Account) skipped(c candidate, refused *health.Refusal) {
-	if a != nil {
-		a.Tries = append(a.Tries, Try{
+func (r *Record) skipped(c candidate, refused *health.Refusal) {
+	if r != nil {
+		r.Tries = append(r.Tries, Try{
 			Target: c.Target, Credential: c.credential.Source, Outcome: TrySkipped, Started: time.Now(),
 			Class: refused.Class(), Code: string(refused.Cause),
 		})
@@ -207,86 +206,86 @@ func shortCode(code string) string {
 }
 
 // streams notes that the answer is to be streamed.
-func (a *Account) streams() {
-	if a != nil {
-		a.Stream = true
+func (r *Record) streams() {
+	if r != nil {
+		r.Stream = true
 	}
 }
 
 // cached notes whose kept answer it is.
-func (a *Account) cached(request string) {
-	if a != nil {
-		a.CachedFrom = request
+func (r *Record) cached(request string) {
+	if r != nil {
+		r.CachedFrom = request
 	}
 }
 
 // began notes a stream's first content.
-func (a *Account) began(now time.Time) {
-	if a != nil {
-		a.FirstToken = now.Sub(a.Started)
+func (r *Record) began(now time.Time) {
+	if r != nil {
+		r.FirstToken = now.Sub(r.Started)
 	}
 }
 
 // settled notes what was billed.
-func (a *Account) settled(b *bill) {
-	if a == nil {
+func (r *Record) settled(b *bill) {
+	if r == nil {
 		return
 	}
-	a.Report, a.Price, a.Served = &b.report, b.price, b.served.Target
-	a.Credential = provider.Credential{Source: b.served.credential.Source, Fingerprint: b.served.credential.Fingerprint}
+	r.Report, r.Price, r.Served = &b.report, b.price, b.served.Target
+	r.Credential = provider.Credential{Source: b.served.credential.Source, Fingerprint: b.served.credential.Fingerprint}
 	switch b.outcome {
 	case ledger.OutcomeCancelled:
-		a.Status = StatusCancelled
+		r.Status = StatusCancelled
 	case ledger.OutcomeAborted:
-		a.Status = StatusAborted
+		r.Status = StatusAborted
 	case ledger.OutcomeInterrupted:
-		a.Status = StatusFailed
+		r.Status = StatusFailed
 	case ledger.OutcomeCompleted:
 	}
 }
 
 // failed notes what the request ended with. Of several errors the first one counts.
-func (a *Account) failed(err error) {
-	if a != nil && a.Err == nil && err != nil {
-		a.Err = apierr.From(err)
+func (r *Record) failed(err error) {
+	if r != nil && r.Err == nil && err != nil {
+		r.Err = apierr.From(err)
 	}
 }
 
 // answered notes a whole answer.
-func (a *Account) answered(answer Answer) {
-	if a == nil {
+func (r *Record) answered(answer Answer) {
+	if r == nil {
 		return
 	}
-	a.Answer = new(answer)
-	a.AnswerBytes = len(answer.Text) + callBytes(answer.ToolCalls)
+	r.Answer = new(answer)
+	r.AnswerBytes = len(answer.Text) + callBytes(answer.ToolCalls)
 	for _, vector := range answer.Vectors {
-		a.AnswerBytes += 4 * len(vector)
+		r.AnswerBytes += 4 * len(vector)
 	}
 	for _, image := range answer.Images {
-		a.AnswerBytes += len(image.Base64) + len(image.URL)
+		r.AnswerBytes += len(image.Base64) + len(image.URL)
 	}
 }
 
 // heard adds an event of a stream to the answer, up to what is worth keeping.
-func (a *Account) heard(e provider.Event) {
-	if a == nil || !e.Content() {
+func (r *Record) heard(e provider.Event) {
+	if r == nil || !e.Content() {
 		return
 	}
-	a.AnswerBytes += len(e.Text) + callBytes(e.ToolCalls)
-	if a.Keep == 0 {
+	r.AnswerBytes += len(e.Text) + callBytes(e.ToolCalls)
+	if r.Keep == 0 {
 		return
 	}
-	if a.Answer == nil {
-		a.Answer = &Answer{}
+	if r.Answer == nil {
+		r.Answer = &Answer{}
 	}
-	cut := a.Answer.Cut || a.AnswerBytes > a.Keep
-	if cut || a.hold.Charge(len(e.Text)+callBytes(e.ToolCalls)) != nil { // The stream goes on.
-		a.Answer.Cut = true
+	cut := r.Answer.Cut || r.AnswerBytes > r.Keep
+	if cut || r.hold.Charge(len(e.Text)+callBytes(e.ToolCalls)) != nil { // The stream goes on.
+		r.Answer.Cut = true
 		return
 	}
-	a.Answer.text = append(a.Answer.text, e.Text...)
+	r.Answer.text = append(r.Answer.text, e.Text...)
 	for _, delta := range e.ToolCalls {
-		a.Answer.calls.add(delta)
+		r.Answer.calls.add(delta)
 	}
 }
 
@@ -297,37 +296,37 @@ func callBytes(calls []provider.ToolCall) (n int) {
 	return n
 }
 
-// close tells the witness, once the request has ended.
-func (a *Account) close(ctx context.Context, x *execution) {
-	if a == nil {
+// close hands the record to the recorder, once the request has ended.
+func (r *Record) close(ctx context.Context, x *execution) {
+	if r == nil {
 		return
 	}
-	a.Ended = x.ended
+	r.Ended = x.ended
 	switch {
-	case a.Status != "":
-	case a.Err == nil:
-		a.Status = StatusOK
+	case r.Status != "":
+	case r.Err == nil:
+		r.Status = StatusOK
 	case terminated(ctx) != nil:
-		a.Status = StatusAborted
-	case a.Err.Kind == apierr.KindCanceled:
-		a.Status = StatusCancelled
+		r.Status = StatusAborted
+	case r.Err.Kind == apierr.KindCanceled:
+		r.Status = StatusCancelled
 	default:
-		a.Status = StatusFailed
+		r.Status = StatusFailed
 	}
-	if last := len(a.Tries) - 1; a.Stream && last >= 0 && a.Report != nil && !x.hit && !x.billed.abandoned {
-		try := &a.Tries[last]
-		try.FirstToken, try.Duration = a.Started.Add(a.FirstToken).Sub(try.Started), a.Ended.Sub(try.Started)
-		switch a.Status {
+	if last := len(r.Tries) - 1; r.Stream && last >= 0 && r.Report != nil && !x.hit && !x.billed.abandoned {
+		try := &r.Tries[last]
+		try.FirstToken, try.Duration = r.Started.Add(r.FirstToken).Sub(try.Started), r.Ended.Sub(try.Started)
+		switch r.Status {
 		case StatusFailed:
-			try.Outcome, try.Class = TryFailed, a.Err.ErrorClass()
+			try.Outcome, try.Class = TryFailed, r.Err.ErrorClass()
 		case StatusCancelled, StatusAborted:
 			try.Outcome = TryCancelled
 		case StatusOK:
 		}
 	}
-	if a.Answer != nil && a.Stream {
-		a.Answer.Text, a.Answer.ToolCalls = string(a.Answer.text), a.Answer.calls.join()
-		a.Answer.FinishReason = finishReason(x.finish, len(a.Answer.ToolCalls) > 0)
+	if r.Answer != nil && r.Stream {
+		r.Answer.Text, r.Answer.ToolCalls = string(r.Answer.text), r.Answer.calls.join()
+		r.Answer.FinishReason = finishReason(x.finish, len(r.Answer.ToolCalls) > 0)
 	}
-	x.Witness.Saw(context.WithoutCancel(ctx), a)
+	x.Recorder.Record(context.WithoutCancel(ctx), r)
 }
