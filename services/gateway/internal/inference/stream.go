@@ -26,7 +26,7 @@ type Stream struct {
 
 	upstream provider.Stream
 	cancel   context.CancelCauseFunc
-	pulse    *pulse
+	timer    *streamTimer
 	route    Route
 
 	// held are the events up to the first content, in order; most is what the answer
@@ -93,7 +93,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	start := time.Now()
 	s.most, s.tally = s.x.boundAt(&c), tally{}
 	ctx, cancel := context.WithCancelCause(ctx)
-	clock := newPulse(cancel, s.x.Clocks.FirstToken*grace, s.x.Clocks.Idle)
+	clock := newStreamTimer(cancel, s.x.Clocks.FirstToken*grace, s.x.Clocks.Idle)
 	upstream, err := s.dial(ctx, c)
 	if err == nil {
 		err = s.hold(upstream, clock)
@@ -114,7 +114,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	s.began = time.Now()
 	s.x.record.began(s.began)
 	s.x.metrics.first(ctx, s.x.now.label, s.began.Sub(start))
-	s.upstream, s.cancel, s.pulse = upstream, cancel, clock
+	s.upstream, s.cancel, s.timer = upstream, cancel, clock
 	return nil
 }
 
@@ -146,7 +146,7 @@ const maxHeld = 64 << 10
 // hold reads until the first event that carries content, and keeps the vendor's
 // frames before it for a face that relays them. A stream that ends before it,
 // and says why, is an empty answer; one that just ends is a failure.
-func (s *Stream) hold(upstream provider.Stream, clock *pulse) error {
+func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 	s.held, s.tally, s.finish, s.calls, s.ended, s.pieces = nil, tally{}, "", false, false, 0
 	if s.recording != nil {
 		s.recording = &recording{}
@@ -267,7 +267,7 @@ func (s *Stream) read() (provider.Event, bool) {
 		case err != nil:
 			s.fail(err)
 		default:
-			s.pulse.beat()
+			s.timer.restart()
 			if s.err = s.note(event, s.upstream.Size()); s.err != nil {
 				s.x.record.failed(s.err)
 				s.settle(ledger.OutcomeAborted)
@@ -341,7 +341,7 @@ func (s *Stream) settle(outcome ledger.Outcome) {
 }
 
 func (s *Stream) stop() {
-	s.pulse.stop()
+	s.timer.stop()
 	s.cancel(errLeft)
 	_ = s.upstream.Close()
 	s.release()
