@@ -89,11 +89,11 @@ type candidate struct {
 	credential provider.Credential
 }
 
-// chatter is the candidate's provider where it can chat. Plans hold no other;
+// chatProvider returns the candidate's provider where it can chat. Plans hold no other;
 // a policy that says otherwise is answered like a vendor that can't.
-func (c candidate) chatter() (provider.Chatter, error) {
-	if chatter, ok := c.provider.(provider.Chatter); ok {
-		return chatter, nil
+func (c candidate) chatProvider() (provider.ChatProvider, error) {
+	if p, ok := c.provider.(provider.ChatProvider); ok {
+		return p, nil
 	}
 	return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the provider has no chat"}
 }
@@ -278,7 +278,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	}
 	var answer *provider.Answer
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) error {
-		chatter, err := c.chatter()
+		p, err := c.chatProvider()
 		if err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		if err != nil {
 			return err
 		}
-		if answer, err = chatter.Chat(ctx, c.credential, chat); err == nil {
+		if answer, err = p.Chat(ctx, c.credential, chat); err == nil {
 			x.permit.Learn(answer.Limits)
 		}
 		return err

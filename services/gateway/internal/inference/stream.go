@@ -98,7 +98,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	if err == nil {
 		err = s.hold(upstream, clock)
 	}
-	if err == nil && !clock.beat() {
+	if err == nil && !clock.restart() {
 		err = &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 
 // dial makes the call and returns once the vendor's response head has arrived.
 func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error) {
-	chatter, err := c.chatter()
+	p, err := c.chatProvider()
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error)
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := chatter.StreamChat(ctx, c.credential, chat)
+	upstream, err := p.StreamChat(ctx, c.credential, chat)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 		if err := s.note(event, upstream.Size()); err != nil {
 			return err
 		}
-		if (clock.alive || event.Output()) && !clock.beat() {
+		if (clock.alive || event.Output()) && !clock.restart() {
 			return &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 		}
 		if !shown(event) {

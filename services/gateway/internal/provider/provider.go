@@ -20,8 +20,8 @@ type Provider interface {
 	Name() string
 }
 
-// Chatter is a provider of chat completions, with images in them for vision.
-type Chatter interface {
+// ChatProvider is a provider of chat completions, with images in them for vision.
+type ChatProvider interface {
 	Provider
 	// Chat asks for a whole answer.
 	Chat(ctx context.Context, credential Credential, chat *Chat) (*Answer, error)
@@ -30,12 +30,12 @@ type Chatter interface {
 	StreamChat(ctx context.Context, credential Credential, chat *Chat) (Stream, error)
 }
 
-// ImageFetcher is a Chatter that says whether its vendor fetches the images that
+// ImageFetcher is a ChatProvider that says whether its vendor fetches the images that
 // a message names by https URL. One that doesn't say so does; for one that
 // doesn't fetch, images must be data: URIs, and a chat with another URL is
 // refused as unsupported.
 type ImageFetcher interface {
-	Chatter
+	ChatProvider
 	FetchesImages() bool
 }
 

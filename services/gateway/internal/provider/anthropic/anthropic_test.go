@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, transport http.RoundTripper) (provider.Chatter, error) {
+		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
 			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),

@@ -33,7 +33,7 @@ var (
 
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, transport http.RoundTripper) (provider.Chatter, error) {
+		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
 			return gemini.New(gemini.Config{Name: "gemini", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,

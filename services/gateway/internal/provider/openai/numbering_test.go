@@ -147,7 +147,7 @@ func TestCodeAlone(t *testing.T) {
 
 // Whoever can do it is asked through these.
 var (
-	_ provider.Chatter    = (*openai.Provider)(nil)
-	_ provider.Embedder   = (*openai.Provider)(nil)
-	_ provider.ImageMaker = (*openai.Provider)(nil)
+	_ provider.ChatProvider = (*openai.Provider)(nil)
+	_ provider.Embedder     = (*openai.Provider)(nil)
+	_ provider.ImageMaker   = (*openai.Provider)(nil)
 )

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dialect(config openai.Config) providertest.Dialect {
 	return providertest.Dialect{
-		New: func(baseURL string, transport http.RoundTripper) (provider.Chatter, error) {
+		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
 			wired := config
 			wired.BaseURL, wired.Transport = baseURL+config.BaseURL, transport
 			return openai.New(wired)

@@ -45,7 +45,7 @@ func failure(t *testing.T, err error) *provider.Error {
 }
 
 // both asks whole and streamed, and checks the failure of each.
-func both(t *testing.T, p provider.Chatter, check func(*testing.T, *provider.Error)) {
+func both(t *testing.T, p provider.ChatProvider, check func(*testing.T, *provider.Error)) {
 	t.Helper()
 	t.Run("whole", func(t *testing.T) {
 		_, err := p.Chat(t.Context(), Credential(), question())
@@ -58,7 +58,7 @@ func both(t *testing.T, p provider.Chatter, check func(*testing.T, *provider.Err
 }
 
 // ask streams to the end.
-func ask(t *testing.T, p provider.Chatter) (*provider.Answer, error) {
+func ask(t *testing.T, p provider.ChatProvider) (*provider.Answer, error) {
 	t.Helper()
 	stream, err := p.StreamChat(t.Context(), Credential(), question())
 	if err != nil {
@@ -218,7 +218,7 @@ func (d Dialect) receipts(t *testing.T) {
 			w.Header().Set("X-Request-Id", id)
 			answer(w, r)
 		})
-		for way, call := range map[string]func(context.Context, provider.Chatter) error{"whole": chat, "streamed": streamChat} {
+		for way, call := range map[string]func(context.Context, provider.ChatProvider) error{"whole": chat, "streamed": streamChat} {
 			var receipt provider.Receipt
 			_ = call(provider.WithReceipt(t.Context(), &receipt), p)
 			if receipt.ID() != id {
@@ -254,7 +254,7 @@ func (d Dialect) cancelled(t *testing.T) {
 	first, _, _ := strings.Cut(golden(t, "answers", "text.sse"), "\n\n")
 	for name, tt := range map[string]struct {
 		begin http.HandlerFunc
-		call  func(context.Context, provider.Chatter) error
+		call  func(context.Context, provider.ChatProvider) error
 	}{
 		"waiting for the answer": {func(http.ResponseWriter, *http.Request) {}, chat},
 		"waiting for the stream": {func(http.ResponseWriter, *http.Request) {}, streamChat},
@@ -298,12 +298,12 @@ func (d Dialect) cancelled(t *testing.T) {
 	}
 }
 
-func chat(ctx context.Context, p provider.Chatter) error {
+func chat(ctx context.Context, p provider.ChatProvider) error {
 	_, err := p.Chat(ctx, Credential(), question())
 	return err
 }
 
-func streamChat(ctx context.Context, p provider.Chatter) error {
+func streamChat(ctx context.Context, p provider.ChatProvider) error {
 	stream, err := p.StreamChat(ctx, Credential(), question())
 	if err == nil {
 		_, err = Collect(stream)

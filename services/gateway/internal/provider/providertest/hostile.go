@@ -91,7 +91,7 @@ func (h Hostile) RunAnswersGrowth(t *testing.T) {
 // askAll asks for everything that a provider makes.
 func askAll(p provider.Provider) {
 	ctx := context.Background()
-	if p, ok := p.(provider.Chatter); ok {
+	if p, ok := p.(provider.ChatProvider); ok {
 		_, _ = p.Chat(ctx, provider.Credential{}, &provider.Chat{Model: "m"})
 	}
 	if p, ok := p.(provider.Embedder); ok {
@@ -125,11 +125,11 @@ func (h Hostile) RunStreamGrowth(t *testing.T) {
 }
 
 func drain(p provider.Provider, native *provider.Native) {
-	chatter, ok := p.(provider.Chatter)
+	chat, ok := p.(provider.ChatProvider)
 	if !ok {
 		return
 	}
-	stream, err := chatter.StreamChat(context.Background(), provider.Credential{}, &provider.Chat{Model: "m", Native: native})
+	stream, err := chat.StreamChat(context.Background(), provider.Credential{}, &provider.Chat{Model: "m", Native: native})
 	if err != nil {
 		return
 	}
@@ -145,7 +145,7 @@ func (h Hostile) RunRequestGrowth(t *testing.T) {
 	send := func(t *testing.T, chat *provider.Chat) {
 		t.Helper()
 		p := h.provider(t, vendorOf{200, http.Header{}, func() io.Reader { return strings.NewReader("{}") }})
-		if p, ok := p.(provider.Chatter); ok {
+		if p, ok := p.(provider.ChatProvider); ok {
 			_, _ = p.Chat(context.Background(), provider.Credential{}, chat)
 		}
 	}

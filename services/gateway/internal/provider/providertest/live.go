@@ -19,9 +19,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// RunChatter checks a provider that answers by itself: each of Chats is answered
+// RunChatProvider checks a provider that answers by itself: each of Chats is answered
 // whole and streamed alike, many at a time, and a call ends with its context.
-func RunChatter(t *testing.T, p provider.Chatter, model string) {
+func RunChatProvider(t *testing.T, p provider.ChatProvider, model string) {
 	t.Helper()
 	for name, chat := range Chats() {
 		chat.Model = model
@@ -42,7 +42,7 @@ func RunChatter(t *testing.T, p provider.Chatter, model string) {
 	})
 }
 
-func chatAs(ctx context.Context, p provider.Chatter, model string) error {
+func chatAs(ctx context.Context, p provider.ChatProvider, model string) error {
 	asked := question()
 	asked.Model = model
 	_, err := p.Chat(ctx, Credential(), asked)

@@ -20,7 +20,7 @@ func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: c.header, ContentLength: -1, Body: io.NopCloser(strings.NewReader(c.text))}, nil
 }
 
-func (d Dialect) canned(t *testing.T, header http.Header, text string) provider.Chatter {
+func (d Dialect) canned(t *testing.T, header http.Header, text string) provider.ChatProvider {
 	t.Helper()
 	p, err := d.New("http://vendor.example", canned{header, text})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // an answer of several words with usage, and "parallel_tools", one with two calls.
 type Dialect struct {
 	// New wires a provider to a vendor.
-	New func(baseURL string, transport http.RoundTripper) (provider.Chatter, error)
+	New func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error)
 	// Answers by the name of their golden files answers/<name>.json, the whole
 	// answer, and answers/<name>.sse, the same answer as a stream.
 	Answers map[string]*provider.Answer
@@ -106,14 +106,14 @@ func question() *provider.Chat {
 
 // Answers checks that a provider answers a chat as wanted, whole and streamed.
 // A stream does not tell the model, and its limits otherwise.
-func Answers(t *testing.T, p provider.Chatter, chat *provider.Chat, want *provider.Answer) {
+func Answers(t *testing.T, p provider.ChatProvider, chat *provider.Chat, want *provider.Answer) {
 	t.Helper()
 	if err := answers(t.Context(), p, chat, want); err != nil {
 		t.Error(err)
 	}
 }
 
-func answers(ctx context.Context, p provider.Chatter, chat *provider.Chat, want *provider.Answer) error {
+func answers(ctx context.Context, p provider.ChatProvider, chat *provider.Chat, want *provider.Answer) error {
 	whole, err := p.Chat(ctx, Credential(), chat)
 	if err != nil {
 		return fmt.Errorf("whole answer: %w", err)

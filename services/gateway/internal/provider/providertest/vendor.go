@@ -28,13 +28,13 @@ func Credential() provider.Credential {
 }
 
 // serve starts a vendor that answers with handler and gives a provider of it.
-func (d Dialect) serve(t *testing.T, handler http.HandlerFunc) provider.Chatter {
+func (d Dialect) serve(t *testing.T, handler http.HandlerFunc) provider.ChatProvider {
 	t.Helper()
 	p, _ := d.serveOn(t, httptest.NewUnstartedServer(handler))
 	return p
 }
 
-func (d Dialect) serveOn(t *testing.T, server *httptest.Server) (provider.Chatter, *httptest.Server) {
+func (d Dialect) serveOn(t *testing.T, server *httptest.Server) (provider.ChatProvider, *httptest.Server) {
 	t.Helper()
 	server.Start()
 	t.Cleanup(server.Close)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	p := sandbox.New(sandbox.Config{Name: "sandbox"})
 	for _, model := range []string{"sandbox", "sandbox-reasoning"} {
-		t.Run(model, func(t *testing.T) { providertest.RunChatter(t, p, model) })
+		t.Run(model, func(t *testing.T) { providertest.RunChatProvider(t, p, model) })
 	}
 	t.Run("embeddings", func(t *testing.T) { providertest.RunEmbedder(t, p, "sandbox-embed") })
 	t.Run("images", func(t *testing.T) { providertest.RunImageMaker(t, p, "sandbox-draw") })
