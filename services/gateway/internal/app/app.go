@@ -171,7 +171,7 @@ func (p *parts) buildEngine(context.Context) error {
 
 // addUpUse has the use of credentials added up, behind the ledger.
 func (p *parts) addUpUse(context.Context) error {
-	p.runner.Go("exposure", exposure.NewFolder(postgres.NewExposure(p.pool), p.telemetry.Log).Run)
+	p.runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(p.pool), p.telemetry.Log).Run)
 	return nil
 }
 

@@ -16,35 +16,35 @@ const (
 	foldTime = 30 * time.Second
 )
 
-// Folder brings the sums forward, one replica at a time.
-type Folder struct {
+// Aggregator keeps the sums up to date, on one replica at a time.
+type Aggregator struct {
 	store Store
 	log   *slog.Logger
 }
 
-// NewFolder returns a folder that does nothing until Run.
-func NewFolder(store Store, log *slog.Logger) *Folder { return &Folder{store, log} }
+// NewAggregator returns an Aggregator that does nothing until Run.
+func NewAggregator(store Store, log *slog.Logger) *Aggregator { return &Aggregator{store, log} }
 
 // Run folds until ctx ends. It is a part of the service's lifecycle.
-func (f *Folder) Run(ctx context.Context) error {
+func (a *Aggregator) Run(ctx context.Context) error {
 	return lifecycle.Repeat{
-		Every: foldEvery, Do: f.catchUp, Log: f.log,
+		Every: foldEvery, Do: a.catchUp, Log: a.log,
 		Name: "add up the use of credentials",
 	}.Run(ctx)
 }
 
 // catchUp folds until nothing is left.
-func (f *Folder) catchUp(ctx context.Context) error {
+func (a *Aggregator) catchUp(ctx context.Context) error {
 	for {
-		n, err := f.fold(ctx)
+		n, err := a.fold(ctx)
 		if err != nil || n < foldRows {
 			return err
 		}
 	}
 }
 
-func (f *Folder) fold(ctx context.Context) (int, error) {
+func (a *Aggregator) fold(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, foldTime)
 	defer cancel()
-	return f.store.Fold(ctx, foldRows)
+	return a.store.Fold(ctx, foldRows)
 }
