@@ -28,8 +28,8 @@ func pieces(calls, n int) []provider.Event {
 func TestPiecesOfCallsAreProportional(t *testing.T) {
 	x := &execution{Engine: &Engine{Options: Options{Approvals: decide()}}, fleet: &Fleet{NeedsApproval: func(string) bool { return true }}, request: asking("exact")}
 	for name, take := range map[string]func() func(provider.Event){
-		"gate": func() func(provider.Event) {
-			g := x.newGate()
+		"approvals": func() func(provider.Event) {
+			g := x.newApprovalCheck()
 			return func(e provider.Event) {
 				if _, err := g.pass(t.Context(), e); err != nil {
 					t.Fatal(err)
@@ -62,7 +62,7 @@ func TestPiecesOfCallsAreProportional(t *testing.T) {
 	}
 }
 
-// What a gate holds is bounded by what it takes in memory, whatever it says.
+// What an approvalCheck holds is bounded by what it takes in memory, whatever it says.
 func TestGateHoldsSoMuch(t *testing.T) {
 	x := &execution{Engine: &Engine{Options: Options{Approvals: decide()}}, fleet: &Fleet{NeedsApproval: func(tool string) bool { return tool == "deploy" }}, request: asking("exact")}
 	for name, event := range map[string]provider.Event{
@@ -73,20 +73,20 @@ func TestGateHoldsSoMuch(t *testing.T) {
 		"extras":                    {ToolCalls: []provider.ToolCall{{Index: 1, Extra: []byte("{}")}}},
 		"thinking":                  {Reasoning: "so", Native: []byte("{}")},
 	} {
-		g := x.newGate()
-		g.calls[0] = &gatedCall{name: "deploy", state: compared}
+		g := x.newApprovalCheck()
+		g.calls[0] = &checkedCall{name: "deploy", state: compared}
 		g.shut = 1
 		events := 0
 		var err error
-		for ; err == nil && events < maxGated/64; events++ {
+		for ; err == nil && events < maxWithheld/64; events++ {
 			_, err = g.pass(t.Context(), event)
 		}
 		if err == nil {
 			t.Errorf("%s: %d events are held, want an end before", name, events)
 		}
 	}
-	g := x.newGate()
-	for range 10 * maxGated / 1024 { // Nothing of an open call is kept.
+	g := x.newApprovalCheck()
+	for range 10 * maxWithheld / 1024 { // Nothing of an open call is kept.
 		if _, err := g.pass(t.Context(), provider.Event{ToolCalls: []provider.ToolCall{{Name: "look", Arguments: strings.Repeat("x", 1024)}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -31,15 +31,15 @@ func pile(n int, event func(text string) provider.Event) []step {
 func TestWhatStreamsHoldIsCharged(t *testing.T) {
 	const streams, limit = 24, 32 << 20
 	for name, c := range map[string]struct {
-		steps  []step
-		gated  bool
-		traced bool
-		leaves bool // the callers leave
-		spared bool // what is kept is given up before the stream
+		steps   []step
+		checked bool
+		traced  bool
+		leaves  bool // the callers leave
+		spared  bool // what is kept is given up before the stream
 	}{
-		"calls that wait for a name":       {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), gated: true},
-		"their callers leave":              {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), gated: true, leaves: true},
-		"frames behind them":               {steps: append([]step{{event: toolEvent("", "{")}}, pile(28, func(s string) provider.Event { return provider.Event{Text: "x", Native: []byte(s)} })...), gated: true},
+		"calls that wait for a name":       {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), checked: true},
+		"their callers leave":              {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), checked: true, leaves: true},
+		"frames behind them":               {steps: append([]step{{event: toolEvent("", "{")}}, pile(28, func(s string) provider.Event { return provider.Event{Text: "x", Native: []byte(s)} })...), checked: true},
 		"calls that a face puts in order":  {steps: pile(50, func(s string) provider.Event { return toolEvent("look", s) })},
 		"text that a face puts in order":   {steps: append([]step{{event: toolEvent("look", "{}")}}, pile(50, func(s string) provider.Event { return provider.Event{Text: s} })...)},
 		"answers that are kept for traces": {steps: pile(50, func(s string) provider.Event { return provider.Event{Text: s} }), traced: true, spared: true},
@@ -48,7 +48,7 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := guarded(t, &script{name: "a", steps: c.steps})
 				b.log = nil
-				if !c.gated {
+				if !c.checked {
 					b.Fleet().NeedsApproval = nil
 				}
 				w := &keeper{}
@@ -156,7 +156,7 @@ func TestHeldEventsAreGivenBack(t *testing.T) {
 			break
 		}
 	}
-	s.gate.settle(len(s.passed))
+	s.approvals.settle(len(s.passed))
 	// A face may have the calls still, so that their text stays charged.
 	if held := b.Memory.Held(); held > most/2 {
 		t.Errorf("%d of %d bytes are charged after they went out", held, most)

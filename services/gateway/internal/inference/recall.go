@@ -144,7 +144,7 @@ func (k *kept) tally() tally { return tally{usage: &k.Usage, state: k.State} }
 func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 	s := &Stream{
 		x: x, ctx: ctx, release: func() {}, route: x.route(), ended: true,
-		gate: x.newGate(), held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
+		approvals: x.newApprovalCheck(), held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
 	}
 	for i := range answer.ToolCalls {
 		answer.ToolCalls[i].Index = i // A whole answer has no indexes.

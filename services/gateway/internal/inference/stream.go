@@ -44,11 +44,11 @@ type Stream struct {
 	// recording is what goes to the response cache; nil where nothing does.
 	recording *recording
 
-	// gate holds tool calls to the approvals that they need; nil where none does.
+	// approvals holds tool calls to the approvals that they need; nil where none does.
 	// passed are the events that it let out, withheld is why it lets no more.
-	gate     *gate
-	passed   []provider.Event
-	withheld error
+	approvals *approvalCheck
+	passed    []provider.Event
+	withheld  error
 
 	settled bool
 	report  Report
@@ -73,7 +73,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 		return x.replayStream(ctx, answer), nil
 	}
 	x.streams = true
-	s := &Stream{x: x, ctx: ctx, gate: x.newGate()}
+	s := &Stream{x: x, ctx: ctx, approvals: x.newApprovalCheck()}
 	if x.place != (cache.Place{}) {
 		s.recording = &recording{}
 	}
@@ -227,7 +227,7 @@ func (s *Stream) Next() (provider.Event, error) {
 			s.x.record.heard(event)
 			return event, nil
 		}
-		s.gate.settle(len(s.passed))
+		s.approvals.settle(len(s.passed))
 		if s.withheld != nil && s.err == nil {
 			s.tally.whole = s.ended
 			s.x.record.failed(s.withheld)
@@ -240,11 +240,11 @@ func (s *Stream) Next() (provider.Event, error) {
 		event, more := s.read()
 		switch {
 		case s.err != nil:
-		case more && s.gate == nil:
+		case more && s.approvals == nil:
 			s.x.record.heard(event)
 			return event, nil
 		case more:
-			s.passed, s.withheld = s.gate.pass(s.ctx, event)
+			s.passed, s.withheld = s.approvals.pass(s.ctx, event)
 		default:
 			s.complete()
 		}
@@ -283,8 +283,8 @@ func (s *Stream) read() (provider.Event, bool) {
 
 // complete records an answer that has come to its end, once nothing is held.
 func (s *Stream) complete() {
-	if s.gate != nil {
-		if s.passed, s.withheld = s.gate.end(s.ctx); s.withheld != nil || len(s.passed) > 0 {
+	if s.approvals != nil {
+		if s.passed, s.withheld = s.approvals.end(s.ctx); s.withheld != nil || len(s.passed) > 0 {
 			return
 		}
 	}

@@ -200,7 +200,7 @@ func TestStreamWithOtherArguments(t *testing.T) {
 	if entry := b.ledger.entries[0]; said != "a" || entry.Outcome != ledger.OutcomeAborted || entry.State != ledger.StateReported || entry.Usage.Output != 20 {
 		t.Errorf("the caller got %q, billed %+v", said, entry)
 	}
-	b = guarded(t, &script{name: "a", steps: []step{delta(0, "deploy", strings.Repeat(" ", maxGated/2)), delta(0, "", " "), end(used)}})
+	b = guarded(t, &script{name: "a", steps: []step{delta(0, "deploy", strings.Repeat(" ", maxWithheld/2)), delta(0, "", " "), end(used)}})
 	said, err = collect(t, b, asking("exact"))
 	refused(t, err, 403, ReasonApprovalRequired, apierr.ClassPolicy)
 	if said != "" {
