@@ -67,7 +67,7 @@ func setup(t *testing.T, options ...option) *bench {
 	outbox, inboxes := postgres.NewOutbox(b.pool), postgres.NewInboxes(b.pool)
 	b.feed = inbox.NewFeed(inboxes, 100, slog.New(slog.DiscardHandler))
 	b.run(t)
-	services := api.Services{Logs: outbox, Inboxes: inboxes.Announce(b.feed.Ring), Feed: b.feed}
+	services := api.Services{Logs: outbox, Inboxes: inboxes.Announce(b.feed.Notify), Feed: b.feed}
 	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "notify")
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func setup(t *testing.T, options ...option) *bench {
 	return b
 }
 
-// run keeps the feed going, which looks for changes that nobody rings for.
+// run keeps the feed going, which looks for changes without a notice.
 func (b *bench) run(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -109,8 +109,8 @@ func (s *sseWriter) Event(e inbox.Event) error {
 	return s.answer.Write(b.Bytes())
 }
 
-// Beat implements inbox.Writer.
-func (s *sseWriter) Beat() error { return s.answer.Write([]byte(": beat\n\n")) }
+// KeepAlive implements inbox.Writer.
+func (s *sseWriter) KeepAlive() error { return s.answer.Write([]byte(": beat\n\n")) }
 
 func eventID(e inbox.Event) string { return strconv.FormatInt(e.Seq, 10) }
 

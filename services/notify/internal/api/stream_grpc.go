@@ -91,5 +91,5 @@ func (w *grpcWriter) Event(e inbox.Event) error {
 	}
 }
 
-// Beat implements inbox.Writer: HTTP/2 has its own.
-func (*grpcWriter) Beat() error { return nil }
+// KeepAlive implements inbox.Writer: HTTP/2 has its own.
+func (*grpcWriter) KeepAlive() error { return nil }

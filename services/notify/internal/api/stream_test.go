@@ -197,7 +197,7 @@ func TestStreamsOverReplicas(t *testing.T) {
 	defer stop()
 	var looking, reading, writing sync.WaitGroup
 	for _, feed := range feeds {
-		looking.Go(func() { _ = feed.Run(ctx) }) // nobody rings for the second
+		looking.Go(func() { _ = feed.Run(ctx) }) // no notice is sent for the second
 	}
 	const total = writers * (each + each/5)
 	for i, feed := range feeds {
@@ -277,4 +277,4 @@ func (c *collector) Event(e inbox.Event) error {
 	return nil
 }
 
-func (c *collector) Beat() error { return nil }
+func (c *collector) KeepAlive() error { return nil }

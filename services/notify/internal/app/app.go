@@ -55,11 +55,11 @@ type parts struct {
 	breaker             *breaker.Breaker
 	queue               *postgres.Queue
 
-	senders []channel.Sender
-	engines map[channel.Name]*dispatch.Engine
-	push    *pushParts // nil while web push is off
-	feed    *inbox.Feed
-	bell    *bell
+	senders  []channel.Sender
+	engines  map[channel.Name]*dispatch.Engine
+	push     *pushParts // nil while web push is off
+	feed     *inbox.Feed
+	notifier *notifier
 }
 
 // Serve runs the service until ctx ends, then drains it.
@@ -185,14 +185,14 @@ func (p *parts) services() api.Services {
 	p.startFeed(p.redis)
 	sender := send.Options{
 		Registry: channel.NewRegistry(p.cfg.WebPushEnabled, p.senders...),
-		Outbox:   announced{outbox, p.bell.ring}, Lifetime: p.cfg.Delivery.Lifetime, Wake: p.wake,
+		Outbox:   announced{outbox, p.notifier.notify}, Lifetime: p.cfg.Delivery.Lifetime, Wake: p.wake,
 	}
 	if p.box != nil {
 		sender.Sealer = p.box
 	}
 	s := api.Services{
 		Sender: send.NewService(sender), Logs: outbox,
-		Inboxes: postgres.NewInboxes(p.pool).Announce(p.bell.ring), Feed: p.feed,
+		Inboxes: postgres.NewInboxes(p.pool).Announce(p.notifier.notify), Feed: p.feed,
 	}
 	if p.push != nil {
 		s.Push = p.push.registry

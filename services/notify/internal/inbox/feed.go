@@ -17,7 +17,7 @@ const (
 	pollEvery = 2 * time.Second
 	// pollBatch bounds the inboxes of one look.
 	pollBatch = 5000
-	// sweepEvery is how late a beat or the end of a stream may be.
+	// sweepEvery is how late a keep-alive or the end of a stream may be.
 	sweepEvery = 500 * time.Millisecond
 	// pageSize is how many changes are read at a time, which is all that a stream
 	// holds in memory.
@@ -33,11 +33,11 @@ const (
 var ErrTooMany = apierr.Unavailable("too many streams are open here; try again", nil)
 
 // Feed follows inboxes for the streams of this replica. A change is committed
-// first and rung for then: a ring only says that there is something to read, so
+// first and its streams are notified then: a notice only says that there is something to read, so
 // one that is lost costs time and nothing else.
 //
 // A stream that has nothing to do is an entry here and has no goroutine, timer or
-// buffer. A ring or a sweep gives it a turn: a goroutine of its own for as long as
+// buffer. A notice or a sweep gives it a turn: a goroutine of its own for as long as
 // it has something to say, so that a slow reader holds up nobody else.
 type Feed struct {
 	events  Events
@@ -64,19 +64,19 @@ func NewFeed(events Events, most int, log *slog.Logger) *Feed {
 	return &Feed{events: events, log: log, most: most, reading: make(chan struct{}, mostReading), followed: map[Address]*followed{}}
 }
 
-// Ring tells the streams of an inbox that it has changed.
-func (f *Feed) Ring(at Address) {
+// Notify wakes the streams of an inbox that has changed.
+func (f *Feed) Notify(at Address) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if inbox, ok := f.followed[at]; ok {
-		inbox.ring()
+		inbox.notify()
 	}
 }
 
-// ring needs the feed's lock.
-func (i *followed) ring() {
+// notify wakes the inbox's streams. The caller holds the feed's lock.
+func (i *followed) notify() {
 	for s := range i.streams {
-		s.rung = true
+		s.notified = true
 		s.wake()
 	}
 }
@@ -157,8 +157,8 @@ func (f *Feed) settle(ctx context.Context) error {
 	}
 }
 
-// Run gives streams their beats and their end in time, and looks after rings that
-// were lost: an inbox that stands elsewhere than at the last look is rung for. It
+// Run sends streams their keep-alives, ends them in time, and finds notices that
+// were lost: the streams of an inbox that has changed since the last look are notified. It
 // returns when ctx has ended and with it the last stream.
 func (f *Feed) Run(ctx context.Context) error {
 	var work sync.WaitGroup
@@ -235,7 +235,7 @@ func (f *Feed) note(changed map[Address]int64) {
 	for at, seq := range changed {
 		if inbox, ok := f.followed[at]; ok {
 			inbox.seq = seq
-			inbox.ring()
+			inbox.notify()
 		}
 	}
 }

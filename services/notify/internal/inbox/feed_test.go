@@ -73,7 +73,7 @@ func (h *history) Changed(_ context.Context, known map[inbox.Address]int64) (map
 
 // reader collects what a stream says, until it has had enough.
 type reader struct {
-	beats atomic.Int32
+	keepAlives atomic.Int32
 
 	mu    sync.Mutex
 	said  []string
@@ -90,8 +90,8 @@ func (r *reader) Event(e inbox.Event) error {
 	return nil
 }
 
-func (r *reader) Beat() error {
-	r.beats.Add(1)
+func (r *reader) KeepAlive() error {
+	r.keepAlives.Add(1)
 	return nil
 }
 
@@ -143,9 +143,9 @@ func TestFollowFromNow(t *testing.T) {
 		end := follow(t, f, nil, r)
 		said(t, r, "ready 2 2")
 		h.add(1)
-		f.Ring(inbox.Address{Organization: "acme", User: "bob"})
+		f.Notify(inbox.Address{Organization: "acme", User: "bob"})
 		said(t, r, "ready 2 2")
-		f.Ring(ann)
+		f.Notify(ann)
 		said(t, r, "ready 2 2", "created 3 3")
 		if err := end(); err != nil || f.Streams() != 0 {
 			t.Errorf("%v, %d streams left", err, f.Streams())
@@ -207,7 +207,7 @@ func TestAGapResets(t *testing.T) {
 		h.mu.Lock()
 		h.first = 3
 		h.mu.Unlock()
-		f.Ring(ann)
+		f.Notify(ann)
 		said(t, r, "ready 1 1", "reset 4 4")
 		_ = end()
 	})
@@ -256,8 +256,8 @@ func TestBeatsDrainAndLife(t *testing.T) {
 		go func() { ended <- followNow(t.Context(), f, nil, r) }()
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
-		if n := r.beats.Load(); n != 2 {
-			t.Errorf("%d beats in 31 s", n)
+		if n := r.keepAlives.Load(); n != 2 {
+			t.Errorf("%d keep-alives in 31 s", n)
 		}
 		time.Sleep(30 * time.Minute)
 		if err := <-ended; err != nil {

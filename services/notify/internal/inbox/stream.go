@@ -26,8 +26,8 @@ const (
 // must return in bounded time.
 type Writer interface {
 	Event(e Event) error
-	// Beat is called when there was nothing to say for a while.
-	Beat() error
+	// KeepAlive is called when there was nothing to say for a while.
+	KeepAlive() error
 }
 
 // Stream is one reader's place in an inbox.
@@ -46,8 +46,8 @@ type Stream struct {
 
 	closing atomic.Bool
 	// Under the feed's lock.
-	turning bool // somebody has the turn
-	rung    bool
+	turning  bool // somebody has the turn
+	notified bool
 }
 
 // step is what a stream does next.
@@ -56,7 +56,7 @@ type step int
 const (
 	rest step = iota
 	read
-	beat
+	keepAlive
 	end
 )
 
@@ -67,10 +67,10 @@ func (s *Stream) next(now time.Time) step {
 		return read
 	case s.closing.Load() || now.Sub(s.born) >= streamLife:
 		return end
-	case s.rung:
+	case s.notified:
 		return read
 	case now.Sub(s.spoke) >= heartbeat:
-		return beat
+		return keepAlive
 	default:
 		return rest
 	}
@@ -147,7 +147,7 @@ func (s *Stream) take() step {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
 	next := s.next(time.Now())
-	s.rung = s.rung && next != read
+	s.notified = s.notified && next != read
 	s.turning = next != rest
 	return next
 }
@@ -158,8 +158,8 @@ func (s *Stream) do(next step) error {
 		switch next {
 		case read:
 			return s.catchUp()
-		case beat:
-			return s.say(s.w.Beat())
+		case keepAlive:
+			return s.say(s.w.KeepAlive())
 		default:
 			return nil
 		}

@@ -39,7 +39,7 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 		for range 4 { // the slow one is at `ready` all the while
 			synctest.Wait()
 			h.add(1)
-			f.Ring(ann)
+			f.Notify(ann)
 			time.Sleep(time.Second)
 		}
 		said(t, quick, "ready 0 0", "created 1 1", "created 2 2", "created 3 3", "created 4 4")
@@ -60,7 +60,7 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A ring that comes when the last page is read, and not yet written, isn't lost.
+// A notice that comes when the last page is read, and not yet written, isn't lost.
 func TestRingDuringATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r := &history{}, &slowReader{each: 5 * time.Second}
@@ -73,7 +73,7 @@ func TestRingDuringATurn(t *testing.T) {
 		stream.Start(t.Context(), r, func(error) {})
 		time.Sleep(7 * time.Second) // `ready` is written, the first change under way
 		h.add(1)
-		f.Ring(ann)
+		f.Notify(ann)
 		time.Sleep(10 * time.Second)
 		said(t, &r.reader, "ready 0 0", "created 1 1", "created 2 2")
 		stream.End()
@@ -139,7 +139,7 @@ func TestPanicEndsOneStream(t *testing.T) {
 			t.Errorf("%v, %d streams left", err, f.Streams())
 		}
 		h.add(1)
-		f.Ring(ann)
+		f.Notify(ann)
 		said(t, r, "ready 0 0", "created 1 1")
 		_ = end()
 	})
@@ -175,7 +175,7 @@ func TestFewReadAtATime(t *testing.T) {
 			stream.Start(t.Context(), readers[len(readers)-1], func(error) {})
 		}
 		c.add(1)
-		f.Ring(ann)
+		f.Notify(ann)
 		time.Sleep(time.Second)
 		for _, r := range readers {
 			said(t, r, "ready 0 0", "created 1 1")
@@ -198,7 +198,7 @@ func TestStoreFailsLater(t *testing.T) {
 		h.mu.Lock()
 		h.err = errors.New("away")
 		h.mu.Unlock()
-		f.Ring(ann)
+		f.Notify(ann)
 		synctest.Wait()
 		if f.Streams() != 0 {
 			t.Error("the stream is still open")

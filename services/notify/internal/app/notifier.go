@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxRings bounds the rings that wait to be passed on. One that finds no place
+	// maxNotices bounds the notices that wait to be passed on. One that finds no place
 	// is found by the other replicas' next look.
-	maxRings = 4096
-	// ringsAtOnce bounds one message to the other replicas.
-	ringsAtOnce = 256
-	ringTimeout = 500 * time.Millisecond
+	maxNotices = 4096
+	// noticesAtOnce bounds one message to the other replicas.
+	noticesAtOnce = 256
+	noticeTimeout = 500 * time.Millisecond
 )
 
-// bell rings for changed inboxes, here and through Redis at the other replicas.
+// notifier tells the streams of changed inboxes, here and through Redis on the other replicas.
 // Without Redis their streams find changes by looking.
-type bell struct {
+type notifier struct {
 	feed    *inbox.Feed
 	redis   *redisdb.Client // nil for none
 	channel string
@@ -34,73 +34,73 @@ type bell struct {
 	log     *slog.Logger
 }
 
-func newBell(feed *inbox.Feed, client *redisdb.Client, log *slog.Logger) *bell {
-	b := &bell{feed: feed, redis: client, pending: make(chan inbox.Address, maxRings), log: log}
+func newNotifier(feed *inbox.Feed, client *redisdb.Client, log *slog.Logger) *notifier {
+	n := &notifier{feed: feed, redis: client, pending: make(chan inbox.Address, maxNotices), log: log}
 	if client != nil {
-		b.channel = client.Key("inbox")
+		n.channel = client.Key("inbox")
 	}
-	return b
+	return n
 }
 
 // startFeed makes the feed of inbox streams and hands it to the runner. It drains
 // before the faces do: a stream has no end of its own to wait for.
 func (p *parts) startFeed(client *redisdb.Client) {
 	p.feed = inbox.NewFeed(postgres.NewInboxes(p.pool), p.cfg.MaxStreams, p.telemetry.Log)
-	p.bell = newBell(p.feed, client, p.telemetry.Log)
+	p.notifier = newNotifier(p.feed, client, p.telemetry.Log)
 	p.runner.Go("inbox feed", p.feed.Run)
-	p.runner.Go("inbox bell", p.bell.run)
+	p.runner.Go("inbox notices", p.notifier.run)
 	p.runner.OnDrain("inbox streams", p.feed.Drain)
 }
 
-// ring tells everybody that an inbox has changed. It never blocks.
-func (b *bell) ring(at inbox.Address) {
-	b.feed.Ring(at)
-	if b.redis == nil {
+// notify tells all replicas that an inbox has changed. It never blocks.
+func (n *notifier) notify(at inbox.Address) {
+	n.feed.Notify(at)
+	if n.redis == nil {
 		return
 	}
 	select {
-	case b.pending <- at:
+	case n.pending <- at:
 	default:
 	}
 }
 
-// run passes rings on and hears those of others, until ctx ends.
-func (b *bell) run(ctx context.Context) error {
-	if b.redis == nil {
+// run publishes notices and receives those of other replicas until ctx ends.
+func (n *notifier) run(ctx context.Context) error {
+	if n.redis == nil {
 		return nil
 	}
-	subscription := b.redis.Subscribe(ctx, b.channel)
+	subscription := n.redis.Subscribe(ctx, n.channel)
 	defer func() { _ = subscription.Close() }()
-	messages := subscription.Channel(redis.WithChannelSize(maxRings))
+	messages := subscription.Channel(redis.WithChannelSize(maxNotices))
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case message := <-messages:
-			b.hear(message)
-		case at := <-b.pending:
-			b.pass(ctx, at)
+			n.receive(message)
+		case at := <-n.pending:
+			n.pass(ctx, at)
 		}
 	}
 }
 
-// hear rings for the inboxes of another replica's message.
-func (b *bell) hear(message *redis.Message) {
+// receive notifies the streams of the inboxes in another replica's message.
+func (n *notifier) receive(message *redis.Message) {
 	var changed []inbox.Address
 	if message == nil || json.Unmarshal([]byte(message.Payload), &changed) != nil {
 		return
 	}
 	for _, at := range changed {
-		b.feed.Ring(at)
+		n.feed.Notify(at)
 	}
 }
 
 // pass publishes an inbox and what waits behind it.
-func (b *bell) pass(ctx context.Context, first inbox.Address) {
+func (n *notifier) pass(ctx context.Context, first inbox.Address) {
 	changed := map[inbox.Address]bool{first: true}
-	for more := true; more && len(changed) < ringsAtOnce; {
+	for more := true; more && len(changed) < noticesAtOnce; {
 		select {
-		case at := <-b.pending:
+		case at := <-n.pending:
 			changed[at] = true
 		default:
 			more = false
@@ -112,20 +112,20 @@ func (b *bell) pass(ctx context.Context, first inbox.Address) {
 	}
 	text, err := json.Marshal(list)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, ringTimeout)
+		ctx, cancel := context.WithTimeout(ctx, noticeTimeout)
 		defer cancel()
-		err = b.redis.Publish(ctx, b.channel, text).Err()
+		err = n.redis.Publish(ctx, n.channel, text).Err()
 	}
 	if err != nil {
-		b.log.DebugContext(ctx, "rings not passed on", slog.String("error", err.Error()))
+		n.log.DebugContext(ctx, "notices not passed on", slog.String("error", err.Error()))
 	}
 }
 
-// announced is an outbox that rings for the inboxes which it told.
+// announced is an outbox that notifies the inboxes which it has written to.
 type announced struct {
 	send.Outbox
 
-	ring func(inbox.Address)
+	notify func(inbox.Address)
 }
 
 // Accept implements send.Outbox.
@@ -136,7 +136,7 @@ func (o announced) Accept(ctx context.Context, a send.Accepted) (send.Receipt, e
 	}
 	for _, work := range a.Works {
 		if work.Channel == channel.InApp {
-			o.ring(work.Record.Inbox)
+			o.notify(work.Record.Inbox)
 		}
 	}
 	return receipt, nil
