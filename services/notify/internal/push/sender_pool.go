@@ -59,27 +59,27 @@ func (s *senders) drop(now time.Time) {
 	}
 }
 
-// turnstile bounds how many are at one host at a time.
-type turnstile struct {
+// hostLimiter bounds the requests to one host at a time.
+type hostLimiter struct {
 	size int
 
 	mu    sync.Mutex
-	hosts map[string]*gate
+	hosts map[string]*hostSlots
 }
 
-type gate struct {
+type hostSlots struct {
 	places chan struct{}
 	users  int
 }
 
-func newTurnstile(size int) *turnstile { return &turnstile{size: size, hosts: map[string]*gate{}} }
+func newHostLimiter(size int) *hostLimiter { return &hostLimiter{size: size, hosts: map[string]*hostSlots{}} }
 
 // enter waits for a place at a host until ctx ends. leave gives it back.
-func (t *turnstile) enter(ctx context.Context, host string) (leave func(), err error) {
+func (t *hostLimiter) enter(ctx context.Context, host string) (leave func(), err error) {
 	t.mu.Lock()
 	g, ok := t.hosts[host]
 	if !ok {
-		g = &gate{places: make(chan struct{}, t.size)}
+		g = &hostSlots{places: make(chan struct{}, t.size)}
 		t.hosts[host] = g
 	}
 	g.users++

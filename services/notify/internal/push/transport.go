@@ -56,7 +56,7 @@ type Transport struct {
 	box     Box
 	pusher  Pusher
 	shared  *senders
-	hosts   *turnstile
+	hosts   *hostLimiter
 	now     func() time.Time
 }
 
@@ -65,7 +65,7 @@ type Transport struct {
 func NewTransport(devices DeviceStore, keys Keys, box Box, pusher Pusher, perHost int) *Transport {
 	return &Transport{
 		devices: devices, keys: keys, box: box, pusher: pusher,
-		shared: newSenders(), hosts: newTurnstile(perHost), now: time.Now,
+		shared: newSenders(), hosts: newHostLimiter(perHost), now: time.Now,
 	}
 }
 

@@ -264,28 +264,28 @@ func TestOneOffDevice(t *testing.T) {
 
 func TestTurnstile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gates := newTurnstile(2)
-		first, _ := gates.enter(t.Context(), "a")
-		second, _ := gates.enter(t.Context(), "a")
-		elsewhere, err := gates.enter(t.Context(), "b")
+		limiter := newHostLimiter(2)
+		first, _ := limiter.enter(t.Context(), "a")
+		second, _ := limiter.enter(t.Context(), "a")
+		elsewhere, err := limiter.enter(t.Context(), "b")
 		if err != nil {
 			t.Fatal("a full host keeps others out")
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := gates.enter(short, "a"); err == nil {
+		if _, err := limiter.enter(short, "a"); err == nil {
 			t.Error("three at a host of two")
 		}
 		first()
-		third, err := gates.enter(t.Context(), "a")
+		third, err := limiter.enter(t.Context(), "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, leave := range []func(){second, third, elsewhere} {
 			leave()
 		}
-		if len(gates.hosts) != 0 {
-			t.Errorf("%d hosts kept", len(gates.hosts))
+		if len(limiter.hosts) != 0 {
+			t.Errorf("%d hosts kept", len(limiter.hosts))
 		}
 	})
 }
