@@ -89,7 +89,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	g := &granting{engine: e, free: free}
+	g := &grants{engine: e, free: free}
 	defer g.giveBack(ctx)
 	claimed, err := e.o.Store.Claim(ctx, Claim{
 		Replica: e.o.Replica.ID(), Lease: e.o.Lease, Flows: claimFlows, Bytes: bytes,
@@ -112,7 +112,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 }
 
 // send hands claimed jobs to the workers.
-func (e *Engine) send(ctx context.Context, g *granting, claimed Claimed) {
+func (e *Engine) send(ctx context.Context, g *grants, claimed Claimed) {
 	for _, job := range claimed.Jobs {
 		job.Admitted = g.used(job.FlowID)
 		e.room.takeBytes(len(job.Body))

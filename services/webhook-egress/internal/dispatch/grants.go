@@ -8,9 +8,9 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/rate"
 )
 
-// granting decides how many rows a claim takes of each flow, and remembers it
+// grants decide how many rows a claim takes of each flow, and remember it
 // until the claim is over: what was granted in vain is given back.
-type granting struct {
+type grants struct {
 	engine *Engine
 	free   int
 
@@ -22,7 +22,7 @@ type granting struct {
 
 // grant asks the slots first, then the breaker, then the rate: who says no last
 // has cost the others nothing that is not given back.
-func (g *granting) grant(ctx context.Context, picked []Picked) []Grant {
+func (g *grants) grant(ctx context.Context, picked []Picked) []Grant {
 	g.picked, g.grants = picked, make([]Grant, len(picked))
 	g.places, g.left = make(map[int64]int, len(picked)), make([]int, len(picked))
 	for i, p := range picked {
@@ -40,7 +40,7 @@ func (g *granting) grant(ctx context.Context, picked []Picked) []Grant {
 }
 
 // askBreaker asks once for each target, whose flows share what it allows.
-func (g *granting) askBreaker(ctx context.Context) {
+func (g *grants) askBreaker(ctx context.Context) {
 	var asks []breaker.Ask
 	places := make(map[breaker.Target]int)
 	for i, p := range g.picked {
@@ -79,7 +79,7 @@ func (g *granting) askBreaker(ctx context.Context) {
 	}
 }
 
-func (g *granting) askRates(ctx context.Context) {
+func (g *grants) askRates(ctx context.Context) {
 	var asks []rate.Ask
 	var places []int
 	for i, p := range g.picked {
@@ -101,7 +101,7 @@ func (g *granting) askRates(ctx context.Context) {
 }
 
 // cut gives back the slots beyond n.
-func (g *granting) cut(i, n int) {
+func (g *grants) cut(i, n int) {
 	if unused := g.grants[i].Rows - n; unused > 0 {
 		g.engine.room.give(g.picked[i].Flow, unused, 0)
 		g.grants[i].Rows, g.left[i] = n, n
@@ -109,14 +109,14 @@ func (g *granting) cut(i, n int) {
 }
 
 // used takes a slot for a job of the flow and tells whether the breaker counts it.
-func (g *granting) used(flow int64) (admitted bool) {
+func (g *grants) used(flow int64) (admitted bool) {
 	i := g.places[flow]
 	g.left[i]--
 	return g.grants[i].Admitted
 }
 
 // giveBack returns what no row was found for.
-func (g *granting) giveBack(ctx context.Context) {
+func (g *grants) giveBack(ctx context.Context) {
 	for i, unused := range g.left {
 		if unused <= 0 {
 			continue
@@ -129,7 +129,7 @@ func (g *granting) giveBack(ctx context.Context) {
 }
 
 // void tells the breaker that so many of those it let through came to nothing.
-func (g *granting) void(ctx context.Context, target breaker.Target, n int) {
+func (g *grants) void(ctx context.Context, target breaker.Target, n int) {
 	for range n {
 		_, _ = g.engine.observe.Do(ctx, breaker.Observation{Target: target, Report: breaker.Report{Event: breaker.Void, Admitted: true}})
 	}
