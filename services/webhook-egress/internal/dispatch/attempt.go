@@ -34,7 +34,7 @@ const maxResponseText = 1 << 10
 // handle makes an attempt and settles it. The slot is held until then. It is done
 // when ctx ends; sending may end before.
 func (e *Engine) handle(ctx, sending context.Context, job delivery.Job) {
-	defer func() { e.wakeIf(e.room.settled()) }()
+	defer func() { e.wakeIf(e.inflight.settled()) }()
 	result, counts := e.request(ctx, sending, job)
 	if !counts {
 		return
@@ -47,7 +47,7 @@ func (e *Engine) handle(ctx, sending context.Context, job delivery.Job) {
 // request makes the attempt, for which the target's share is held. One that the
 // drain cut doesn't count: its lease is given back.
 func (e *Engine) request(ctx, sending context.Context, job delivery.Job) (result Result, counts bool) {
-	defer func() { e.wakeIf(e.room.answered(job.Flow(), len(job.Body))) }()
+	defer func() { e.wakeIf(e.inflight.answered(job.Flow(), len(job.Body))) }()
 	if sending.Err() != nil {
 		e.void(ctx, &job)
 		return result, false

@@ -82,7 +82,7 @@ func (e *Engine) rest(ctx context.Context, d time.Duration) bool {
 // claim leases rows for the free slots and hands them to the workers.
 func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	none := Claimed{Next: -1}
-	flows, organizations, free, bytes := e.room.full()
+	flows, organizations, free, bytes := e.inflight.full()
 	passedOver := len(flows)+len(organizations) > 0
 	if free == 0 {
 		return none, nil // Whoever frees a slot wakes the loop.
@@ -99,7 +99,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 		e.send(ctx, g, claimed)
 		e.note(g.picked, claimed.Drained)
 		if claimed.Flows == 0 && !passedOver {
-			e.room.idle()
+			e.inflight.idle()
 		}
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 func (e *Engine) send(ctx context.Context, g *grants, claimed Claimed) {
 	for _, job := range claimed.Jobs {
 		job.Admitted = g.used(job.FlowID)
-		e.room.takeBytes(len(job.Body))
+		e.inflight.takeBytes(len(job.Body))
 		e.jobs <- job
 	}
 	for _, id := range claimed.Gone {
@@ -127,10 +127,10 @@ func (e *Engine) send(ctx context.Context, g *grants, claimed Claimed) {
 func (e *Engine) note(picked []Picked, drained []int64) {
 	for _, p := range picked {
 		if !p.Flow.Metered {
-			e.room.waiting(p.Flow.ID)
+			e.inflight.waiting(p.Flow.ID)
 		}
 	}
 	for _, id := range drained {
-		e.room.drained(id)
+		e.inflight.drained(id)
 	}
 }

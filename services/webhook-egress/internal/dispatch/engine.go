@@ -154,21 +154,21 @@ type Options struct {
 
 // Engine is the dispatcher of one replica.
 type Engine struct {
-	o       Options
-	room    *room
-	jobs    chan delivery.Job
-	settle  *batch.Group[Result, bool]
-	observe *batch.Group[breaker.Observation, breaker.Move]
-	wake    chan struct{}
-	abandon chan struct{}
-	once    sync.Once
-	meters  *meters
+	o        Options
+	inflight *inflight
+	jobs     chan delivery.Job
+	settle   *batch.Group[Result, bool]
+	observe  *batch.Group[breaker.Observation, breaker.Move]
+	wake     chan struct{}
+	abandon  chan struct{}
+	once     sync.Once
+	meters   *meters
 }
 
 // New returns an engine that does nothing until it runs.
 func New(o Options) (*Engine, error) {
 	e := &Engine{
-		o: o, room: newRoom(o.Limits), jobs: make(chan delivery.Job, o.Limits.Total),
+		o: o, inflight: newInflight(o.Limits), jobs: make(chan delivery.Job, o.Limits.Total),
 		wake: make(chan struct{}, 1), abandon: make(chan struct{}),
 	}
 	e.settle = batch.New(settleRows, e.flush)
@@ -176,7 +176,7 @@ func New(o Options) (*Engine, error) {
 		return o.Breaker.Observe(ctx, seen), nil
 	})
 	var err error
-	e.meters, err = newMeters(o.Meter, e.room)
+	e.meters, err = newMeters(o.Meter, e.inflight)
 	return e, err
 }
 
@@ -244,7 +244,7 @@ func (e *Engine) work(ctx, sending context.Context, job delivery.Job, idle <-cha
 
 // Lease implements delivery.Dispatcher.
 func (e *Engine) Lease() delivery.Lease {
-	return delivery.Lease{Replica: e.o.Replica.ID(), Duration: e.o.Lease, Reserve: e.room.takeFresh}
+	return delivery.Lease{Replica: e.o.Replica.ID(), Duration: e.o.Lease, Reserve: e.inflight.takeFresh}
 }
 
 // Send implements delivery.Dispatcher: the job has a slot, so there is room in
@@ -252,7 +252,7 @@ func (e *Engine) Lease() delivery.Lease {
 func (e *Engine) Send(job delivery.Job) { e.jobs <- job }
 
 // Return implements delivery.Dispatcher.
-func (e *Engine) Return(flow delivery.Flow, bytes int) { e.wakeIf(e.room.give(flow, 1, bytes)) }
+func (e *Engine) Return(flow delivery.Flow, bytes int) { e.wakeIf(e.inflight.give(flow, 1, bytes)) }
 
 // Waiting implements delivery.Dispatcher. It doesn't hold back what comes after:
 // while much comes in, some of it always waits, and all would.
@@ -285,7 +285,7 @@ const drainReserve = 2 * time.Second
 // to end, the rest is abandoned without costing an attempt. All leases are
 // given back, so that another replica goes on at once.
 func (e *Engine) Drain(ctx context.Context) error {
-	empty := e.room.close()
+	empty := e.inflight.close()
 	patience := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -295,7 +295,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	select {
 	case <-empty:
 	case <-patience.Done():
-		e.o.Log.WarnContext(ctx, "deliveries in flight are given back", slog.Int("count", e.room.inFlight()))
+		e.o.Log.WarnContext(ctx, "deliveries in flight are given back", slog.Int("count", e.inflight.count()))
 		e.once.Do(func() { close(e.abandon) })
 	}
 	return e.o.Replica.Leave(context.WithoutCancel(ctx))

@@ -31,7 +31,7 @@ func (g *grants) grant(ctx context.Context, picked []Picked) []Grant {
 		if p.Held {
 			want = 1
 		}
-		g.grants[i].Rows = g.engine.room.takeUpTo(p.Flow, want)
+		g.grants[i].Rows = g.engine.inflight.takeUpTo(p.Flow, want)
 		g.left[i] = g.grants[i].Rows
 	}
 	g.askBreaker(ctx)
@@ -103,7 +103,7 @@ func (g *grants) askRates(ctx context.Context) {
 // cut gives back the slots beyond n.
 func (g *grants) cut(i, n int) {
 	if unused := g.grants[i].Rows - n; unused > 0 {
-		g.engine.room.give(g.picked[i].Flow, unused, 0)
+		g.engine.inflight.give(g.picked[i].Flow, unused, 0)
 		g.grants[i].Rows, g.left[i] = n, n
 	}
 }
@@ -121,7 +121,7 @@ func (g *grants) giveBack(ctx context.Context) {
 		if unused <= 0 {
 			continue
 		}
-		g.engine.room.give(g.picked[i].Flow, unused, 0)
+		g.engine.inflight.give(g.picked[i].Flow, unused, 0)
 		if g.grants[i].Admitted {
 			g.void(ctx, g.picked[i].Target, unused)
 		}

@@ -20,7 +20,7 @@ type meters struct {
 	moves      metric.Int64Counter
 }
 
-func newMeters(meter metric.Meter, r *room) (*meters, error) {
+func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
 	m := &meters{}
 	var err error
 	if m.deliveries, err = meter.Int64Counter("switchyard.webhook.deliveries",
@@ -56,7 +56,7 @@ func newMeters(meter metric.Meter, r *room) (*meters, error) {
 	_, err = meter.Int64ObservableGauge("switchyard.webhook.in_flight",
 		metric.WithDescription("Deliveries that this replica is sending or settling."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(r.inFlight()))
+			o.Observe(int64(r.count()))
 			return nil
 		}))
 	if err != nil {

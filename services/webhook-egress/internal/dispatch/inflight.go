@@ -40,8 +40,8 @@ func LimitsOf(total, bytes int) Limits {
 	}
 }
 
-// room counts what is in flight. Every slot that is taken is given back once.
-type room struct {
+// inflight counts what is in flight. Every slot that is taken is given back once.
+type inflight struct {
 	limits Limits
 
 	mu            sync.Mutex
@@ -56,11 +56,11 @@ type room struct {
 	// starved: a claim found no free slot, or too little memory.
 	starved bool
 	closed  bool
-	empty   chan struct{} // closed when the room is closed and nobody is left
+	empty   chan struct{} // closed when no more is taken and nothing is left
 }
 
-func newRoom(limits Limits) *room {
-	return &room{
+func newInflight(limits Limits) *inflight {
+	return &inflight{
 		limits: limits, flows: make(map[int64]int), organizations: make(map[string]int),
 		backlog: make(map[int64]struct{}), empty: make(chan struct{}),
 	}
@@ -71,188 +71,188 @@ func newRoom(limits Limits) *room {
 // keeps claims from emptying the store has its share used up; when a quarter of it is
 // free, the store itself is what holds up, and to bring still more by way of a claim
 // would only make that worse.
-func (r *room) takeFresh(flow delivery.Flow, bytes int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, waits := r.backlog[flow.ID]
-	if flow.Metered || waits && r.flows[flow.ID] >= r.limits.Flow/4*3 || len(r.backlog) >= maxBacklogged {
+func (i *inflight) takeFresh(flow delivery.Flow, bytes int) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, waits := i.backlog[flow.ID]
+	if flow.Metered || waits && i.flows[flow.ID] >= i.limits.Flow/4*3 || len(i.backlog) >= maxBacklogged {
 		return false
 	}
-	if r.total >= r.limits.Fresh || r.bytes+bytes > r.limits.Bytes/4*3 || r.take(flow, 1) == 0 {
-		r.backlog[flow.ID] = struct{}{}
+	if i.total >= i.limits.Fresh || i.bytes+bytes > i.limits.Bytes/4*3 || i.take(flow, 1) == 0 {
+		i.backlog[flow.ID] = struct{}{}
 		return false
 	}
-	r.bytes += bytes
+	i.bytes += bytes
 	return true
 }
 
 // takeBytes notes the body of a delivery that already has a slot.
-func (r *room) takeBytes(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bytes += n
+func (i *inflight) takeBytes(n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.bytes += n
 }
 
 // takeUpTo takes as many slots for waiting deliveries as there are, at most want.
-func (r *room) takeUpTo(flow delivery.Flow, want int) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.take(flow, want)
+func (i *inflight) takeUpTo(flow delivery.Flow, want int) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.take(flow, want)
 }
 
-func (r *room) take(flow delivery.Flow, want int) int {
-	if r.closed {
+func (i *inflight) take(flow delivery.Flow, want int) int {
+	if i.closed {
 		return 0
 	}
 	got := max(0, min(
 		want,
-		r.limits.Total-r.total,
-		r.limits.Flow-r.flows[flow.ID],
-		r.limits.Organization-r.organizations[flow.Organization],
+		i.limits.Total-i.total,
+		i.limits.Flow-i.flows[flow.ID],
+		i.limits.Organization-i.organizations[flow.Organization],
 	))
 	if got > 0 {
-		r.total += got
-		r.flows[flow.ID] += got
-		r.organizations[flow.Organization] += got
+		i.total += got
+		i.flows[flow.ID] += got
+		i.organizations[flow.Organization] += got
 	}
 	return got
 }
 
 // give returns slots. It tells whether somebody may be waiting for them: whoever
 // waits for others is not helped, and every look costs a transaction.
-func (r *room) give(flow delivery.Flow, n, bytes int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	waited := r.share(flow, n, bytes)
-	return r.leave(n) || waited
+func (i *inflight) give(flow delivery.Flow, n, bytes int) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	waited := i.share(flow, n, bytes)
+	return i.leave(n) || waited
 }
 
 // answered returns the share of a delivery whose request is over, settled the slot
 // itself. Both tell what give does.
-func (r *room) answered(flow delivery.Flow, bytes int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	waited := r.share(flow, 1, bytes)
-	return r.wanted() || waited
+func (i *inflight) answered(flow delivery.Flow, bytes int) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	waited := i.share(flow, 1, bytes)
+	return i.wanted() || waited
 }
 
-func (r *room) settled() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.leave(1)
+func (i *inflight) settled() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.leave(1)
 }
 
 // share tells whether the flow itself waits, or the share of its organization was
 // used up, for which another of its flows may wait.
-func (r *room) share(flow delivery.Flow, n, bytes int) bool {
-	_, waits := r.backlog[flow.ID]
-	full := r.flows[flow.ID] >= r.limits.Flow || r.organizations[flow.Organization] >= r.limits.Organization
-	r.bytes -= bytes
-	if r.flows[flow.ID] -= n; r.flows[flow.ID] == 0 {
-		delete(r.flows, flow.ID)
+func (i *inflight) share(flow delivery.Flow, n, bytes int) bool {
+	_, waits := i.backlog[flow.ID]
+	full := i.flows[flow.ID] >= i.limits.Flow || i.organizations[flow.Organization] >= i.limits.Organization
+	i.bytes -= bytes
+	if i.flows[flow.ID] -= n; i.flows[flow.ID] == 0 {
+		delete(i.flows, flow.ID)
 	}
-	if r.organizations[flow.Organization] -= n; r.organizations[flow.Organization] == 0 {
-		delete(r.organizations, flow.Organization)
+	if i.organizations[flow.Organization] -= n; i.organizations[flow.Organization] == 0 {
+		delete(i.organizations, flow.Organization)
 	}
-	return waits || full && len(r.backlog) > 0
+	return waits || full && len(i.backlog) > 0
 }
 
-func (r *room) leave(n int) bool {
-	r.total -= n
-	r.signal()
-	return r.wanted()
+func (i *inflight) leave(n int) bool {
+	i.total -= n
+	i.signal()
+	return i.wanted()
 }
 
 // wanted tells whether a claim found no slot at all, or too little memory.
-func (r *room) wanted() bool {
-	wanted := r.starved
-	r.starved = false
+func (i *inflight) wanted() bool {
+	wanted := i.starved
+	i.starved = false
 	return wanted
 }
 
 // waiting notes that the flow has due rows in the store, drained that it has none.
-func (r *room) waiting(flow int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.backlog[flow] = struct{}{}
+func (i *inflight) waiting(flow int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.backlog[flow] = struct{}{}
 }
 
-func (r *room) drained(flow int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.backlog, flow)
+func (i *inflight) drained(flow int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.backlog, flow)
 }
 
 // idle notes that no flow has due rows in the store. It forgets those that
 // another replica worked off and those that were parked meanwhile.
-func (r *room) idle() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.backlog)
+func (i *inflight) idle() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.backlog)
 }
 
 // full lists the flows and organizations that have used up their share, and
 // tells how many slots and bytes are free; none, when it is too little to claim for.
-func (r *room) full() (flows []int64, organizations []string, free, bytes int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (i *inflight) full() (flows []int64, organizations []string, free, bytes int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	flows, organizations = []int64{}, []string{}
-	for id, n := range r.flows {
-		if n >= r.limits.Flow {
+	for id, n := range i.flows {
+		if n >= i.limits.Flow {
 			flows = append(flows, id)
 		}
 	}
-	for id, n := range r.organizations {
-		if n >= r.limits.Organization {
+	for id, n := range i.organizations {
+		if n >= i.limits.Organization {
 			organizations = append(organizations, id)
 		}
 	}
-	if r.closed {
+	if i.closed {
 		return flows, organizations, 0, 0
 	}
-	bytes = r.limits.Bytes - r.bytes
-	if r.starved = r.total >= r.limits.Total || bytes < claimBytes; r.starved {
+	bytes = i.limits.Bytes - i.bytes
+	if i.starved = i.total >= i.limits.Total || bytes < claimBytes; i.starved {
 		return flows, organizations, 0, 0
 	}
-	return flows, organizations, r.limits.Total - r.total, bytes
+	return flows, organizations, i.limits.Total - i.total, bytes
 }
 
-func (r *room) inFlight() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.total
+func (i *inflight) count() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.total
 }
 
-func (r *room) inMemory() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.bytes
+func (i *inflight) inMemory() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.bytes
 }
 
 // close lets nothing in any more. The channel is closed once all have left.
-func (r *room) close() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.closed {
-		r.closed = true
-		r.signal()
+func (i *inflight) close() <-chan struct{} {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.closed {
+		i.closed = true
+		i.signal()
 	}
-	return r.empty
+	return i.empty
 }
 
-func (r *room) signal() {
-	if !r.closed || r.total > 0 {
+func (i *inflight) signal() {
+	if !i.closed || i.total > 0 {
 		return
 	}
 	select {
-	case <-r.empty:
+	case <-i.empty:
 	default:
-		close(r.empty)
+		close(i.empty)
 	}
 }
 
-func (r *room) backlogged() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.backlog)
+func (i *inflight) backlogged() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.backlog)
 }

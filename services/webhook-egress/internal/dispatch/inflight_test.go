@@ -16,7 +16,7 @@ import (
 )
 
 func TestRoomShares(t *testing.T) {
-	r := newRoom(LimitsOf(16, 64<<20)) // flow 4, organization 8, fresh 12
+	r := newInflight(LimitsOf(16, 64<<20)) // flow 4, organization 8, fresh 12
 	a1, a2, a3 := delivery.Flow{ID: 1, Organization: "a"}, delivery.Flow{ID: 2, Organization: "a"}, delivery.Flow{ID: 3, Organization: "a"}
 	b := delivery.Flow{ID: 4, Organization: "b"}
 	for _, step := range []struct {
@@ -41,7 +41,7 @@ func TestRoomShares(t *testing.T) {
 }
 
 func TestNewDeliveriesDontOvertake(t *testing.T) {
-	r := newRoom(LimitsOf(16, 64<<20)) // flow 4
+	r := newInflight(LimitsOf(16, 64<<20)) // flow 4
 	flow := delivery.Flow{ID: 1, Organization: "a"}
 	r.waiting(1)
 	if r.takeUpTo(flow, 3); r.takeFresh(flow, 1) {
@@ -69,7 +69,7 @@ func TestNewDeliveriesDontOvertake(t *testing.T) {
 }
 
 func TestRoomCloses(t *testing.T) {
-	r := newRoom(LimitsOf(4, 64<<20))
+	r := newInflight(LimitsOf(4, 64<<20))
 	flow := delivery.Flow{ID: 1, Organization: "a"}
 	if !r.takeFresh(flow, 1) {
 		t.Fatal("no slot")
@@ -123,8 +123,8 @@ func TestFlowsShareTheRoom(t *testing.T) {
 	if _, err := e.claim(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if slices.Min(s.granted) != 2 || slices.Max(s.granted) != 2 || e.room.inFlight() != 0 {
-		t.Errorf("granted %v, kept %d", s.granted, e.room.inFlight())
+	if slices.Min(s.granted) != 2 || slices.Max(s.granted) != 2 || e.inflight.count() != 0 {
+		t.Errorf("granted %v, kept %d", s.granted, e.inflight.count())
 	}
 }
 
@@ -132,7 +132,7 @@ func TestFlowsShareTheRoom(t *testing.T) {
 func TestRoomAccounts(t *testing.T) {
 	const size = 100
 	rapid.Check(t, func(t *rapid.T) {
-		r := newRoom(LimitsOf(rapid.IntRange(4, 40).Draw(t, "total"), rapid.IntRange(1, 20).Draw(t, "bodies")*size))
+		r := newInflight(LimitsOf(rapid.IntRange(4, 40).Draw(t, "total"), rapid.IntRange(1, 20).Draw(t, "bodies")*size))
 		held, fresh := map[delivery.Flow]int{}, map[delivery.Flow]int{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			id := rapid.Int64Range(1, 6).Draw(t, "flow")
@@ -159,8 +159,8 @@ func TestRoomAccounts(t *testing.T) {
 					t.Fatalf("flow %d holds %d", f.ID, n)
 				}
 			}
-			if total > r.limits.Total || total != r.inFlight() || max(organizations["a"], organizations["b"]) > r.limits.Organization {
-				t.Fatalf("held %v of %+v, counted %d", held, r.limits, r.inFlight())
+			if total > r.limits.Total || total != r.count() || max(organizations["a"], organizations["b"]) > r.limits.Organization {
+				t.Fatalf("held %v of %+v, counted %d", held, r.limits, r.count())
 			}
 			if bytes != r.inMemory() || bytes > r.limits.Bytes/4*3 {
 				t.Fatalf("bodies of %d bytes of %+v, counted %d", bytes, r.limits, r.inMemory())
@@ -180,7 +180,7 @@ func TestRoomAccounts(t *testing.T) {
 // Without memory for a body nothing is claimed, and whoever gives some back wakes
 // the claim.
 func TestMemoryIsBounded(t *testing.T) {
-	r := newRoom(LimitsOf(16, MinBytes))
+	r := newInflight(LimitsOf(16, MinBytes))
 	flow := delivery.Flow{ID: 1, Organization: "a"}
 	if r.takeUpTo(flow, 1) != 1 {
 		t.Fatal("no slot")
@@ -219,7 +219,7 @@ func TestWhoIsWoken(t *testing.T) {
 		"its organization's, which is not": {map[delivery.Flow]int{hung: 1, sibling: 1, other: 1}, hung, sibling, false},
 		"the last slot of all":             {map[delivery.Flow]int{hung: 3, sibling: 1, other: 3, {ID: 4, Organization: "c"}: 1}, hung, other, true},
 	} {
-		r := newRoom(limits)
+		r := newInflight(limits)
 		for flow, n := range tt.hold {
 			if got := r.takeUpTo(flow, n); got != n {
 				t.Fatalf("%s: %d slots", name, got)
