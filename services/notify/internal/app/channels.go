@@ -258,7 +258,7 @@ func (p *parts) newBreaker() {
 func (p *parts) states(kind string, merge func(a, b string) string, life time.Duration) *shared.States {
 	o := shared.Options{Merge: merge, Life: life, Log: p.telemetry.Log, Now: time.Now}
 	if p.redis != nil {
-		o.Cells = redis.NewCells(p.redis, kind)
+		o.KV = redis.NewKV(p.redis, kind)
 	}
 	return shared.New(o)
 }

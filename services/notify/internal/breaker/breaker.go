@@ -142,7 +142,7 @@ func encode(s State) string {
 	return string(text)
 }
 
-// decode reads a cell; one that can't be read is one that nobody wrote.
+// decode reads a text; one that can't be read counts as never written.
 func decode(text string) State {
 	var s State
 	if text == "" || json.Unmarshal([]byte(text), &s) != nil {

@@ -66,7 +66,7 @@ func TestReplicasShareIt(t *testing.T) {
 	now := time.Now()
 	replica := func() *breaker.Breaker {
 		states := shared.New(shared.Options{
-			Cells: redis.NewCells(client, "breaker"), Merge: breaker.Merge, Life: breaker.Life,
+			KV: redis.NewKV(client, "breaker"), Merge: breaker.Merge, Life: breaker.Life,
 			Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 		})
 		return breaker.New(states, policy, func() time.Time { return now }, func() float64 { return 0.5 })

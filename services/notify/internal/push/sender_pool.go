@@ -72,7 +72,9 @@ type hostSlots struct {
 	users  int
 }
 
-func newHostLimiter(size int) *hostLimiter { return &hostLimiter{size: size, hosts: map[string]*hostSlots{}} }
+func newHostLimiter(size int) *hostLimiter {
+	return &hostLimiter{size: size, hosts: map[string]*hostSlots{}}
+}
 
 // enter waits for a place at a host until ctx ends. leave gives it back.
 func (t *hostLimiter) enter(ctx context.Context, host string) (leave func(), err error) {

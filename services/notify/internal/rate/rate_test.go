@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// cells are a server in memory, which may be away.
-type cells struct {
+// kv is a server in memory, which may be away.
+type kv struct {
 	mu   sync.Mutex
 	held map[string]string
 	away bool
@@ -24,7 +24,7 @@ type cells struct {
 
 var errAway = errors.New("away")
 
-func (c *cells) Get(_ context.Context, key string) (string, error) {
+func (c *kv) Get(_ context.Context, key string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.away {
@@ -33,7 +33,7 @@ func (c *cells) Get(_ context.Context, key string) (string, error) {
 	return c.held[key], nil
 }
 
-func (c *cells) Swap(_ context.Context, key, old, next string, _ time.Duration) (bool, error) {
+func (c *kv) Swap(_ context.Context, key, old, next string, _ time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.away {
@@ -46,15 +46,15 @@ func (c *cells) Swap(_ context.Context, key, old, next string, _ time.Duration) 
 	return true, nil
 }
 
-func limiter(c shared.Cells, now func() time.Time) *rate.Limiter {
-	states := shared.New(shared.Options{Cells: c, Merge: rate.Merge, Life: rate.Life, Log: slog.New(slog.DiscardHandler), Now: now})
+func limiter(c shared.KV, now func() time.Time) *rate.Limiter {
+	states := shared.New(shared.Options{KV: c, Merge: rate.Merge, Life: rate.Life, Log: slog.New(slog.DiscardHandler), Now: now})
 	return rate.New(states, time.Second, now)
 }
 
 func TestPlacesOfALane(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	server := &cells{held: map[string]string{}}
+	server := &kv{held: map[string]string{}}
 	a, b := limiter(server, clock), limiter(server, clock)
 	var waits []time.Duration
 	for range 3 {
@@ -84,7 +84,7 @@ func TestPlacesOfALane(t *testing.T) {
 func TestServerAway(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	server := &cells{held: map[string]string{}}
+	server := &kv{held: map[string]string{}}
 	a := limiter(server, clock)
 	for range 3 {
 		a.Reserve(t.Context(), "x")
@@ -122,7 +122,7 @@ func TestPlacesAreUnique(t *testing.T) {
 	var waits []time.Duration
 	var wg sync.WaitGroup
 	for range 2 {
-		l := limiter(redis.NewCells(client, "rate"), func() time.Time { return at })
+		l := limiter(redis.NewKV(client, "rate"), func() time.Time { return at })
 		for range 20 {
 			wg.Go(func() {
 				wait := l.Reserve(t.Context(), "x")

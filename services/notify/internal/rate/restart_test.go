@@ -83,7 +83,7 @@ func TestRestartOfTheServer(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		clients = append(clients, client)
 	}
-	a, b := limiter(redis.NewCells(clients[0], "rate"), clock), limiter(redis.NewCells(clients[1], "rate"), clock)
+	a, b := limiter(redis.NewKV(clients[0], "rate"), clock), limiter(redis.NewKV(clients[1], "rate"), clock)
 	for range 2 {
 		a.Reserve(t.Context(), "x")
 		b.Reserve(t.Context(), "x")

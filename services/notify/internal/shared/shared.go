@@ -26,16 +26,16 @@ const (
 	breaks = 64
 )
 
-// Cells keep texts under keys. A cell that nobody wrote is empty.
-type Cells interface {
+// KV is a compare-and-swap store of texts by key. A key that was never written has the empty text.
+type KV interface {
 	Get(ctx context.Context, key string) (string, error)
-	// Swap writes a cell that still holds old, for a life, and tells whether it did.
+	// Swap writes a text that is still the old one, for a life, and reports whether it did.
 	Swap(ctx context.Context, key, old, new string, life time.Duration) (bool, error)
 }
 
-// Options of States. Cells may be nil: then each replica is alone.
+// Options of States. KV may be nil: then each replica is alone.
 type Options struct {
-	Cells Cells
+	KV KV
 	// Merge gives the one of two copies of a state that counts; either may be empty.
 	Merge func(a, b string) string
 	// Life of a state that nobody changes.
@@ -87,12 +87,12 @@ var errContended = errors.New("shared: the state changes too fast")
 // exchange changes the shared state, again where others were quicker.
 func (s *States) exchange(ctx context.Context, key string, step func(string) string) error {
 	for range tries {
-		old, err := s.o.Cells.Get(ctx, key)
+		old, err := s.o.KV.Get(ctx, key)
 		if err != nil {
 			return err
 		}
 		next := step(s.o.Merge(s.copyOf(key), old))
-		swapped, err := s.o.Cells.Swap(ctx, key, old, next, s.o.Life)
+		swapped, err := s.o.KV.Swap(ctx, key, old, next, s.o.Life)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *States) Look(ctx context.Context, key string, fresh time.Duration) (tex
 		return seen.text
 	}
 	err := s.reach(ctx, func(ctx context.Context) (err error) {
-		text, err = s.o.Cells.Get(ctx, key)
+		text, err = s.o.KV.Get(ctx, key)
 		return err
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *States) Look(ctx context.Context, key string, fresh time.Duration) (tex
 func (s *States) isAlone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.o.Cells == nil || s.o.Now().Before(s.alone)
+	return s.o.KV == nil || s.o.Now().Before(s.alone)
 }
 
 func (s *States) part() {

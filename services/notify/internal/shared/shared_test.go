@@ -20,7 +20,7 @@ import (
 // silent, or have somebody else come before each change.
 type server struct {
 	mu     sync.Mutex
-	cells  map[string]string
+	kv     map[string]string
 	broken int
 	silent bool
 	dead   bool
@@ -41,7 +41,7 @@ func (s *server) answer(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	case dead:
-		return fmt.Errorf("read cell: %w", &net.OpError{Op: "dial", Err: errBroken})
+		return fmt.Errorf("read state: %w", &net.OpError{Op: "dial", Err: errBroken})
 	case broken:
 		return errBroken
 	}
@@ -54,7 +54,7 @@ func (s *server) Get(ctx context.Context, key string) (string, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cells[key], nil
+	return s.kv[key], nil
 }
 
 func (s *server) Swap(ctx context.Context, key, old, next string, _ time.Duration) (bool, error) {
@@ -64,12 +64,12 @@ func (s *server) Swap(ctx context.Context, key, old, next string, _ time.Duratio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rival {
-		s.cells[key] = plusOne(s.cells[key])
+		s.kv[key] = plusOne(s.kv[key])
 	}
-	if s.cells[key] != old {
+	if s.kv[key] != old {
 		return false, nil
 	}
-	s.cells[key] = next
+	s.kv[key] = next
 	return true, nil
 }
 
@@ -88,11 +88,11 @@ func greater(a, b string) string {
 	return b
 }
 
-func states(cells shared.Cells) *shared.States {
-	return shared.New(shared.Options{Cells: cells, Merge: greater, Life: time.Hour, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+func states(kv shared.KV) *shared.States {
+	return shared.New(shared.Options{KV: kv, Merge: greater, Life: time.Hour, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 }
 
-func newServer() *server { return &server{cells: map[string]string{}} }
+func newServer() *server { return &server{kv: map[string]string{}} }
 
 // What every store of states has to do: each change is made upon the one before,
 // whoever made it.
@@ -106,8 +106,8 @@ func TestChangesAreMadeUponEachOther(t *testing.T) {
 		}
 	}
 	all.Wait()
-	if got := one.Look(t.Context(), "k", 0); got != "40" || s.cells["k"] != "40" {
-		t.Errorf("after 40 changes %s, kept %s", got, s.cells["k"])
+	if got := one.Look(t.Context(), "k", 0); got != "40" || s.kv["k"] != "40" {
+		t.Errorf("after 40 changes %s, kept %s", got, s.kv["k"])
 	}
 }
 
@@ -120,8 +120,8 @@ func TestBrokenConnectionsAreReplaced(t *testing.T) {
 	s.broken = 40
 	one.Change(t.Context(), "k", plusOne)
 	s.broken = 40
-	if got := two.Look(t.Context(), "k", time.Second); got != "2" || s.cells["k"] != "2" {
-		t.Errorf("the other replica sees %s, the server holds %s", got, s.cells["k"])
+	if got := two.Look(t.Context(), "k", time.Second); got != "2" || s.kv["k"] != "2" {
+		t.Errorf("the other replica sees %s, the server holds %s", got, s.kv["k"])
 	}
 }
 
@@ -145,11 +145,11 @@ func TestServerAway(t *testing.T) {
 		if got := one.Look(t.Context(), "k", 0); got != "12" {
 			t.Errorf("alone it knows %s", got)
 		}
-		s.silent, s.cells = false, map[string]string{}
+		s.silent, s.kv = false, map[string]string{}
 		time.Sleep(time.Second)
 		one.Change(t.Context(), "k", plusOne)
-		if s.cells["k"] != "13" {
-			t.Errorf("the server that came back holds %s", s.cells["k"])
+		if s.kv["k"] != "13" {
+			t.Errorf("the server that came back holds %s", s.kv["k"])
 		}
 	})
 }
@@ -178,8 +178,8 @@ func TestTriesAreBounded(t *testing.T) {
 		t.Errorf("a contended state was asked for %d times", s.asked)
 	}
 	s.rival = false
-	if one.Change(t.Context(), "k", plusOne); s.cells["k"] == "" || number(s.cells["k"]) < 60 {
-		t.Errorf("contention sent it alone: %q", s.cells["k"])
+	if one.Change(t.Context(), "k", plusOne); s.kv["k"] == "" || number(s.kv["k"]) < 60 {
+		t.Errorf("contention sent it alone: %q", s.kv["k"])
 	}
 }
 

@@ -230,17 +230,17 @@ func (p *parts) newBreaker() *breaker.Breaker {
 	policy.Failures, policy.Pause, policy.MaxPause = p.cfg.BreakerFailures, p.cfg.BreakerPause, p.cfg.BreakerMaxPause
 	o := breaker.Options{Policy: policy, Log: p.telemetry.Log, Now: time.Now, Random: rand.Float64}
 	if p.redis != nil {
-		o.Cells = redis.NewBreakers(p.redis)
+		o.KV = redis.NewBreakers(p.redis)
 	}
 	return breaker.New(o)
 }
 
 func (p *parts) newRates() *rate.Limiter {
-	var cells rate.Cells
+	var kv rate.KV
 	if p.redis != nil {
-		cells = redis.NewRates(p.redis)
+		kv = redis.NewRates(p.redis)
 	}
-	return rate.New(cells, p.telemetry.Log, time.Now)
+	return rate.New(kv, p.telemetry.Log, time.Now)
 }
 
 // holdDelay is how long a flow waits for a signing secret before it looks again.

@@ -28,25 +28,25 @@ type Target struct {
 	Port               int
 }
 
-// Cells keep small texts that replicas share. A cell that nobody wrote is empty.
-type Cells interface {
-	// Get reads cells, in their order.
+// KV is a compare-and-swap store of small texts that replicas share. One that was never written is empty.
+type KV interface {
+	// Get reads texts, in the order of their keys.
 	Get(ctx context.Context, targets []Target) ([]string, error)
-	// Swap writes the cells that still hold what they are said to, and tells which.
+	// Swap writes the texts that are still the old ones, and reports which it wrote.
 	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
 }
 
-// Swap is a write of a cell that holds Old.
+// Swap is a write of a text that is still Old.
 type Swap struct {
 	Target   Target
 	Old, New string
 	Life     time.Duration
 }
 
-// Options of a Breaker. Cells may be nil: then each replica decides alone.
+// Options of a Breaker. KV may be nil: then each replica decides alone.
 type Options struct {
 	Policy Policy
-	Cells  Cells
+	KV     KV
 	Log    *slog.Logger
 	Now    func() time.Time
 	// Random spreads the ends of pauses.
@@ -223,7 +223,7 @@ func (b *Breaker) apply(ctx context.Context, changes []change) {
 // replica was faster with.
 func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change, err error) {
 	now := b.o.Now()
-	if b.o.Cells == nil || !b.together(now) {
+	if b.o.KV == nil || !b.together(now) {
 		return changes, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -232,7 +232,7 @@ func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change
 	for i, c := range changes {
 		targets[i] = c.target
 	}
-	old, err := b.o.Cells.Get(ctx, targets)
+	old, err := b.o.KV.Get(ctx, targets)
 	if err != nil {
 		b.part(now)
 		return changes, err
@@ -245,7 +245,7 @@ func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change
 			swaps[i].New = ""
 		}
 	}
-	swapped, err := b.o.Cells.Swap(ctx, swaps)
+	swapped, err := b.o.KV.Swap(ctx, swaps)
 	if err != nil {
 		b.part(now)
 		return changes, err
@@ -332,7 +332,7 @@ func encode(s State) string {
 	return string(text)
 }
 
-// decode reads a cell; one that can't be read is one that nobody wrote.
+// decode reads a text; one that can't be read counts as never written.
 func decode(text string) State {
 	var s State
 	if text == "" || json.Unmarshal([]byte(text), &s) != nil {

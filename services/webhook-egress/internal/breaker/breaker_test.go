@@ -13,15 +13,15 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/redis"
 )
 
-// memory is Cells in memory that can go away and lose everything.
+// memory is a KV in memory that can go away and lose everything.
 type memory struct {
 	mu    sync.Mutex
-	cells map[breaker.Target]string
+	kv    map[breaker.Target]string
 	away  bool
 	calls int
 }
 
-func newMemory() *memory { return &memory{cells: make(map[breaker.Target]string)} }
+func newMemory() *memory { return &memory{kv: make(map[breaker.Target]string)} }
 
 var errAway = errors.New("away")
 
@@ -34,7 +34,7 @@ func (m *memory) Get(_ context.Context, targets []breaker.Target) ([]string, err
 	}
 	texts := make([]string, len(targets))
 	for i, t := range targets {
-		texts[i] = m.cells[t]
+		texts[i] = m.kv[t]
 	}
 	return texts, nil
 }
@@ -47,8 +47,8 @@ func (m *memory) Swap(_ context.Context, swaps []breaker.Swap) ([]bool, error) {
 	}
 	done := make([]bool, len(swaps))
 	for i, s := range swaps {
-		if done[i] = m.cells[s.Target] == s.Old; done[i] {
-			m.cells[s.Target] = s.New
+		if done[i] = m.kv[s.Target] == s.Old; done[i] {
+			m.kv[s.Target] = s.New
 		}
 	}
 	return done, nil
@@ -82,10 +82,10 @@ func newClock() *clock { return &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, t
 
 var policy = breaker.Policy{Failures: 3, Share: 0.5, Sample: 20, Window: time.Minute, Pause: 10 * time.Second, MaxPause: time.Minute}
 
-func open(t *testing.T, cells breaker.Cells, c *clock) *breaker.Breaker {
+func open(t *testing.T, kv breaker.KV, c *clock) *breaker.Breaker {
 	t.Helper()
 	return breaker.New(breaker.Options{
-		Policy: policy, Cells: cells, Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 },
+		Policy: policy, KV: kv, Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 },
 	})
 }
 
@@ -101,19 +101,19 @@ func admit(b *breaker.Breaker, want int, stored breaker.State) breaker.Permit {
 	return b.Admit(context.Background(), []breaker.Ask{{Target: shop, Want: want, Stored: stored}}, 20*time.Second)[0]
 }
 
-// each runs a test over cells in memory and in Redis.
-func each(t *testing.T, test func(t *testing.T, cells breaker.Cells)) {
+// each runs a test over a KV in memory and in Redis.
+func each(t *testing.T, test func(t *testing.T, kv breaker.KV)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { test(t, newMemory()) })
 	t.Run("redis", func(t *testing.T) { test(t, redis.NewBreakers(testkit.Redis(t))) })
 }
 
 func TestCells(t *testing.T) {
-	each(t, func(t *testing.T, cells breaker.Cells) {
+	each(t, func(t *testing.T, kv breaker.KV) {
 		t.Helper()
 		other := breaker.Target{Organization: "acme", Host: "a:b", Port: 80}
 		swap := func(old, text string) bool {
-			done, err := cells.Swap(t.Context(), []breaker.Swap{
+			done, err := kv.Swap(t.Context(), []breaker.Swap{
 				{Target: shop, Old: old, New: text, Life: time.Minute},
 				{Target: other, Old: "", New: "", Life: time.Minute},
 			})
@@ -137,7 +137,7 @@ func TestCells(t *testing.T) {
 			if done := swap(step.old, step.text); done != step.done {
 				t.Errorf("%q for %q: %v", step.text, step.old, done)
 			}
-			texts, err := cells.Get(t.Context(), []breaker.Target{other, shop})
+			texts, err := kv.Get(t.Context(), []breaker.Target{other, shop})
 			if err != nil || texts[0] != "" || texts[1] != step.holds {
 				t.Errorf("%q after %q for %q, %v", texts, step.text, step.old, err)
 			}
@@ -148,10 +148,10 @@ func TestCells(t *testing.T) {
 // Failures that different replicas see count together, one try is made in all,
 // and all learn that it got through.
 func TestReplicasShareATarget(t *testing.T) {
-	each(t, func(t *testing.T, cells breaker.Cells) {
+	each(t, func(t *testing.T, kv breaker.KV) {
 		t.Helper()
 		c := newClock()
-		a, b := open(t, cells, c), open(t, cells, c)
+		a, b := open(t, kv, c), open(t, kv, c)
 		c.report(a, shop, breaker.Failed, false)
 		c.report(b, shop, breaker.Failed, false)
 		move := c.report(a, shop, breaker.Failed, false)
@@ -193,10 +193,10 @@ func TestReplicasShareATarget(t *testing.T) {
 }
 
 func TestOrganizationsDontShareATarget(t *testing.T) {
-	each(t, func(t *testing.T, cells breaker.Cells) {
+	each(t, func(t *testing.T, kv breaker.KV) {
 		t.Helper()
 		c := newClock()
-		b := open(t, cells, c)
+		b := open(t, kv, c)
 		for i := range 10 {
 			target := shop
 			target.Organization = fmt.Sprint("org-", i)
@@ -215,23 +215,23 @@ func TestOrganizationsDontShareATarget(t *testing.T) {
 // Without Redis each replica decides by itself; once it is back, what was decided
 // meanwhile is what all go by.
 func TestRedisGoesAwayAndComesBack(t *testing.T) {
-	c, cells := newClock(), newMemory()
-	a, b := open(t, cells, c), open(t, cells, c)
+	c, kv := newClock(), newMemory()
+	a, b := open(t, kv, c), open(t, kv, c)
 	c.report(a, shop, breaker.Failed, false)
-	cells.set(true)
+	kv.set(true)
 	c.report(a, shop, breaker.Failed, false)
-	calls := cells.calls
+	calls := kv.calls
 	move := c.report(a, shop, breaker.Failed, false)
 	if move.State.Phase != breaker.Open {
 		t.Fatalf("alone: %+v", move)
 	}
-	if cells.calls != calls {
+	if kv.calls != calls {
 		t.Error("Redis is asked again at once")
 	}
 	if p := admit(b, 4, move.State); p.Allowed != 0 {
 		t.Errorf("the store says open, the other replica alone: %+v", p)
 	}
-	cells.set(false)
+	kv.set(false)
 	c.pass(3 * time.Second)
 	c.report(a, shop, breaker.Failed, false) // brings what a decided alone
 	if p := admit(b, 4, breaker.State{Phase: breaker.Open, Until: move.State.Until}); p.Allowed != 0 || p.Wait != 7*time.Second {
@@ -246,13 +246,13 @@ func TestRedisGoesAwayAndComesBack(t *testing.T) {
 // Redis is empty again: the flow row says when the target is to be tried, and how
 // often in a row it has opened.
 func TestRedisIsEmptied(t *testing.T) {
-	c, cells := newClock(), newMemory()
-	a := open(t, cells, c)
+	c, kv := newClock(), newMemory()
+	a := open(t, kv, c)
 	stored := breaker.State{Phase: breaker.Open, Opened: 2, Until: c.Now().Add(5 * time.Second)}
 	if p := admit(a, 4, stored); p.Allowed != 0 || p.Wait != 5*time.Second {
 		t.Errorf("before the time: %+v", p)
 	}
-	clear(cells.cells)
+	clear(kv.kv)
 	c.pass(5 * time.Second)
 	if p := admit(a, 4, stored); p.Allowed != 1 {
 		t.Errorf("at the time: %+v", p)
@@ -264,25 +264,25 @@ func TestRedisIsEmptied(t *testing.T) {
 
 // Targets that are well cost no call, and are not remembered.
 func TestQuietTargetsCostNothing(t *testing.T) {
-	c, cells := newClock(), newMemory()
-	b := open(t, cells, c)
+	c, kv := newClock(), newMemory()
+	b := open(t, kv, c)
 	for range 100 {
 		c.report(b, shop, breaker.Passed, false)
 		if p := admit(b, 3, breaker.State{}); p.Allowed != 3 || p.Counted {
 			t.Fatalf("%+v", p)
 		}
 	}
-	if cells.calls != 0 {
-		t.Errorf("%d calls", cells.calls)
+	if kv.calls != 0 {
+		t.Errorf("%d calls", kv.calls)
 	}
 }
 
 // A cell that holds what another release wrote is a cell that nobody wrote.
 func TestUnreadableCell(t *testing.T) {
-	c, cells := newClock(), newMemory()
+	c, kv := newClock(), newMemory()
 	for _, text := range []string{"{", `{"phase":"ajar"}`, `[]`} {
-		cells.cells[shop] = text
-		b := open(t, cells, c)
+		kv.kv[shop] = text
+		b := open(t, kv, c)
 		if move := c.report(b, shop, breaker.Failed, false); move.State.Row != 1 {
 			t.Errorf("after %s: %+v", text, move)
 		}
@@ -290,12 +290,12 @@ func TestUnreadableCell(t *testing.T) {
 }
 
 func TestConcurrentReplicas(t *testing.T) {
-	each(t, func(t *testing.T, cells breaker.Cells) {
+	each(t, func(t *testing.T, kv breaker.KV) {
 		t.Helper()
 		c := newClock()
 		var breakers []*breaker.Breaker
 		for range 4 {
-			breakers = append(breakers, open(t, cells, c))
+			breakers = append(breakers, open(t, kv, c))
 		}
 		stored := breaker.State{Phase: breaker.Open, Opened: 1, Until: c.Now()}
 		var mu sync.Mutex

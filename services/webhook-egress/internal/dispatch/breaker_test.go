@@ -44,7 +44,7 @@ func broken(t *testing.T, shared bool) (*world, *flaky, *node) {
 	w := newWorld(t, target.receiver)
 	if shared {
 		client := testkit.Redis(t)
-		w.cells, w.rates = redis.NewBreakers(client), redis.NewRates(client)
+		w.kv, w.rates = redis.NewBreakers(client), redis.NewRates(client)
 	}
 	w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, 300*time.Millisecond, time.Minute
 	n := w.start()

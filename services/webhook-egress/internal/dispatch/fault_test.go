@@ -204,7 +204,7 @@ func TestRedisIsKilled(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	target, fine := newFlaky(t), newReceiver(t, nil)
 	w := newWorld(t, target.receiver, fine)
-	w.cells, w.rates = redis.NewBreakers(client), redis.NewRates(client)
+	w.kv, w.rates = redis.NewBreakers(client), redis.NewRates(client)
 	w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, 400*time.Millisecond, time.Second
 	n, second := w.start(), w.start()
 	wire.set(true)

@@ -70,8 +70,8 @@ type world struct {
 	log     *slog.Logger
 	limits  dispatch.Limits
 	breaker breaker.Policy
-	cells   breaker.Cells
-	rates   rate.Cells
+	kv      breaker.KV
+	rates   rate.KV
 	now     func() time.Time
 	opener  dispatch.Opener
 	sealer  delivery.Sealer
@@ -138,7 +138,7 @@ func (w *world) start() *node {
 	n.engine, err = dispatch.New(dispatch.Options{
 		Store: w.store, Secrets: w.secrets, Opener: w.opener, Sender: sender, Replica: n.member,
 		Policy:  delivery.Policy{Schedule: []time.Duration{10 * time.Millisecond}, HoldDelay: 50 * time.Millisecond},
-		Breaker: breaker.New(breaker.Options{Policy: w.breaker, Cells: w.cells, Log: w.log, Now: w.now, Random: rand.Float64}),
+		Breaker: breaker.New(breaker.Options{Policy: w.breaker, KV: w.kv, Log: w.log, Now: w.now, Random: rand.Float64}),
 		Rates:   rate.New(w.rates, w.log, w.now),
 		Limits:  w.limits, Lease: 20 * time.Second, Log: w.log, Meter: metricnoop.NewMeterProvider().Meter("test"),
 		Tracer: noop.NewTracerProvider().Tracer("test"), Now: w.now,

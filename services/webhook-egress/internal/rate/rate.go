@@ -24,15 +24,15 @@ const (
 	burstTime = 100 * time.Millisecond
 )
 
-// Cells keep small texts that replicas share, one for each flow. A cell that
-// nobody wrote is empty.
-type Cells interface {
+// KV is a compare-and-swap store of small texts that replicas share, one for each flow. One that
+// was never written is empty.
+type KV interface {
 	Get(ctx context.Context, flows []int64) ([]string, error)
-	// Swap writes the cells that still hold what they are said to, and tells which.
+	// Swap writes the texts that are still the old ones, and reports which it wrote.
 	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
 }
 
-// Swap is a write of a cell that holds Old.
+// Swap is a write of a text that is still Old.
 type Swap struct {
 	Flow     int64
 	Old, New string
@@ -61,18 +61,18 @@ func take(due, now time.Time, perSecond float64, want int) (next time.Time, take
 
 // Limiter limits flows. It is safe for concurrent use.
 type Limiter struct {
-	cells Cells // nil: this replica alone
-	log   *slog.Logger
-	now   func() time.Time
+	kv  KV // nil: this replica alone
+	log *slog.Logger
+	now func() time.Time
 
 	mu    sync.Mutex
 	due   map[int64]time.Time
 	alone time.Time // until when Redis is not asked
 }
 
-// New returns a limiter; cells may be nil.
-func New(cells Cells, log *slog.Logger, now func() time.Time) *Limiter {
-	return &Limiter{cells: cells, log: log, now: now, due: make(map[int64]time.Time)}
+// New returns a limiter; kv may be nil.
+func New(kv KV, log *slog.Logger, now func() time.Time) *Limiter {
+	return &Limiter{kv: kv, log: log, now: now, due: make(map[int64]time.Time)}
 }
 
 // Ask is for deliveries of a limited flow.
@@ -123,7 +123,7 @@ func (*Limiter) decide(ask Ask, due, now time.Time, permit *Permit) time.Time {
 // replica was faster with.
 func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permits []Permit) (left []int, err error) {
 	now := l.now()
-	if l.cells == nil || !l.together(now) {
+	if l.kv == nil || !l.together(now) {
 		return places, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -132,7 +132,7 @@ func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permit
 	for n, i := range places {
 		flows[n] = asks[i].Flow
 	}
-	old, err := l.cells.Get(ctx, flows)
+	old, err := l.kv.Get(ctx, flows)
 	if err != nil {
 		l.part(now)
 		return places, err
@@ -142,7 +142,7 @@ func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permit
 		dues[n] = l.decide(asks[i], decode(old[n]), now, &permits[i])
 		swaps[n] = Swap{Flow: asks[i].Flow, Old: old[n], New: encode(dues[n]), Life: dues[n].Sub(now) + time.Minute}
 	}
-	swapped, err := l.cells.Swap(ctx, swaps)
+	swapped, err := l.kv.Swap(ctx, swaps)
 	if err != nil {
 		l.part(now)
 		return places, err

@@ -66,11 +66,11 @@ func TestRateIsHeld(t *testing.T) {
 	})
 }
 
-// memory is Cells in memory that can go away.
+// memory is a KV in memory that can go away.
 type memory struct {
-	mu    sync.Mutex
-	cells map[int64]string
-	away  bool
+	mu   sync.Mutex
+	kv   map[int64]string
+	away bool
 }
 
 func (m *memory) Get(_ context.Context, flows []int64) ([]string, error) {
@@ -81,7 +81,7 @@ func (m *memory) Get(_ context.Context, flows []int64) ([]string, error) {
 	}
 	texts := make([]string, len(flows))
 	for i, f := range flows {
-		texts[i] = m.cells[f]
+		texts[i] = m.kv[f]
 	}
 	return texts, nil
 }
@@ -91,19 +91,19 @@ func (m *memory) Swap(_ context.Context, swaps []Swap) ([]bool, error) {
 	defer m.mu.Unlock()
 	done := make([]bool, len(swaps))
 	for i, s := range swaps {
-		if done[i] = m.cells[s.Flow] == s.Old && s.Life > 0; done[i] {
-			m.cells[s.Flow] = s.New
+		if done[i] = m.kv[s.Flow] == s.Old && s.Life > 0; done[i] {
+			m.kv[s.Flow] = s.New
 		}
 	}
 	return done, nil
 }
 
 func TestReplicasShareARate(t *testing.T) {
-	cells := &memory{cells: make(map[int64]string)}
+	kv := &memory{kv: make(map[int64]string)}
 	now := start
 	var limiters []*Limiter
 	for range 3 {
-		limiters = append(limiters, New(cells, testkit.Logger(t), func() time.Time { return now }))
+		limiters = append(limiters, New(kv, testkit.Logger(t), func() time.Time { return now }))
 	}
 	total := 0
 	for range 1000 { // ten seconds
@@ -115,7 +115,7 @@ func TestReplicasShareARate(t *testing.T) {
 	if total < 199 || total > 203 {
 		t.Errorf("%d in ten seconds over three replicas, want 200", total)
 	}
-	cells.away = true
+	kv.away = true
 	total = 0
 	for range 1000 {
 		total += limiters[0].Take(t.Context(), []Ask{{Flow: 7, PerSecond: 20, Want: 3}})[0].Allowed

@@ -1,5 +1,5 @@
 // Package redis keeps the states that replicas share. It implements
-// shared.Cells; internal/app makes it.
+// shared.KV; internal/app makes it.
 package redis
 
 import (
@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// swapScript writes a cell that still holds what its writer read. An empty text
-// is a cell that is not there. What to write is decided by who asks, in Go.
+// swapScript writes a text that is still what its writer read. An empty text
+// is a key that is not there. What to write is decided by who asks, in Go.
 var swapScript = redis.NewScript(`
 local held = redis.call('GET', KEYS[1]) or ''
 if held ~= ARGV[1] then return 0 end
@@ -26,34 +26,34 @@ else
 end
 return 1`)
 
-// Cells are texts under the client's prefix and one kind.
-type Cells struct {
+// KV is a compare-and-swap store under the client's prefix and one kind.
+type KV struct {
 	client *redisdb.Client
 	kind   string
 }
 
-var _ shared.Cells = Cells{}
+var _ shared.KV = KV{}
 
-// NewCells keeps the cells of a kind of state.
-func NewCells(client *redisdb.Client, kind string) Cells { return Cells{client, kind} }
+// NewKV returns the KV of one kind of state.
+func NewKV(client *redisdb.Client, kind string) KV { return KV{client, kind} }
 
-// Get implements shared.Cells.
-func (c Cells) Get(ctx context.Context, key string) (string, error) {
+// Get implements shared.KV.
+func (c KV) Get(ctx context.Context, key string) (string, error) {
 	text, err := c.client.Get(ctx, c.client.Key(c.kind, key)).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("read cell: %w", err)
+		return "", fmt.Errorf("read state: %w", err)
 	}
 	return text, nil
 }
 
-// Swap implements shared.Cells.
-func (c Cells) Swap(ctx context.Context, key, old, next string, life time.Duration) (bool, error) {
+// Swap implements shared.KV.
+func (c KV) Swap(ctx context.Context, key, old, next string, life time.Duration) (bool, error) {
 	n, err := swapScript.Run(ctx, c.client, []string{c.client.Key(c.kind, key)}, old, next, max(life.Milliseconds(), 1)).Int()
 	if err != nil {
-		return false, fmt.Errorf("swap cell: %w", err)
+		return false, fmt.Errorf("swap state: %w", err)
 	}
 	return n == 1, nil
 }

@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/rate"
 )
 
-// swapScript writes a cell that still holds what its writer read. An empty text
-// is a cell that is not there. A write of what is there already only moves the
+// swapScript writes a text that is still what its writer read. An empty text
+// is a key that is not there. A write of what is there already only moves the
 // end of its life. The decision on what to write is made by who asks, once, in Go.
 var swapScript = redis.NewScript(`
 local held = redis.call('GET', KEYS[1]) or ''
@@ -28,13 +28,13 @@ else
 end
 return 1`)
 
-// cells are small texts under keys.
-type cells struct{ client *redisdb.Client }
+// kv is a compare-and-swap store of small texts.
+type kv struct{ client *redisdb.Client }
 
-func (c cells) get(ctx context.Context, keys []string) ([]string, error) {
+func (c kv) get(ctx context.Context, keys []string) ([]string, error) {
 	values, err := c.client.MGet(ctx, keys...).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read cells: %w", err)
+		return nil, fmt.Errorf("read states: %w", err)
 	}
 	texts := make([]string, len(values))
 	for i, value := range values {
@@ -48,7 +48,7 @@ type swap struct {
 	life          time.Duration
 }
 
-func (c cells) swap(ctx context.Context, swaps []swap) ([]bool, error) {
+func (c kv) swap(ctx context.Context, swaps []swap) ([]bool, error) {
 	answers := make([]*redis.Cmd, len(swaps))
 	pipe := c.client.Pipeline()
 	for i, s := range swaps {
@@ -56,75 +56,75 @@ func (c cells) swap(ctx context.Context, swaps []swap) ([]bool, error) {
 		answers[i] = swapScript.Eval(ctx, pipe, []string{s.key}, s.old, s.new, max(s.life.Milliseconds(), 1))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("swap cells: %w", err)
+		return nil, fmt.Errorf("swap states: %w", err)
 	}
 	done := make([]bool, len(swaps))
 	for i, answer := range answers {
 		n, err := answer.Int()
 		if err != nil {
-			return nil, fmt.Errorf("swap cells: %w", err)
+			return nil, fmt.Errorf("swap states: %w", err)
 		}
 		done[i] = n == 1
 	}
 	return done, nil
 }
 
-// Breakers keeps the states of targets. It implements breaker.Cells.
-type Breakers struct{ cells cells }
+// Breakers keeps the states of targets. It implements breaker.KV.
+type Breakers struct{ kv kv }
 
-var _ breaker.Cells = Breakers{}
+var _ breaker.KV = Breakers{}
 
 // NewBreakers keeps them under the client's prefix.
-func NewBreakers(client *redisdb.Client) Breakers { return Breakers{cells{client}} }
+func NewBreakers(client *redisdb.Client) Breakers { return Breakers{kv{client}} }
 
 func (b Breakers) key(t breaker.Target) string {
-	return b.cells.client.Key("breaker", t.Organization, t.Host, strconv.Itoa(t.Port))
+	return b.kv.client.Key("breaker", t.Organization, t.Host, strconv.Itoa(t.Port))
 }
 
-// Get implements breaker.Cells.
+// Get implements breaker.KV.
 func (b Breakers) Get(ctx context.Context, targets []breaker.Target) ([]string, error) {
 	keys := make([]string, len(targets))
 	for i, t := range targets {
 		keys[i] = b.key(t)
 	}
-	return b.cells.get(ctx, keys)
+	return b.kv.get(ctx, keys)
 }
 
-// Swap implements breaker.Cells.
+// Swap implements breaker.KV.
 func (b Breakers) Swap(ctx context.Context, swaps []breaker.Swap) ([]bool, error) {
 	each := make([]swap, len(swaps))
 	for i, s := range swaps {
 		each[i] = swap{b.key(s.Target), s.Old, s.New, s.Life}
 	}
-	return b.cells.swap(ctx, each)
+	return b.kv.swap(ctx, each)
 }
 
-// Rates keeps the states of limited flows. It implements rate.Cells.
-type Rates struct{ cells cells }
+// Rates keeps the states of limited flows. It implements rate.KV.
+type Rates struct{ kv kv }
 
-var _ rate.Cells = Rates{}
+var _ rate.KV = Rates{}
 
 // NewRates keeps them under the client's prefix.
-func NewRates(client *redisdb.Client) Rates { return Rates{cells{client}} }
+func NewRates(client *redisdb.Client) Rates { return Rates{kv{client}} }
 
 func (r Rates) key(flow int64) string {
-	return r.cells.client.Key("rate", strconv.FormatInt(flow, 10))
+	return r.kv.client.Key("rate", strconv.FormatInt(flow, 10))
 }
 
-// Get implements rate.Cells.
+// Get implements rate.KV.
 func (r Rates) Get(ctx context.Context, flows []int64) ([]string, error) {
 	keys := make([]string, len(flows))
 	for i, flow := range flows {
 		keys[i] = r.key(flow)
 	}
-	return r.cells.get(ctx, keys)
+	return r.kv.get(ctx, keys)
 }
 
-// Swap implements rate.Cells.
+// Swap implements rate.KV.
 func (r Rates) Swap(ctx context.Context, swaps []rate.Swap) ([]bool, error) {
 	each := make([]swap, len(swaps))
 	for i, s := range swaps {
 		each[i] = swap{r.key(s.Flow), s.Old, s.New, s.Life}
 	}
-	return r.cells.swap(ctx, each)
+	return r.kv.swap(ctx, each)
 }
