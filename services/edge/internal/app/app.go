@@ -32,8 +32,8 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// parts is the service while it is put together.
-type parts struct {
+// builder is the service while it is put together.
+type builder struct {
 	cfg       Config
 	runner    *lifecycle.Runner
 	telemetry *telemetry.Telemetry
@@ -52,7 +52,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	if err := cfg.servable(); err != nil {
 		return fmt.Errorf("settings:\n%w", err)
 	}
-	p := &parts{cfg: cfg}
+	p := &builder{cfg: cfg}
 	if err := p.openTelemetry(ctx); err != nil {
 		return err
 	}
@@ -69,80 +69,80 @@ func Serve(ctx context.Context, cfg Config) error {
 	return p.runner.Run(ctx)
 }
 
-func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
+func (b *builder) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: b.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
 	t.Install()
-	p.telemetry = t
-	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
-	p.runner.OnClose("telemetry", t.Shutdown)
+	b.telemetry = t
+	b.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: b.cfg.DrainDelay, Grace: b.cfg.DrainGrace})
+	b.runner.OnClose("telemetry", t.Shutdown)
 	return nil
 }
 
-func (p *parts) openStores(ctx context.Context) error {
-	pool, err := open(ctx, p.cfg)
+func (b *builder) openStores(ctx context.Context) error {
+	pool, err := open(ctx, b.cfg)
 	if err != nil {
 		return err
 	}
-	p.pool = pool
-	p.runner.OnClose("postgres", func(context.Context) error {
+	b.pool = pool
+	b.runner.OnClose("postgres", func(context.Context) error {
 		pool.Close()
 		return nil
 	})
 	if err := pgdb.CheckSchema(ctx, pool, migrations.FS, service); err != nil {
 		return err
 	}
-	return p.openRedis(ctx)
+	return b.openRedis(ctx)
 }
 
 // openRedis wires what replicas share and may lose: announcements and rate limits.
-func (p *parts) openRedis(ctx context.Context) error {
-	client, err := redis(ctx, p.cfg)
+func (b *builder) openRedis(ctx context.Context) error {
+	client, err := redis(ctx, b.cfg)
 	if err != nil {
 		return err
 	}
 	var fleet limit.Fleet
 	if client != nil {
-		p.bus, fleet = newBus(client), edgeredis.NewLimits(client)
-		p.runner.OnClose("redis", func(context.Context) error { return client.Close() })
+		b.bus, fleet = newBus(client), edgeredis.NewLimits(client)
+		b.runner.OnClose("redis", func(context.Context) error { return client.Close() })
 	}
-	p.limiter = limit.New(fleet)
-	p.runner.Go("rate limits", func(ctx context.Context) error { return p.limiter.Run(ctx, p.telemetry.Log) })
+	b.limiter = limit.New(fleet)
+	b.runner.Go("rate limits", func(ctx context.Context) error { return b.limiter.Run(ctx, b.telemetry.Log) })
 	return nil
 }
 
 // startKeys wires the check of product keys and what keeps it true.
-func (p *parts) startKeys(ctx context.Context) error {
+func (b *builder) startKeys(ctx context.Context) error {
 	table, err := route.Snapshot()
 	if err != nil {
 		return err
 	}
-	p.table = table.Served(slices.Collect(maps.Keys(p.cfg.upstreams())))
-	pepper, err := pepper(p.cfg)
+	b.table = table.Served(slices.Collect(maps.Keys(b.cfg.upstreams())))
+	pepper, err := pepper(b.cfg)
 	if err != nil {
 		return err
 	}
-	store := postgres.NewKeys(p.pool)
-	p.verifier = apikey.NewVerifier(pepper, store, p.cfg.KeyCacheSize, p.cfg.KeyStale,
-		apikey.Limits{Key: p.cfg.KeyLimit, Organization: p.cfg.OrgLimit})
-	watcher, err := apikey.NewWatcher(ctx, p.verifier, store, p.telemetry.Log)
+	store := postgres.NewKeys(b.pool)
+	b.verifier = apikey.NewVerifier(pepper, store, b.cfg.KeyCacheSize, b.cfg.KeyStale,
+		apikey.Limits{Key: b.cfg.KeyLimit, Organization: b.cfg.OrgLimit})
+	watcher, err := apikey.NewWatcher(ctx, b.verifier, store, b.telemetry.Log)
 	if err != nil {
 		return err
 	}
-	p.keys = apikey.NewManager(pepper, store, p.announcer(), table.Products(), p.telemetry.Log)
-	p.runner.Go("key watcher", watcher.Run)
-	if p.bus != nil {
-		p.runner.Go("key announcements", func(ctx context.Context) error { return p.bus.listen(ctx, p.verifier.Forget) })
+	b.keys = apikey.NewManager(pepper, store, b.announcer(), table.Products(), b.telemetry.Log)
+	b.runner.Go("key watcher", watcher.Run)
+	if b.bus != nil {
+		b.runner.Go("key announcements", func(ctx context.Context) error { return b.bus.listen(ctx, b.verifier.Forget) })
 	}
-	p.runner.OnClose("last uses of keys", func(ctx context.Context) error {
+	b.runner.OnClose("last uses of keys", func(ctx context.Context) error {
 		watcher.Flush(ctx)
 		return nil
 	})
 	// While Postgres is away a replica serves the keys it knows; then it is of no use.
-	p.runner.Check("keys", func(context.Context) error {
-		if behind := watcher.Behind(); behind > p.cfg.KeyStale {
+	b.runner.Check("keys", func(context.Context) error {
+		if behind := watcher.Behind(); behind > b.cfg.KeyStale {
 			return fmt.Errorf("changes of keys unknown for %v", behind)
 		}
 		return nil
@@ -152,87 +152,87 @@ func (p *parts) startKeys(ctx context.Context) error {
 
 // announcer tells this replica first, then the others where there is a bus: an
 // interface that holds a nil isn't nil.
-func (p *parts) announcer() apikey.Announcer {
-	if p.bus == nil {
-		return hereFirst{forget: p.verifier.Forget}
+func (b *builder) announcer() apikey.Announcer {
+	if b.bus == nil {
+		return hereFirst{forget: b.verifier.Forget}
 	}
-	return hereFirst{p.verifier.Forget, p.bus}
+	return hereFirst{b.verifier.Forget, b.bus}
 }
 
 // startMeter wires the meter. Its loops end after the face has drained, and its
 // spool closes behind them.
-func (p *parts) startMeter(context.Context) error {
-	dir := p.cfg.SpoolDir
+func (b *builder) startMeter(context.Context) error {
+	dir := b.cfg.SpoolDir
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	counts, err := spool.Open(filepath.Join(dir, "switchyard-edge"), p.cfg.SpoolLimit)
+	counts, err := spool.Open(filepath.Join(dir, "switchyard-edge"), b.cfg.SpoolLimit)
 	if err != nil {
 		return err
 	}
-	p.runner.OnClose("spool", func(context.Context) error { return counts.Close() })
-	usage := postgres.NewUsage(p.pool)
-	p.meter = meter.New(usage, counts, p.telemetry.Log)
-	p.runner.Go("meter", p.meter.Write)
-	p.runner.Go("meter replay", p.meter.Replay)
-	p.runner.Go("usage upkeep", meter.NewUpkeep(usage, p.cfg.retention(), p.telemetry.Log).Run)
-	p.runner.Check("meter", func(context.Context) error { return p.meter.Admit() })
+	b.runner.OnClose("spool", func(context.Context) error { return counts.Close() })
+	usage := postgres.NewUsage(b.pool)
+	b.meter = meter.New(usage, counts, b.telemetry.Log)
+	b.runner.Go("meter", b.meter.Write)
+	b.runner.Go("meter replay", b.meter.Replay)
+	b.runner.Go("usage upkeep", meter.NewUpkeep(usage, b.cfg.retention(), b.telemetry.Log).Run)
+	b.runner.Check("meter", func(context.Context) error { return b.meter.Admit() })
 	return nil
 }
 
-func (p *parts) startServer(ctx context.Context) error {
-	token, err := p.cfg.ServiceToken.Read()
+func (b *builder) startServer(ctx context.Context) error {
+	token, err := b.cfg.ServiceToken.Read()
 	if err != nil {
 		return fmt.Errorf("EDGE_SERVICE_TOKEN_FILE: %w", err)
 	}
 	var tokens *caller.Tokens
-	if !p.cfg.AuthDisabled {
-		if tokens, err = caller.LoadTokens(string(p.cfg.ServiceTokens)); err != nil {
+	if !b.cfg.AuthDisabled {
+		if tokens, err = caller.LoadTokens(string(b.cfg.ServiceTokens)); err != nil {
 			return err
 		}
-		p.runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, p.telemetry.Log) })
+		b.runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, b.telemetry.Log) })
 	}
-	transport, err := p.upstreamTransport()
+	transport, err := b.upstreamTransport()
 	if err != nil {
 		return err
 	}
-	secure, err := p.cfg.TLS.Config()
+	secure, err := b.cfg.TLS.Config()
 	if err != nil {
 		return err
 	}
 	handler, err := api.New(api.Options{
-		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
-		Table: p.table, Upstreams: p.cfg.upstreams(),
-		Verifier: p.verifier, Limiter: p.limiter, Counter: p.meter, Relay: proxy.New(transport, token, p.cfg.bounds()),
-		Keys: p.keys, Ledger: postgres.NewUsage(p.pool), Retention: p.cfg.retention(), Tokens: tokens,
+		Log: b.telemetry.Log, Tracer: b.telemetry.TracerProvider.Tracer(service), Meter: b.telemetry.MeterProvider.Meter(service),
+		Table: b.table, Upstreams: b.cfg.upstreams(),
+		Verifier: b.verifier, Limiter: b.limiter, Counter: b.meter, Relay: proxy.New(transport, token, b.cfg.bounds()),
+		Keys: b.keys, Ledger: postgres.NewUsage(b.pool), Retention: b.cfg.retention(), Tokens: tokens,
 		Open: map[string]http.Handler{
-			"GET /health": rpc.Live(), "GET /health/live": rpc.Live(), "GET /health/ready": rpc.Ready(p.runner),
+			"GET /health": rpc.Live(), "GET /health/live": rpc.Live(), "GET /health/ready": rpc.Ready(b.runner),
 		},
 	})
 	if err != nil {
 		return err
 	}
-	if err := p.startMetrics(ctx, secure); err != nil {
+	if err := b.startMetrics(ctx, secure); err != nil {
 		return err
 	}
-	return rpc.ServeHTTP(ctx, p.runner, "http", p.cfg.Listen, handler, secure)
+	return rpc.ServeHTTP(ctx, b.runner, "http", b.cfg.Listen, handler, secure)
 }
 
 // startMetrics serves the metrics on a listener that customers don't reach.
-func (p *parts) startMetrics(ctx context.Context, secure *tls.Config) error {
+func (b *builder) startMetrics(ctx context.Context, secure *tls.Config) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", p.telemetry.MetricsHandler())
-	return rpc.ServeHTTP(ctx, p.runner, "metrics", p.cfg.MetricsListen, mux, secure)
+	mux.Handle("GET /metrics", b.telemetry.MetricsHandler())
+	return rpc.ServeHTTP(ctx, b.runner, "metrics", b.cfg.MetricsListen, mux, secure)
 }
 
 // upstreamTransport is how the services are reached.
-func (p *parts) upstreamTransport() (*connpool.Pool, error) {
-	secure, err := p.cfg.UpstreamTLS.Config()
+func (b *builder) upstreamTransport() (*connpool.Pool, error) {
+	secure, err := b.cfg.UpstreamTLS.Config()
 	if err != nil {
 		return nil, fmt.Errorf("EDGE_UPSTREAM_TLS_: %w", err)
 	}
 	transport := proxy.Transport(secure)
-	p.runner.OnClose("connections", func(context.Context) error {
+	b.runner.OnClose("connections", func(context.Context) error {
 		transport.CloseIdleConnections()
 		return nil
 	})

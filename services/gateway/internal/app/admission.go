@@ -12,18 +12,18 @@ import (
 // openAdmission makes the controller that lets requests in, with the keeper of what is
 // set aside for them: the controller reserves with the keeper, which reports the controller's
 // sessions.
-func (p *parts) openAdmission(ctx context.Context) error {
-	keeper := budget.NewKeeper(postgres.NewReservations(p.pool), p.telemetry.Log)
-	p.replica = keeper.Replica()
-	p.organizations = postgres.NewOrganizations(p.control)
-	p.runs = postgres.NewRuns(p.control, keeper.Replica())
-	p.admission = admission.New(admission.Options{Organizations: p.organizations, Runs: p.runs, Budget: keeper, Log: p.telemetry.Log})
-	p.watcher.Watch(control.Organizations, p.admission.LoadOrganizations)
-	p.watcher.Watch(control.Runs, p.admission.LoadRuns)
+func (b *builder) openAdmission(ctx context.Context) error {
+	keeper := budget.NewKeeper(postgres.NewReservations(b.pool), b.telemetry.Log)
+	b.replica = keeper.Replica()
+	b.organizations = postgres.NewOrganizations(b.control)
+	b.runs = postgres.NewRuns(b.control, keeper.Replica())
+	b.admission = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: keeper, Log: b.telemetry.Log})
+	b.watcher.Watch(control.Organizations, b.admission.LoadOrganizations)
+	b.watcher.Watch(control.Runs, b.admission.LoadRuns)
 	if err := keeper.Start(ctx); err != nil {
 		return err
 	}
-	p.runner.Go("budget", func(ctx context.Context) error { return keeper.Run(ctx, p.admission) })
-	p.runner.OnClose("budget", keeper.Close)
+	b.runner.Go("budget", func(ctx context.Context) error { return keeper.Run(ctx, b.admission) })
+	b.runner.OnClose("budget", keeper.Close)
 	return nil
 }

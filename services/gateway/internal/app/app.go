@@ -51,8 +51,8 @@ const maxBody = 32 << 20
 // settleTime is what a call may take beyond its total clock, to be recorded.
 const settleTime = 5 * time.Second
 
-// parts is the service while it is put together.
-type parts struct {
+// builder is the service while it is put together.
+type builder struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
 	runner    *lifecycle.Runner
@@ -88,7 +88,7 @@ type parts struct {
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
 	lifecycle.TuneCollector()
-	p := &parts{cfg: cfg}
+	p := &builder{cfg: cfg}
 	if err := p.openTelemetry(ctx); err != nil {
 		return err
 	}
@@ -119,82 +119,82 @@ func Serve(ctx context.Context, cfg Config) error {
 	return p.runner.Run(ctx)
 }
 
-func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
+func (b *builder) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: b.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
 	t.Install()
-	p.telemetry = t
-	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
-	p.runner.OnClose("telemetry", t.Shutdown)
+	b.telemetry = t
+	b.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: b.cfg.DrainDelay, Grace: b.cfg.DrainGrace})
+	b.runner.OnClose("telemetry", t.Shutdown)
 	return nil
 }
 
 // openStores opens the database and refuses a schema older than this build.
-func (p *parts) openStores(ctx context.Context) error {
-	url, err := p.cfg.DatabaseURLFile.Read()
+func (b *builder) openStores(ctx context.Context) error {
+	url, err := b.cfg.DatabaseURLFile.Read()
 	if err != nil {
 		return fmt.Errorf("database URL: %w", err)
 	}
-	p.pool, err = pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
+	b.pool, err = pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
 	if err != nil {
 		return err
 	}
-	p.runner.OnClose("postgres", func(context.Context) error {
-		p.pool.Close()
+	b.runner.OnClose("postgres", func(context.Context) error {
+		b.pool.Close()
 		return nil
 	})
-	return pgdb.CheckSchema(ctx, p.pool, migrations.FS, service)
+	return pgdb.CheckSchema(ctx, b.pool, migrations.FS, service)
 }
 
 // buildEngine puts the pipeline together.
-func (p *parts) buildEngine(context.Context) error {
-	images, err := imagefetch.New(imagefetch.Options{AllowTargets: p.cfg.AllowTargets, DenyPrefixes: p.cfg.DenyPrefixes})
+func (b *builder) buildEngine(context.Context) error {
+	images, err := imagefetch.New(imagefetch.Options{AllowTargets: b.cfg.AllowTargets, DenyPrefixes: b.cfg.DenyPrefixes})
 	if err != nil {
 		return err
 	}
-	answers := memory.New(p.cfg.AnswerMemory, p.cfg.OrganizationShare)
-	if err := answers.Measure(p.telemetry.MeterProvider.Meter(service)); err != nil {
+	answers := memory.New(b.cfg.AnswerMemory, b.cfg.OrganizationShare)
+	if err := answers.Measure(b.telemetry.MeterProvider.Meter(service)); err != nil {
 		return err
 	}
-	p.engine, err = inference.New(inference.Options{
-		Fleet: p.fleets.fleet, Ledger: usedLedger{p.ledger, p.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: p.admission,
-		Approvals: postgres.NewApprovals(p.control), Canary: p.overrides, Recorder: p.recorder, Memory: answers, After: rpc.After,
+	b.engine, err = inference.New(inference.Options{
+		Fleet: b.fleets.fleet, Ledger: usedLedger{b.ledger, b.vault}, Images: images, Health: b.health, Answers: b.answers, Admission: b.admission,
+		Approvals: postgres.NewApprovals(b.control), Canary: b.overrides, Recorder: b.recorder, Memory: answers, After: rpc.After,
 		Clocks: inference.Clocks{
-			Answer: p.cfg.AnswerTimeout, FirstToken: p.cfg.FirstTokenTimeout, Idle: p.cfg.IdleTimeout, Total: p.cfg.TotalTimeout,
+			Answer: b.cfg.AnswerTimeout, FirstToken: b.cfg.FirstTokenTimeout, Idle: b.cfg.IdleTimeout, Total: b.cfg.TotalTimeout,
 		},
-		Log: p.telemetry.Log, Meter: p.telemetry.MeterProvider.Meter(service), Tracer: p.telemetry.TracerProvider.Tracer(service),
+		Log: b.telemetry.Log, Meter: b.telemetry.MeterProvider.Meter(service), Tracer: b.telemetry.TracerProvider.Tracer(service),
 	})
 	return err
 }
 
 // addUpUse has the use of credentials added up, behind the ledger.
-func (p *parts) addUpUse(context.Context) error {
-	p.runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(p.pool), p.telemetry.Log).Run)
+func (b *builder) addUpUse(context.Context) error {
+	b.runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(b.pool), b.telemetry.Log).Run)
 	return nil
 }
 
 // startServers registers both faces.
-func (p *parts) startServers(ctx context.Context) error {
-	server, err := p.newServer()
+func (b *builder) startServers(ctx context.Context) error {
+	server, err := b.newServer()
 	if err != nil {
 		return err
 	}
 	if err := api.Register(ctx, server, api.Nouns{
-		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(p.pool), Answers: erasure{p.answers, p.archive},
-		Organizations: p.organizations, Runs: p.runs, Calls: p.admission,
-		Byok: p.custodian, Traces: p.archive, Prober: p.prober,
-		Approvals: postgres.NewApprovals(p.control), Trust: postgres.NewTrust(p.control),
-		Exposure: postgres.NewExposure(p.pool), Audit: p.control, Canonical: p.fleets.canonical,
-		Catalog: p.models, Steering: p.overrides, Status: p.status, Reconciler: p.reconciler, Prices: p.fleets.prices,
+		Engine: b.engine, Policies: b.fleets, Usage: postgres.NewLedger(b.pool), Answers: erasure{b.answers, b.archive},
+		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
+		Byok: b.custodian, Traces: b.archive, Prober: b.prober,
+		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
+		Exposure: postgres.NewExposure(b.pool), Audit: b.control, Canonical: b.fleets.canonical,
+		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler, Prices: b.fleets.prices,
 	}); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", rpc.Live())
 	server.HandleOpen("GET /health/live", rpc.Live())
-	server.HandleOpen("GET /health/ready", api.Ready(p.checks))
-	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	server.HandleOpen("GET /health/ready", api.Ready(b.checks))
+	server.HandleOpen("GET /metrics", b.telemetry.MetricsHandler())
 	pages, err := console.Handlers()
 	if err != nil {
 		return err
@@ -208,24 +208,24 @@ func (p *parts) startServers(ctx context.Context) error {
 	for path, handler := range pages {
 		server.HandleOpen("GET "+path, handler)
 	}
-	return server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen)
+	return server.Serve(ctx, b.runner, b.cfg.HTTPListen, b.cfg.GRPCListen)
 }
 
-func (p *parts) newServer() (*rpc.Server, error) {
+func (b *builder) newServer() (*rpc.Server, error) {
 	var tokens *caller.Tokens
-	if !p.cfg.AuthDisabled {
+	if !b.cfg.AuthDisabled {
 		var err error
-		if tokens, err = caller.LoadTokens(p.cfg.ServiceTokensFile); err != nil {
+		if tokens, err = caller.LoadTokens(b.cfg.ServiceTokensFile); err != nil {
 			return nil, err
 		}
 	}
-	secure, err := p.cfg.TLS.Config()
+	secure, err := b.cfg.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
 	return rpc.New(rpc.Options{
-		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
+		Log: b.telemetry.Log, Tracer: b.telemetry.TracerProvider.Tracer(service), Meter: b.telemetry.MeterProvider.Meter(service),
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
-		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage, MaxBody: maxBody, UnaryTimeout: p.cfg.TotalTimeout + settleTime, TLS: secure,
+		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage, MaxBody: maxBody, UnaryTimeout: b.cfg.TotalTimeout + settleTime, TLS: secure,
 	})
 }

@@ -16,25 +16,25 @@ import (
 
 // openByok opens the credentials that organizations bring, before the fleet that
 // calls with them.
-func (p *parts) openByok(context.Context) error {
-	fingerprint, err := newFingerprint(p.cfg)
+func (b *builder) openByok(context.Context) error {
+	fingerprint, err := newFingerprint(b.cfg)
 	if err != nil {
 		return err
 	}
-	seals, err := sealing.NewKeys(p.cfg.SealingKeysDir)
+	seals, err := sealing.NewKeys(b.cfg.SealingKeysDir)
 	if err != nil {
 		return fmt.Errorf("%s_SEALING_KEYS_DIR: %w", prefix, err)
 	}
-	references, err := newReferences(p.cfg)
+	references, err := newReferences(b.cfg)
 	if err != nil {
 		return err
 	}
-	store := postgres.NewByok(p.pool, p.control)
+	store := postgres.NewByok(b.pool, b.control)
 	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
-	p.vault = byok.NewVault(store, reader, p.telemetry.Log)
-	p.custodian = byok.NewCustodian(store, reader, fleetNames{p})
-	p.watcher.Watch(control.Credentials, p.vault.Load)
-	p.runner.Go("credentials of organizations", p.vault.Run)
+	b.vault = byok.NewVault(store, reader, b.telemetry.Log)
+	b.custodian = byok.NewCustodian(store, reader, fleetNames{b})
+	b.watcher.Watch(control.Credentials, b.vault.Load)
+	b.runner.Go("credentials of organizations", b.vault.Run)
 	return nil
 }
 
@@ -45,7 +45,7 @@ func newReferences(cfg Config) (*secretref.Resolver, error) {
 }
 
 // fleetNames knows the providers of the fleet in force, which is opened later.
-type fleetNames struct{ p *parts }
+type fleetNames struct{ p *builder }
 
 // Canonical implements byok.Providers.
 func (n fleetNames) Canonical(name string) (string, bool) { return n.p.fleets.policy().Canonical(name) }

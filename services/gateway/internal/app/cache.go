@@ -15,21 +15,21 @@ const warnNoCache = "the policy's cache needs " + prefix + "_REDIS_URL_FILE and 
 
 // openCache opens the response cache. It keeps answers where there are a Redis
 // and a key to seal them with; whose, the policy says.
-func (p *parts) openCache(ctx context.Context) error {
-	if p.fleets.policy().Caches() && !p.cfg.keepsAnswers() {
-		p.telemetry.Log.WarnContext(ctx, warnNoCache)
+func (b *builder) openCache(ctx context.Context) error {
+	if b.fleets.policy().Caches() && !b.cfg.keepsAnswers() {
+		b.telemetry.Log.WarnContext(ctx, warnNoCache)
 	}
 	var store cache.Store
 	var key secret.Value
-	if p.cfg.keepsAnswers() {
+	if b.cfg.keepsAnswers() {
 		var err error
-		if key, err = p.cfg.CacheKeyFile.Read(); err != nil {
+		if key, err = b.cfg.CacheKeyFile.Read(); err != nil {
 			return fmt.Errorf("cache key: %w", err)
 		}
-		store = redis.NewAnswers(p.redis)
+		store = redis.NewAnswers(b.redis)
 	}
 	var err error
-	p.answers, err = cache.New(store, postgres.NewEpochs(p.pool), []byte(key.Reveal()), p.telemetry.Log)
+	b.answers, err = cache.New(store, postgres.NewEpochs(b.pool), []byte(key.Reveal()), b.telemetry.Log)
 	if err != nil {
 		return fmt.Errorf("%s_CACHE_KEY_FILE: %w", prefix, err)
 	}

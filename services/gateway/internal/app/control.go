@@ -12,32 +12,32 @@ import (
 // calls p.watcher.Watch in a step between this one and followControl. A change is in
 // force on this replica before its writer is answered; the others are told of it,
 // where there is a Redis.
-func (p *parts) openControl(context.Context) error {
+func (b *builder) openControl(context.Context) error {
 	tell := func() {}
-	if p.redis != nil {
-		wakes := redis.NewWakes(p.redis)
+	if b.redis != nil {
+		wakes := redis.NewWakes(b.redis)
 		tell = wakes.Tell
-		p.runner.Go("wakes", func(ctx context.Context) error { return wakes.Run(ctx, p.watcher.Wake) })
+		b.runner.Go("wakes", func(ctx context.Context) error { return wakes.Run(ctx, b.watcher.Wake) })
 	}
-	p.control = postgres.NewControl(p.pool, func(ctx context.Context, topic control.Topic, version int64) {
+	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) {
 		tell()
 		if topic == control.Policy { // A reload puts its files in force itself, under its own lock.
-			p.watcher.Wake()
+			b.watcher.Wake()
 			return
 		}
-		p.watcher.Reach(ctx, topic, version)
+		b.watcher.Reach(ctx, topic, version)
 	})
-	p.watcher = control.NewWatcher(p.control, p.telemetry.Log)
+	b.watcher = control.NewWatcher(b.control, b.telemetry.Log)
 	return nil
 }
 
 // followControl loads all that is set, so that nothing is served without it, and
 // follows it from then on.
-func (p *parts) followControl(ctx context.Context) error {
-	if err := p.watcher.Start(ctx); err != nil {
+func (b *builder) followControl(ctx context.Context) error {
+	if err := b.watcher.Start(ctx); err != nil {
 		return err
 	}
-	p.runner.Check("settings", p.watcher.Ready)
-	p.runner.Go("settings", p.watcher.Run)
+	b.runner.Check("settings", b.watcher.Ready)
+	b.runner.Go("settings", b.watcher.Run)
 	return nil
 }

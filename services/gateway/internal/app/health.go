@@ -12,31 +12,31 @@ import (
 
 // openRedis opens what replicas share, where there is one. Redis that is away
 // costs no request: nothing in it can't be made again.
-func (p *parts) openRedis(ctx context.Context) error {
-	if p.cfg.RedisURLFile == "" {
+func (b *builder) openRedis(ctx context.Context) error {
+	if b.cfg.RedisURLFile == "" {
 		return nil
 	}
-	url, err := p.cfg.RedisURLFile.Read()
+	url, err := b.cfg.RedisURLFile.Read()
 	if err != nil {
 		return fmt.Errorf("redis URL: %w", err)
 	}
-	if p.redis, err = redisdb.Open(ctx, url.Reveal(), service); err != nil {
+	if b.redis, err = redisdb.Open(ctx, url.Reveal(), service); err != nil {
 		return err
 	}
-	p.runner.OnClose("redis", func(context.Context) error { return p.redis.Close() })
+	b.runner.OnClose("redis", func(context.Context) error { return b.redis.Close() })
 	return nil
 }
 
 // watchHealth starts the breakers' exchange with other replicas.
-func (p *parts) watchHealth(context.Context) error {
-	o := health.Options{Policy: breakerPolicy(p.fleets.policy().Resilience().Breaker), Concurrency: p.cfg.ProviderConcurrency, Share: p.cfg.OrganizationShare, Log: p.telemetry.Log}
-	if p.redis != nil {
-		o.Board = redis.NewBoard(p.redis)
+func (b *builder) watchHealth(context.Context) error {
+	o := health.Options{Policy: breakerPolicy(b.fleets.policy().Resilience().Breaker), Concurrency: b.cfg.ProviderConcurrency, Share: b.cfg.OrganizationShare, Log: b.telemetry.Log}
+	if b.redis != nil {
+		o.Board = redis.NewBoard(b.redis)
 	}
-	p.health = health.New(o)
-	p.fleets.monitor = p.health
-	p.runner.Go("health", p.health.Run)
-	return p.health.Measure(p.telemetry.MeterProvider.Meter(service))
+	b.health = health.New(o)
+	b.fleets.monitor = b.health
+	b.runner.Go("health", b.health.Run)
+	return b.health.Measure(b.telemetry.MeterProvider.Meter(service))
 }
 
 // breakerPolicy is the service's with what the policy file says.

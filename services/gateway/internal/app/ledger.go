@@ -14,25 +14,25 @@ import (
 
 // startLedger starts the ledger's writer. It brings what is left to the database
 // before that closes, and leaves on disk what it can't.
-func (p *parts) startLedger(context.Context) error {
-	dir := p.cfg.SpoolDir
+func (b *builder) startLedger(context.Context) error {
+	dir := b.cfg.SpoolDir
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	rows, err := spool.Open(filepath.Join(dir, "switchyard-gateway"), p.cfg.SpoolLimit)
+	rows, err := spool.Open(filepath.Join(dir, "switchyard-gateway"), b.cfg.SpoolLimit)
 	if err != nil {
 		return err
 	}
-	p.ledger = ledger.NewWriter(postgres.NewLedger(p.pool), rows, ledger.Mode(p.cfg.LedgerMode), p.telemetry.Log)
-	p.runner.Check("ledger", p.ledger.Ready)
-	p.runner.Go("ledger", p.ledger.Run)
-	p.runner.Go("ledger of ended processes", p.ledger.Adopt)
-	p.runner.OnClose("ledger", p.ledger.Close)
+	b.ledger = ledger.NewWriter(postgres.NewLedger(b.pool), rows, ledger.Mode(b.cfg.LedgerMode), b.telemetry.Log)
+	b.runner.Check("ledger", b.ledger.Ready)
+	b.runner.Go("ledger", b.ledger.Run)
+	b.runner.Go("ledger of ended processes", b.ledger.Adopt)
+	b.runner.OnClose("ledger", b.ledger.Close)
 
-	_, err = p.telemetry.MeterProvider.Meter(service).Int64ObservableGauge("switchyard.gateway.ledger.waiting",
+	_, err = b.telemetry.MeterProvider.Meter(service).Int64ObservableGauge("switchyard.gateway.ledger.waiting",
 		metric.WithUnit("By"), metric.WithDescription("Bytes of ledger rows on disk that the database doesn't have."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(p.ledger.Waiting())
+			o.Observe(b.ledger.Waiting())
 			return nil
 		}))
 	return err

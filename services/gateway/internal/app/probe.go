@@ -13,20 +13,20 @@ import (
 
 // openProbes makes what operators ask models with. The organization that pays has
 // its ceiling before anything is served.
-func (p *parts) openProbes(ctx context.Context) error {
-	p.prober = probe.New(probe.Options{
-		Engine: p.engine, Lease: postgres.NewProbeLease(p.pool), Budget: p.organizations,
-		Organization: p.cfg.ProbeOrganization, CeilingCents: p.cfg.ProbeBudgetCents,
-		Golden: p.cfg.golden,
+func (b *builder) openProbes(ctx context.Context) error {
+	b.prober = probe.New(probe.Options{
+		Engine: b.engine, Lease: postgres.NewProbeLease(b.pool), Budget: b.organizations,
+		Organization: b.cfg.ProbeOrganization, CeilingCents: b.cfg.ProbeBudgetCents,
+		Golden: b.cfg.golden,
 		Defaults: func() []routing.Default {
-			return p.fleets.policy().Defaults(routing.OperationChat, routing.OperationEmbeddings)
+			return b.fleets.policy().Defaults(routing.OperationChat, routing.OperationEmbeddings)
 		},
-		Log: p.telemetry.Log,
+		Log: b.telemetry.Log,
 	})
-	if _, err := p.cfg.golden(); err != nil {
+	if _, err := b.cfg.golden(); err != nil {
 		return fmt.Errorf("%s_GOLDEN_SET_FILE: %w", prefix, err)
 	}
-	return p.prober.Cap(ctx)
+	return b.prober.Cap(ctx)
 }
 
 // golden reads the golden set, as it is at present.

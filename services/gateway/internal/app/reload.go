@@ -63,21 +63,21 @@ type generation struct {
 
 // openFleet reads the files for the first time. It says which providers have a
 // key: a missing one is the commonest mistake of a first day.
-func (p *parts) openFleet(ctx context.Context) error {
-	meter := p.telemetry.MeterProvider.Meter(service)
+func (b *builder) openFleet(ctx context.Context) error {
+	meter := b.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
-		cfg: p.cfg, log: p.telemetry.Log, transport: wire.NewTransport(p.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
-		models: p.models, override: p.overrides.Override, releases: postgres.NewReleases(p.control),
+		cfg: b.cfg, log: b.telemetry.Log, transport: wire.NewTransport(b.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
+		models: b.models, override: b.overrides.Override, releases: postgres.NewReleases(b.control),
 	}
-	if p.vault != nil {
-		f.own = p.vault
+	if b.vault != nil {
+		f.own = b.vault
 	}
 	first, err := f.read(time.Now())
 	if err != nil {
 		return err
 	}
 	f.present.Store(first)
-	p.watcher.Watch(control.Policy, f.follow)
+	b.watcher.Watch(control.Policy, f.follow)
 	f.models.Put(first.catalog)
 	for _, vendor := range first.policy.Providers {
 		_, err := first.fleet.Keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name)
@@ -87,8 +87,8 @@ func (p *parts) openFleet(ctx context.Context) error {
 	if err := f.measure(meter); err != nil {
 		return err
 	}
-	p.fleets = f
-	p.runner.Go("reload", f.watch)
+	b.fleets = f
+	b.runner.Go("reload", f.watch)
 	return nil
 }
 

@@ -15,43 +15,43 @@ import (
 
 // watchStatus has this replica tell the others what it sees, and come to a verdict
 // of what they all see.
-func (p *parts) watchStatus(context.Context) error {
+func (b *builder) watchStatus(context.Context) error {
 	host, _ := os.Hostname() // Without a name, only places are harder to tell apart.
 	o := status.Options{
-		Replica: p.replica.String(), Place: host + " " + p.cfg.HTTPListen, Version: p.telemetry.Version, Log: p.telemetry.Log,
-		Slow: postgres.NewReports(p.pool),
+		Replica: b.replica.String(), Place: host + " " + b.cfg.HTTPListen, Version: b.telemetry.Version, Log: b.telemetry.Log,
+		Slow: postgres.NewReports(b.pool),
 		Sources: status.Sources{
-			Checks: p.checks, Draining: lifecycle.ErrDraining,
-			Vendors:   func() []status.Sight { return status.Sights(p.health.Snapshot(), p.health.Figures()) },
-			Providers: p.providerNames,
-			Policy:    p.fleets.inForce,
+			Checks: b.checks, Draining: lifecycle.ErrDraining,
+			Vendors:   func() []status.Sight { return status.Sights(b.health.Snapshot(), b.health.Figures()) },
+			Providers: b.providerNames,
+			Policy:    b.fleets.inForce,
 			Pings: map[string]func(context.Context) error{
-				status.Postgres: p.pool.Ping,
-				status.Spool:    p.ledger.Ready,
+				status.Postgres: b.pool.Ping,
+				status.Spool:    b.ledger.Ready,
 			},
 		},
 	}
-	if p.redis != nil {
-		o.Fast = redis.NewReports(p.redis)
-		o.Sources.Pings[status.Redis] = func(ctx context.Context) error { return p.redis.Ping(ctx).Err() }
+	if b.redis != nil {
+		o.Fast = redis.NewReports(b.redis)
+		o.Sources.Pings[status.Redis] = func(ctx context.Context) error { return b.redis.Ping(ctx).Err() }
 	}
-	p.status = status.NewReporter(status.NewMonitor(o), p.facts)
-	p.runner.Go("status", p.status.Monitor.Run)
-	p.runner.OnClose("status", p.status.Monitor.Close)
+	b.status = status.NewReporter(status.NewMonitor(o), b.facts)
+	b.runner.Go("status", b.status.Monitor.Run)
+	b.runner.OnClose("status", b.status.Monitor.Close)
 	return nil
 }
 
-func (p *parts) providerNames() []string {
+func (b *builder) providerNames() []string {
 	var names []string
-	for _, vendor := range p.fleets.policy().Providers {
+	for _, vendor := range b.fleets.policy().Providers {
 		names = append(names, vendor.Name)
 	}
 	return names
 }
 
 // checks are the readiness checks.
-func (p *parts) checks(ctx context.Context) []status.Check {
-	results := p.runner.Ready(ctx)
+func (b *builder) checks(ctx context.Context) []status.Check {
+	results := b.runner.Ready(ctx)
 	checks := make([]status.Check, len(results))
 	for i, r := range results {
 		checks[i] = status.Check{Name: r.Name, Err: r.Err}
@@ -60,11 +60,11 @@ func (p *parts) checks(ctx context.Context) []status.Check {
 }
 
 // facts are what the views of the providers are made of.
-func (p *parts) facts() status.Facts {
-	g := p.fleets.present.Load()
+func (b *builder) facts() status.Facts {
+	g := b.fleets.present.Load()
 	return status.Facts{
-		Policy: g.policy, Override: p.overrides.Override(), State: g.state(p.fleets), Snapshot: p.health.Snapshot(), Figures: p.health.Figures(),
-		Bulkheads: p.health.Bulkhead, PolicyProblem: p.fleets.release.problem(), Now: time.Now().UTC(),
+		Policy: g.policy, Override: b.overrides.Override(), State: g.state(b.fleets), Snapshot: b.health.Snapshot(), Figures: b.health.Figures(),
+		Bulkheads: b.health.Bulkhead, PolicyProblem: b.fleets.release.problem(), Now: time.Now().UTC(),
 		HasKey: func(provider string) bool {
 			_, err := g.fleet.Keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, provider)
 			return err == nil

@@ -15,19 +15,19 @@ import (
 
 // openSteering opens what operators set over the policy and of its models, which
 // the fleet's plans go by.
-func (p *parts) openSteering(context.Context) error {
-	p.overrides = steering.NewOverrides(postgres.NewSteering(p.control), p.telemetry.Log)
-	p.watcher.Watch(control.Routing, p.overrides.Load)
-	p.runner.Go("canary arms", p.overrides.Run)
-	p.models = catalog.NewStore(postgres.NewDeprecations(p.control))
-	p.watcher.Watch(control.Models, p.models.Load)
+func (b *builder) openSteering(context.Context) error {
+	b.overrides = steering.NewOverrides(postgres.NewSteering(b.control), b.telemetry.Log)
+	b.watcher.Watch(control.Routing, b.overrides.Load)
+	b.runner.Go("canary arms", b.overrides.Run)
+	b.models = catalog.NewStore(postgres.NewDeprecations(b.control))
+	b.watcher.Watch(control.Models, b.models.Load)
 	return nil
 }
 
 // keepReconciliations opens the comparisons with invoices, and deletes old ones.
-func (p *parts) keepReconciliations(context.Context) error {
-	p.reconciler = reconcile.Service{Store: postgres.NewReconciliations(p.control)}
-	p.runner.Go("reconciliations", p.reconciler.Upkeep(p.cfg.ReconciliationRetention, p.telemetry.Log))
+func (b *builder) keepReconciliations(context.Context) error {
+	b.reconciler = reconcile.Service{Store: postgres.NewReconciliations(b.control)}
+	b.runner.Go("reconciliations", b.reconciler.Upkeep(b.cfg.ReconciliationRetention, b.telemetry.Log))
 	return nil
 }
 

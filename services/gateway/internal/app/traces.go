@@ -19,26 +19,26 @@ import (
 
 // openTraces makes the pipeline's recorder, which records behind the answers, and
 // the archive that shows what it recorded. What is kept of whom, the policy says.
-func (p *parts) openTraces(ctx context.Context) error {
-	keys, err := traceKeys(p.cfg.TraceKeysFile)
+func (b *builder) openTraces(ctx context.Context) error {
+	keys, err := traceKeys(b.cfg.TraceKeysFile)
 	if err != nil {
 		return err
 	}
 	if keys == nil {
-		p.telemetry.Log.InfoContext(ctx, "no content of requests is captured; that needs the file of "+prefix+"_TRACE_KEYS_FILE at the start",
-			slog.String("file", string(p.cfg.TraceKeysFile)))
+		b.telemetry.Log.InfoContext(ctx, "no content of requests is captured; that needs the file of "+prefix+"_TRACE_KEYS_FILE at the start",
+			slog.String("file", string(b.cfg.TraceKeysFile)))
 	}
-	store, log := postgres.NewTraces(p.pool), p.telemetry.Log
-	p.recorder, err = trace.NewRecorder(trace.Options{
-		Store: store, Keys: keys, Rule: p.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: p.telemetry.MeterProvider.Meter(service),
+	store, log := postgres.NewTraces(b.pool), b.telemetry.Log
+	b.recorder, err = trace.NewRecorder(trace.Options{
+		Store: store, Keys: keys, Rule: b.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: b.telemetry.MeterProvider.Meter(service),
 	})
 	if err != nil {
 		return err
 	}
-	p.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return p.fleets.policy().Redactor() }, log)
-	p.runner.Go("traces", p.recorder.Run)
-	p.runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
-	p.runner.OnClose("traces", p.recorder.Close)
+	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return b.fleets.policy().Redactor() }, log)
+	b.runner.Go("traces", b.recorder.Run)
+	b.runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
+	b.runner.OnClose("traces", b.recorder.Close)
 	return nil
 }
 

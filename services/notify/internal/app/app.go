@@ -41,8 +41,8 @@ const (
 	unaryTimeout = 10 * time.Second
 )
 
-// parts is the service while it is put together.
-type parts struct {
+// builder is the service while it is put together.
+type builder struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
 	runner    *lifecycle.Runner
@@ -64,7 +64,7 @@ type parts struct {
 
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
-	p := &parts{cfg: cfg, engines: make(map[channel.Name]*dispatch.Engine)}
+	p := &builder{cfg: cfg, engines: make(map[channel.Name]*dispatch.Engine)}
 	if err := p.openTelemetry(ctx); err != nil {
 		return err
 	}
@@ -81,68 +81,68 @@ func Serve(ctx context.Context, cfg Config) error {
 	return p.runner.Run(ctx)
 }
 
-func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
+func (b *builder) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: b.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
 	t.Install()
-	p.telemetry = t
-	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
-	p.runner.OnClose("telemetry", t.Shutdown)
+	b.telemetry = t
+	b.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: b.cfg.DrainDelay, Grace: b.cfg.DrainGrace})
+	b.runner.OnClose("telemetry", t.Shutdown)
 	return nil
 }
 
 // openStores opens the database and refuses a schema older than this build.
-func (p *parts) openStores(ctx context.Context) error {
-	url, err := p.cfg.DatabaseURLFile.Read()
+func (b *builder) openStores(ctx context.Context) error {
+	url, err := b.cfg.DatabaseURLFile.Read()
 	if err != nil {
 		return fmt.Errorf("database URL: %w", err)
 	}
-	p.pool, err = pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
+	b.pool, err = pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
 	if err != nil {
 		return err
 	}
-	p.runner.OnClose("postgres", func(context.Context) error {
-		p.pool.Close()
+	b.runner.OnClose("postgres", func(context.Context) error {
+		b.pool.Close()
 		return nil
 	})
-	p.runner.Check("postgres", p.pool.Ping)
-	if err := pgdb.CheckSchema(ctx, p.pool, migrations.FS, service); err != nil {
+	b.runner.Check("postgres", b.pool.Ping)
+	if err := pgdb.CheckSchema(ctx, b.pool, migrations.FS, service); err != nil {
 		return err
 	}
-	return p.openRedis(ctx)
+	return b.openRedis(ctx)
 }
 
 // openRedis connects to what replicas share and may lose.
-func (p *parts) openRedis(ctx context.Context) error {
-	if p.cfg.RedisURLFile == "" {
+func (b *builder) openRedis(ctx context.Context) error {
+	if b.cfg.RedisURLFile == "" {
 		return nil
 	}
-	server, err := p.cfg.RedisURLFile.Read()
+	server, err := b.cfg.RedisURLFile.Read()
 	if err != nil {
 		return fmt.Errorf("redis URL: %w", err)
 	}
-	if p.redis, err = redisdb.Open(ctx, server.Reveal(), service); err != nil {
+	if b.redis, err = redisdb.Open(ctx, server.Reveal(), service); err != nil {
 		return err
 	}
-	p.runner.OnClose("redis", func(context.Context) error { return p.redis.Close() })
+	b.runner.OnClose("redis", func(context.Context) error { return b.redis.Close() })
 	return nil
 }
 
 // startServers registers both faces.
-func (p *parts) startServers(ctx context.Context) error {
-	server, err := p.newServer()
+func (b *builder) startServers(ctx context.Context) error {
+	server, err := b.newServer()
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, p.services()); err != nil {
+	if err := api.Register(ctx, server, b.services()); err != nil {
 		return err
 	}
 	server.HandleOpen("GET /health", rpc.Live())
 	server.HandleOpen("GET /health/live", rpc.Live())
-	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
-	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	server.HandleOpen("GET /health/ready", rpc.Ready(b.runner))
+	server.HandleOpen("GET /metrics", b.telemetry.MetricsHandler())
 	pages, err := apidoc.Face(gen.OpenAPI, "notify", "Switchyard notify", "What first-party services and operators may call.")
 	if err != nil {
 		return err
@@ -150,52 +150,52 @@ func (p *parts) startServers(ctx context.Context) error {
 	for path, handler := range pages {
 		server.HandleOpen("GET "+path, handler)
 	}
-	if err := server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen); err != nil {
+	if err := server.Serve(ctx, b.runner, b.cfg.HTTPListen, b.cfg.GRPCListen); err != nil {
 		return err
 	}
-	if err := p.serveDemo(ctx, server.Handler()); err != nil {
+	if err := b.serveDemo(ctx, server.Handler()); err != nil {
 		return err
 	}
-	p.runner.OnDrain("dispatch", p.drainEngines)
+	b.runner.OnDrain("dispatch", b.drainEngines)
 	return nil
 }
 
-func (p *parts) newServer() (*rpc.Server, error) {
+func (b *builder) newServer() (*rpc.Server, error) {
 	var tokens *caller.Tokens
-	if !p.cfg.AuthDisabled {
+	if !b.cfg.AuthDisabled {
 		var err error
-		if tokens, err = caller.LoadTokens(p.cfg.ServiceTokensFile); err != nil {
+		if tokens, err = caller.LoadTokens(b.cfg.ServiceTokensFile); err != nil {
 			return nil, err
 		}
 	}
-	secure, err := p.cfg.TLS.Config()
+	secure, err := b.cfg.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
 	return rpc.New(rpc.Options{
-		Log: p.telemetry.Log, Tracer: p.telemetry.TracerProvider.Tracer(service), Meter: p.telemetry.MeterProvider.Meter(service),
+		Log: b.telemetry.Log, Tracer: b.telemetry.TracerProvider.Tracer(service), Meter: b.telemetry.MeterProvider.Meter(service),
 		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: apierr.NewPlain, MaxBody: maxBody, UnaryTimeout: unaryTimeout, TLS: secure,
 	})
 }
 
 // services are the nouns that the handlers speak to.
-func (p *parts) services() api.Services {
-	outbox := postgres.NewOutbox(p.pool)
-	p.startFeed(p.redis)
+func (b *builder) services() api.Services {
+	outbox := postgres.NewOutbox(b.pool)
+	b.startFeed(b.redis)
 	sender := send.Options{
-		Registry: channel.NewRegistry(p.cfg.WebPushEnabled, p.senders...),
-		Outbox:   announced{outbox, p.notifier.notify}, Lifetime: p.cfg.Delivery.Lifetime, Wake: p.wake,
+		Registry: channel.NewRegistry(b.cfg.WebPushEnabled, b.senders...),
+		Outbox:   announced{outbox, b.notifier.notify}, Lifetime: b.cfg.Delivery.Lifetime, Wake: b.wake,
 	}
-	if p.box != nil {
-		sender.Sealer = p.box
+	if b.box != nil {
+		sender.Sealer = b.box
 	}
 	s := api.Services{
 		Sender: send.NewService(sender), Logs: outbox,
-		Inboxes: postgres.NewInboxes(p.pool).Announce(p.notifier.notify), Feed: p.feed,
+		Inboxes: postgres.NewInboxes(b.pool).Announce(b.notifier.notify), Feed: b.feed,
 	}
-	if p.push != nil {
-		s.Push = p.push.registry
+	if b.push != nil {
+		s.Push = b.push.registry
 	}
 	return s
 }

@@ -13,8 +13,8 @@ import (
 const backlogTimeout = 2 * time.Second
 
 // backlogMeter shows, for each scrape, what has not ended and how late it is.
-func (p *parts) backlogMeter() error {
-	meter := p.telemetry.MeterProvider.Meter(service)
+func (b *builder) backlogMeter() error {
+	meter := b.telemetry.MeterProvider.Meter(service)
 	waiting, err := meter.Int64ObservableGauge("notify.backlog", metric.WithDescription("recipients that have not ended"))
 	if err != nil {
 		return fmt.Errorf("backlog meter: %w", err)
@@ -26,11 +26,11 @@ func (p *parts) backlogMeter() error {
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, backlogTimeout)
 		defer cancel()
-		backlogs, err := p.queue.Backlogs(ctx)
-		for _, b := range backlogs {
-			name := metric.WithAttributes(attribute.String("channel", string(b.Channel)))
-			o.ObserveInt64(waiting, b.Waiting, name)
-			o.ObserveFloat64(late, b.Oldest.Seconds(), name)
+		backlogs, err := b.queue.Backlogs(ctx)
+		for _, one := range backlogs {
+			name := metric.WithAttributes(attribute.String("channel", string(one.Channel)))
+			o.ObserveInt64(waiting, one.Waiting, name)
+			o.ObserveFloat64(late, one.Oldest.Seconds(), name)
 		}
 		return err
 	}, waiting, late)

@@ -28,10 +28,10 @@ func (d Demo) validate() error {
 }
 
 // serveDemo serves the demo page over the JSON face, if a setting asks for it.
-func (p *parts) serveDemo(ctx context.Context, api http.Handler) error {
-	if p.cfg.Demo.Listen == "" {
+func (b *builder) serveDemo(ctx context.Context, api http.Handler) error {
+	if b.cfg.Demo.Listen == "" {
 		return nil
 	}
-	p.telemetry.Log.WarnContext(ctx, "the demo page acts for anyone on this machine", "listen", p.cfg.Demo.Listen)
-	return rpc.ServeHTTP(ctx, p.runner, "demo", p.cfg.Demo.Listen, demo.Handler(api, p.cfg.Demo.TokenFile), nil)
+	b.telemetry.Log.WarnContext(ctx, "the demo page acts for anyone on this machine", "listen", b.cfg.Demo.Listen)
+	return rpc.ServeHTTP(ctx, b.runner, "demo", b.cfg.Demo.Listen, demo.Handler(api, b.cfg.Demo.TokenFile), nil)
 }

@@ -12,7 +12,7 @@ import (
 // What NOTIFY_DENY_PREFIXES holds is refused by every guard of the service.
 func TestDenyPrefixes(t *testing.T) {
 	denied := config.Prefixes{netip.MustParsePrefix("203.0.114.0/24")}
-	p := &parts{cfg: Config{Delivery: Delivery{DenyPrefixes: denied}}}
+	p := &builder{cfg: Config{Delivery: Delivery{DenyPrefixes: denied}}}
 	if err := p.openGuards(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -44,12 +44,12 @@ func newNotifier(feed *inbox.Feed, client *redisdb.Client, log *slog.Logger) *no
 
 // startFeed makes the feed of inbox streams and hands it to the runner. It drains
 // before the faces do: a stream has no end of its own to wait for.
-func (p *parts) startFeed(client *redisdb.Client) {
-	p.feed = inbox.NewFeed(postgres.NewInboxes(p.pool), p.cfg.MaxStreams, p.telemetry.Log)
-	p.notifier = newNotifier(p.feed, client, p.telemetry.Log)
-	p.runner.Go("inbox feed", p.feed.Run)
-	p.runner.Go("inbox notices", p.notifier.run)
-	p.runner.OnDrain("inbox streams", p.feed.Drain)
+func (b *builder) startFeed(client *redisdb.Client) {
+	b.feed = inbox.NewFeed(postgres.NewInboxes(b.pool), b.cfg.MaxStreams, b.telemetry.Log)
+	b.notifier = newNotifier(b.feed, client, b.telemetry.Log)
+	b.runner.Go("inbox feed", b.feed.Run)
+	b.runner.Go("inbox notices", b.notifier.run)
+	b.runner.OnDrain("inbox streams", b.feed.Drain)
 }
 
 // notify tells all replicas that an inbox has changed. It never blocks.

@@ -53,8 +53,8 @@ const (
 	poolSize, controlSize = 16, 2
 )
 
-// parts is the service while it is put together.
-type parts struct {
+// builder is the service while it is put together.
+type builder struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
 	runner    *lifecycle.Runner
@@ -73,7 +73,7 @@ type parts struct {
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
 	lifecycle.TuneCollector()
-	p := &parts{cfg: cfg}
+	p := &builder{cfg: cfg}
 	if err := p.openTelemetry(ctx); err != nil {
 		return err
 	}
@@ -90,22 +90,22 @@ func Serve(ctx context.Context, cfg Config) error {
 	return p.runner.Run(ctx)
 }
 
-func (p *parts) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: p.cfg.LogLevel})
+func (b *builder) openTelemetry(ctx context.Context) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: b.cfg.LogLevel})
 	if err != nil {
 		return err
 	}
 	t.Install()
-	p.telemetry = t
-	p.tracer, p.meter = t.TracerProvider.Tracer(service), t.MeterProvider.Meter(service)
-	p.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: p.cfg.DrainDelay, Grace: p.cfg.DrainGrace})
-	p.runner.OnClose("telemetry", t.Shutdown)
+	b.telemetry = t
+	b.tracer, b.meter = t.TracerProvider.Tracer(service), t.MeterProvider.Meter(service)
+	b.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: b.cfg.DrainDelay, Grace: b.cfg.DrainGrace})
+	b.runner.OnClose("telemetry", t.Shutdown)
 	return nil
 }
 
 // openStores opens the pools, refuses an old schema, and connects to Redis.
-func (p *parts) openStores(ctx context.Context) error {
-	database, err := p.cfg.DatabaseURLFile.Read()
+func (b *builder) openStores(ctx context.Context) error {
+	database, err := b.cfg.DatabaseURLFile.Read()
 	if err != nil {
 		return fmt.Errorf("database URL: %w", err)
 	}
@@ -114,7 +114,7 @@ func (p *parts) openStores(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		p.runner.OnClose(name, func(context.Context) error { pool.Close(); return nil })
+		b.runner.OnClose(name, func(context.Context) error { pool.Close(); return nil })
 		return pool, nil
 	}
 	control, err := open(service+"-control", controlSize)
@@ -128,55 +128,55 @@ func (p *parts) openStores(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.store = postgres.New(pool, p.cfg.IdempotencyWindow)
-	p.control = postgres.New(control, p.cfg.IdempotencyWindow)
-	p.runner.Check("database", p.store.Ping)
-	return p.openRedis(ctx)
+	b.store = postgres.New(pool, b.cfg.IdempotencyWindow)
+	b.control = postgres.New(control, b.cfg.IdempotencyWindow)
+	b.runner.Check("database", b.store.Ping)
+	return b.openRedis(ctx)
 }
 
 // openRedis connects to what replicas share and may lose.
-func (p *parts) openRedis(ctx context.Context) error {
-	p.wakes = newWakes(p.telemetry.Log)
-	if p.cfg.RedisURLFile == "" {
+func (b *builder) openRedis(ctx context.Context) error {
+	b.wakes = newWakes(b.telemetry.Log)
+	if b.cfg.RedisURLFile == "" {
 		return nil
 	}
-	server, err := p.cfg.RedisURLFile.Read()
+	server, err := b.cfg.RedisURLFile.Read()
 	if err != nil {
 		return fmt.Errorf("redis URL: %w", err)
 	}
-	if p.redis, err = redisdb.Open(ctx, server.Reveal(), "webhook"); err != nil {
+	if b.redis, err = redisdb.Open(ctx, server.Reveal(), "webhook"); err != nil {
 		return err
 	}
-	p.runner.OnClose("redis", func(context.Context) error { return p.redis.Close() })
-	p.wakes.over(p.redis)
+	b.runner.OnClose("redis", func(context.Context) error { return b.redis.Close() })
+	b.wakes.over(b.redis)
 	return nil
 }
 
-func (p *parts) openGuards(context.Context) (err error) {
-	proxy, err := p.egressProxy()
+func (b *builder) openGuards(context.Context) (err error) {
+	proxy, err := b.egressProxy()
 	if err != nil {
 		return err
 	}
-	p.guard, err = netguard.New(netguard.Options{
-		AllowTargets: p.cfg.AllowTargets, DenyPrefixes: p.cfg.DenyPrefixes, RequireHTTPS: p.cfg.RequireHTTPS, Proxy: proxy,
+	b.guard, err = netguard.New(netguard.Options{
+		AllowTargets: b.cfg.AllowTargets, DenyPrefixes: b.cfg.DenyPrefixes, RequireHTTPS: b.cfg.RequireHTTPS, Proxy: proxy,
 	})
-	if err != nil || p.cfg.EncryptionKeyFile == "" {
+	if err != nil || b.cfg.EncryptionKeyFile == "" {
 		return err
 	}
-	key, err := p.cfg.EncryptionKeyFile.Read()
+	key, err := b.cfg.EncryptionKeyFile.Read()
 	if err != nil {
 		return fmt.Errorf("encryption key: %w", err)
 	}
-	p.box, err = seal.New(key, "webhook")
+	b.box, err = seal.New(key, "webhook")
 	return err
 }
 
 // egressProxy reads the proxy's URL; nil for none.
-func (p *parts) egressProxy() (*url.URL, error) {
-	if p.cfg.ProxyURLFile == "" {
+func (b *builder) egressProxy() (*url.URL, error) {
+	if b.cfg.ProxyURLFile == "" {
 		return nil, nil //nolint:nilnil // No proxy is no fault.
 	}
-	text, err := p.cfg.ProxyURLFile.Read()
+	text, err := b.cfg.ProxyURLFile.Read()
 	if err != nil {
 		return nil, fmt.Errorf("egress proxy: %w", err)
 	}
@@ -188,9 +188,9 @@ func (p *parts) egressProxy() (*url.URL, error) {
 }
 
 // startEngine joins the replicas and registers what runs beside the servers.
-func (p *parts) startEngine(ctx context.Context) error {
-	log := p.telemetry.Log
-	keeper := upkeep.New(p.control, log, p.cfg.Retention, p.expiredMeter())
+func (b *builder) startEngine(ctx context.Context) error {
+	log := b.telemetry.Log
+	keeper := upkeep.New(b.control, log, b.cfg.Retention, b.expiredMeter())
 	if err := keeper.Prepare(ctx); err != nil {
 		return err
 	}
@@ -198,94 +198,94 @@ func (p *parts) startEngine(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("host name: %w", err)
 	}
-	member, err := replica.Join(ctx, p.control, name, log, func() { p.engine.Wake() })
+	member, err := replica.Join(ctx, b.control, name, log, func() { b.engine.Wake() })
 	if err != nil {
 		return err
 	}
-	limits := dispatch.LimitsOf(p.cfg.MaxInFlight, p.cfg.MaxInFlightBytes)
-	sender := dispatch.NewHTTP(p.guard, p.cfg.RequestTimeout, limits.Flow)
-	p.runner.OnClose("idle connections", func(context.Context) error { sender.Close(); return nil })
+	limits := dispatch.LimitsOf(b.cfg.MaxInFlight, b.cfg.MaxInFlightBytes)
+	sender := dispatch.NewHTTP(b.guard, b.cfg.RequestTimeout, limits.Flow)
+	b.runner.OnClose("idle connections", func(context.Context) error { sender.Close(); return nil })
 	options := dispatch.Options{
-		Store: p.store, Sender: sender, Replica: member, Log: log, Meter: p.meter, Tracer: p.tracer, Now: time.Now,
-		Secrets: signing.NewDirectory(p.cfg.OrgSecretsDir, p.cfg.DefaultSecretFile, log, time.Now),
-		Policy:  delivery.Policy{Schedule: p.cfg.RetrySchedule, HoldDelay: holdDelay},
-		Breaker: p.newBreaker(), Rates: p.newRates(),
-		Limits: limits, Lease: p.cfg.Lease, Notify: p.wakes.notify,
+		Store: b.store, Sender: sender, Replica: member, Log: log, Meter: b.meter, Tracer: b.tracer, Now: time.Now,
+		Secrets: signing.NewDirectory(b.cfg.OrgSecretsDir, b.cfg.DefaultSecretFile, log, time.Now),
+		Policy:  delivery.Policy{Schedule: b.cfg.RetrySchedule, HoldDelay: holdDelay},
+		Breaker: b.newBreaker(), Rates: b.newRates(),
+		Limits: limits, Lease: b.cfg.Lease, Notify: b.wakes.notify,
 	}
-	if p.box != nil {
-		options.Opener = p.box
+	if b.box != nil {
+		options.Opener = b.box
 	}
-	if p.engine, err = dispatch.New(options); err != nil {
+	if b.engine, err = dispatch.New(options); err != nil {
 		return err
 	}
-	p.runner.Go("replica", member.Run)
-	p.runner.Go("upkeep", keeper.Run)
-	p.runner.Go("engine", p.engine.Run)
-	p.runner.Go("wakes", func(ctx context.Context) error { return p.wakes.run(ctx, p.engine.Wake) })
+	b.runner.Go("replica", member.Run)
+	b.runner.Go("upkeep", keeper.Run)
+	b.runner.Go("engine", b.engine.Run)
+	b.runner.Go("wakes", func(ctx context.Context) error { return b.wakes.run(ctx, b.engine.Wake) })
 	return nil
 }
 
-func (p *parts) newBreaker() *breaker.Breaker {
+func (b *builder) newBreaker() *breaker.Breaker {
 	policy := breaker.DefaultPolicy()
-	policy.Failures, policy.Pause, policy.MaxPause = p.cfg.BreakerFailures, p.cfg.BreakerPause, p.cfg.BreakerMaxPause
-	o := breaker.Options{Policy: policy, Log: p.telemetry.Log, Now: time.Now, Random: rand.Float64}
-	if p.redis != nil {
-		o.KV = redis.NewBreakers(p.redis)
+	policy.Failures, policy.Pause, policy.MaxPause = b.cfg.BreakerFailures, b.cfg.BreakerPause, b.cfg.BreakerMaxPause
+	o := breaker.Options{Policy: policy, Log: b.telemetry.Log, Now: time.Now, Random: rand.Float64}
+	if b.redis != nil {
+		o.KV = redis.NewBreakers(b.redis)
 	}
 	return breaker.New(o)
 }
 
-func (p *parts) newRates() *rate.Limiter {
+func (b *builder) newRates() *rate.Limiter {
 	var kv rate.KV
-	if p.redis != nil {
-		kv = redis.NewRates(p.redis)
+	if b.redis != nil {
+		kv = redis.NewRates(b.redis)
 	}
-	return rate.New(kv, p.telemetry.Log, time.Now)
+	return rate.New(kv, b.telemetry.Log, time.Now)
 }
 
 // holdDelay is how long a flow waits for a signing secret before it looks again.
 const holdDelay = 5 * time.Second
 
 // domain makes what stands behind the API, and registers what of it runs.
-func (p *parts) domain() api.Domain {
-	intake, targets := delivery.Intake{MaxAttempts: p.cfg.MaxAttempts}, delivery.NewTargets(p.guard, time.Now)
-	if p.box != nil {
-		intake.Sealer = p.box
+func (b *builder) domain() api.Domain {
+	intake, targets := delivery.Intake{MaxAttempts: b.cfg.MaxAttempts}, delivery.NewTargets(b.guard, time.Now)
+	if b.box != nil {
+		intake.Sealer = b.box
 	}
-	log, replays := p.telemetry.Log, postgres.Replays{Store: p.store}
+	log, replays := b.telemetry.Log, postgres.Replays{Store: b.store}
 	deliveries := delivery.NewService(delivery.Options{
-		Store: p.store, Dispatcher: p.engine, Targets: targets, Intake: intake, SigningMode: signing.OrgTimestamp, Now: time.Now,
+		Store: b.store, Dispatcher: b.engine, Targets: targets, Intake: intake, SigningMode: signing.OrgTimestamp, Now: time.Now,
 	})
 	registry := endpoint.NewService(endpoint.Options{
-		Store: postgres.Endpoints{Store: p.store}, Deliverer: deliveries, Waker: p.engine, Targets: targets, Sealer: intake.Sealer,
-		Limit: p.cfg.MaxEndpoints, Log: log, Now: time.Now,
+		Store: postgres.Endpoints{Store: b.store}, Deliverer: deliveries, Waker: b.engine, Targets: targets, Sealer: intake.Sealer,
+		Limit: b.cfg.MaxEndpoints, Log: log, Now: time.Now,
 	})
-	p.runner.Go("enqueue", deliveries.Run)
-	p.runner.Go("deleted endpoints", registry.Run)
-	p.runner.Go("operational events", event.NewRelay(p.store, p.engine, p.cfg.MaxAttempts, log, time.Now).Run)
-	p.runner.Go("replays", replay.NewWorker(replays, p.engine, log).Run)
+	b.runner.Go("enqueue", deliveries.Run)
+	b.runner.Go("deleted endpoints", registry.Run)
+	b.runner.Go("operational events", event.NewRelay(b.store, b.engine, b.cfg.MaxAttempts, log, time.Now).Run)
+	b.runner.Go("replays", replay.NewWorker(replays, b.engine, log).Run)
 	return api.Domain{
-		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(p.store, p.engine, intake, time.Now),
-		Replayer: replay.NewService(replays, time.Now), Organization: p.cfg.DefaultOrganization,
+		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(b.store, b.engine, intake, time.Now),
+		Replayer: replay.NewService(replays, time.Now), Organization: b.cfg.DefaultOrganization,
 	}
 }
 
 // startServers registers the faces. They drain before the engine, so that
 // nothing is enqueued while it finishes.
-func (p *parts) startServers(ctx context.Context) error {
+func (b *builder) startServers(ctx context.Context) error {
 	var tokens *caller.Tokens
-	if !p.cfg.AuthDisabled {
+	if !b.cfg.AuthDisabled {
 		var err error
-		if tokens, err = caller.LoadTokens(p.cfg.ServiceTokensFile); err != nil {
+		if tokens, err = caller.LoadTokens(b.cfg.ServiceTokensFile); err != nil {
 			return err
 		}
 	}
-	secure, err := p.cfg.TLS.Config()
+	secure, err := b.cfg.TLS.Config()
 	if err != nil {
 		return err
 	}
 	server, err := rpc.New(rpc.Options{
-		Log: p.telemetry.Log, Tracer: p.tracer, Meter: p.meter, Tokens: tokens,
+		Log: b.telemetry.Log, Tracer: b.tracer, Meter: b.meter, Tokens: tokens,
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: apierr.NewDocument,
 		MaxBody:   maxBody, UnaryTimeout: unaryTimeout, TLS: secure,
@@ -293,13 +293,13 @@ func (p *parts) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, p.domain()); err != nil {
+	if err := api.Register(ctx, server, b.domain()); err != nil {
 		return err
 	}
-	server.HandleOpen("GET /health", health(p.store.Ping))
+	server.HandleOpen("GET /health", health(b.store.Ping))
 	server.HandleOpen("GET /health/live", rpc.Live())
-	server.HandleOpen("GET /health/ready", rpc.Ready(p.runner))
-	server.HandleOpen("GET /metrics", p.telemetry.MetricsHandler())
+	server.HandleOpen("GET /health/ready", rpc.Ready(b.runner))
+	server.HandleOpen("GET /metrics", b.telemetry.MetricsHandler())
 	pages, err := apidoc.Face(gen.OpenAPI, "webhooks", "Switchyard webhook egress", "What first-party services and operators may call.")
 	if err != nil {
 		return err
@@ -307,9 +307,9 @@ func (p *parts) startServers(ctx context.Context) error {
 	for path, handler := range pages {
 		server.HandleOpen("GET "+path, handler)
 	}
-	if err := server.Serve(ctx, p.runner, p.cfg.HTTPListen, p.cfg.GRPCListen); err != nil {
+	if err := server.Serve(ctx, b.runner, b.cfg.HTTPListen, b.cfg.GRPCListen); err != nil {
 		return err
 	}
-	p.runner.OnDrain("engine", p.engine.Drain)
+	b.runner.OnDrain("engine", b.engine.Drain)
 	return nil
 }

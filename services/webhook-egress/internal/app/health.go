@@ -31,8 +31,8 @@ func health(ping func(context.Context) error) http.Handler {
 }
 
 // expiredMeter counts deliveries that the deadline ended while they waited.
-func (p *parts) expiredMeter() func(context.Context, int) {
-	counter, err := p.meter.Int64Counter("switchyard.webhook.expired",
+func (b *builder) expiredMeter() func(context.Context, int) {
+	counter, err := b.meter.Int64Counter("switchyard.webhook.expired",
 		metric.WithDescription("Deliveries whose deadline passed while they waited."))
 	if err != nil {
 		return func(context.Context, int) {}
