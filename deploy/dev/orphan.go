@@ -40,5 +40,5 @@ func untilOrphaned(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// builtByGoRun tells whether a program lies where `go run` builds.
+// builtByGoRun reports whether a program lies where `go run` builds.
 func builtByGoRun(program string) bool { return strings.Contains(program, "/go-build") }

@@ -89,7 +89,7 @@ func (v vendor) match() object {
 	return v.at(v.callPath())
 }
 
-// got tells whether a call was to the vendor.
+// got reports whether a call was to the vendor.
 func (v vendor) got(call vendorCall) bool {
 	if model, found := strings.CutSuffix(v.callPath(), "*"); found {
 		return strings.HasPrefix(call.Path, model)

@@ -134,7 +134,7 @@ func (e *Env) render() (string, error) {
 
 var errNotPlain = errors.New("a shell would not read the value as it is")
 
-// plain tells whether a shell takes a value as it is, without quotes.
+// plain reports whether a shell takes a value as it is, without quotes.
 func plain(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'

@@ -148,7 +148,7 @@ func (a Action) validate() error {
 	return nil
 }
 
-// answers tells whether the script gives the answer in the fake's place.
+// answers reports whether the script gives the answer in the fake's place.
 func (a Action) answers() bool {
 	if a.ErrorAfterChunks != nil {
 		return false
@@ -156,7 +156,7 @@ func (a Action) answers() bool {
 	return a.Status != 0 || a.Body != "" || a.Redirect != "" || a.RetryAfter != "" || a.FillerMB > 0
 }
 
-// cuts tells whether the connection ends before any byte of an answer.
+// cuts reports whether the connection ends before any byte of an answer.
 func (a Action) cuts() bool {
 	return (a.Drop || a.Reset) && a.AfterBytes == nil
 }

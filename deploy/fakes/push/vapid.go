@@ -122,7 +122,7 @@ func decodeJSON(part string, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// isContact tells whether the push service could reach the sender.
+// isContact reports whether the push service could reach the sender.
 func isContact(sub string) bool {
 	if address, found := strings.CutPrefix(sub, "mailto:"); found {
 		return strings.Contains(address, "@") && !strings.ContainsAny(address, " <>")

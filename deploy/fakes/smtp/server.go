@@ -36,7 +36,7 @@ type Message struct {
 	Time time.Time `json:"time"`
 	From string    `json:"from"`
 	To   []string  `json:"to"`
-	// TLS tells whether it came over an encrypted connection.
+	// TLS reports whether it came over an encrypted connection.
 	TLS bool `json:"tls"`
 	// User is who logged in, if anyone.
 	User string `json:"user,omitempty"`

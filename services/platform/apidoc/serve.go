@@ -29,7 +29,7 @@ func Fixed(contentType string, body []byte, headers ...string) http.Handler {
 	})
 }
 
-// matches tells whether an If-None-Match (RFC 9110, section 13.1.2) names an ETag.
+// matches reports whether an If-None-Match (RFC 9110, section 13.1.2) names an ETag.
 func matches(header, etag string) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")

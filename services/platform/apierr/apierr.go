@@ -47,7 +47,7 @@ const (
 	ClassContentPolicy   Class = "content_policy"
 )
 
-// Retryable tells whether the same request may succeed later.
+// Retryable reports whether the same request may succeed later.
 func (c Class) Retryable() bool {
 	return c == ClassTransient || c == ClassRateLimit || c == ClassServerError
 }

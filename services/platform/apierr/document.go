@@ -8,7 +8,7 @@ type Document struct {
 	Error Reason `json:"error"`
 	// ErrorClass is for programs to branch on.
 	ErrorClass Class `json:"error_class"`
-	// Retryable tells whether the same request may succeed later.
+	// Retryable reports whether the same request may succeed later.
 	Retryable bool `json:"retryable"`
 	// RetryAfter is in seconds, present when there is a hint.
 	RetryAfter int `json:"retry_after,omitempty"`

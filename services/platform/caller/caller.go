@@ -41,7 +41,7 @@ const (
 	RoleSupport  Role = "support"
 )
 
-// May tells whether a caller of role r may use what requires the other role.
+// May reports whether a caller of role r may use what requires the other role.
 func (r Role) May(required Role) bool {
 	return required == RolePublic || r == required || r == RoleOperator
 }
@@ -95,7 +95,7 @@ func (c *Caller) Read(get func(name string) string) error {
 	return nil
 }
 
-// Printable tells whether s may be an identifier: printable ASCII without
+// Printable reports whether s may be an identifier: printable ASCII without
 // spaces, at most 256 characters. The empty string is.
 func Printable(s string) bool {
 	if len(s) > maxID {

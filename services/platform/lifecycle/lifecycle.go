@@ -92,7 +92,7 @@ func (r *Runner) OnClose(name string, step func(context.Context) error) {
 	r.closes = append(r.closes, task{name, step})
 }
 
-// Draining tells whether the service has begun to stop. From then on a listener
+// Draining reports whether the service has begun to stop. From then on a listener
 // should let go of connections that its callers would use again.
 func (r *Runner) Draining() bool { return r.draining.Load() }
 

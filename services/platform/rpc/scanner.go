@@ -11,7 +11,7 @@ import (
 
 // scanner reads JSON text (RFC 8259) for quick, strictly and in one pass; the text
 // is valid UTF-8. Each method moves past one thing, with the space before it, and
-// tells whether it was there; after a false the text is for the thorough way.
+// reports whether it was there; after a false the text is for the thorough way.
 type scanner struct {
 	text  []byte
 	at    int

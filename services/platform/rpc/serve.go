@@ -46,12 +46,12 @@ func (s *Server) Handler() http.Handler {
 	}))
 }
 
-// mutual tells whether callers must show a certificate.
+// mutual reports whether callers must show a certificate.
 func (s *Server) mutual() bool {
 	return s.options.TLS != nil && s.options.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 }
 
-// certified tells whether a caller over HTTP has shown the certificate that it
+// certified reports whether a caller over HTTP has shown the certificate that it
 // must. The handshake can't ask for it: who probes health or scrapes metrics has none.
 func (s *Server) certified(r *http.Request) bool {
 	return !s.mutual() || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
@@ -331,7 +331,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// Loopback tells whether a listen address is reachable from this machine only.
+// Loopback reports whether a listen address is reachable from this machine only.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -35,7 +35,7 @@ func (v Value) Reveal() string {
 	return v.reveal()
 }
 
-// IsZero tells whether there is no secret.
+// IsZero reports whether there is no secret.
 func (v Value) IsZero() bool { return v.reveal == nil }
 
 // Equal compares two secrets in a time that depends on their lengths only.

@@ -150,7 +150,7 @@ func (s *Spool) Append(records ...[]byte) (end int64, err error) {
 // lines are room for what Append writes.
 var lines = sync.Pool{New: func() any { return new([]byte) }}
 
-// Probe tells whether the disk takes records, by a line that holds none.
+// Probe reports whether the disk takes records, by a line that holds none.
 func (s *Spool) Probe() error {
 	if _, err := s.write([]byte{'\n'}); err != nil {
 		return err
@@ -238,10 +238,10 @@ func (s *Spool) Waiting() int64 {
 	return s.tail - s.head
 }
 
-// Empty tells whether nothing waits.
+// Empty reports whether nothing waits.
 func (s *Spool) Empty() bool { return s.Waiting() == 0 }
 
-// Full tells whether no more should be taken on.
+// Full reports whether no more should be taken on.
 func (s *Spool) Full() bool { return s.Waiting() >= s.limit }
 
 // Close ends the spool. Its folder goes, unless something waits in it for the

@@ -80,7 +80,7 @@ func (k *Key) buckets(defaults Limits) Buckets {
 // Limits are those of keys and organizations that have none of their own.
 type Limits struct{ Key, Organization limit.Limit }
 
-// Live tells whether the key is good at a moment.
+// Live reports whether the key is good at a moment.
 func (k *Key) Live(now time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }

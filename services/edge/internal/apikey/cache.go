@@ -202,7 +202,7 @@ func bound[V any](entries map[Digest]V, limit int) {
 	}
 }
 
-// holds tells whether a key is still what is known of it.
+// holds reports whether a key is still what is known of it.
 func (c *cache) holds(key *Key) bool {
 	s := c.shard(key.Digest)
 	s.mu.Lock()

@@ -38,7 +38,7 @@ func watched(t *testing.T, v *Verifier, s *fakeStore) (stop func()) {
 	}
 }
 
-// after tells whether a call is over a while from now, and why.
+// after reports whether a call is over a while from now, and why.
 func after(call context.Context, d time.Duration) error {
 	time.Sleep(d)
 	synctest.Wait()

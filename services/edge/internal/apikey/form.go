@@ -23,7 +23,7 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 // on are drawn again, so that every digit is equally likely.
 const unbiased = 256 / len(base62) * len(base62)
 
-// WellFormed tells whether text has the form and the checksum of a key. It
+// WellFormed reports whether text has the form and the checksum of a key. It
 // neither allocates nor looks anything up.
 func WellFormed(text string) bool {
 	if len(text) > len(prefix)+maxEnvironment+1+randomDigits+checkDigits || !strings.HasPrefix(text, prefix) {
@@ -42,7 +42,7 @@ func WellFormed(text string) bool {
 	return checksum(text[:split]) == [checkDigits]byte([]byte(text[split:]))
 }
 
-// validEnvironment tells whether a name may stand in a key: 1 to 16 lower-case
+// validEnvironment reports whether a name may stand in a key: 1 to 16 lower-case
 // letters and digits.
 func validEnvironment(name string) bool {
 	if name == "" || len(name) > maxEnvironment {

@@ -154,7 +154,7 @@ func (x *replica) kill() {
 	_ = x.process.Wait()
 }
 
-// chat makes a call and tells whether its answer came whole.
+// chat makes a call and reports whether its answer came whole.
 func (x *replica) chat(ctx context.Context, key string) (status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url+"/product/v1/ai/chat", strings.NewReader("{}"))
 	if err != nil {

@@ -65,7 +65,7 @@ func (x *Limiter) linger(ctx context.Context) {
 	}
 }
 
-// settles tells whether waiting for a settlement makes sense.
+// settles reports whether waiting for a settlement makes sense.
 func (x *Limiter) settles(now time.Time) bool {
 	return x.fleet != nil && now.UnixNano() >= x.awayUntil.Load()
 }

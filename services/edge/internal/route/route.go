@@ -55,7 +55,7 @@ type Table struct {
 	Plain []string `yaml:"plain_errors" json:"-"`
 }
 
-// PlainErrors tells whether errors at a path are a text alone.
+// PlainErrors reports whether errors at a path are a text alone.
 func (t Table) PlainErrors(path string) bool {
 	return slices.ContainsFunc(t.Plain, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }

@@ -37,7 +37,7 @@ var firstName = regexp.MustCompile(`^[ \t\r\n]*\{[ \t\r\n]*"[a-z]`)
 
 // readBoth reads a body as it is, and with its first letter written as an escape,
 // which the quick way of reading leaves to the thorough one. They must agree. It
-// tells whether the body can be read.
+// reports whether the body can be read.
 func readBoth(tb testing.TB, decode func(*http.Request, proto.Message) error, kind protoreflect.MessageType, body string) bool {
 	tb.Helper()
 	read := func(body string) (proto.Message, string) {

@@ -29,7 +29,7 @@ func lateError(ctx context.Context, events *eventWriter, err error, tell func(*a
 	return nil
 }
 
-// withdraw takes a stream back of which nothing has been sent; it tells whether
+// withdraw takes a stream back of which nothing has been sent; it reports whether
 // it was in time.
 func (e *eventWriter) withdraw() bool {
 	e.mu.Lock()

@@ -105,7 +105,7 @@ func encodeEmbeddings(e *inference.Embedded, requestID string, vector func(dst [
 	return append(text, rest[1:]...), nil
 }
 
-// isOpenAIEmbeddings tells whether a body of /v1/embeddings is in OpenAI's words:
+// isOpenAIEmbeddings reports whether a body of /v1/embeddings is in OpenAI's words:
 // it has a field that only OpenAI knows and none that only the contract has. One
 // with neither is the contract's, and its answer suits both.
 func isOpenAIEmbeddings(body []byte) bool {

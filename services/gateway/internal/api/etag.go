@@ -32,7 +32,7 @@ func conditional(ctx context.Context, answer proto.Message) error {
 	return nil
 }
 
-// has tells whether If-None-Match names a tag. Weak ones compare as strong ones do
+// has reports whether If-None-Match names a tag. Weak ones compare as strong ones do
 // (RFC 9110, 13.1.2).
 func has(ctx context.Context, tag string) bool {
 	md, _ := metadata.FromIncomingContext(ctx)

@@ -74,7 +74,7 @@ func toText(raw []byte) (text string, err error) {
 	return text, err
 }
 
-// isPlain tells whether the inside of a JSON string needs no decoding.
+// isPlain reports whether the inside of a JSON string needs no decoding.
 func isPlain(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' || c == '"' || c == '\\' {

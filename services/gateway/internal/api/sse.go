@@ -105,7 +105,7 @@ func (e *eventWriter) write(text []byte) {
 	e.ping.Reset(e.every)
 }
 
-// failed tells whether the caller no longer reads.
+// failed reports whether the caller no longer reads.
 func (e *eventWriter) failed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -36,5 +36,5 @@ func (b *builder) openCache(ctx context.Context) error {
 	return nil
 }
 
-// keepsAnswers tells whether there is what the response cache needs.
+// keepsAnswers reports whether there is what the response cache needs.
 func (c Config) keepsAnswers() bool { return c.RedisURLFile != "" && c.CacheKeyFile != "" }

@@ -30,7 +30,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// declares tells whether a package has a test.
+// declares reports whether a package has a test.
 func declares(t *testing.T, dir, test string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))

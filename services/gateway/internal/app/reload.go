@@ -45,7 +45,7 @@ type fleets struct {
 
 	mu      sync.Mutex // One reload at a time.
 	present atomic.Pointer[generation]
-	// release tells whether what was last released is in force; see release.go.
+	// release reports whether what was last released is in force; see release.go.
 	release releaseState
 }
 

@@ -17,16 +17,16 @@ type Call struct {
 	Tool, Arguments   string
 }
 
-// Names tells whether the approval is for calls of this tool in this run, with
+// Names reports whether the approval is for calls of this tool in this run, with
 // whatever arguments. One that was asked for without a run is for every run.
 func (a Approval) Names(c Call) bool {
 	return a.Organization == c.Organization && a.Tool == c.Tool && (a.Run == "" || a.Run == c.Run)
 }
 
-// AnyArguments tells whether the approval leaves the arguments open.
+// AnyArguments reports whether the approval leaves the arguments open.
 func (a Approval) AnyArguments() bool { return a.Arguments == nil }
 
-// Covers tells whether the approval is for this very call: arguments count as
+// Covers reports whether the approval is for this very call: arguments count as
 // the same when they are the same JSON, however it is spaced and ordered.
 func (a Approval) Covers(c Call) bool {
 	return a.Names(c) && (a.AnyArguments() || digest(a.Arguments) == digest([]byte(c.Arguments)))
@@ -60,7 +60,7 @@ func canonical(text []byte) ([]byte, bool) {
 	return sorted, err == nil && !bytes.ContainsRune(sorted, utf8.RuneError)
 }
 
-// twice tells whether an object of the text has a name twice, or the text is no JSON.
+// twice reports whether an object of the text has a name twice, or the text is no JSON.
 func twice(text []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	var open []map[string]bool // names of the objects that are open; nil for a list

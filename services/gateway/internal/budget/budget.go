@@ -62,7 +62,7 @@ type Store interface {
 	// Release gives back the reservations of calls without a ledger row.
 	Release(ctx context.Context, replica uuid.UUID, calls []uuid.UUID) error
 	// Beat says that a replica lives, and its sessions in flight where they changed.
-	// It tells whether the replica was unknown: new, or forgotten.
+	// It reports whether the replica was unknown: new, or forgotten.
 	Beat(ctx context.Context, replica uuid.UUID, sessions map[Session]int, changed bool) (unknown bool, err error)
 	// Reclaim sets aside again what lapsed of a replica, and gives the calls that the
 	// limits don't cover any more.

@@ -172,7 +172,7 @@ func (v *Vault) take(ctx context.Context, page []Config) {
 	}
 }
 
-// sameSecret tells whether a change left the credential alone.
+// sameSecret reports whether a change left the credential alone.
 func sameSecret(a, b Config) bool { return a.Version == b.Version && a.CreatedAt.Equal(b.CreatedAt) }
 
 func newHeld(config Config) *held { return &held{config: config, reading: make(chan struct{}, 1)} }

@@ -111,7 +111,7 @@ func New(store Store, epochs Epochs, secret []byte, log *slog.Logger) (*Cache, e
 	return &Cache{store: store, epochs: epochs, secret: secret, log: log, known: make(map[string]known)}, nil
 }
 
-// Keeps tells whether there is a store.
+// Keeps reports whether there is a store.
 func (c *Cache) Keeps() bool { return c.store != nil }
 
 // Get gives the answer to a request, where one is kept; nil is a miss, and the

@@ -60,7 +60,7 @@ type Radius struct {
 	OrganizationCount, ServiceCount, RunCount int
 }
 
-// Truncated tells whether a list was cut.
+// Truncated reports whether a list was cut.
 func (r *Radius) Truncated() bool {
 	return len(r.Organizations) < r.OrganizationCount || len(r.Services) < r.ServiceCount || len(r.Runs) < r.RunCount
 }

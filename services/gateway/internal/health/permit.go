@@ -145,7 +145,7 @@ func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 	return Permit{monitor: m, target: t, pass: p, call: c, by: by, begun: now}, nil
 }
 
-// rest tells whether the credential rests.
+// rest reports whether the credential rests.
 func (t *target) rest(c Call, by caller, now time.Time) *Refusal {
 	r := t.vendor.credentials.refuse(c.Credential, by.id, 0, now)
 	if r == nil {
@@ -169,7 +169,7 @@ func (m *Monitor) pass(ctx context.Context, t *target, c Call, by caller, now ti
 	return t.circuit.acquire(ctx, by.id, func(ctx context.Context, of uint64) bool { return m.lease(ctx, t.circuit.name, of) })
 }
 
-// Admits tells whether Acquire would likely let a call go, without taking anything.
+// Admits reports whether Acquire would likely let a call go, without taking anything.
 func (m *Monitor) Admits(c Call) bool {
 	t, by := m.find(c.Target, c.Unlisted), callerOf(c.Organization)
 	now := m.now()

@@ -83,7 +83,7 @@ const (
 	failed                // nobody else may be asked
 )
 
-// each tries candidates in turn, and tells whether the request is at its end.
+// each tries candidates in turn, and reports whether the request is at its end.
 func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (done bool) {
 	for i, c := range candidates {
 		if r.attempts == maxAttempts {
@@ -106,7 +106,7 @@ func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (
 	return false
 }
 
-// more tells whether one of the candidates may be called too.
+// more reports whether one of the candidates may be called too.
 func (r *round) more(candidates []candidate) bool {
 	if r.attempts+1 >= maxAttempts {
 		return false
@@ -229,7 +229,7 @@ func (r *round) end(c candidate, err error) verdict {
 	return over
 }
 
-// called tells whether the request has called a vendor before.
+// called reports whether the request has called a vendor before.
 func (r *round) called(vendor string) bool {
 	for _, f := range r.failures {
 		if f.provider == vendor && f.skipped == "" {
@@ -239,7 +239,7 @@ func (r *round) called(vendor string) bool {
 	return false
 }
 
-// met tells whether the request has met a failure before at this vendor: one
+// met reports whether the request has met a failure before at this vendor: one
 // request that makes a server fail is not many failures of the server.
 func (r *round) met(f failure) bool {
 	for _, g := range r.failures {
@@ -250,7 +250,7 @@ func (r *round) met(f failure) bool {
 	return false
 }
 
-// repeats tells whether the only candidate is called once more, after a pause.
+// repeats reports whether the only candidate is called once more, after a pause.
 // Where there is another one, that one is called instead. A call is repeated
 // when the vendor had not begun to answer, so that nothing was paid for twice.
 func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
@@ -280,7 +280,7 @@ func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
 	return true
 }
 
-// repeatable tells whether the same call may be made again: it did not reach the
+// repeatable reports whether the same call may be made again: it did not reach the
 // vendor, or the vendor had no answer, and nothing says that it won't have one.
 func repeatable(err error) bool {
 	e, ok := errors.AsType[*provider.Error](err)

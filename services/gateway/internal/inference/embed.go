@@ -60,7 +60,7 @@ func (x *execution) anchor() {
 	}
 }
 
-// anotherSpace tells whether vectors are, or may be, of another model than the
+// anotherSpace reports whether vectors are, or may be, of another model than the
 // one asked for.
 func (x *execution) anotherSpace() bool {
 	return x.request.Route.Operation == routing.OperationEmbeddings &&

@@ -69,7 +69,7 @@ type failure struct {
 	skipped health.Cause
 	// full: there was no memory for the answer, for which the vendor can do nothing.
 	full bool
-	// repeatable tells whether the same call may be made once more.
+	// repeatable reports whether the same call may be made once more.
 	repeatable bool
 }
 

@@ -59,7 +59,7 @@ type Fleet struct {
 	// CacheTTL is how long answers of an organization are kept; 0 is not at all. Nil
 	// keeps none of anybody.
 	CacheTTL func(organization string) time.Duration
-	// NeedsApproval tells whether calls of a tool need one. Nil: no tool's do.
+	// NeedsApproval reports whether calls of a tool need one. Nil: no tool's do.
 	NeedsApproval func(tool string) bool
 	// ServesUnpriced lets calls under a ceiling use models without a price, which
 	// cost it nothing.

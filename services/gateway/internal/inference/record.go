@@ -195,7 +195,7 @@ func (r *Record) skipped(c candidate, refused *health.Refusal) {
 // shortCodes are what a vendor's short code may look like: anything else might be its text.
 var shortCodes = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// IsShortCode tells whether a vendor's code is one, and may be shown.
+// IsShortCode reports whether a vendor's code is one, and may be shown.
 func IsShortCode(code string) bool { return shortCodes.MatchString(code) }
 
 func shortCode(code string) string {

@@ -179,11 +179,11 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 	}
 }
 
-// shown tells whether an event reaches the face: content, or a vendor's frame of
+// shown reports whether an event reaches the face: content, or a vendor's frame of
 // whatever kind, which a face of its dialect relays.
 func shown(event provider.Event) bool { return event.Content() || event.Native != nil }
 
-// begins tells whether an event is the begin of an answer. Output that is no content
+// begins reports whether an event is the begin of an answer. Output that is no content
 // is, where the face shows it, which is where it relays frames.
 func begins(event provider.Event) bool {
 	return event.Content() || (event.Native != nil && event.Output())

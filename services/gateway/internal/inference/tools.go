@@ -39,7 +39,7 @@ func withheld(reason apierr.Reason, tool, why string) error {
 	}
 }
 
-// needsApproval tells whether calls of any of these names need one.
+// needsApproval reports whether calls of any of these names need one.
 func (x *execution) needsApproval(names ...string) bool {
 	return x.fleet.NeedsApproval != nil && slices.ContainsFunc(names, x.fleet.NeedsApproval)
 }

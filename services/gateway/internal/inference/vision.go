@@ -83,7 +83,7 @@ func within(field string, err error) error {
 	return &named
 }
 
-// fetches tells whether a candidate's vendor fetches images itself: the policy
+// fetches reports whether a candidate's vendor fetches images itself: the policy
 // may say that it doesn't, and so may its dialect.
 func (c candidate) fetches() bool {
 	if c.Lacks&routing.FeatureImageURLs != 0 {
@@ -93,7 +93,7 @@ func (c candidate) fetches() bool {
 	return !ok || f.FetchesImages()
 }
 
-// namesImages tells whether messages name an image by https URL.
+// namesImages reports whether messages name an image by https URL.
 func namesImages(messages []provider.Message) bool {
 	return slices.ContainsFunc(messages, func(m provider.Message) bool { return slices.ContainsFunc(m.Content, isNamed) })
 }

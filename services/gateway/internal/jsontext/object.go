@@ -132,7 +132,7 @@ func AppendText(dst []byte, text string) []byte {
 	return dst
 }
 
-// plain tells whether all of a text is ASCII that stands in JSON as it is. It looks
+// plain reports whether all of a text is ASCII that stands in JSON as it is. It looks
 // at eight bytes at a time: a conversation is kilobytes.
 func plain(text string) bool {
 	for len(text) >= 8 {

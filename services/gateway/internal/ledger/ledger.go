@@ -92,7 +92,7 @@ type Entry struct {
 	EndedAt   time.Time `json:"ended_at"`
 }
 
-// Estimated tells whether the figures are not the provider's own, or the model
+// Estimated reports whether the figures are not the provider's own, or the model
 // had no price.
 func (e *Entry) Estimated() bool {
 	return e.State != StateReported || e.PriceVersion == "" && !e.CacheHit

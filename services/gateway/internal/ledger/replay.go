@@ -88,7 +88,7 @@ func (w *Writer) replay(ctx context.Context, from *spool.Spool) (int, error) {
 		w.log.ErrorContext(ctx, "the spool is unreadable", "error", err.Error())
 		return 0, err
 	}
-	// Without an entry too: it tells whether the store is back.
+	// Without an entry too: it reports whether the store is back.
 	entries := w.decode(ctx, batch)
 	if _, err := w.write(ctx, entries, replayTime); err != nil {
 		return 0, err

@@ -27,7 +27,7 @@ type Rates struct {
 	Image *Each `yaml:"per_image_usd"`
 }
 
-// IsZero tells whether no price was given at all.
+// IsZero reports whether no price was given at all.
 func (r Rates) IsZero() bool { return r == Rates{} }
 
 // check wants the two rates that the others fall back to, or the price of an image.

@@ -34,7 +34,7 @@ type Row struct {
 	ReviewEvery time.Duration
 }
 
-// holds tells whether the row prices what happens at a moment.
+// holds reports whether the row prices what happens at a moment.
 func (r *Row) holds(at time.Time) bool {
 	return !at.Before(r.EffectiveFrom) && (r.EffectiveTo.IsZero() || at.Before(r.EffectiveTo))
 }

@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Failover tells whether another candidate may succeed where this one failed.
+// Failover reports whether another candidate may succeed where this one failed.
 // A request that is at fault (policy, content, context) fails everywhere; a
 // credential that is refused, or a dialect that lacks a setting, says nothing
 // about another vendor.

@@ -10,7 +10,7 @@ type Limits struct {
 
 // Allowance is what is left of one limit.
 type Allowance struct {
-	// Known tells whether the vendor said anything.
+	// Known reports whether the vendor said anything.
 	Known bool
 	// Remaining requests or tokens, never negative.
 	Remaining int64

@@ -199,7 +199,7 @@ type Event struct {
 	NativeType string
 }
 
-// Content tells whether the event carries something that a reader would see.
+// Content reports whether the event carries something that a reader would see.
 func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 }
 
 // Output reports whether the event carries what the model wrote, shown or not.

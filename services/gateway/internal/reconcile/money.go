@@ -81,10 +81,10 @@ func (m Money) Minus(n Money) (difference Money) {
 	return difference
 }
 
-// IsZero tells whether it is nothing.
+// IsZero reports whether it is nothing.
 func (m Money) IsZero() bool { return m.pico.Sign() == 0 }
 
-// Within tells whether the amount is no further from nothing than a tolerance.
+// Within reports whether the amount is no further from nothing than a tolerance.
 func (m Money) Within(tolerance Money) bool { return m.pico.CmpAbs(&tolerance.pico) <= 0 }
 
 // String is the amount in cents, exactly.

@@ -74,7 +74,7 @@ func inLocal(c byte) bool {
 	return isAlnum(c) || c >= utf8.RuneSelf || strings.IndexByte("._%+-'#&~^!$*", c) >= 0
 }
 
-// isDomain tells whether a name has labels, of which the last is no number.
+// isDomain reports whether a name has labels, of which the last is no number.
 func isDomain(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 1 || len(name)-dot < 3 || strings.Contains(name, "..") {

@@ -24,7 +24,7 @@ func phones(text string, found []span) []span {
 	return found
 }
 
-// beginsNumber tells whether what comes before lets a number begin at i.
+// beginsNumber reports whether what comes before lets a number begin at i.
 func beginsNumber(text string, i int) bool {
 	before := at(text, i-1)
 	if isAlnum(before) || before == '_' || before == '+' {

@@ -149,7 +149,7 @@ func denied(text string) *apierr.Error {
 	return &apierr.Error{Kind: apierr.KindForbidden, Reason: ReasonDataClassification, Class: apierr.ClassPolicy, Text: text}
 }
 
-// matches tells whether a name fits a pattern, in which "*" stands for any characters.
+// matches reports whether a name fits a pattern, in which "*" stands for any characters.
 func matches(pattern, name string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {

@@ -25,10 +25,10 @@ type Life struct {
 	Warning string
 }
 
-// IsRetired tells whether the model is past its cutoff.
+// IsRetired reports whether the model is past its cutoff.
 func (l *Life) IsRetired(now time.Time) bool { return !l.Cutoff.IsZero() && !now.Before(l.Cutoff) }
 
-// IsDeprecated tells whether callers should move on; a retired model is, too.
+// IsDeprecated reports whether callers should move on; a retired model is, too.
 func (l *Life) IsDeprecated(now time.Time) bool {
 	return !l.Deprecated.IsZero() && !now.Before(l.Deprecated) || l.IsRetired(now)
 }

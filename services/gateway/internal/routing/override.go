@@ -31,7 +31,7 @@ type Canary struct {
 	Revision int
 }
 
-// covers tells whether a request is in the canary's share. The choice is the
+// covers reports whether a request is in the canary's share. The choice is the
 // same for all requests of an organization or run and on every replica, and a
 // greater percentage keeps everybody that a smaller one had.
 func (c *Canary) covers(r *Request) bool {

@@ -211,7 +211,7 @@ func (b *planner) has(o *offer) bool {
 	return len(b.excluded) > 0 && slices.ContainsFunc(b.excluded, func(e Exclusion) bool { return e.Target == o.candidate.Target })
 }
 
-// admits tells whether an offer may and can serve, and notes why not.
+// admits reports whether an offer may and can serve, and notes why not.
 func (b *planner) admits(o *offer) bool {
 	if b.allowed != nil && !b.allowed[o.provider.index] {
 		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackClassification})

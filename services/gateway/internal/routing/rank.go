@@ -25,7 +25,7 @@ type scored struct {
 	spread     uint64
 }
 
-// is tells whether it is an offer of the same target.
+// is reports whether it is an offer of the same target.
 func (s *scored) is(o *offer) bool {
 	return s.offer == o || s.hash == o.hash && s.candidate.Target == o.candidate.Target
 }
@@ -75,7 +75,7 @@ func better(a, b *scored) int {
 	return cmp.Compare(a.index, b.index)
 }
 
-// affine tells whether the first of a ranked section owes its place to an
+// affine reports whether the first of a ranked section owes its place to an
 // affinity: nothing else tells it from the next.
 func affine(section []scored) bool {
 	if len(section) < 2 {

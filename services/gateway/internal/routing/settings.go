@@ -92,10 +92,10 @@ func (b Budget) check() error {
 	return errors.New("budget.unpriced: want refuse or allow")
 }
 
-// ServesUnpriced tells whether calls under a ceiling may use models without a price.
+// ServesUnpriced reports whether calls under a ceiling may use models without a price.
 func (p *Policy) ServesUnpriced() bool { return p.budget.Unpriced == "allow" }
 
-// Caches tells whether anybody's answers are kept.
+// Caches reports whether anybody's answers are kept.
 func (p *Policy) Caches() bool {
 	return p.cache.Enabled || slices.ContainsFunc(p.cache.Organizations, func(r CacheRule) bool { return r.Enabled })
 }

@@ -80,7 +80,7 @@ type Limits struct {
 	ExpiresAt time.Time
 }
 
-// Allows tells whether a model may be used, given all its names.
+// Allows reports whether a model may be used, given all its names.
 func (l Limits) Allows(names ...string) bool {
 	return len(l.Models) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Models, n) })
 }
@@ -91,7 +91,7 @@ type Abort struct {
 	By, Reason  string
 }
 
-// Requested tells whether there is one.
+// Requested reports whether there is one.
 func (a Abort) Requested() bool { return !a.RequestedAt.IsZero() }
 
 // Run is an authority, or with the status Unminted a session whose abort was
@@ -119,7 +119,7 @@ type Usage struct {
 	FirstCallAt, LastCallAt time.Time
 }
 
-// spent tells whether a limit is used up.
+// spent reports whether a limit is used up.
 func (l Limits) spent(u Usage) bool {
 	return l.MaxCalls > 0 && u.Calls >= int64(l.MaxCalls) || l.MaxCostCents > 0 && u.SpentCents >= l.MaxCostCents
 }

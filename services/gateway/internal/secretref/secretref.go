@@ -100,7 +100,7 @@ func (r *Resolver) Read(ctx context.Context, organization, reference string) (se
 	return secret.New(text), nil
 }
 
-// Remote tells whether reading a reference goes over a network.
+// Remote reports whether reading a reference goes over a network.
 func Remote(reference string) bool {
 	return !strings.HasPrefix(reference, "file:") && !strings.HasPrefix(reference, "env:")
 }
@@ -158,7 +158,7 @@ func (r *Resolver) within(organization, path string) (string, error) {
 	return path, nil
 }
 
-// component tells whether an organization's name can be one part of a path.
+// component reports whether an organization's name can be one part of a path.
 func component(organization string) bool {
 	return fs.ValidPath(organization) && organization != "." && !strings.ContainsAny(organization, `/\`)
 }

@@ -128,7 +128,7 @@ func secrets(f Facts) Dependency {
 
 // Assess lists what the gateway depends on. ping gives what was measured of a
 // store, nil where it is not configured; vendors are the fleet's verdicts; ready
-// tells whether this replica takes requests.
+// reports whether this replica takes requests.
 func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool) Availability {
 	a := Availability{Status: available, At: f.Now}
 	for _, d := range stores {

@@ -61,7 +61,7 @@ type Facts struct {
 	Snapshot  []health.Status
 	Figures   []health.Figures
 	Bulkheads func(provider string) health.Bulkhead
-	// HasKey tells whether the fleet has a credential for a provider, or it needs none.
+	// HasKey reports whether the fleet has a credential for a provider, or it needs none.
 	HasKey func(provider string) bool
 	// PolicyProblem is what keeps the policy that was last released from being in
 	// force here; empty for nothing.

@@ -41,7 +41,7 @@ type Setting struct {
 	Revision int
 }
 
-// IsSet tells whether there is one.
+// IsSet reports whether there is one.
 func (s Setting) IsSet() bool { return s.Provider != "" }
 
 // Change is what somebody wants. A Setting without a provider clears it.

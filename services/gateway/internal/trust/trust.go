@@ -28,7 +28,7 @@ var levels = []Level{Untrusted, Community, Verified, FirstParty}
 
 func (l Level) rank() int { return slices.Index(levels, l) }
 
-// Reviewed tells whether the level needs a review to take effect.
+// Reviewed reports whether the level needs a review to take effect.
 func (l Level) Reviewed() bool { return l.rank() > Community.rank() }
 
 // Status of a record's review.

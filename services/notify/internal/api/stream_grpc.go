@@ -60,7 +60,7 @@ func newGRPCWriter(send func(*notifyv1.InboxEvent) error) *grpcWriter {
 	return w
 }
 
-// close waits until the last event is taken, and tells whether it was.
+// close waits until the last event is taken, and reports whether it was.
 func (w *grpcWriter) close() bool {
 	close(w.events)
 	if w.slow {

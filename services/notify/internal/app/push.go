@@ -39,7 +39,7 @@ const (
 	oversizeRefuse   = "refuse"
 )
 
-// validate names each setting that is wrong. on tells whether web push is.
+// validate names each setting that is wrong. on reports whether web push is.
 func (w WebPush) validate(on bool) error {
 	var errs []error
 	fail := func(name, rule string) { errs = append(errs, fmt.Errorf("%s_WEB_PUSH_%s: %s", prefix, name, rule)) }

@@ -39,7 +39,7 @@ type State struct {
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Open tells whether it is left alone but for probes.
+// Open reports whether it is left alone but for probes.
 func (s State) Open() bool { return !s.Until.IsZero() }
 
 // waiting is the longest time until an open destination whose probe is under way

@@ -127,7 +127,7 @@ type Registry struct {
 	webPush bool
 }
 
-// NewRegistry returns a registry of senders. webPush tells whether the operator
+// NewRegistry returns a registry of senders. webPush reports whether the operator
 // switched web push on; the refusal of the channel depends on it.
 func NewRegistry(webPush bool, senders ...Sender) Registry {
 	r := Registry{senders: make(map[Name]Sender, len(senders)), webPush: webPush}

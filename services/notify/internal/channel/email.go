@@ -89,7 +89,7 @@ func (s *EmailSender) Prepare(_ context.Context, m Message) (Work, error) {
 	return Work{Channel: Email, Body: body, Destination: "smtp://" + s.o.Server}, nil
 }
 
-// isAddress tells whether text is an address and nothing else. What may be
+// isAddress reports whether text is an address and nothing else. What may be
 // quoted in its first part is left out: nobody has such an address, and readers
 // disagree on it.
 func isAddress(text string) bool {

@@ -152,7 +152,7 @@ func classOf(err error) Class {
 	return ClassReset
 }
 
-// isTLS tells whether a certificate or a handshake was at fault. The records'
+// isTLS reports whether a certificate or a handshake was at fault. The records'
 // own error types differ by version and cause; all of their texts say so.
 func isTLS(err error) bool {
 	return strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:")

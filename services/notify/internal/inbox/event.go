@@ -53,7 +53,7 @@ type Events interface {
 	Changed(ctx context.Context, known map[Address]int64) (map[Address]int64, error)
 }
 
-// OfRecord tells whether events of the kind are about one record.
+// OfRecord reports whether events of the kind are about one record.
 func (k EventKind) OfRecord() bool {
 	return k == EventCreated || k == EventRead || k == EventDeleted
 }

@@ -82,7 +82,7 @@ func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatc
 	return held, err
 }
 
-// isRejected tells whether the values are what the database can't take: SQLSTATE
+// isRejected reports whether the values are what the database can't take: SQLSTATE
 // classes 22 (data exception) and 23 (constraint violation).
 func isRejected(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)

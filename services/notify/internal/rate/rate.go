@@ -68,7 +68,7 @@ func (l *Limiter) Hold(ctx context.Context, lane string, wait time.Duration) {
 // fresh is how old what a replica knows of a held lane may be.
 const fresh = 200 * time.Millisecond
 
-// Held tells whether a receiver asked that nothing comes now, also what has
+// Held reports whether a receiver asked that nothing comes now, also what has
 // reserved its place before.
 func (l *Limiter) Held(ctx context.Context, lane string) bool {
 	now := l.now()

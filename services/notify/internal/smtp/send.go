@@ -41,18 +41,18 @@ type Reply struct {
 	Err error
 }
 
-// Sent tells whether the server took it, Unknown whether nobody knows.
+// Sent reports whether the server took it, Unknown whether nobody knows.
 func (r Reply) Sent() bool { return r.Err == nil }
 
-// Unknown tells whether the whole mail went out and no answer came.
+// Unknown reports whether the whole mail went out and no answer came.
 func (r Reply) Unknown() bool { return r.Err != nil && r.Code == 0 && r.Stage == StageSent }
 
-// Denied tells whether the server refused our login.
+// Denied reports whether the server refused our login.
 func (r Reply) Denied() bool {
 	return errors.Is(r.Err, errPassword) || r.Code == 530 || r.Code == 534 || r.Code == 535 || r.Code == 538
 }
 
-// TLS tells whether no encrypted connection came about.
+// TLS reports whether no encrypted connection came about.
 func (r Reply) TLS() bool {
 	if r.Stage != StageConnect {
 		return false
@@ -66,13 +66,13 @@ func (r Reply) TLS() bool {
 		errors.As(r.Err, &unknown) || r.Err != nil && strings.Contains(r.Err.Error(), "STARTTLS")
 }
 
-// Timeout tells whether time ran out.
+// Timeout reports whether time ran out.
 func (r Reply) Timeout() bool {
 	n, ok := errors.AsType[net.Error](r.Err)
 	return errors.Is(r.Err, context.DeadlineExceeded) || ok && n.Timeout()
 }
 
-// Permanent tells whether the server refuses the mail for good. Where code and
+// Permanent reports whether the server refuses the mail for good. Where code and
 // enhanced code disagree, the latter counts: it was added to be more exact.
 func (r Reply) Permanent() bool {
 	if r.Enhanced != "" {
@@ -153,7 +153,7 @@ func replyOf(stage Stage, err error) Reply {
 	return r
 }
 
-// isEnhanced tells whether a word is a status code of RFC 3463.
+// isEnhanced reports whether a word is a status code of RFC 3463.
 func isEnhanced(word string) bool {
 	if len(word) < 5 || word[1] != '.' || !strings.ContainsRune("245", rune(word[0])) {
 		return false

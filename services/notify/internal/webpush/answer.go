@@ -64,7 +64,7 @@ func Read(status int, header http.Header, body []byte, now time.Time) Answer {
 	return a
 }
 
-// retryable tells whether a later try may be taken. 406 is how WNS throttles.
+// retryable reports whether a later try may be taken. 406 is how WNS throttles.
 func retryable(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusNotAcceptable:
@@ -80,7 +80,7 @@ var mismatches = []string{"do not correspond to the credentials", "mismatchsende
 // tokenFaults are what they say when the token is at fault, whoever it is for.
 var tokenFaults = []string{"jwt", "token", "expired", "audience", "claim", "signature"}
 
-// isMismatch tells whether the key is not the subscription's. A 403 says so
+// isMismatch reports whether the key is not the subscription's. A 403 says so
 // unless its text blames the token: that would be every subscription's trouble,
 // and taking them all out of use would be ours.
 func isMismatch(status int, body []byte) bool {

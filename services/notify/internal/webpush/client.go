@@ -112,7 +112,7 @@ const (
 )
 
 // unanswered reads an error of the wire. Its text names the endpoint, so only
-// its kind goes on. sent tells whether the push service may have the message.
+// its kind goes on. sent reports whether the push service may have the message.
 func unanswered(ctx context.Context, err error, sent bool) Answer {
 	if refusal, ok := errors.AsType[*netguard.Refusal](err); ok {
 		return Answer{Verdict: Refused, Reason: "target_not_allowed: " + refusal.Rule}

@@ -64,7 +64,7 @@ func (h Hosts) Parse(raw string) (Endpoint, error) {
 	return Endpoint{url: u.String(), origin: u.Scheme + "://" + u.Host}, nil
 }
 
-// covers tells whether an allowed name is the host, or with "*." one above it.
+// covers reports whether an allowed name is the host, or with "*." one above it.
 func covers(name, host string) bool {
 	if suffix, wild := strings.CutPrefix(name, "*"); wild {
 		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
@@ -90,5 +90,5 @@ func (e Endpoint) Digest() [sha256.Size]byte { return sha256.Sum256([]byte(e.url
 // Format shows the origin only, whatever the verb.
 func (e Endpoint) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.origin) }
 
-// windows tells whether the push service is WNS.
+// windows reports whether the push service is WNS.
 func (e Endpoint) windows() bool { return strings.HasSuffix(e.origin, ".notify.windows.com") }

@@ -124,7 +124,7 @@ type Move struct {
 	Target Target
 	// State after the reports.
 	State State
-	// Changed tells whether the phase or the level did.
+	// Changed reports whether the phase or the level did.
 	Changed bool
 }
 
@@ -164,7 +164,7 @@ func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 	return result
 }
 
-// Ignores tells whether an observation changes nothing, which is so for nearly all
+// Ignores reports whether an observation changes nothing, which is so for nearly all
 // of them: then it need not be made.
 func (b *Breaker) Ignores(o Observation) bool { return o.Event != Failed && b.quiet(o.Target) }
 

@@ -68,7 +68,7 @@ type State struct {
 	GiveUp   time.Time `json:"give_up,omitzero"`
 }
 
-// Quiet tells whether the state says no more than none at all.
+// Quiet reports whether the state says no more than none at all.
 func (s State) Quiet(p Policy, now time.Time) bool {
 	return s.Phase == Closed && s.Row == 0 &&
 		(s.Bad == 0 || now.Sub(s.Counted) > p.Window) && (s.Opened == 0 || now.Sub(s.Since) > p.Window)

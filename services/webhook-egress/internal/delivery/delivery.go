@@ -37,7 +37,7 @@ const (
 	StatusExpired    Status = "expired"
 )
 
-// Ended tells whether nothing more will happen by itself.
+// Ended reports whether nothing more will happen by itself.
 func (s Status) Ended() bool {
 	switch s {
 	case StatusDelivered, StatusFailed, StatusCancelled, StatusExpired:
@@ -81,7 +81,7 @@ type Draft struct {
 	Headers map[string]string
 	Sealed  []byte
 	// Key deduplicates within the organization; empty for none. Fingerprint
-	// tells whether a repeat asks for the same thing.
+	// reports whether a repeat asks for the same thing.
 	Key         string
 	Fingerprint [32]byte
 	MaxAttempts int

@@ -43,7 +43,7 @@ func (s *Service) List(ctx context.Context, f Filter, before ID, limit int) (pag
 	return page, next, nil
 }
 
-// nameable tells whether anything can have an id; no id is that of anything.
+// nameable reports whether anything can have an id; no id is that of anything.
 func nameable(id string) bool {
 	_, err := ParseID(id)
 	return id == "" || err == nil

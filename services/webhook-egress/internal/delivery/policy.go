@@ -118,7 +118,7 @@ func Park(job *Job, fault Fault, delay time.Duration) Step {
 	return Step{Status: status, Attempts: job.Attempts, Fault: fault, Delay: delay, Held: true}
 }
 
-// Expired tells whether no attempt may begin any more, and the step that follows.
+// Expired reports whether no attempt may begin any more, and the step that follows.
 func Expired(job *Job, now time.Time) (Step, bool) {
 	if job.Deadline.IsZero() || now.Before(job.Deadline) {
 		return Step{}, false
@@ -167,7 +167,7 @@ func asksToWait(status int) bool {
 	return status >= 500
 }
 
-// TargetFailed tells whether an answer says that the target itself is in trouble,
+// TargetFailed reports whether an answer says that the target itself is in trouble,
 // as opposed to what it thinks of one delivery.
 func TargetFailed(a Answer) bool {
 	if a.Fault == FaultInternal {

@@ -38,7 +38,7 @@ const tries = 3
 type Lease struct {
 	Replica  int64
 	Duration time.Duration
-	// Reserve tells whether this replica will send a delivery of the flow, its
+	// Reserve reports whether this replica will send a delivery of the flow, its
 	// body of so many bytes, at once. It is asked once per draft, within the transaction.
 	Reserve func(flow Flow, bytes int) bool
 }
@@ -70,7 +70,7 @@ type Store interface {
 	List(ctx context.Context, f Filter, before ID, limit int) (page []Record, next ID, err error)
 	// Resend starts a new series of attempts. An error of kind conflict says why not.
 	Resend(ctx context.Context, r Resend) (Resent, error)
-	// Cancel ends a delivery that has not ended and tells whether it did.
+	// Cancel ends a delivery that has not ended and reports whether it did.
 	Cancel(ctx context.Context, id ID) (cancelled bool, err error)
 	// Attempts lists attempts in order, after a position; next is zero on the last page.
 	Attempts(ctx context.Context, id ID, after int64, limit int) (page []Attempt, next int64, err error)

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/redis"
 )
 
-// soak tells whether the long forms of tests are asked for.
+// soak reports whether the long forms of tests are asked for.
 func soak() bool { return os.Getenv("SOAK") != "" }
 
 // keepEnqueuing sends until the end of the faults, each to the node that of gives,

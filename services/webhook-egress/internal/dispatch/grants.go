@@ -108,7 +108,7 @@ func (g *grants) cut(i, n int) {
 	}
 }
 
-// used takes a slot for a job of the flow and tells whether the breaker counts it.
+// used takes a slot for a job of the flow and reports whether the breaker counts it.
 func (g *grants) used(flow int64) (admitted bool) {
 	i := g.places[flow]
 	g.left[i]--

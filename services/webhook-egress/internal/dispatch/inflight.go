@@ -118,7 +118,7 @@ func (i *inflight) take(flow delivery.Flow, want int) int {
 	return got
 }
 
-// give returns slots. It tells whether somebody may be waiting for them: whoever
+// give returns slots. It reports whether somebody may be waiting for them: whoever
 // waits for others is not helped, and every look costs a transaction.
 func (i *inflight) give(flow delivery.Flow, n, bytes int) bool {
 	i.mu.Lock()
@@ -142,7 +142,7 @@ func (i *inflight) settled() bool {
 	return i.leave(1)
 }
 
-// share tells whether the flow itself waits, or the share of its organization was
+// share reports whether the flow itself waits, or the share of its organization was
 // used up, for which another of its flows may wait.
 func (i *inflight) share(flow delivery.Flow, n, bytes int) bool {
 	_, waits := i.backlog[flow.ID]
@@ -163,7 +163,7 @@ func (i *inflight) leave(n int) bool {
 	return i.wanted()
 }
 
-// wanted tells whether a claim found no slot at all, or too little memory.
+// wanted reports whether a claim found no slot at all, or too little memory.
 func (i *inflight) wanted() bool {
 	wanted := i.starved
 	i.starved = false

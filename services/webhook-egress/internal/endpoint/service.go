@@ -37,7 +37,7 @@ type Store interface {
 	Update(ctx context.Context, s Scope, id delivery.ID, change func(Endpoint) (Endpoint, error)) (Endpoint, error)
 	Delete(ctx context.Context, s Scope, id delivery.ID) error
 	// CancelDeleted cancels at most limit deliveries that are queued for deleted
-	// endpoints and tells whether there may be more.
+	// endpoints and reports whether there may be more.
 	CancelDeleted(ctx context.Context, limit int) (more bool, err error)
 }
 

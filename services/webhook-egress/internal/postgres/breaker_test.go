@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/webhook-egress/migrations"
 )
 
-// soak tells whether the long forms of tests are asked for.
+// soak reports whether the long forms of tests are asked for.
 func soak() bool { return os.Getenv("SOAK") != "" }
 
 // openOne is a store on a single connection, whose counters are therefore whole.

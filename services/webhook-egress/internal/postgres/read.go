@@ -162,7 +162,7 @@ func (s *Store) newest(
 	return s.sql.NewestOfOrganization(ctx, p)
 }
 
-// onlyDead tells whether all that has one of the statuses is a dead letter.
+// onlyDead reports whether all that has one of the statuses is a dead letter.
 func onlyDead(statuses []delivery.Status) bool {
 	for _, s := range statuses {
 		if s != delivery.StatusFailed && s != delivery.StatusExpired {

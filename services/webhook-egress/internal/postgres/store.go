@@ -53,7 +53,7 @@ func New(pool *pgxpool.Pool, keyLifetime time.Duration) *Store {
 	return &Store{pool: pool, sql: dbsql.New(pool), keyLifetime: keyLifetime}
 }
 
-// Ping tells whether the database answers.
+// Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("ping: %w", err)

@@ -55,7 +55,7 @@ func (f Filter) Wanted() []delivery.Status {
 	return f.Statuses
 }
 
-// OnlyDeadLetters tells whether all it can choose are dead letters.
+// OnlyDeadLetters reports whether all it can choose are dead letters.
 func (f Filter) OnlyDeadLetters() bool {
 	for _, s := range f.Wanted() {
 		if s != delivery.StatusFailed && s != delivery.StatusExpired {

@@ -67,7 +67,7 @@ func (w *Worker) work(ctx context.Context) error {
 	return nil
 }
 
-// page tells whether there may be more to do at once.
+// page reports whether there may be more to do at once.
 func (w *Worker) page(ctx context.Context) bool {
 	done, err := w.bounded(ctx)
 	switch {

@@ -30,7 +30,7 @@ const (
 type Store interface {
 	// Join adds a replica and gives its number, which is never used again.
 	Join(ctx context.Context, name string) (int64, error)
-	// Beat tells whether the replica was still on the list.
+	// Beat reports whether the replica was still on the list.
 	Beat(ctx context.Context, id int64) (listed bool, err error)
 	// Bury strikes off all silent replicas but self and frees what is leased to
 	// any that is not on the list; it gives the number of leases freed.

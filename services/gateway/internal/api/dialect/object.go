@@ -138,7 +138,7 @@ func (o *Object) Raw(name string) json.RawMessage {
 	return m.raw
 }
 
-// Has tells whether a member is there and not null.
+// Has reports whether a member is there and not null.
 func (o *Object) Has(name string) bool {
 	m := o.find(name)
 	return m != nil && !isNull(m.raw)

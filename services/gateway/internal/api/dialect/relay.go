@@ -36,7 +36,7 @@ func (r *Renamer) Append(dst, frame []byte) []byte {
 
 var modelKey, brace = []byte(`"model":`), []byte{'{'}
 
-// known tells whether the name is where it was in the frame before.
+// known reports whether the name is where it was in the frame before.
 func (r *Renamer) known(frame []byte) bool {
 	return r.length > 0 && len(frame) > r.at+r.length &&
 		bytes.HasSuffix(frame[:r.at], modelKey) && bytes.HasPrefix(frame[r.at:], r.vendor) && bytes.Count(frame[:r.at], brace) == 1

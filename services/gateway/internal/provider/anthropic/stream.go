@@ -115,7 +115,7 @@ func (s *stream) Next() (provider.Event, error) {
 	return provider.Event{}, io.EOF
 }
 
-// decode tells whether the event says something to a caller.
+// decode reports whether the event says something to a caller.
 func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, says bool) {
 	switch kind {
 	case "content_block_delta":

@@ -31,7 +31,7 @@ type detail struct {
 	RetryDelay string `json:"retryDelay"`
 }
 
-// failed tells whether a document is an error, by itself or as the one element
+// failed reports whether a document is an error, by itself or as the one element
 // of a list.
 func failed(root gjson.Result) bool {
 	return root.Get("error").Exists() || root.Get("0.error").Exists()

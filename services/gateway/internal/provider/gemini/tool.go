@@ -107,7 +107,7 @@ const unsigned = "skip_thought_signature_validator"
 
 var generation = regexp.MustCompile(`^gemini-(\d+)`)
 
-// wantsSignature tells whether a model refuses calls without one.
+// wantsSignature reports whether a model refuses calls without one.
 func wantsSignature(model string) bool {
 	match := generation.FindStringSubmatch(bare(model))
 	if match == nil {

@@ -14,7 +14,7 @@ import (
 // relay is the caller's body with what is ours to say: the model, whether and
 // how to stream, the token limit by the name that the server knows, and what the
 // server would refuse of calls that another vendor made. Every other field stays
-// byte for byte. asked tells whether the caller wants the
+// byte for byte. asked reports whether the caller wants the
 // chunk that holds the usage.
 func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage, asked bool, err error) {
 	text := chat.Native.Body

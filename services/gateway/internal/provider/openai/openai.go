@@ -33,7 +33,7 @@ type Config struct {
 	// KeyHeader carries the key in place of "Authorization: Bearer"; with
 	// APIVersion it is "api-key" unless set.
 	KeyHeader string
-	// StreamUsage tells whether the server takes stream_options, by which usage is
+	// StreamUsage reports whether the server takes stream_options, by which usage is
 	// asked for in streams. Nil: as its host is known to, and most do.
 	StreamUsage *bool
 	// ShortToolIDs: the server wants ids of tool calls as Mistral's models do, nine

@@ -149,7 +149,7 @@ func normal(t *rapid.T, v any) []byte {
 	return text
 }
 
-// inOrder tells whether model and messages come first, as vendors' examples have it.
+// inOrder reports whether model and messages come first, as vendors' examples have it.
 func inOrder(body []byte) bool {
 	return bytes.HasPrefix(body, []byte(`{"model":`)) && bytes.Contains(body, []byte(`,"messages":[{"role":`))
 }

@@ -23,7 +23,7 @@ func (c *Caller) requestID(header http.Header) string {
 	return ""
 }
 
-// showable tells whether an id is one: printable ASCII without spaces, of a
+// showable reports whether an id is one: printable ASCII without spaces, of a
 // bounded length, and not the key in disguise of one.
 func (c *Caller) showable(id string) bool {
 	if id == "" || len(id) > maxRequestID {
