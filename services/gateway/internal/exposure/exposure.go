@@ -15,7 +15,7 @@ type Query struct {
 	Provider string
 	// Fingerprint of the credential; empty: every one of the provider.
 	Fingerprint string
-	// Since is inclusive and zero for the begin of the ledger, Until exclusive and
+	// Since is inclusive and zero for the beginning of the ledger, Until exclusive and
 	// zero for its end. Both are of when a call began.
 	Since, Until time.Time
 	// Limit of each list, at least 1.

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Retries are a tenth of the calls, and a few more at the begin.
+// Retries are a tenth of the calls, and a few more at the beginning.
 func TestRetryBudget(t *testing.T) {
 	m := New(Options{})
 	granted := 0

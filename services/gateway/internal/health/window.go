@@ -6,7 +6,7 @@ import (
 )
 
 // window counts calls and failures of the last while, in slots of time. Times are
-// since the monitor's begin. Safe for concurrent use, without a lock.
+// since the monitor began. Safe for concurrent use, without a lock.
 type window struct {
 	slot time.Duration
 	// words hold a slot each, its number, calls and failures, so that a call costs

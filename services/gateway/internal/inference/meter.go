@@ -131,7 +131,7 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 	beyond := most.clamp(&u, t.bytes+t.frames)
 	x.implausible(ctx, beyond, most.assumed, t.usage)
 	if outcome != ledger.OutcomeCompleted && !t.whole {
-		// Some vendors tell the input at the begin and the output only at the end.
+		// Some vendors tell the input at the beginning and the output only at the end.
 		u.Output = min(max(u.Output, provider.Estimate(0, t.bytes).Output), most.Output-u.Completion()+u.Output)
 		if t.counted {
 			return u, ledger.StateEstimated

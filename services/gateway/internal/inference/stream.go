@@ -183,7 +183,7 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 // whatever kind, which a face of its dialect relays.
 func shown(event provider.Event) bool { return event.Content() || event.Native != nil }
 
-// begins reports whether an event is the begin of an answer. Output that is no content
+// begins reports whether an event is the beginning of an answer. Output that is no content
 // is, where the face shows it, which is where it relays frames.
 func begins(event provider.Event) bool {
 	return event.Content() || (event.Native != nil && event.Output())
