@@ -157,8 +157,8 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 	}
 }
 
-// Whoever needs the stores waits until they answer, and what comes from elsewhere
-// is of one version.
+// Services that need the stores wait until the stores answer, and every third-party
+// image has a fixed version.
 func TestOthersImagesArePinned(t *testing.T) {
 	project := load(t)
 	for _, service := range project.Services {

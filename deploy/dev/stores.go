@@ -15,8 +15,8 @@ import (
 
 const storesTimeout = 20 * time.Second
 
-// runStores runs a command with a Postgres and a Redis that nobody else uses and
-// whose data is gone afterwards.
+// runStores runs a command with a Postgres and a Redis that only this command uses,
+// and removes their data afterwards.
 func runStores(ctx context.Context, command []string) (err error) {
 	dir, err := store.Temporary()
 	if err != nil {

@@ -265,7 +265,7 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 }
 
 // Every mounted path is one that a setting names, and every volume is mounted:
-// a secret that nobody reads is a misspelt one.
+// a mounted secret that no setting names is misspelt.
 func TestMountsAndSettingsMeet(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		all, _ := build(t, overlay)

@@ -54,8 +54,8 @@ func (y *dispatchYard) idle(ctx context.Context, w io.Writer, d time.Duration) e
 	return err
 }
 
-// park fills the queue up to a number of rows behind a target that is left
-// alone. Nobody reads the deliveries that they stand for while it is.
+// park fills the queue up to size rows for a target that the service leaves alone.
+// Meanwhile, the service doesn't read the deliveries that the rows stand for.
 func (y *dispatchYard) park(ctx context.Context, size int) error {
 	const prepare = `
 		INSERT INTO webhook.flow (organization_id, scheme, host, port, ready_at, state, parked_until, parked_reason)

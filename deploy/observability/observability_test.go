@@ -60,7 +60,7 @@ func instruments(t *testing.T) map[string]bool {
 	return names
 }
 
-// A dashboard or an alert over a metric that nobody measures shows calm for ever.
+// A dashboard or an alert over a metric that no service records never shows a problem.
 func TestQueriesNameWhatIsMeasured(t *testing.T) {
 	known := instruments(t)
 	for path, least := range map[string]int{

@@ -20,7 +20,7 @@ const (
 	channelPatience = 30 * time.Second
 )
 
-// channels are those that a stack of `make run` has somebody to send to.
+// channels are those for which a stack of `make run` has a recipient.
 var channels = []string{"in_app", "slack", "email", "webhook"}
 
 type record struct {

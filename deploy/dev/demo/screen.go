@@ -14,8 +14,8 @@ type Screen struct {
 	colour bool
 }
 
-// NewScreen writes to a file, in colour when that is a terminal and nobody
-// objects (NO_COLOR, see no-color.org).
+// NewScreen returns a screen that writes to a file, in colour when the file is a terminal
+// and the environment doesn't disable it (NO_COLOR, see no-color.org, or TERM=dumb).
 func NewScreen(out *os.File, lookup func(string) string) *Screen {
 	info, err := out.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0

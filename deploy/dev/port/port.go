@@ -16,8 +16,8 @@ import (
 const Loopback = "127.0.0.1"
 
 // Free ports are taken from below the range in which systems place outgoing
-// connections (32768 and up), where a port that was free a moment ago is soon
-// somebody's.
+// connections (32768 and up), where the system may soon give a port that was free
+// a moment ago to another process.
 const (
 	lowest  = 20000
 	highest = 32000
@@ -26,8 +26,8 @@ const (
 // searched bounds how many ports after a wanted one are tried.
 const searched = 100
 
-// Free returns n different ports of the loopback address on which nobody
-// listens. They aren't reserved: the caller binds them soon.
+// Free returns n different ports of the loopback address on which no process
+// listens. They aren't reserved, so the caller should bind them soon.
 func Free(ctx context.Context, n int) ([]int, error) {
 	first := lowest + rand.IntN(highest-lowest) //nolint:gosec // spreads parallel test runs, keeps no secret
 	ports := make([]int, 0, n)
@@ -59,8 +59,8 @@ func From(ctx context.Context, wanted int) (int, error) {
 // Available reports whether an address (host:port) can be listened on now.
 func Available(ctx context.Context, address string) bool { return Check(ctx, address) == nil }
 
-// Check is nil when an address (host:port) can be listened on now, [ErrTaken]
-// when somebody else does, and what the system says when it never could.
+// Check returns nil when an address (host:port) can be listened on now, [ErrTaken]
+// when it is already in use, and the system's error when it can't be listened on at all.
 func Check(ctx context.Context, address string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -72,7 +72,7 @@ func Check(ctx context.Context, address string) error {
 	return listener.Close()
 }
 
-// ErrTaken is that of an address on which somebody listens.
+// ErrTaken is the error of [Check] for an address that is already in use.
 var ErrTaken = errors.New("taken")
 
 // At is the loopback address of a port.

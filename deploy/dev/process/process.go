@@ -118,8 +118,8 @@ func begin(spec Spec) (*life, error) {
 		cmd.Stdin = strings.NewReader(spec.Stdin)
 	}
 	cmd.SysProcAttr = attributes(spec)
-	// The program and all its children hold one end of a pipe, though nobody
-	// writes to it: its other end is at its end when the last of them is gone.
+	// The program and all its children hold the write end of a pipe that none of them
+	// writes to: the read end returns EOF when the last of them has ended.
 	alive, held, err := os.Pipe()
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func fixed(ctx context.Context, all []listener, lookup func(string) string) (add
 	return plan, check(ctx, plan, firsts)
 }
 
-// free is the plan for a test: every member on a port that nobody uses.
+// free returns the plan for a test: every member and both stores on unused ports.
 func free(ctx context.Context, all []listener) (addresses, storePorts, error) {
 	const stores = 2
 	ports, err := port.Free(ctx, stores+len(all))

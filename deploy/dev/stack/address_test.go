@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/deploy/dev/port"
 )
 
-// freeAddresses are n loopback addresses on which nobody listens.
+// freeAddresses returns n loopback addresses on which no process listens.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	ports, err := port.Free(t.Context(), n)

@@ -25,7 +25,7 @@ type Authority struct {
 // certificateLife is long enough for any run.
 const certificateLife = 24 * time.Hour
 
-// NewAuthority makes one that nobody trusts yet.
+// NewAuthority returns a new authority that no service trusts yet.
 func NewAuthority() (*Authority, error) {
 	template, key, err := newCertificate("switchyard test authority")
 	if err != nil {

@@ -20,7 +20,7 @@ type Key struct {
 	Name         string
 }
 
-// CreateKey makes a product key and returns its text, which nobody can read
+// CreateKey creates a product key and returns its text, which can't be retrieved
 // again.
 func (s *Stack) CreateKey(ctx context.Context, k Key) (string, error) {
 	cmd := s.Command(ctx, Edge, "keys", "create", "--json",

@@ -30,8 +30,8 @@ type memberProcess struct {
 	service Service // "" for the stores and the fakes
 	ready   func(context.Context) error
 
-	// Of the current run: whether somebody means to end it. Each run has its own,
-	// so that the next one doesn't make this one's end look like an accident.
+	// deliberate holds whether the end of the current run is intended. Each run has its
+	// own flag, so that the next run doesn't make the end of this one look accidental.
 	deliberate atomic.Pointer[atomic.Bool]
 }
 
@@ -82,7 +82,7 @@ func (s *Stack) observe(m *memberProcess) {
 		}
 		select {
 		case s.exits <- Exit{m.Name(), m.Result(), m.Log(), m.Tail(tailLines)}:
-		default: // nobody reads them
+		default: // the buffer is full, because the caller doesn't read it
 		}
 	}()
 }

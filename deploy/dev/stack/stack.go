@@ -45,7 +45,7 @@ type Options struct {
 	Bin        string   // a folder with all binaries; "" builds them
 	BuildFlags []string // as -race
 
-	Progress func(line string) // told what happens; nil for nobody
+	Progress func(line string) // receives a line for each step; nil discards them
 }
 
 // Stack is a running stack. Its methods are safe for concurrent use.

@@ -28,8 +28,8 @@ func (a account) credential() *syscall.Credential {
 // wanted are the users tried, in order, before the first other one there is.
 var wanted = []string{"postgres", "nobody"}
 
-// postgresAccount is nil for anybody but root. Root's Postgres goes on as the
-// owner of the data there is, else as an unprivileged user of the machine.
+// postgresAccount returns nil unless the stack runs as root. For root it returns the
+// owner of the existing data, else an unprivileged user of the machine.
 func postgresAccount(data string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil // nil is "as oneself"

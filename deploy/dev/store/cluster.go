@@ -128,9 +128,9 @@ func (c *cluster) open(dir string) error {
 	})
 }
 
-// runningPID is the process of a Postgres that has this data open, 0 for none.
-// After a crash the number in its lock file may be anybody's by now, so its port
-// must answer too.
+// runningPID returns the process id of a Postgres that has this data open, 0 for none.
+// After a crash the process id in the lock file may belong to another process, so the
+// port in the file must accept a connection too.
 func (c *cluster) runningPID(ctx context.Context) int {
 	text, err := os.ReadFile(filepath.Join(c.data(), "postmaster.pid"))
 	if err != nil {

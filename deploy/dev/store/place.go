@@ -51,8 +51,8 @@ func firstOpen(a account, parents []string) (string, error) {
 }
 
 // claim makes a folder among those of other users, or takes the one made before.
-// Anybody could have put something of that name there: only a real folder of the
-// account's or of root is accepted.
+// Any user could have created something of that name there, so claim accepts only a
+// real folder that belongs to the account or to root.
 func claim(a account, dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return err

@@ -119,7 +119,7 @@ func (s *Stores) startMiniredis(o Options, number int) error {
 
 var errRedisURL = errors.New("it isn't a URL like redis://user:password@host:port/database")
 
-// reachRedisURL only proves that somebody listens: a URL may name TLS and
+// reachRedisURL checks only that a server accepts connections: a URL may name TLS and
 // passwords, which the services' own client handles.
 func reachRedisURL(ctx context.Context, address string) error {
 	u, err := url.Parse(address)

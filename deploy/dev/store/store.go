@@ -1,5 +1,5 @@
 // Package store starts the two servers that the services keep their state in:
-// Postgres and Redis. Each is a server that somebody names, else one from
+// Postgres and Redis. Each is the server that the options name, else one from
 // binaries on the machine, else one that needs nothing installed.
 package store
 
@@ -31,7 +31,7 @@ type Options struct {
 	PostgresPort int // tried first, then those after it; 0 for any
 	RedisPort    int // likewise
 
-	Progress func(line string) // told what happens; nil for nobody
+	Progress func(line string) // receives a line for each step; nil discards them
 }
 
 // Stores are the running servers.

@@ -55,7 +55,7 @@ func (in *Injector) serve(w http.ResponseWriter, r *http.Request, next http.Hand
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, in.opts.MaxBody+1))
 	if err != nil {
-		// The client broke off while sending: nobody is left to answer.
+		// The client disconnected while sending, so no answer can reach it.
 		panic(http.ErrAbortHandler)
 	}
 	call := Call{

@@ -56,8 +56,8 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest
 // NewResult is one without any answer.
 func NewResult() *Result { return &Result{Latency: newHistogram(), First: newHistogram()} }
 
-// Took notes n good answers that took so long together, of whoever drives a load
-// by other means.
+// Took records n good answers that together took d, each with latency d. It serves
+// callers that drive a load by other means than [Run].
 func (r *Result) Took(d time.Duration, n int) {
 	_ = r.Latency.RecordValues(min(max(d.Microseconds(), 1), longest), int64(n)) // within its range
 }
