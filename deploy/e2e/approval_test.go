@@ -30,8 +30,8 @@ func guardedCall(ref string, more ...object) object {
 	}}, more...)...)
 }
 
-// A tool call is kept from its caller on every replica until somebody approves,
-// and the decision outlives the restart of everything.
+// Every replica withholds a tool call from its caller until the call is approved, and
+// the decision survives a restart of all replicas.
 func TestApprovalHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")

@@ -24,7 +24,7 @@ type balancer struct {
 	replicas []string // host:port
 	ready    []string
 	turn     int
-	refused  atomic.Int64 // connections that came while nobody was ready
+	refused  atomic.Int64 // connections closed because no replica was ready or reachable
 }
 
 // probeEvery is how far a balancer's knowledge may be behind.

@@ -150,8 +150,8 @@ func TestByokRotationUnderLoad(t *testing.T) {
 		load.group.Go(func() { load.run(t, first) })
 		load.group.Go(func() { load.run(t, second) })
 	}
-	// rotated is when nobody may use the key before any more: a second is promised, and
-	// here all tests run at once.
+	// rotated is how long after a rotation a replica may still use the previous key: one
+	// second is promised, but here all tests run at once.
 	const rotated = 3 * time.Second
 	type turn struct {
 		fingerprint string
@@ -248,8 +248,8 @@ func feedOf(t *testing.T, c client) []usageRecord {
 	}
 }
 
-// A vendor that repeats the key it was called with repeats it to nobody; what is
-// answered and logged is searched at the end of the run, see TestMain.
+// When a vendor repeats the key that it was called with, the gateway doesn't pass it on.
+// TestMain searches all answers and logs at the end of the run.
 func TestByokVendorRepeatsTheKey(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")

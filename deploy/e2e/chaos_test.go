@@ -81,8 +81,8 @@ func TestKillEdge(t *testing.T) {
 	h.awaitCount(t, organization, "llm_requests", counted+1)
 }
 
-// kill -9 of the gateway amid a stream: nobody takes half an answer for a whole
-// one, and the edge serves again as soon as there is a gateway.
+// kill -9 of the gateway during a stream: the client can't mistake half an answer for a
+// whole one, and the edge serves again as soon as there is a gateway.
 func TestKillGateway(t *testing.T) {
 	h := breakable.get(t)
 	h.script(t, stack.FakeProvider, rule{Match: stalling.match(), Action: object{"stall_after_chunks": 3}})

@@ -20,8 +20,8 @@ import (
 // exported is the collector that every gateway sends its spans to over OTLP.
 var exported = newCollector(&canaries)
 
-// collector takes spans as they come off the wire, whatever is in them, and looks
-// for secrets in them at once: a secret is a canary before anybody uses it.
+// collector receives spans as raw bytes, whatever they contain, and searches them for
+// secrets at once: every secret is registered as a canary before its first use.
 type collector struct {
 	url  string
 	list *secretList

@@ -76,7 +76,7 @@ func TestConsole(t *testing.T) {
 	until(text("verdict", "ready") + " && " + locked)
 	until(`document.getElementById("leaving").children.length > 0`)
 
-	// A token that nobody knows, and one that may read only.
+	// A token that the gateway doesn't know, and one that may only read.
 	give("wrong")
 	until(text("role", "not accepted") + " && " + locked)
 	give(h.Secrets().Service)
@@ -101,7 +101,7 @@ func TestConsole(t *testing.T) {
 	run(chromedp.SetValue("#canary select[name=provider]", "sandbox"), chromedp.Click("#canary button[type=submit]"))
 	until(text("canary-state", "5 %"))
 
-	// Requests and spend of an organization; what somebody wrote is text and nothing else.
+	// Requests and spend of an organization; the page renders user input as text, never as HTML.
 	run(chromedp.SendKeys("#org", organization), chromedp.Click("#who button"))
 	until(`document.querySelectorAll("#traces tr.open-able").length === 7 && ` + text("spend", "$"))
 	run(chromedp.Click("#traces tr.open-able:nth-child(3)"))

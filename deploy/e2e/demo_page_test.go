@@ -185,7 +185,7 @@ func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin 
 	}
 }
 
-// Nobody but this machine's own pages gets at the demo.
+// Only this machine's own pages can use the demo.
 func TestDemoPageIsGuarded(t *testing.T) {
 	h := pushHouse(t)
 	demo := client{base: h.DemoURL(), header: http.Header{}}

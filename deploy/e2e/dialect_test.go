@@ -47,9 +47,9 @@ var faces = []struct {
 	{"anthropic", "/v1/messages", func(model, text string) object { return ask(model, text, object{"max_tokens": 64}) }},
 }
 
-// The vendor that was asked for dies at its first words, the next before any, and
-// the last one answers, whatever dialects they speak and the caller does: whole or
-// streamed, nobody sees a seam.
+// The vendor that was asked for fails at its first words, the next before any, and
+// the last one answers, whatever dialects the vendors and the caller speak. Whole or
+// streamed, the answer shows the caller no sign of the failover.
 func TestFailoverAcrossDialects(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -61,7 +61,7 @@ func TestFailoverAcrossDialects(t *testing.T) {
 					text, first := unique("across"), vendors[0]
 					h.script(t, stack.FakeProvider,
 						rule{Match: object{"path": first.callPath(), "body": text}, Times: 1, Action: dying(first, stream)},
-						rule{Match: object{"body": text}, Times: 1, Action: object{"drop": true}}, // Whoever is next.
+						rule{Match: object{"body": text}, Times: 1, Action: object{"drop": true}}, // The next vendor.
 					)
 					body := face.body(first.name+"/"+first.model, text).with(object{"stream": stream})
 					a := service.post(t, face.path, body).want(t, http.StatusOK)

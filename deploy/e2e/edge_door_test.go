@@ -43,8 +43,8 @@ func ends(t *testing.T, conn net.Conn, within time.Duration) string {
 	return string(text)
 }
 
-// Whoever sends slowly holds a connection for as long as the settings say, while
-// others are served.
+// A customer that sends slowly holds a connection no longer than the settings allow,
+// and other customers are served meanwhile.
 func TestEdgeSlowCustomers(t *testing.T) {
 	h := pairOfEdges(t)
 	k := h.key(t, unique("org"), "ai", "read")
@@ -93,8 +93,8 @@ func TestEdgeLargeBodies(t *testing.T) {
 	}
 }
 
-// With a service away, its routes say so in the words of whoever asks, and the
-// others go on.
+// While a service is down, its routes say so in the error format of the API that the
+// caller uses, and all other routes keep working.
 func TestEdgeServiceAway(t *testing.T) {
 	h := pairOfEdges(t)
 	organization := unique("org")

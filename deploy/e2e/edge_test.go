@@ -133,7 +133,7 @@ func TestEdgeRefusesKeys(t *testing.T) {
 	}
 }
 
-// stranger is a key of the right form and checksum that nobody was given.
+// stranger returns a key of the right form and checksum that was never issued.
 func stranger() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	text := "swy_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"

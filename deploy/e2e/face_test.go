@@ -44,8 +44,8 @@ func eachOffer() (all []offer) {
 	return all
 }
 
-// Every operation refuses strangers, unless it is public, and whoever has not
-// its role. Nothing is carried out: the callers are refused before.
+// Every operation that isn't public refuses unauthenticated callers and callers that
+// don't have its role. It refuses them before it carries anything out.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	h := use(t)

@@ -88,7 +88,7 @@ var interruptions = []struct {
 	{"a reset connection", object{"after_bytes": 900, "reset": true}, addPair("midstream-reset")},
 }
 
-// Once a piece has been sent, nobody takes over: the error comes as an event.
+// Once a piece has been sent, no other vendor takes over: the error arrives as an event.
 func TestChatErrorAfterContent(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -163,7 +163,7 @@ func TestChatAllFail(t *testing.T) {
 
 var faulty = addPair("faulty")
 
-// A request that is at fault is nobody else's to answer.
+// A request that is itself at fault is not sent to another vendor.
 func TestChatCallerFault(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -179,7 +179,7 @@ func TestChatCallerFault(t *testing.T) {
 	}
 }
 
-// Whoever leaves cancels the call to the vendor at once, through edge and gateway.
+// A client that disconnects cancels the call to the vendor at once, through edge and gateway.
 func TestChatClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := use(t)

@@ -26,8 +26,9 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// All services show each other certificates: calls pass, nobody else gets in, and
-// certificates and authorities are renewed under load without a failed call.
+// All services present certificates to each other: their calls pass, the services behind the
+// edge refuse callers without a trusted certificate, and certificates and authorities are
+// renewed under load without a failed call.
 func TestMutualTLS(t *testing.T) {
 	first, second := newAuthority(t), newAuthority(t)
 	h := plan{name: "mtls", secure: first}.start(t)

@@ -30,7 +30,7 @@ type scene struct {
 	*house
 
 	organization string
-	own          client // its service, and whoever operates
+	own          client // calls as the organization's service; operator calls as an operator
 	operator     client
 	// names fill in paths, by the parameter's name.
 	names map[string]string

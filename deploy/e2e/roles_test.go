@@ -27,12 +27,12 @@ func gatewayOperations() []contract.Operation {
 	return all
 }
 
-// Each operation of the gateway is called by its path as each role and as nobody:
-// it is served, those who may call it get past the door, and nobody else does.
+// The test calls each operation of the gateway by its path, as each role and without a
+// credential: the gateway serves it, admits the callers that may call it, and refuses all others.
 func TestEveryOperationAsEachRole(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	name := unique("nobodys") // Whatever a path names is nobody's.
+	name := unique("nobodys") // so that no path names an existing resource
 	callers := []struct {
 		role   optionsv1.Role
 		client client

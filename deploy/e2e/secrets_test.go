@@ -61,8 +61,8 @@ func TestFailuresWithSecrets(t *testing.T) {
 	}
 }
 
-// A header that is a credential reaches the receiver, and nobody else reads it,
-// even when the receiver repeats it.
+// A credential in a header reaches the receiver, and only the receiver can read it,
+// even when it repeats the credential in its answer.
 func TestDeliveryWithACredential(t *testing.T) {
 	t.Parallel()
 	h := use(t)

@@ -154,10 +154,10 @@ func (s *soak) invoice(t *testing.T) map[string]int {
 	return times
 }
 
-// accountCompletions holds the ledger against what customers were told and what the
-// provider answered. What the gateway had in flight when it died, or when the edge did
-// before any content had come, has a fate that nobody knows: begun at the provider,
-// perhaps not on the ledger, and never told.
+// accountCompletions compares the ledger with what customers were told and with what the
+// provider answered. The outcome of a call is unknown if it was in flight in the gateway when
+// the gateway died, or when the edge died before any content had arrived: the provider has
+// begun it, the ledger may lack it, and no customer was told of it.
 func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 	t.Helper()
 	var rows map[string][]ledgerRow

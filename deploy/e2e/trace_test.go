@@ -29,8 +29,8 @@ func traced(t *testing.T, c client, id string) map[string]any {
 	return event
 }
 
-// What a request did can be read by its organization redacted, by support without a
-// word of it, and by nobody else; and it can be done again.
+// An organization can read the traces of its own requests redacted, support can read them
+// without any content, and no other caller can read them. A request can also be replayed.
 func TestTraceOfARequest(t *testing.T) {
 	h := use(t)
 	organization, other := unique("org"), unique("org")
