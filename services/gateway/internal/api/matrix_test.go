@@ -312,7 +312,7 @@ func TestErrorRules(t *testing.T) {
 				}
 			}
 			calls := b.vendor.count() - seen
-			// A vendor that may not be called is not called; one that answers 500 is called once more.
+			// A vendor that may not be called is not; one that answers 500 is called once more.
 			if want := map[byte]int{'1': 7, '2': 14, '3': 0, '4': 14, '5': 0}[rule.name[0]]; calls != want {
 				t.Errorf("the vendor was called %d times, want %d", calls, want)
 			}

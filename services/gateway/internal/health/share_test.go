@@ -100,7 +100,7 @@ func TestTheOnlyCallerIsProtected(t *testing.T) {
 	})
 }
 
-// A vendor that fails the calls of several organizations is called for none.
+// A vendor's failures for several organizations open its circuit for every organization.
 func TestSeveralOrganizationsOpenACircuit(t *testing.T) {
 	for organizations := 2; organizations <= 8; organizations++ {
 		m := New(Options{})
