@@ -1,8 +1,8 @@
 // Package admission decides who may call now, and ends what is in flight of those
 // who may no more: suspended organizations, and runs that were revoked, aborted
 // or have come to their end. It follows package control, so that a request in
-// flight of any replica ends within a second, and asks nobody on the way of a
-// request without limits. Package inference calls it.
+// flight on any replica ends within a second, and queries no store for a request
+// without limits. Package inference calls it.
 package admission
 
 import (
@@ -40,7 +40,7 @@ type Budget interface {
 }
 
 const (
-	// lookupTime bounds the question for a run that nobody has told of.
+	// lookupTime bounds the lookup of a run that is not known here.
 	lookupTime = 500 * time.Millisecond
 	// maxLooked bounds what is kept of such questions.
 	maxLooked = 1 << 16
@@ -207,9 +207,9 @@ func (c *Controller) judge(g *grant, session *run.Run) error {
 	return nil
 }
 
-// runOf finds the run that a request is of; nil where it has no state. One that
-// nobody has told of is looked up once. Where that can't be done the request is
-// taken for a session: every run that is live, or ended of late, is known.
+// runOf returns the run that a request is of; nil where it has no state. A run that
+// is not known here is looked up once. Where the lookup fails the request is treated
+// as a session: every run that is live, or ended recently, is known.
 func (c *Controller) runOf(ctx context.Context, r *inference.Request) (*run.Run, error) {
 	if r.Run == "" {
 		return nil, nil

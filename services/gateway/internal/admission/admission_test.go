@@ -154,8 +154,7 @@ func TestAdmitRefuses(t *testing.T) {
 	}
 }
 
-// A run that nobody has told of yet is looked up; where that can't be done it is
-// a session.
+// A run that is not known yet is looked up; where the lookup fails it is a session.
 func TestLookUp(t *testing.T) {
 	d, s := open(t)
 	revoked := minted("r")
@@ -221,7 +220,7 @@ func TestEndCall(t *testing.T) {
 	}
 }
 
-// Those in flight of whoever is ended end, and nobody else's.
+// The requests in flight of a revoked run or a suspended organization end, and no others.
 func TestEndsWhatIsInFlight(t *testing.T) {
 	d, s := open(t)
 	s.setRun(minted("r"))
@@ -282,7 +281,7 @@ func TestNoneSlipsThrough(t *testing.T) {
 	}
 }
 
-// A run's end in time ends its calls in flight, without anybody's word.
+// A run that expires ends its calls in flight, without a request to end them.
 func TestExpiryEndsWhatIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, s := open(t)

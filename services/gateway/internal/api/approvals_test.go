@@ -193,7 +193,7 @@ func deploy(more string) string {
 	return `{"model":"sandbox","messages":[{"role":"user","content":"deploy it"}],` + deployTool + more + `}`
 }
 
-// The gateway keeps a tool call from its caller until somebody approves.
+// The gateway withholds a tool call from its caller until an approver approves it.
 func TestToolCallNeedsApproval(t *testing.T) {
 	b := setup(t)
 	ref := b.asks(t, "")

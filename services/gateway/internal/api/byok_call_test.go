@@ -77,7 +77,7 @@ func TestChatWithOwnKey(t *testing.T) {
 	b.follows(t, "the purge", func() bool { return b.chat(t, required).status == 503 })
 }
 
-// A secret that went away stops its own calls, and nobody else's.
+// A secret that is gone stops its own calls, and no others.
 func TestChatWithUnreadableKey(t *testing.T) {
 	b := setup(t)
 	b.keep(t, "acme", "k", ownKey)

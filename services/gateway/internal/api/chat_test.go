@@ -99,7 +99,7 @@ func TestChatStream(t *testing.T) {
 	if got.status != 200 || !strings.HasPrefix(got.body, "data: {\"content\":\"from spare\"}\n\n") || got.header.Get("X-Switchyard-Attempts") != "2" || !strings.HasSuffix(got.body, "data: [DONE]\n\n") {
 		t.Errorf("%d %s, want the spare one", got.status, got.body)
 	}
-	// With nobody else allowed it is a plain error with its status.
+	// With no other provider allowed it is a plain error with its status.
 	b.chat(t, `{"model":"first/late-error","allow_substitution":false,"stream":true,`+messages+`}`).
 		refused(t, 502, "provider_failed", "overloaded")
 

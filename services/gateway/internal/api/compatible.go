@@ -62,8 +62,8 @@ func DialectOf(r *http.Request) rpc.Dialect {
 }
 
 // mountCompatible puts the faces that SDKs of other APIs use on the server. The
-// name of a model may be one of the contract's paths below /v1/models, so that
-// by-id is for whoever passes on any name.
+// name of a model may be one of the contract's paths below /v1/models, so by-id is
+// for clients that pass on arbitrary names.
 func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	const list = gatewayv1.ProviderService_ListProviders_FullMethodName
 	server.Handle("POST", "/v1/chat/completions", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(openai.Dialect{}))
@@ -157,7 +157,7 @@ func eachReport(report inference.Report, set func(name, value string)) {
 
 func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWriter, call nativeCall, early bool) error {
 	var events *eventWriter
-	out := call.dialect.Stream(call.reply(inference.Route{})) // Nobody serves yet.
+	out := call.dialect.Stream(call.reply(inference.Route{})) // No provider serves it yet.
 	begin := func() {
 		events = newEventWriter(w, pingEvery)
 		events.pingWith(out.Ping())

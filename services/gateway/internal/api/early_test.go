@@ -24,9 +24,9 @@ func (s slow) StreamChat(context.Context, *inference.Request) (*inference.Stream
 	return nil, apierr.New(apierr.KindUnavailable, inference.ReasonAllProvidersFailed, "every provider failed")
 }
 
-// Who asks for an early stream gets pings before any content, and the error as an
-// event; an error that comes before the first ping keeps its status, as do those
-// of everybody else.
+// A caller that asks for an early stream gets pings before any content, and the error
+// as an event; an error that comes before the first ping keeps its status, as do the
+// errors of all other callers.
 func TestEarlyStream(t *testing.T) {
 	cases := []struct {
 		name   string

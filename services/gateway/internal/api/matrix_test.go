@@ -20,9 +20,9 @@ import (
 // faces that tell errors, with their streams.
 var faces = []string{"http", "http-stream", "grpc", "openai", "openai-stream", "anthropic", "anthropic-stream"}
 
-// matrixPolicy has a vendor of its own for each row and face, since one that has
-// failed is not called for a while, and nobody who stands in for it. A row's name
-// is its dialect and a number.
+// matrixPolicy returns a policy with a vendor of its own for each row and face, since
+// one that has failed is not called for a while, and with no substitute for any of
+// them. A row's name is its dialect and a number.
 func matrixPolicy(rows ...string) string {
 	var text strings.Builder
 	text.WriteString("default_model: keyless/nobody\nproviders:\n  - {name: keyless, dialect: openai, base_url: %[1]s, key_file: absent.key, models: [nobody]}\n")
@@ -312,7 +312,7 @@ func TestErrorRules(t *testing.T) {
 				}
 			}
 			calls := b.vendor.count() - seen
-			// Whoever may not be called is not; who is away is called once more.
+			// A vendor that may not be called is not; one that answers 500 is called once more.
 			if want := map[byte]int{'1': 7, '2': 14, '3': 0, '4': 14, '5': 0}[rule.name[0]]; calls != want {
 				t.Errorf("the vendor was called %d times, want %d", calls, want)
 			}

@@ -137,7 +137,7 @@ func (s *modelServer) DeprecateModel(ctx context.Context, m *gatewayv1.Deprecate
 	return fromRow(row, now), nil
 }
 
-// ListDeprecationNotifications pages what somebody should move away from.
+// ListDeprecationNotifications returns a page of the models to move away from.
 func (s *modelServer) ListDeprecationNotifications(
 	ctx context.Context, m *gatewayv1.ListDeprecationNotificationsRequest,
 ) (*gatewayv1.ListDeprecationNotificationsResponse, error) {

@@ -21,7 +21,7 @@ func target(provider, model string) routing.Target {
 	return routing.Target{Provider: provider, Model: model}
 }
 
-// steeringStore is that of another replica, which tells nobody.
+// steeringStore returns the store of another replica, which notifies no replica of its changes.
 func (b *bench) steeringStore() steering.Store {
 	return postgres.NewSteering(postgres.NewControl(b.pool, func(context.Context, control.Topic, int64) {}))
 }

@@ -85,7 +85,8 @@ func TestReconcile(t *testing.T) {
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", body, "Idempotency-Key", "k1").in(t, http.StatusOK, &r)
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", strings.Replace(body, "INV-1", "INV-2", 1), "Idempotency-Key", "k1").
 		refused(t, http.StatusUnprocessableEntity, "idempotency_key_reused", "idempotency_key")
-	// What nobody bills, of the providers of the invoice alone; upstream names are ours.
+	// Usage that no line bills is listed, for the invoice's providers only; upstream names
+	// become ours.
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", `{`+period+`"tolerance_cents":0,"lines":[{"provider":"second","model":"other","amount_cents":0}]}`).in(t, http.StatusCreated, &r)
 	if len(r.Lines) != 2 || r.Lines[1]["status"] != "unbilled" || r.Lines[1]["model"] != "spare" {
 		t.Errorf("%+v", r)

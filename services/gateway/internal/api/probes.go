@@ -29,7 +29,7 @@ type probeServer struct {
 	canonical func(name string) (string, bool)
 }
 
-// name is a provider's by an alias; one that nobody knows stays as it is.
+// name returns a provider's name by an alias of it; an unknown name stays as it is.
 func (s *probeServer) name(provider string) string {
 	if name, ok := s.canonical(provider); ok {
 		return name

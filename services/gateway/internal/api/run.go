@@ -22,7 +22,7 @@ import (
 // Runs keeps the authorities of runs.
 type Runs interface {
 	Mint(ctx context.Context, of run.Run) (run.Run, error)
-	// Get is false where nobody minted the run and nobody asked it to stop.
+	// Get returns a run; found is false where it was neither minted nor asked to stop.
 	Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error)
 	Revoke(ctx context.Context, organization, id, by, reason string) (run.Run, error)
 	Abort(ctx context.Context, organization, id, by, reason string) (run.Run, error)

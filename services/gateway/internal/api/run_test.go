@@ -261,7 +261,7 @@ func TestAbortSession(t *testing.T) {
 	if got := b.audited(t, "s"); got != "session.abort by ops" {
 		t.Errorf("audited %q", got)
 	}
-	// Whose it is, nobody has to say where there is but one.
+	// The caller need not name the organization where only one has the run.
 	has(t, b.get(t, spend, "ops").fields(t, http.StatusOK), map[string]any{"organization_id": "acme", "status": "aborted", "calls": 1, "in_flight": 0})
 	b.post(t, "/v1/runs/mint", `{"run_id":"s"}`, "X-Organization-Id", "other")
 	b.get(t, spend, "ops", "X-Request-Id", "req-test").refused(t, 409, "conflict", "organization_id")

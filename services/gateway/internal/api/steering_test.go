@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/steering"
 )
 
-// visit calls the JSON face with a token, "" being nobody's.
+// visit calls the JSON face with a token; "" sends none.
 func (b *bench) visit(tb testing.TB, token, method, path, body string, headers ...string) answer {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(tb.Context(), method, b.http.URL+path, strings.NewReader(body))

@@ -52,8 +52,8 @@ func TestTokensAreCounted(t *testing.T) {
 	}
 }
 
-// Another model would read them as other words: nobody stands in, as nobody would
-// know.
+// Another model would read the tokens as other words, and the error would go
+// unnoticed: no other model stands in.
 func TestTokensHaveNoSubstitute(t *testing.T) {
 	b := setup(t)
 	got := b.openAIVectors(t, "shared", "[1]", "float") // The first of its two hosts is down.
@@ -66,8 +66,8 @@ func TestTokensHaveNoSubstitute(t *testing.T) {
 	}
 }
 
-// Tokens are content: sealed, given back to their owner for a replay, and shown to
-// nobody who reads traces.
+// Tokens are content: sealed, given back to their owner for a replay, and hidden from
+// readers of traces.
 func TestTokensAreContent(t *testing.T) {
 	b := setup(t)
 	b.say(t, "POST", embeddingsPath, `{"model":"sandbox/sandbox","input":[31337,31338],"user":"u"}`, "X-Request-Id", "req-tokens").fields(t, 200)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// spoken is what somebody says, with all that must not be read by others.
+	// spoken is the text of a message, with everything that others must not read.
 	spoken = "mail ada@example.com or +49 171 1234567 about PRJ-17, card 4111 1111 1111 1111, DE89 3704 0044 0532 0130 00, 10.0.0.1, sk-proj-abcDEF1234567890abcd, thanks"
 	clean  = "mail [email] or [phone] about [project], card [card], [iban], [ip], [api_key], thanks"
 )
@@ -102,7 +102,7 @@ func (b *bench) sealedAtRest(t *testing.T) {
 	}
 }
 
-// What support reads has no word of anybody, whatever was said and however it ended.
+// What support reads has no content, whatever was said and however the request ended.
 func TestSupportTraceHasNoContent(t *testing.T) {
 	b := setup(t)
 	secrets := []string{"zebra-said", "zebra-tool", "zebra-label", "zebra-argument"}
@@ -152,8 +152,8 @@ func TestSupportTraceHasNoContent(t *testing.T) {
 	b.get(t, "/v1/support/trace/absent", "sup").refused(t, 404, "not_found", "trace")
 }
 
-// Nobody reads, or repeats, what is another organization's; that it is there is
-// nothing to tell either.
+// No organization can read or replay another organization's requests, or learn that
+// they exist.
 func TestTracesAreOfTheirOrganization(t *testing.T) {
 	b := setup(t)
 	b.chat(t, said("secret of acme"), "X-Request-Id", "req-acme").fields(t, 200)

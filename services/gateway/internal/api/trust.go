@@ -91,8 +91,8 @@ func (s *trustServer) ListTrust(ctx context.Context, m *gatewayv1.ListTrustReque
 	return out, nil
 }
 
-// ListTrustHistory gives a page of a server's records; none for a server that
-// nobody has assigned a level.
+// ListTrustHistory returns a page of a server's records; none for a server that was
+// never assigned a level.
 func (s *trustServer) ListTrustHistory(
 	ctx context.Context, m *gatewayv1.ListTrustHistoryRequest,
 ) (*gatewayv1.ListTrustHistoryResponse, error) {

@@ -142,7 +142,7 @@ func newSlowVendor(t *testing.T) *slowVendor {
 	return v
 }
 
-// get gives a status, 0 where nobody answers.
+// get returns the status of an answer, 0 where there is none.
 func get(t *testing.T, url string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

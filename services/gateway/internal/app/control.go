@@ -8,10 +8,10 @@ import (
 	"switchyard.dev/services/gateway/internal/redis"
 )
 
-// openControl opens what operators and organizations set. Whoever follows a topic
-// calls p.watcher.Watch in a step between this one and followControl. A change is in
-// force on this replica before its writer is answered; the others are told of it,
-// where there is a Redis.
+// openControl opens what operators and organizations set. A component that follows a
+// topic calls b.watcher.Watch in a step between this one and followControl. A change is
+// in force on this replica before its writer is answered; the other replicas are
+// notified of it, where there is a Redis.
 func (b *builder) openControl(context.Context) error {
 	tell := func() {}
 	if b.redis != nil {

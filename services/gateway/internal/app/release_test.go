@@ -133,7 +133,7 @@ func TestReloadReachesEveryReplica(t *testing.T) {
 	reload(http.StatusOK)
 	testkit.Wait(t, time.Second, "the other replica has the model", serves(bases[1], http.StatusOK))
 
-	// What the replica that is asked refuses reaches nobody.
+	// A policy that the replica asked to reload refuses reaches no replica.
 	dir.write(t, names[0], "\tbad")
 	dir.write(t, names[1], smallPolicy)
 	reload(http.StatusUnprocessableEntity)

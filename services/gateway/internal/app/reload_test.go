@@ -232,8 +232,8 @@ func TestReloadBySignal(t *testing.T) {
 // patience bounds the waits of these tests.
 const patience = 20 * time.Second
 
-// serve runs the service until stop, and waits for it to be ready. Whoever else is
-// at work on this machine may take its ports before it listens: then it takes others.
+// serve runs the service until stop, and waits for it to be ready. Another process on
+// this machine may take its ports before it listens: then it takes others.
 func serve(t *testing.T, cfg Config) (base string, stop func()) {
 	t.Helper()
 	for range 5 {

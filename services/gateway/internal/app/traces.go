@@ -42,8 +42,8 @@ func (b *builder) openTraces(ctx context.Context) error {
 	return nil
 }
 
-// traceKeys are nil where no file is named, and where it isn't there: a volume may
-// name it before anybody has made the secret.
+// traceKeys returns nil where no file is named, and where the file doesn't exist: a
+// volume may name it before the secret is created.
 func traceKeys(file secret.File) (*trace.Keys, error) {
 	var keys *trace.Keys
 	if _, err := os.Stat(string(file)); !errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
 // Package approval is people's decisions on tool executions. An approval is
-// pending until somebody approves or denies it or its time runs out, and a
+// pending until an approver approves or denies it or its time runs out, and a
 // decision is final. Package api asks for decisions and makes them, package
 // inference holds tool calls to them; internal/postgres keeps them.
 package approval
@@ -41,7 +41,7 @@ var transitions = map[Status]map[Event]Status{
 	Pending: {Approve: Approved, Deny: Denied, Lapse: Expired},
 }
 
-// DefaultTTL is how long a decision is waited for where nobody says.
+// DefaultTTL is how long an approval waits for its decision where no TTL is given.
 const DefaultTTL = 15 * time.Minute
 
 // Approval is a decision, asked for or made. Empty texts were not given.
@@ -63,7 +63,7 @@ type Approval struct {
 }
 
 // Reasons of decisions that are refused. ReasonExpired is also that of a tool
-// call whose approval nobody gave in time.
+// call that was not approved in time.
 const (
 	ReasonDecided apierr.Reason = "approval_decided"
 	ReasonExpired apierr.Reason = "approval_expired"
@@ -101,7 +101,7 @@ func (a Approval) At(now time.Time) Approval {
 	return a
 }
 
-// Decision is what somebody decides.
+// Decision is a caller's decision on an approval.
 type Decision struct {
 	// Event is Approve or Deny.
 	Event      Event

@@ -1,5 +1,5 @@
 // Package audit is the append-only record of changes: who changed what, when,
-// from which request. Whoever changes something makes an Entry of the call's
+// from which request. The code that makes a change makes an Entry of the call's
 // context; internal/postgres writes it in the change's own transaction, and
 // package api lists it.
 package audit

@@ -30,7 +30,7 @@ var (
 	// ErrOutgrown ends an answer that grew beyond what was set aside for it.
 	ErrOutgrown = denied(ReasonExceeded,
 		"the answer grew beyond what the budget set aside for it; name max_tokens")
-	// ErrUnpriced refuses models of which nobody knows what they cost.
+	// ErrUnpriced refuses models whose cost is unknown.
 	ErrUnpriced = denied("model_not_allowed",
 		"model: has no price, and the run or the organization has a ceiling")
 	// ErrLapsed ends a call whose reservation was given to others: its replica could
@@ -194,8 +194,8 @@ func (k *Keeper) beat(ctx context.Context, calls Calls, sessions map[Session]int
 	return errors.Join(k.repay(ctx), k.store.EndRuns(ctx))
 }
 
-// sweep takes dead replicas off. Only one that has seen the store for as long as
-// they may be silent does so: after an outage everybody lives.
+// sweep removes dead replicas. Only a replica that has seen the store for as long as
+// others may be silent does so: right after an outage all replicas count as alive.
 func (k *Keeper) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

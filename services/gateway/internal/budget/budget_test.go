@@ -140,8 +140,8 @@ func TestARefusalIsNoFailure(t *testing.T) {
 	}
 }
 
-// Dead replicas are taken off only by one that has seen the store for as long as
-// they may be silent: after an outage everybody has to be heard first.
+// Only a replica that has seen the store for as long as others may be silent removes
+// dead ones: after an outage it gives all of them the time to report first.
 func TestNobodyIsForgottenRightAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}

@@ -90,8 +90,8 @@ const (
 	CauseUnused   Cause = "unused"
 )
 
-// Staleness lists why the credential is stale; none when it isn't. It changes
-// nothing: a stale credential is used until somebody acts.
+// Staleness returns why the credential is stale; nothing when it isn't. It changes
+// nothing: a stale credential stays in use until it is replaced or removed.
 func (c *Config) Staleness(now time.Time) []Cause {
 	var causes []Cause
 	if !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) {

@@ -19,9 +19,9 @@ const (
 	lastTime = 2 * time.Second
 )
 
-// Run keeps the vault until ctx ends: it reads secrets again that grew old,
-// stores when credentials were last used, and forgets what nobody uses. It is a
-// part of the service's lifecycle.
+// Run maintains the vault until ctx ends: it reads secrets again that have grown old,
+// stores when credentials were last used, and forgets secrets that are not in use. It
+// is a part of the service's lifecycle.
 func (v *Vault) Run(ctx context.Context) error {
 	var group errgroup.Group
 	for range readers {

@@ -21,10 +21,10 @@ const (
 	// again; keepFor how old it may get while it can't be.
 	refreshAfter = time.Minute
 	keepFor      = time.Hour
-	// pauseAfter a failure nobody reads the secret again.
+	// pauseAfter is how long a secret is not read again after a failure.
 	pauseAfter = 2 * time.Second
-	// idleAfter is how long a secret stays in memory that nobody uses, maxSecrets
-	// how many there are at most.
+	// idleAfter is how long an unused secret stays in memory, maxSecrets how many
+	// there are at most.
 	idleAfter  = 15 * time.Minute
 	maxSecrets = 10_000
 	// swapTime bounds reading the new secrets of credentials that are in use, before
@@ -75,7 +75,7 @@ type Vault struct {
 type held struct {
 	config Config
 	// used and touched are Unix nanoseconds: of the last call with the secret, and
-	// of the last time that anybody asked for it.
+	// of the last request for it.
 	used, touched atomic.Int64
 	stored        int64 // the use that the store knows; only the keeper looks at it
 
@@ -264,8 +264,8 @@ func (v *Vault) again(h *held) {
 	}
 }
 
-// read reads a secret, one caller at a time; the others are given what that one
-// found. After a failure nobody tries for a while.
+// read reads a secret, one caller at a time; the others get what that one found.
+// For pauseAfter after a failure, no caller tries again.
 func (v *Vault) read(ctx context.Context, h *held) (*known, error) {
 	select {
 	case h.reading <- struct{}{}:

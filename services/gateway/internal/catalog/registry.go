@@ -22,7 +22,7 @@ const (
 	Retired    Status = "retired"
 )
 
-// NoticeTime is how long before its cutoff somebody should hear of a model.
+// NoticeTime is how long before its cutoff a model appears in Notices.
 const NoticeTime = 90 * 24 * time.Hour
 
 // Deprecation is what an operator set of a model, over the catalog.
@@ -168,10 +168,10 @@ func (r *Registry) Cards(now time.Time) []Card {
 	return cards
 }
 
-// Notice is a model that somebody should move away from.
+// Notice is a model to move away from.
 type Notice struct {
 	Row
-	// Expiring: its cutoff is near, and nobody has deprecated it.
+	// Expiring reports whether its cutoff is near and it has not been deprecated.
 	Expiring bool
 }
 
@@ -200,7 +200,7 @@ func (r *Row) Order() string {
 	return r.Cutoff.Format(time.DateOnly)
 }
 
-// Wish is a deprecation that somebody asks for.
+// Wish is a deprecation that a caller asks for.
 type Wish struct {
 	// Provider, by its name or an alias, may be empty where one alone has the model.
 	Provider, Model   string

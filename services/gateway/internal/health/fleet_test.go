@@ -223,7 +223,7 @@ func TestDeadReplica(t *testing.T) {
 	})
 }
 
-// A closed circuit asks nobody.
+// A closed circuit asks for no lease.
 func TestClosedCircuitCostsNoRoundTrip(t *testing.T) {
 	f := newFleet()
 	m := New(Options{Board: seat{f, "a"}})

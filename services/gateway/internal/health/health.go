@@ -94,7 +94,7 @@ type target struct {
 	traffic            traffic
 }
 
-// New returns a monitor that thinks well of everybody.
+// New returns a Monitor with every circuit closed.
 func New(o Options) *Monitor {
 	if o.Policy == (Policy{}) {
 		o.Policy = DefaultPolicy()
@@ -140,8 +140,8 @@ func (m *Monitor) find(t routing.Target, unlisted bool) *target {
 	return v.other
 }
 
-// served gives a model that no policy lists a place of its own, once the vendor has
-// served it, while there is one: names that nobody serves take none.
+// served gives a model that no policy lists a place of its own once the vendor has
+// served it, while places are left: names that no vendor serves take none.
 func (m *Monitor) served(t routing.Target) {
 	if (*m.targets.Load())[t] != nil {
 		return

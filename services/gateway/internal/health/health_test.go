@@ -211,8 +211,8 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
-// A probe that never says anything doesn't keep the vendor out for ever; should
-// it speak after all, nobody listens.
+// A probe that never reports an outcome doesn't keep the vendor out for ever; an
+// outcome that it reports after all is ignored.
 func TestSilentProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tripped(t, &bytes.Buffer{})

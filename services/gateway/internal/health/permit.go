@@ -24,7 +24,7 @@ type Call struct {
 	Unlisted bool
 	// Tokens that it will take, about; 0 is unknown.
 	Tokens int
-	// Insist calls in spite of a Soft refusal, where there is nobody else left.
+	// Insist calls in spite of a Soft refusal, where no other candidate is left.
 	Insist bool
 }
 
@@ -46,7 +46,7 @@ const (
 // Refusal is why a call may not be made now.
 type Refusal struct {
 	Cause Cause
-	// RetryAfter is when to ask again; 0 when nobody knows.
+	// RetryAfter is how long to wait before asking again; 0 when unknown.
 	RetryAfter time.Duration
 	// Soft: a guess from what the vendor said was left. The call might go through.
 	Soft bool

@@ -100,7 +100,7 @@ func TestTheOnlyCallerIsProtected(t *testing.T) {
 	})
 }
 
-// A vendor that fails everybody is left alone by everybody.
+// A vendor's failures for several organizations open its circuit for every organization.
 func TestSeveralOrganizationsOpenACircuit(t *testing.T) {
 	for organizations := 2; organizations <= 8; organizations++ {
 		m := New(Options{})
@@ -198,7 +198,7 @@ func TestSilentProbesGiveTheTurn(t *testing.T) {
 	})
 }
 
-// The only caller's probes take turns with nobody.
+// An organization that is the only caller makes every probe.
 func TestTheOnlyCallersProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
@@ -217,7 +217,7 @@ func TestTheOnlyCallersProbes(t *testing.T) {
 	})
 }
 
-// When a circuit has opened for all and closed again, nobody is still held back.
+// When a circuit has opened for all and closed again, no organization is still held back.
 func TestAnOutageLeavesNobodyHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})

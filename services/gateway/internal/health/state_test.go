@@ -142,8 +142,8 @@ func check(t *rapid.T, before, after State, e Event, now time.Time) {
 }
 
 // Replicas that exchange what they see, in any order, with and without failures
-// of their own: a vendor that fails nowhere is open nowhere, one bad replica
-// takes it from nobody, and a vendor that fails at most of them is open at all.
+// of their own: a vendor that fails nowhere is open nowhere, one bad replica opens
+// it on no other, and a vendor that fails at a majority of them is open at all.
 func TestFleetProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "replicas")

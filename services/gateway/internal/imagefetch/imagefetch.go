@@ -90,8 +90,8 @@ func (f *Fetcher) CheckURL(raw string) error {
 	return err
 }
 
-// CheckHost is CheckURL, and also refuses a name that leads to an address that
-// is not public. A name that can't be looked up passes: whoever fetches will see.
+// CheckHost does what CheckURL does, and also refuses a name that leads to an address
+// that is not public. A name that can't be looked up passes, and is left to the fetch.
 func (f *Fetcher) CheckHost(ctx context.Context, raw string) error {
 	u, err := f.read(raw)
 	if err != nil {

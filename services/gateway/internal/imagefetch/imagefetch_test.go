@@ -33,7 +33,7 @@ var (
 	webp = []byte("RIFF\x10\x00\x00\x00WEBPVP8 and so on")
 )
 
-// deaf is a resolver that finds nothing and asks nobody.
+// deaf is a resolver that finds nothing and sends no query.
 var deaf = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("no lookups in tests")
 }}

@@ -67,8 +67,8 @@ func (x *execution) enter(ctx context.Context) (context.Context, error) {
 	return x.grant.Context(), nil
 }
 
-// leave ends the request, once it is recorded or has failed. Whoever wants to know
-// of it is told behind the answer.
+// leave ends the request, once it is recorded or has failed. Metrics, spans and the
+// recorder get its outcome after the answer has gone.
 func (x *execution) leave(ctx context.Context) {
 	x.recordCanarySample()
 	if x.grant != nil {

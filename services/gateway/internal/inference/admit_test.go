@@ -119,8 +119,8 @@ var every = map[string]func(ctx context.Context, b *bench, r *Request) error{
 	},
 }
 
-// Whoever isn't let in reaches no provider, by any operation, and whoever is
-// leaves again, whatever came of it.
+// A request that isn't admitted reaches no provider, by any operation, and one that is
+// admitted leaves again, whatever its outcome.
 func TestEveryOperationIsAdmitted(t *testing.T) {
 	for name, call := range every {
 		t.Run(name, func(t *testing.T) {
@@ -294,7 +294,7 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// An answer of a model whose limit nobody knows is cut where what was set aside ends.
+// An answer of a model whose limit is unknown is cut once it exceeds what was set aside.
 func TestAnOutgrownStreamIsCut(t *testing.T) {
 	flood := step{event: provider.Event{Text: strings.Repeat("x", assumedOutput)}}
 	b := setup(t, nil, &script{name: "a", steps: []step{flood, flood, flood, flood, flood, flood, end(used)}})

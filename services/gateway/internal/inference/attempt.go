@@ -80,7 +80,7 @@ type verdict int
 const (
 	next   verdict = iota // another candidate may do better
 	over                  // it is served, or the request is at its end
-	failed                // nobody else may be asked
+	failed                // no other candidate may be asked
 )
 
 // each tries candidates in turn, and reports whether the request is at its end.

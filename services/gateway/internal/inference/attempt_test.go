@@ -26,7 +26,7 @@ func exhaust(t *testing.T, b *bench) {
 }
 
 // A provider whose circuit is open is not called, costs no attempt, and is named
-// in the error of a request that nobody could serve.
+// in the error of a request that no provider could serve.
 func TestOpenCircuitIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: failing(apierr.ClassServerError, 500)}, &script{name: "b", answer: good})
@@ -135,7 +135,7 @@ func TestOnlyCandidateIsRepeated(t *testing.T) {
 	}
 }
 
-// Where there is somebody else, that one is called instead.
+// Where there is another candidate, it is called instead.
 func TestCandidatesAreNotRepeatedBesideOthers(t *testing.T) {
 	down := func(name string) *script {
 		return &script{name: name, steps: []step{{err: &provider.Error{Class: apierr.ClassTransient}}}}
@@ -216,8 +216,8 @@ func TestRepeatedFailureCountsOnce(t *testing.T) {
 	})
 }
 
-// What a vendor said is left makes room for another one, but stops nobody where
-// there is no other.
+// A vendor whose reported limit is used up yields to another one, but is still called
+// where there is no other.
 func TestUsedUpLimitYields(t *testing.T) {
 	spent := good
 	spent.Limits.Requests = provider.Allowance{Known: true, Reset: time.Minute}

@@ -9,9 +9,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// counter adds up here what the SDK asks for when somebody looks: a request
-// counts half a dozen things, and telling the SDK each time costs ten times as
-// much. Safe for concurrent use.
+// counter keeps sums that the SDK reads when metrics are collected: a request counts
+// half a dozen things, and reporting each of them to the SDK costs ten times as much.
+// Safe for concurrent use.
 type counter struct {
 	mu sync.RWMutex
 	of map[label]*sum

@@ -56,9 +56,9 @@ type execution struct {
 	now    call
 	finish provider.FinishReason
 
-	// id is the ledger row's. grant is the request's admission, nil where nobody
-	// asks for one; recorded tells that the row is safe. worstCost is what was set
-	// aside, where that is to be done. arrived is what came of an attempt's answer
+	// id is the ledger row's. grant is the request's admission, nil where none is
+	// required; recorded reports whether the row is safe. worstCost is what was set
+	// aside, where the terms require it. arrived is what came of an attempt's answer
 	// before it began.
 	id        uuid.UUID
 	grant     Grant
@@ -182,8 +182,8 @@ func (e *Engine) admit(ctx context.Context) error {
 	return nil
 }
 
-// resolve keeps the candidates that have a credential. One that can't be read
-// stands in nobody's way but its own.
+// resolve keeps the candidates that have a credential. An unreadable credential skips
+// only its own candidate.
 func (x *execution) resolve(ctx context.Context) error {
 	scope := keyring.Scope{Organization: x.request.Organization, Byok: x.request.Byok, Provider: x.request.ByokProvider}
 	var unreadable error
@@ -211,8 +211,9 @@ func (x *execution) resolve(ctx context.Context) error {
 	return nil
 }
 
-// nobody says why there is no candidate: what was asked for lacks a key; or it, or
-// where nothing was asked for whoever has a key, can't serve such a request.
+// nobody returns the error of a request without candidates: what was asked for lacks a
+// key; or it can't serve such a request, or, where nothing was asked for, no provider
+// that has a key can.
 func (x *execution) nobody(ctx context.Context, scope keyring.Scope) error {
 	asked := func(c routing.Candidate) bool { return !c.Substitute }
 	if x.plan.Requested != "" && slices.ContainsFunc(x.plan.Candidates, asked) {

@@ -56,8 +56,8 @@ type Fleet struct {
 	Keys      Keys
 	Providers map[string]provider.Provider
 	Prices    Prices
-	// CacheTTL is how long answers of an organization are kept; 0 is not at all. Nil
-	// keeps none of anybody.
+	// CacheTTL returns how long answers of an organization are kept; 0 is not at all.
+	// Nil keeps none of any organization.
 	CacheTTL func(organization string) time.Duration
 	// NeedsApproval reports whether calls of a tool need one. Nil: no tool's do.
 	NeedsApproval func(tool string) bool
@@ -102,11 +102,11 @@ type Options struct {
 	Health *health.Monitor
 	// Answers is the response cache; nil where there is none.
 	Answers Answers
-	// Admission decides who may call; nil lets everybody in.
+	// Admission decides who may call; nil admits every request.
 	Admission Admission
 	// Approvals are people's decisions on tool calls; nil where there are none.
 	Approvals Approvals
-	// Recorder is told what became of requests; nil tells nobody.
+	// Recorder records what became of requests; nil records nothing.
 	Recorder Recorder
 	// Canary counts what comes of requests while a canary is set; nil counts none.
 	Canary CanaryRecorder

@@ -57,8 +57,8 @@ var whole = provider.Answer{
 	ToolCalls: []provider.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}, {ID: "2", Name: "g", Arguments: `{"a":1}`, Extra: json.RawMessage(`{"s":1}`)}},
 }
 
-// The second of two equal requests costs nothing and asks nobody; it is told
-// what the first one used, and has a ledger row of its own.
+// The second of two equal requests costs nothing and calls no provider; its answer
+// reports what the first one used, and it has a ledger row of its own.
 func TestCacheHit(t *testing.T) {
 	b := caching(setup(t, nil, &script{name: "a", answer: whole}))
 	first, err := b.Chat(t.Context(), request())

@@ -20,8 +20,8 @@ func (e excluding) Plan(routing.Request) (routing.Plan, error) {
 	return routing.Plan{Requested: e.requested, Candidates: []routing.Candidate{keyless}, Excluded: e.excluded}, nil
 }
 
-// Where nobody is left, the error is of what was asked for: its key is missing, or
-// it can't serve such a request, whatever keys those lack that would stand in.
+// Where no candidate is left, the error is about what was asked for: its key is missing,
+// or it can't serve such a request, whatever keys its substitutes lack.
 func TestNobodyIsLeft(t *testing.T) {
 	unfit := routing.Exclusion{Target: routing.Target{Provider: "b", Model: "b-1"}, Lack: routing.LackTools}
 	keyless := routing.Exclusion{Target: routing.Target{Provider: "a", Model: "a-2"}, Lack: routing.LackTools}

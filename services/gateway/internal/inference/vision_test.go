@@ -105,8 +105,8 @@ func TestNativeBodyWithImages(t *testing.T) {
 	}
 }
 
-// What is wrong with an image is the caller's to mend: nobody is asked, nothing
-// is billed, the error names the field as its caller wrote it.
+// A bad image is the caller's error: no provider is called, nothing is billed, and the
+// error names the field as the caller wrote it.
 func TestBadImagesAreRefused(t *testing.T) {
 	text := base64.StdEncoding.EncodeToString([]byte("hello, I am no image"))
 	vision := func(url string) *Request {
@@ -158,7 +158,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 	}
 }
 
-// Vision looks names up before anybody is asked; a chat leaves that to the dial.
+// Vision looks names up before any provider is called; a chat leaves that to the dial.
 func TestVisionLooksNamesUp(t *testing.T) {
 	for _, c := range []struct {
 		operation routing.Operation

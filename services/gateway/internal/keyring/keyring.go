@@ -113,7 +113,7 @@ func New(o Options) *Keyring {
 func (k *Keyring) Resolve(ctx context.Context, scope Scope, name string) (provider.Credential, error) {
 	fleet, ok := k.fleet[name]
 	if !ok {
-		return provider.Credential{}, ErrNoKey // Nobody's key goes to an unknown address.
+		return provider.Credential{}, ErrNoKey // No key goes to an unknown address.
 	}
 	mode := cmp.Or(scope.Byok, k.Mode)
 	if mode == ModeFleet {

@@ -29,7 +29,7 @@ const (
 	maxBatch = 512
 	// maxQueue entries wait in memory; further ones on disk alone.
 	maxQueue = 4096
-	// linger lets a batch grow in ModeAsync, where nobody waits for it.
+	// linger lets a batch grow in ModeAsync, where no caller waits for it.
 	linger = 50 * time.Millisecond
 	// commitTime is how long answers wait for a transaction; then their rows wait
 	// on disk.
@@ -76,7 +76,7 @@ type waiting struct {
 	entry Entry
 	// end is the entry's position in the spool; 0: behind it is another one.
 	end int64
-	// done has room for one error; nil when nobody waits.
+	// done has room for one error; nil when no caller waits.
 	done chan error
 }
 
@@ -190,8 +190,8 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 }
 
-// gather takes what waits beside the first; where nobody waits for it, what
-// comes in a moment too.
+// gather returns the first entry with those queued behind it; in ModeAsync, where no
+// caller waits, also with those that come within linger.
 func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
 	if w.mode == ModeAsync && len(w.queue) < maxBatch {
 		select {
@@ -237,7 +237,7 @@ func (w *Writer) settle(ctx context.Context, batch []waiting) {
 	}
 }
 
-// release tells everybody who waits that the rows stay on disk.
+// release tells all waiting callers that the rows stay on disk.
 func (w *Writer) release(batch []waiting) {
 	for {
 		for _, p := range batch {

@@ -106,7 +106,7 @@ func (h *Hold) Charge(n int) error {
 		return ErrFull
 	}
 	h.held.Add(charge - free)
-	if h.ended.Load() { // It was closed meanwhile, and nobody would give this back.
+	if h.ended.Load() { // It was closed meanwhile, and no later Close would give this back.
 		h.Close()
 	}
 	return nil

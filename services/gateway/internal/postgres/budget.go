@@ -105,7 +105,8 @@ func (r *Reservations) Reclaim(ctx context.Context, replica uuid.UUID) (lost []u
 	return lost, nil
 }
 
-// EndRuns writes down the ends of runs that nobody asked for, with their audit.
+// EndRuns records the ends of runs that expired or are exhausted, which no caller asked
+// for, with their audit.
 func (r *Reservations) EndRuns(ctx context.Context) error {
 	q := dbsql.New(r.pool)
 	if _, err := q.EndExpiredRuns(ctx); err != nil {

@@ -55,7 +55,7 @@ func (b *books) overruns(t *testing.T) []audit.Entry {
 	return entries
 }
 
-// A replica that was only cut off takes back what nobody has taken since, once.
+// A replica that was only cut off takes back, once, what no other call has taken since.
 func TestCutOffReplicaReclaims(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10, MaxCalls: 1})

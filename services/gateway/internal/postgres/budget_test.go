@@ -322,7 +322,7 @@ func TestReleaseAndLeave(t *testing.T) {
 	}
 }
 
-// Ends that nobody asks for are written down once, with their audit.
+// Ends that no caller asks for are recorded once, with their audit.
 func TestEndRuns(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "expires", run.Limits{})
@@ -354,7 +354,7 @@ func TestEndRuns(t *testing.T) {
 	}
 }
 
-// What is spent is a sum of ledger rows, whoever wrote them and in which groups.
+// Spend is the sum of ledger rows, whichever writer wrote them and in whichever groups.
 func TestSpendIsTheLedgersSum(t *testing.T) {
 	b := openBooks(t)
 	var group sync.WaitGroup

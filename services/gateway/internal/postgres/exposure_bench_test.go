@@ -69,7 +69,7 @@ func BenchmarkRadius(b *testing.B) {
 	pool := testkit.Postgres(b, migrations.FS)
 	store := NewExposure(pool)
 	if _, err := pool.Exec(b.Context(), "DROP INDEX ledger_entry_organization, ledger_entry_organization_feed"); err != nil {
-		b.Fatal(err) // Nobody asks by them here, and they take their time.
+		b.Fatal(err) // No query here uses them, and keeping them takes time.
 	}
 	start := time.Now()
 	makeLedger(b, pool, *ledgerRows)

@@ -82,8 +82,8 @@ func at[K comparable, V any](of map[K]*V, key K, fresh V) *V {
 	return of[key]
 }
 
-// use is a call of anybody within 70 days; of a run that lasts all the time, or
-// some hours.
+// use returns a random call within 70 days: of no run, of a run that lasts all the
+// time, or of one that lasts some hours.
 func use(random *rand.Rand) ledger.Entry {
 	e := entry()
 	e.ID = uuid.New()
@@ -191,8 +191,7 @@ func TestFoldWaitsForTransactionsUnderWay(t *testing.T) {
 	}
 }
 
-// foldAll folds n rows, once no transaction of anybody else on the server holds
-// them back.
+// foldAll folds n rows, once no other transaction on the server holds them back.
 func foldAll(t *testing.T, store *Exposure, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); n > 0; {

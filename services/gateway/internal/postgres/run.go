@@ -49,7 +49,7 @@ func (r *Runs) Since(ctx context.Context, since int64) (changed []run.Run, level
 	return changed, level, nil
 }
 
-// Get reads a run; false where nobody minted it and nobody asked it to stop.
+// Get returns a run; found is false where it was neither minted nor asked to stop.
 func (r *Runs) Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error) {
 	return getRun(func() (dbsql.Run, error) {
 		row, err := dbsql.New(r.control.pool).GetRun(ctx, dbsql.GetRunParams{OrganizationID: organization, RunID: id})

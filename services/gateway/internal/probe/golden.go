@@ -33,7 +33,7 @@ const (
 
 // Golden is a set of questions with what their answers must be.
 type Golden struct {
-	// Provider and Model to ask where nobody names others; empty is the policy's default.
+	// Provider and Model to ask where the caller names no others; empty is the policy's default.
 	Provider string `yaml:"provider"`
 	Model    string `yaml:"model"`
 	// MaxTokens of each answer.

@@ -21,8 +21,8 @@ func WithReceipt(ctx context.Context, r *Receipt) context.Context {
 	return context.WithValue(ctx, receiptKey{}, r)
 }
 
-// ReceiptOf is the receipt that a call under the context fills in; nil where
-// nobody asked for one.
+// ReceiptOf returns the receipt that a call under the context fills in; nil where
+// the context has none.
 func ReceiptOf(ctx context.Context) *Receipt {
 	r, _ := ctx.Value(receiptKey{}).(*Receipt)
 	return r

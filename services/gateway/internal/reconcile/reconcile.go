@@ -29,7 +29,7 @@ type Line struct {
 	Amount Money
 }
 
-// Invoice is what somebody wants compared.
+// Invoice is an invoice to compare with what was metered.
 type Invoice struct {
 	// Start is included, End is not.
 	Start, End time.Time

@@ -29,7 +29,7 @@ const (
 	KindIBAN   Kind = "iban"
 	KindIP     Kind = "ip"
 	KindAPIKey Kind = "api_key"
-	// KindBinary is an image, or other bytes in base64: nobody can tell what they show.
+	// KindBinary is an image, or other bytes in base64: no detector can tell what they show.
 	KindBinary Kind = "binary"
 )
 

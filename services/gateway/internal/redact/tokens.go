@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// KindTokens is text to embed as its numbers in a model's vocabulary: whoever has
-// that reads it, and no detector does.
+// KindTokens is text to embed as its numbers in a model's vocabulary: a reader who has
+// the vocabulary can read it, and no detector can.
 const KindTokens Kind = "tokens"
 
 // Tokens gives a request for embeddings without the tokens that its input holds.

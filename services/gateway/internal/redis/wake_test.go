@@ -34,7 +34,7 @@ func TestWakes(t *testing.T) {
 	group.Wait()
 	start := time.Now()
 	for range 1000 {
-		a.Tell() // Nobody takes it.
+		a.Tell() // Nothing receives it.
 	}
 	if took := time.Since(start); took > 100*time.Millisecond {
 		t.Errorf("telling took %s", took)

@@ -53,7 +53,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// Where nobody can, the error names what no candidate can do.
+// Where no candidate can serve the request, the error names what none of them can do.
 func TestNobodyCan(t *testing.T) {
 	cases := []struct {
 		name    string

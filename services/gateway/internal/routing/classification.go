@@ -32,7 +32,7 @@ type Rule struct {
 	Regions []string `yaml:"regions"`
 	// Tags that a provider must have, all of them.
 	Tags []string `yaml:"tags"`
-	// Deny lets nobody serve it.
+	// Deny lets no provider serve it.
 	Deny bool `yaml:"-"`
 }
 
@@ -110,9 +110,9 @@ func (p *Policy) known(providers []string) error {
 	return nil
 }
 
-// allowed finds who may serve a request, by the provider's index; nil is
-// everybody. A classification that the organization's rules don't know is
-// refused: a misspelt label must not open what it was to close.
+// allowed returns which providers may serve a request, by the provider's index; nil is
+// all of them. A classification that the organization's rules don't know is refused:
+// a misspelt label must not open what it was meant to close.
 func (p *Policy) allowed(r *Request) ([]bool, error) {
 	if len(p.tenants) == 0 {
 		return nil, nil

@@ -14,7 +14,7 @@ const ReasonModelRetired apierr.Reason = "model_retired"
 // LackRetired is of a model that is past its cutoff.
 const LackRetired Lack = "retired"
 
-// Life is how long a model is served. Whoever makes one never changes it.
+// Life is how long a model is served. It never changes once made.
 type Life struct {
 	// Deprecated is from when on callers are warned, Cutoff from when on the model
 	// is refused; zero is never.
@@ -55,7 +55,7 @@ func (b *planner) isRetired(t Target) bool {
 }
 
 // served refuses offers that were asked for by name when all of them are retired:
-// nobody else stands in, since the caller has to move on.
+// no other model stands in, since the caller has to move on.
 func (b *planner) served(offers []*offer) ([]*offer, bool, error) {
 	for _, o := range offers {
 		if !b.isRetired(o.candidate.Target) {
@@ -66,7 +66,7 @@ func (b *planner) served(offers []*offer) ([]*offer, bool, error) {
 	return nil, false, errRetired(t, b.life(t))
 }
 
-// unlisted is the refusal of a model that nobody has: it may have been retired.
+// unlisted returns the refusal of a model that no provider has: it may have been retired.
 func (b *planner) unlisted() error {
 	r := &b.request
 	if b.state.Lives != nil {

@@ -33,7 +33,7 @@ type Canary struct {
 
 // covers reports whether a request is in the canary's share. The choice is the
 // same for all requests of an organization or run and on every replica, and a
-// greater percentage keeps everybody that a smaller one had.
+// greater percentage keeps every organization or run that a smaller one had.
 func (c *Canary) covers(r *Request) bool {
 	key := r.Organization
 	if c.ByRun && r.Run != "" {
@@ -64,8 +64,8 @@ func (b *planner) aim(target Target, model string) *offer {
 	return e.defaults[b.operation]
 }
 
-// pinned plans the pin and nobody else. What the request asked for is read all
-// the same, so that a wrong name is refused and a substitution is told.
+// pinned plans the pin and no other candidate. It still reads what the request asked
+// for, so that a wrong name is refused and a substitution is reported.
 func (b *planner) pinned(pin Target) (Plan, error) {
 	asked, open, err := b.asked()
 	if err != nil {
@@ -93,8 +93,9 @@ func (b *planner) pinned(pin Target) (Plan, error) {
 	return b.plan()
 }
 
-// canary puts the canary before everybody else where the request is in its
-// share; one that asked for another and allows no substitution does not come here. One that can't serve the request leaves it to the others.
+// canary puts the canary before every other candidate where the request is in its
+// share; a request that asked for another and allows no substitution does not come
+// here. A canary that can't serve the request leaves it to the others.
 func (b *planner) canary(asked []*offer, open bool) {
 	c := b.state.Override.Canary
 	if c == nil || !c.covers(&b.request) {

@@ -13,7 +13,7 @@ import (
 
 // Plan orders the candidates of a request: those that were asked for, then
 // other providers of the same model, then the ladder, each ranked by the goal.
-// Whoever can't serve the request, or may not, is left out before the ranking,
+// Candidates that can't serve the request, or may not, are left out before the ranking,
 // and named in the plan. The same policy, request and state give the same plan.
 func (p *Policy) Plan(r Request, s State) (Plan, error) {
 	b := planners.Get().(*planner) //nolint:errcheck // The pool holds nothing else.
@@ -53,7 +53,7 @@ type planner struct {
 	state     State
 	operation int
 	goal      int
-	// allowed by the data's classification, by the provider's index; nil is everybody.
+	// allowed by the data's classification, by the provider's index; nil is all providers.
 	allowed   []bool
 	offers    []*offer
 	requested string
@@ -232,7 +232,7 @@ func (b *planner) admits(o *offer) bool {
 	return true
 }
 
-// plan is the result: who was picked, or why nobody could be.
+// plan returns the result: the picked candidates, or an error that says why there are none.
 func (b *planner) plan() (Plan, error) {
 	if len(b.picked) == 0 {
 		return Plan{}, Refuse(&b.request, b.excluded)

@@ -237,8 +237,8 @@ func (p *Policy) Describe(t Target) (Description, bool) {
 	return d, true
 }
 
-// ByUpstream gives our name of a model that a vendor calls by its own; a name that
-// is ours, or nobody's, stays.
+// ByUpstream returns our name of a model that a vendor calls by its own; a name that
+// is already ours, or is no known model's, stays as it is.
 func (p *Policy) ByUpstream(t Target) string {
 	e := p.byName[t.Provider]
 	if e == nil || t.Model == "" || e.offers[t.Model] != nil {

@@ -130,7 +130,8 @@ type State struct {
 	// Lives knows which models are deprecated or retired; nil is none.
 	Lives    Lives
 	Override Override
-	// Last served requests of the same affinity, at LastAt; zero is nobody.
+	// Last is the target that last served requests of the same affinity, at LastAt; zero
+	// is none.
 	Last   Target
 	LastAt time.Time
 }

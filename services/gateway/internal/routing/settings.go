@@ -80,7 +80,7 @@ func (c Cache) check() error {
 
 // Budget is what holds for calls under a ceiling.
 type Budget struct {
-	// Unpriced models, which nobody knows the cost of: "refuse" (the default) or "allow".
+	// Unpriced is for models whose cost is unknown: "refuse" (the default) or "allow".
 	Unpriced string `yaml:"unpriced"`
 }
 
@@ -95,7 +95,7 @@ func (b Budget) check() error {
 // ServesUnpriced reports whether calls under a ceiling may use models without a price.
 func (p *Policy) ServesUnpriced() bool { return p.budget.Unpriced == "allow" }
 
-// Caches reports whether anybody's answers are kept.
+// Caches reports whether any organization's answers are kept.
 func (p *Policy) Caches() bool {
 	return p.cache.Enabled || slices.ContainsFunc(p.cache.Organizations, func(r CacheRule) bool { return r.Enabled })
 }

@@ -18,8 +18,8 @@ providers:
 ladder: {embeddings: [d/others]}
 `
 
-// Tokens go to the hosts of the model that take them, and to nobody else, whether
-// the request names the model or one host of it.
+// Tokens go only to the hosts of the model that take them, whether the request names
+// the model or one host of it.
 func TestTokensStayWithTheirModel(t *testing.T) {
 	p := read(t, kin)
 	for model, want := range map[string]string{

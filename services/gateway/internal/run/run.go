@@ -191,7 +191,7 @@ func (r Run) SessionStatus(now time.Time, u Usage) string {
 var (
 	ErrMinted      = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "run_id: this run has been minted already")
 	ErrMintAborted = apierr.New(apierr.KindConflict, ReasonAborted, "run_id: the session was asked to stop")
-	// ErrNotFound is of a run that nobody minted.
+	// ErrNotFound is the error for a run that was never minted.
 	ErrNotFound = apierr.NotFound("run_id: run")
 	// ErrAmbiguous is of an id that several organizations have a run of.
 	ErrAmbiguous = apierr.New(apierr.KindConflict, apierr.ReasonConflict,

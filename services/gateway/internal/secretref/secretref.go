@@ -1,8 +1,8 @@
 // Package secretref reads the secrets that organizations name instead of
 // sending them: files below a folder, variables of the environment, and secrets
 // of a cloud's secret manager. An operator says where each organization's
-// secrets lie; a reference that leads anywhere else is refused, so that nobody
-// can name what is another's. Package byok calls it.
+// secrets lie; a reference that leads anywhere else is refused, so that no
+// organization can name another's secrets. Package byok calls it.
 package secretref
 
 import (

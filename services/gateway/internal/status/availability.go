@@ -144,7 +144,7 @@ func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool)
 	}
 	for _, d := range a.Dependencies {
 		switch {
-		case d.Kind == KindProvider && !f.HasKey(d.Name[len("provider:"):]), d.Kind == KindSecrets: // Nobody counts on it.
+		case d.Kind == KindProvider && !f.HasKey(d.Name[len("provider:"):]), d.Kind == KindSecrets: // No request relies on it.
 		case d.State == Down && d.Required && d.Kind == KindProvider:
 			a.Status = unavailable
 		case (d.State == Down || d.State == Degraded) && a.Status == available:
@@ -157,8 +157,9 @@ func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool)
 	return a
 }
 
-// onlyProviders are, by operation, the ones that nobody can stand in for: of those
-// that requests get without asking for them, only they have a key.
+// onlyProviders returns the providers that have no substitute, each with the operations
+// that it alone can serve: of the providers that requests get without naming one, only
+// it has a key.
 func onlyProviders(f Facts) map[string][]string {
 	able := make(map[routing.Operation][]string)
 	for _, s := range f.Policy.Ranking(f.State) {

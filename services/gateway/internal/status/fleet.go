@@ -69,7 +69,7 @@ func Judge(reports []Report, providers []string, now time.Time) Fleet {
 	return f
 }
 
-// judgeGateway is down when nobody takes requests.
+// judgeGateway returns Down when no replica takes requests.
 func judgeGateway(replicas []Replica, ready int) State {
 	if ready == 0 {
 		return Down

@@ -269,8 +269,8 @@ func (m *Monitor) report(ctx context.Context) Report {
 	return r
 }
 
-// exchange tells the boards and gives what all replicas say, each by its latest
-// report. A replica that can reach nobody knows of itself alone.
+// exchange reports to the boards and returns the latest report of each replica. A
+// replica that can reach no board knows only its own.
 func (m *Monitor) exchange(ctx context.Context, own Report) []Report {
 	latest := map[string]Report{own.Replica: own}
 	take := func(reports []Report) {

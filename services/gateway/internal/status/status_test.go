@@ -189,7 +189,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// Since when a provider is as it is, is known also where nobody asked meanwhile.
+// Since tells when a provider's state began, even if no request for it came meanwhile.
 func TestProvidersAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

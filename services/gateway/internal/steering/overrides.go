@@ -36,8 +36,8 @@ type Store interface {
 // Arm is what came of the requests of one arm.
 type Arm struct {
 	Requests int64
-	// Failed: nobody served, for a provider's fault. FailedOver: another than the
-	// first candidate did.
+	// Failed counts those that no provider served, by a provider's fault; FailedOver
+	// those that another than the first candidate served.
 	Failed, FailedOver int64
 	// Latency is the sum of those that were served.
 	Latency time.Duration

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonVersionConflict refuses a change by somebody who saw another state.
+// ReasonVersionConflict refuses a change by a caller that saw another revision.
 const ReasonVersionConflict apierr.Reason = "version_conflict"
 
 // Stickiness is what stays with a canary once chosen.
@@ -44,7 +44,7 @@ type Setting struct {
 // IsSet reports whether there is one.
 func (s Setting) IsSet() bool { return s.Provider != "" }
 
-// Change is what somebody wants. A Setting without a provider clears it.
+// Change is a requested change of a pin or canary. A Setting without a provider clears it.
 type Change struct {
 	To Setting
 	// Expected is the revision that the caller saw; nil is any.

@@ -193,7 +193,7 @@ func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
 const eraseBatch = 1000
 
 // Erase deletes all contents of an organization that were captured until now, and
-// counts them. Records stay: they hold nothing that anybody said.
+// returns their number. Records stay: they hold no content.
 func (a *Archive) Erase(ctx context.Context, organization string) (erased int, err error) {
 	until := time.Now()
 	for {

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// newRecord is the part of a record that holds nothing which anybody said.
+// newRecord returns the part of a record that holds no content.
 func newRecord(a *inference.Record, rule Rule) Record {
 	r := &a.Request
 	record := Record{

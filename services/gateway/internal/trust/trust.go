@@ -65,7 +65,7 @@ type Record struct {
 	Version int
 }
 
-// Assignment is what somebody assigns.
+// Assignment is a trust level to assign to a server.
 type Assignment struct {
 	Organization, Server string
 	Level                Level
@@ -81,7 +81,7 @@ const (
 	Reject  Verdict = "reject"
 )
 
-// Review is what somebody decides on a record.
+// Review is a reviewer's verdict on a record.
 type Review struct {
 	Verdict    Verdict
 	By, Reason string

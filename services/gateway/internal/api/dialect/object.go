@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Object reads a JSON object's members by their exact names, and knows which
-// ones nobody asked for.
+// Object reads a JSON object's members by their exact names, and knows which of
+// them were never asked for.
 type Object struct {
 	members []member
 	// places are the members' by name, where there are too many to look through.
@@ -155,7 +155,7 @@ func (o *Object) Ignore(names ...string) {
 	}
 }
 
-// Rest names the members that nobody took and that say something.
+// Rest returns the names of the members that were not taken and are not null.
 func (o *Object) Rest() []string {
 	var rest []string
 	for _, m := range o.members {

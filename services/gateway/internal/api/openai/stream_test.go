@@ -74,7 +74,7 @@ func TestStreamAnew(t *testing.T) {
 }
 
 // A provider's own chunks go out as they came but for the model's name; the
-// usage chunk goes to whoever asked for it, and to nobody else.
+// usage chunk goes only to callers that asked for it.
 func TestRelay(t *testing.T) {
 	frames := []string{
 		`{"id":"x","object":"chat.completion.chunk","created":1,"model":"up-1","service_tier":"t","choices":[{"index":0,"delta":{"role":"assistant"}}],"obfuscation":"z"}`,

@@ -37,8 +37,8 @@ func classify(e *provider.Error, _ http.Header, body []byte) {
 	}
 }
 
-// spent tells that the account's money or its own limit is used up: the key is
-// of no use until somebody mends that.
+// spent reports whether the account's money or its own limit is used up: the key is
+// of no use until the account's owner mends that.
 func spent(text string) bool {
 	return strings.Contains(text, "credit balance is too low") || strings.Contains(text, "you have reached your specified api usage limits")
 }

@@ -87,7 +87,7 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
-// The first of several members by one name counts, as nobody should give them.
+// Where several members have one name, which no vendor should send, the first counts.
 func TestModels(t *testing.T) {
 	for members, want := range map[string]string{
 		`"model":"a"`: "a", `"model":"a","model":"b"`: "a", `"model":null,"model":"b"`: "", "\"model\":\"\\u00fc\xff\"": "ü\ufffd", `"id":"x"`: "",

@@ -188,7 +188,7 @@ func TestShortToolIDs(t *testing.T) {
 	}
 }
 
-// Opaque state goes back to those who may want it, and to nobody who refuses it.
+// Opaque state goes back to servers that may want it, and to none that refuses it.
 func TestExtraContent(t *testing.T) {
 	const google, anthropic = `{"google":{"thought_signature":"c2ln"}}`, `{"anthropic":{"thinking":"c2ln"}}`
 	for name, tt := range map[string]struct {

@@ -145,7 +145,7 @@ func TestCodeAlone(t *testing.T) {
 	}
 }
 
-// Whoever can do it is asked through these.
+// A provider that supports an operation is called through these interfaces.
 var (
 	_ provider.ChatProvider = (*openai.Provider)(nil)
 	_ provider.Embedder     = (*openai.Provider)(nil)

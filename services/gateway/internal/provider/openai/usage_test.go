@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":0}`:                                                {Input: 9},
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":2,"prompt_tokens_details":{"cached_tokens":null}}`: {Input: 9},
 
-		// What is told twice, as nobody should.
+		// Members that are sent twice, as no vendor should.
 		`{"prompt_tokens":1,"prompt_tokens":2}`: {Input: 1},
 	} {
 		answer, err := answered(t, `{"choices":[{}],"usage":`+usage+`}`)

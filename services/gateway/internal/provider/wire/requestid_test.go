@@ -52,7 +52,7 @@ func TestPostNotesTheVendorsID(t *testing.T) {
 	}
 }
 
-// Nobody has to ask for a receipt, and of several calls the first one's stays.
+// A receipt is optional, and of several calls the first one's id stays.
 func TestReceipt(t *testing.T) {
 	provider.ReceiptOf(t.Context()).Note("lost")
 	if id := provider.ReceiptOf(t.Context()).ID(); id != "" {

@@ -209,7 +209,7 @@ func TestPostTypesBrokenConnections(t *testing.T) {
 	}
 }
 
-// A vendor that holds back the end of its stream holds up nobody.
+// Finish doesn't wait for a vendor that holds back the end of its stream.
 func TestFinishDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, vendor := io.Pipe()
