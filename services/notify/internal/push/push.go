@@ -38,7 +38,7 @@ type Device struct {
 	ID           uuid.UUID
 	Organization string
 	// User is empty for a device of no user, Site for one of no particular part of
-	// the site.
+	// the organization.
 	User, Site string
 	Platform   string
 	// Origin is its push service.
