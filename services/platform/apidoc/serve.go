@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Fixed serves a text that never changes while the process lives, to whoever
-// asks, with an ETag. The headers are pairs of name and value.
+// Fixed returns a handler that serves body, with an ETag, to every client. The body
+// must not change while the process lives. The headers are pairs of name and value.
 func Fixed(contentType string, body []byte, headers ...string) http.Handler {
 	sum := sha256.Sum256(body)
 	etag := `"` + hex.EncodeToString(sum[:16]) + `"`

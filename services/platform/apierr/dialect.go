@@ -89,8 +89,8 @@ func openAICode(e *Error) string {
 // fieldFirst finds the field that a text of Invalid begins with.
 var fieldFirst = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:[.\[][a-z0-9_.\[\]]*)?): `)
 
-// param is the field that is at fault; nil when none is named. What has a cause
-// is somebody else's refusal, whose text begins with a name too.
+// param returns the field that is at fault; nil when none is named. An error with a
+// cause is another party's refusal, whose text begins with a name too.
 func param(e *Error) *string {
 	found := fieldFirst.FindStringSubmatch(e.Text)
 	if e.Kind != KindInvalid || e.Cause != nil || found == nil {

@@ -21,7 +21,7 @@ const (
 	HeaderIdempotency  = "Idempotency-Key"
 )
 
-// Reasons of requests that name somebody else than their headers do.
+// Reasons of requests whose fields name another identity than their headers do.
 const (
 	ReasonOrganizationMismatch apierr.Reason = "organization_mismatch"
 	ReasonIdentityMismatch     apierr.Reason = "identity_mismatch"

@@ -14,7 +14,7 @@ const (
 	garbagePercent = 200
 	// restingHeap is how large the heap may grow, in bytes, before it is collected
 	// at all: a service that holds ten megabytes would collect them many times a
-	// second to save memory that nobody misses.
+	// second to save memory that is not needed.
 	restingHeap = 64 << 20
 	// mostPercent bounds what one collection may allow the next, since what lives
 	// may have grown by then.
@@ -30,7 +30,7 @@ func TuneCollector() {
 }
 
 // followCollector sets the percentage for the next collection, and comes back
-// after it: what nobody refers to is finalized once by each.
+// after it: each collection finalizes the unreferenced object that is left for it.
 func followCollector(before int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

@@ -33,7 +33,7 @@ type TransportOptions struct {
 
 // Transport dials through the guard. It uses no proxy of the environment, asks
 // for no compression (a small body can't unpack to a large one) and reads
-// response headers of at most 64 KiB. Whoever uses it without [Guard.Client]
+// response headers of at most 64 KiB. A caller that uses it without [Guard.Client]
 // must not follow redirects unchecked.
 func (g *Guard) Transport(o TransportOptions) *http.Transport {
 	connect := cmp.Or(o.ConnectTimeout, connectTimeout)

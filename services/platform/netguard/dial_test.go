@@ -17,7 +17,7 @@ var (
 	public   = netip.MustParseAddr("1.1.1.1")
 )
 
-// canary is a listener on 127.0.0.1 that nobody may reach.
+// canary returns a listener on 127.0.0.1 that no dial may reach, and its port.
 func canary(t *testing.T) (*net.TCPListener, string) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: loopback.AsSlice()})

@@ -21,7 +21,7 @@ import (
 // Options are an operator's additions to the built-in rules.
 type Options struct {
 	// AllowTargets are exempt from the rules on names, ports and addresses, each
-	// exactly as host:port. An ip:port is let through whoever resolves to it; a
+	// exactly as host:port. An ip:port is let through whichever name resolves to it; a
 	// name also covers the loopback and private addresses that it resolves to.
 	// Meant for development.
 	AllowTargets []string

@@ -151,8 +151,9 @@ func Annotate(ctx context.Context, attrs ...slog.Attr) {
 	}
 }
 
-// After has f run when the call's handler has returned, and so has sent its answer
-// where it writes that itself: what nobody waits for. Without a call it runs at once.
+// After runs f when the call's handler has returned, and so has sent its answer
+// where it writes that itself. It is for work that no client waits for. Without a
+// call, f runs at once.
 func After(ctx context.Context, f func()) {
 	call, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {
@@ -178,11 +179,11 @@ func (c *Call) finish(ctx context.Context) {
 	}
 }
 
-// Detach lets a call go on after its handler, which has given the connection to
-// somebody else and returns nil. The context that is left carries the call's
-// request id and span, has no end of its own, and holds nothing of the request.
-// end must be called once, with what became of the call: it writes the one log
-// line and records the duration.
+// Detach lets a call go on after its handler, which has handed the connection to
+// other code and returns nil. The context left carries the call's request id and
+// span, never ends by itself, and holds nothing of the request. The caller must call
+// end once, with the call's error or nil: it writes the one log line and records the
+// duration.
 func Detach(ctx context.Context) (left context.Context, end func(error)) {
 	call, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {

@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// A handler of a literal path is reached past the mux, by the same rules: the
+// A handler of a literal path is reached without the mux, by the same rules: the
 // caller, the method's role, its verb, the path as it is written and what the
-// body may hold, also behind a body that somebody has read.
+// body may hold, even if the handler has read the body before.
 func TestHandlerOfLiteralPath(t *testing.T) {
 	b := setup(t, echo)
 	b.server.Handle(http.MethodPost, "/v1/exact/path", "/rpctest.EchoService/Watch", func(w http.ResponseWriter, r *http.Request) error {

@@ -159,12 +159,12 @@ func Body(r *http.Request) []byte {
 	return nil
 }
 
-// readAll reads a body up to the limit. A length that is announced is taken at
-// its word only up to firstRead: nobody makes us reserve what they don't send.
+// readAll reads a body up to the limit. It trusts an announced length only up to
+// firstRead, so that a client can't make it reserve memory for what is never sent.
 func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if n := r.ContentLength; 0 < n && n <= int64(min(firstRead, s.options.MaxBody)) {
 		body := make([]byte, n)
-		_, err := io.ReadFull(r.Body, body) // net/http lets nobody send more than that.
+		_, err := io.ReadFull(r.Body, body) // net/http reads no more than that.
 		return body, err
 	}
 	var body bytes.Buffer

@@ -156,7 +156,7 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 		answer := &beginning{ResponseWriter: w}
 		err := s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(answer, r.WithContext(ctx)) })
 		switch {
-		case err != nil && answer.begun: // by a panic; nobody may take half an answer for a whole one
+		case err != nil && answer.begun: // by a panic; the client must not take half an answer for a whole one
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			s.writeError(w, r, apierr.From(err))

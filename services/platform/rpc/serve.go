@@ -66,7 +66,8 @@ func (s *Server) httpTLS() *tls.Config {
 	return unasked(s.options.TLS)
 }
 
-// adopt puts what a dialect says in its own way where everybody looks for it.
+// adopt copies the key from a dialect's own header to Authorization, where all other
+// code reads it, and adds the dialect's own header of the request id to the answer.
 func (s *Server) adopt(w http.ResponseWriter, r *http.Request) {
 	d := s.dialect(r)
 	if key := r.Header.Get(d.KeyHeader); key != "" && r.Header.Get("Authorization") == "" {
@@ -288,9 +289,9 @@ func (f *face) letGo(next http.Handler) http.Handler {
 	})
 }
 
-// boundBody gives whoever sends a body bodyTime for it, also when the handler
-// doesn't read it: before it answers, net/http waits for what was left unread.
-// A handler that outlasts bodyTime takes the limit off once it has read.
+// boundBody gives the client bodyTime to send a body, also when the handler doesn't
+// read it: before it answers, net/http waits for what was left unread. A handler
+// that outlasts bodyTime takes the limit off once it has read.
 func boundBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 { // -1 is not said

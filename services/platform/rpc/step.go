@@ -126,8 +126,8 @@ func (o *observer) line(ctx context.Context, call *Call, status int, elapsed tim
 		}
 	}
 	if out := o.log.Handler(); out.Enabled(ctx, level) {
-		// A record of our own has no place in the code: nobody is shown it, and it
-		// takes a walk up the stack.
+		// The record carries no source position: the log doesn't show one, and finding
+		// it takes a walk up the stack.
 		line := slog.NewRecord(time.Now(), level, "call", 0)
 		line.AddAttrs(attrs...)
 		_ = out.Handle(ctx, line)
@@ -192,7 +192,7 @@ func (s *Server) authenticate(method string, header func(string) string) (caller
 			fmt.Sprintf("this operation needs the role %s; the token's role is %s", role, c.Role))
 	}
 	if c.Role == caller.RolePublic {
-		return c, nil // Nobody vouches for what a stranger's headers say.
+		return c, nil // A public caller's headers can't be trusted.
 	}
 	if err := c.Read(header); err != nil {
 		return c, fmt.Errorf("read identity: %w", err)

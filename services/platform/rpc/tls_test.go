@@ -124,7 +124,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// Who probes health has no certificate; everybody else must show one that the CA signed.
+// A health probe needs no certificate; every other client must show one that the CA signed.
 func TestMutualTLSOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	serverCert, serverKey := certificate(t, dir, "server")

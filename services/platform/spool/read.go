@@ -108,7 +108,7 @@ func (s *Spool) Drop(end int64) error {
 	return errors.Join(errs...)
 }
 
-// discard removes a segment, or keeps a damaged one for somebody to look at.
+// discard removes a segment, or keeps a damaged one for an operator to look at.
 func (s *Spool) discard(g *segment) error {
 	base := filepath.Base(g.file.Name())
 	path := filepath.Join(s.dir, base)
@@ -117,7 +117,7 @@ func (s *Spool) discard(g *segment) error {
 		aside := filepath.Base(s.dir) + "-" + base + suffixDamaged
 		err = os.Rename(path, filepath.Join(s.root, aside))
 	} else if err = os.Remove(path); errors.Is(err, os.ErrNotExist) {
-		err = nil // Somebody emptied the folder.
+		err = nil // The folder was emptied from outside.
 	}
 	return errors.Join(err, g.file.Close())
 }

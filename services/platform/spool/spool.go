@@ -1,6 +1,6 @@
-// Package spool keeps records on disk, in order, until whoever reads them has
-// brought them elsewhere: a bounded write-ahead file that survives kill -9 and,
-// once synced, a loss of power.
+// Package spool keeps records on disk, in order, until their consumer has brought
+// them elsewhere: a bounded write-ahead file that survives kill -9 and, once synced,
+// a loss of power.
 //
 // A spool is a folder of its own inside a root that replicas may share. The
 // folder is locked while its process lives, so that the others can tell what a
@@ -10,7 +10,7 @@
 // one in the middle costs no other, and its segment is kept aside.
 //
 // Reading takes nothing away: what was read and not yet dropped is read again
-// by the next process. Whoever consumes records must bear a repetition.
+// by the next process. A consumer must tolerate repeated records.
 package spool
 
 import (
@@ -66,9 +66,9 @@ type segment struct {
 
 func (g *segment) end() int64 { return g.base + g.size }
 
-// Open makes a spool under root, which it creates if need be and which nobody
-// else may write to. It is Full once limit bytes wait; Append goes on even then,
-// for what is under way.
+// Open makes a spool under root, which it creates if need be and which no other
+// user may write to. The spool is Full once limit bytes wait; Append goes on even
+// then, for what is under way.
 func Open(root string, limit int64) (*Spool, error) {
 	if err := private(root); err != nil {
 		return nil, fmt.Errorf("spool folder: %w", err)
@@ -222,7 +222,7 @@ func (s *Spool) Sync() error {
 	}
 	s.mu.Unlock()
 	for _, file := range files {
-		// A segment that was closed meanwhile has nothing left that anybody needs.
+		// A segment that was closed meanwhile holds no record that is still needed.
 		if err := file.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
 			return fmt.Errorf("sync spool: %w", err)
 		}

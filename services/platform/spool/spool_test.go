@@ -164,7 +164,7 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves its records to whoever comes next, to one only.
+// Exactly one other process takes over the records of a process that was killed.
 func TestOrphans(t *testing.T) {
 	root := t.TempDir()
 	dead := start(t, root, 1<<20)

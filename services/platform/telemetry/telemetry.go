@@ -1,6 +1,6 @@
 // Package telemetry owns what a service says about itself: structured logs,
 // traces and metrics. Each service's app package calls Setup first of all and
-// Shutdown last, and hands the providers to whoever needs them.
+// Shutdown last, and hands the providers to the packages that need them.
 //
 // Traces go out over OTLP/gRPC when the standard OTEL_EXPORTER_OTLP_ENDPOINT or
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set; the SDK reads the other OTEL_*

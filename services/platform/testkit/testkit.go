@@ -121,8 +121,9 @@ func Redis(tb testing.TB) *redisdb.Client {
 	return c
 }
 
-// serverURL skips the test when nobody gave it a server, except in CI, where a
-// skipped test would pass for a green one.
+// serverURL returns the server's URL from the variable env. It skips the test when
+// that is not set, except in CI, where the test then fails: a skipped one would pass
+// for a green one.
 func serverURL(tb testing.TB, env string) string {
 	tb.Helper()
 	server := os.Getenv(env)

@@ -113,8 +113,8 @@ func (a *API) asItComes(nowhere http.Handler) http.Handler {
 	})
 }
 
-// speak puts what a dialect says in its own way where everybody looks for it,
-// and its name for the request's id into the answer.
+// speak copies the key from a dialect's own header to Authorization, where all other
+// code reads it, and adds the dialect's own header of the request id to the answer.
 func (a *API) speak(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.options.Table.Dialect(r.URL.Path) == apierr.DialectAnthropic {

@@ -75,7 +75,7 @@ func (a *API) observe(name string, h handler) http.Handler {
 			attribute.String("route", name), attribute.Int("status", status)))
 		a.log(ctx, name, status, elapsed, l, err)
 		switch {
-		case err != nil && cut: // nobody may take half an answer for a whole one
+		case err != nil && cut: // the client must not take half an answer for a whole one
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			rpc.WriteError(w, r, apierr.From(err), a.errorBody(r.URL.Path))

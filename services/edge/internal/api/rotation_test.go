@@ -191,7 +191,7 @@ func TestRateLimits(t *testing.T) {
 	if set.RateLimit != (api.RateLimit{Requests: 100, WindowSeconds: 60, Burst: 10}) {
 		t.Errorf("set to %+v", set)
 	}
-	// A key that nobody has seen yet knows its organization's limit.
+	// The limit of an organization also applies to a key that is not cached yet.
 	var fresh api.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-5","product":"ai","permissions":["read"],"rate_limit":{"requests":5,"window_seconds":60}}`, 201, &fresh)
 	w = x.chat(t, fresh.Key)

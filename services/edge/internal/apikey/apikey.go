@@ -28,8 +28,8 @@ const (
 	ReasonPermissionDenied  apierr.Reason = "permission_denied"
 )
 
-// One text for whatever is wrong with a key: whoever tries keys must not learn
-// which of them exist or once did.
+// Errors of refused keys. ErrInvalid has one text for everything that can be wrong
+// with a key, so that guessing keys doesn't reveal which of them exist or once did.
 var (
 	ErrInvalid = apierr.New(apierr.KindUnauthenticated, ReasonInvalidKey,
 		"a valid API key is required in the Authorization header, after Bearer")

@@ -159,7 +159,7 @@ func TestOneLookupForAll(t *testing.T) {
 		results := make(chan string, 50)
 		go func() { _, _ = v.Verify(leader, header); results <- "key_1" }()
 		synctest.Wait()
-		leave() // whoever leads may leave: the others still get their answer
+		leave() // the caller that began the lookup leaves: the others still get their answer
 		for range 49 {
 			go func() { results <- verify(t, v, header) }()
 		}

@@ -156,7 +156,7 @@ func (m *Manager) Revoke(ctx context.Context, by Actor, id string) error {
 	})
 }
 
-// change has a decision made about a key and tells everybody.
+// change changes a key as decide says and announces the change to all replicas.
 func (m *Manager) change(ctx context.Context, id, verb string, decide Decision) error {
 	if !caller.Printable(id) { // Postgres would refuse the text
 		return apierr.NotFound("key")

@@ -102,7 +102,7 @@ func TestCallsEndInRaces(t *testing.T) {
 		}
 		s.change(digest, nil)
 		v.Forget(digest)
-		time.Sleep(time.Second) // nobody called: the change is past
+		time.Sleep(time.Second) // no call is open: the change ends none
 		call, done := v.Follow(t.Context(), key)
 		defer done()
 		if err := after(call, time.Second); !errors.Is(err, ErrInvalid) {
@@ -114,7 +114,7 @@ func TestCallsEndInRaces(t *testing.T) {
 		call, done = open(t, v, header)
 		defer done()
 		s.mu.Lock()
-		s.rows[digest], s.err = nil, errors.New("away") // it ends while nobody can be asked
+		s.rows[digest], s.err = nil, errors.New("away") // the key ends while the store is unavailable
 		s.mu.Unlock()
 		v.Forget(digest)
 		if err := after(call, 10*time.Second); err != nil {

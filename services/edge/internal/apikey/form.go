@@ -9,7 +9,7 @@ import (
 // A key is `swy_<environment>_<43 base62><6 base62>`: 256 random bits, then the
 // CRC-32 (IEEE 802.3) of everything before it. The prefix lets secret scanners
 // find a leaked key, the checksum lets the edge refuse a mistyped or invented
-// one without asking anybody.
+// one without a lookup.
 const (
 	prefix         = "swy_"
 	randomDigits   = 43

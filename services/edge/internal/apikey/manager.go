@@ -26,9 +26,9 @@ type Store interface {
 	// List gives the keys of an organization, or of all when it is empty, in the
 	// order of their ids, those after the given id, up to limit.
 	List(ctx context.Context, organization, after string, limit int) ([]Key, error)
-	// Change has a key changed by a decision while nobody else can, and gives its
-	// digest. An error of the decision comes back as it is, and nothing changes;
-	// found is false when there is no such key.
+	// Change changes a key as decide says, while no other call can change it, and
+	// returns the key and its digest. It returns an error of decide as it is and
+	// then changes nothing; found is false when there is no such key.
 	Change(ctx context.Context, id string, decide Decision) (key Key, digest Digest, found bool, err error)
 	// OrganizationLimit gives an organization's limit, zero if it has none.
 	OrganizationLimit(ctx context.Context, organization string) (limit.Limit, error)

@@ -14,9 +14,10 @@ type Verifier struct {
 	calls  *calls
 }
 
-// NewVerifier remembers up to size known keys and as many unknown ones. While
-// the loader fails, a known key stays good for staleFor beyond its minute. Limits
-// bound whoever has none of their own.
+// NewVerifier returns a Verifier that caches up to size known keys and as many
+// unknown ones. While the loader fails, a known key stays valid for staleFor beyond
+// the minute for which it is fresh. The limits bound keys and organizations that
+// have none of their own.
 func NewVerifier(pepper *Pepper, loader Loader, size int, staleFor time.Duration, limits Limits) *Verifier {
 	return &Verifier{pepper: pepper, cache: newCache(loader, size, staleFor, limits), calls: newCalls()}
 }

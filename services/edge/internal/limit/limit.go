@@ -1,12 +1,12 @@
 // Package limit bounds how often a key and an organization may call, over all
-// replicas, without asking anybody on the way of a request.
+// replicas, without a remote call in the path of a request.
 //
 // Each replica decides by the generic cell rate algorithm (GCRA) on what it
-// knows of a bucket, and settles with the fleet behind the request: it reports
-// what it spent and learns what all have spent. Before it has settled, a replica
-// may spend a lease of each bucket and no more, so that R replicas together
-// admit at most R leases too many. While nobody can be settled with, each
-// replica goes on by what it knows, as if it were alone.
+// knows of a bucket, and settles with the fleet asynchronously: it reports what
+// it spent and learns what all have spent. Before it has settled, a replica may
+// spend a lease of each bucket and no more, so that R replicas together admit at
+// most R leases too many. While settlements fail, each replica goes on by what
+// it knows, as if it were alone.
 //
 // The api package calls Take, the app package runs the settling.
 package limit
@@ -34,7 +34,7 @@ const (
 	leaseShare = 50
 )
 
-// The rules of a limit, for whoever asks for another.
+// Errors of a limit that breaks a rule; each states the rule.
 var (
 	errRequests = fmt.Errorf("requests must be from 1 to %d", maxRequests)
 	errWindow   = fmt.Errorf("the window must be whole seconds, from 1 s to %d", int(maxWindow/time.Second))

@@ -52,8 +52,8 @@ type Limiter struct {
 	dueMu  sync.Mutex
 	due    []*account
 	work   chan struct{} // something is due
-	urgent chan struct{} // and somebody waits for it
-	// awayUntil, in Unix nanoseconds, is how long nobody waits for the fleet.
+	urgent chan struct{} // and a request waits for it
+	// awayUntil, in Unix nanoseconds, is until when no request waits for the fleet.
 	awayUntil atomic.Int64
 }
 
@@ -66,7 +66,7 @@ type account struct {
 	interval time.Duration
 	// owed are admitted requests that the fleet doesn't know of.
 	owed int64
-	// settled, if somebody waits, is closed by the next report.
+	// settled, if a request waits, is closed by the next report.
 	settled chan struct{}
 	gone    bool // no longer among the accounts
 }

@@ -70,8 +70,8 @@ func (x *Limiter) settles(now time.Time) bool {
 	return x.fleet != nil && now.UnixNano() >= x.awayUntil.Load()
 }
 
-// wait waits for the settlement of a lease that is used up. One that takes too
-// long holds up nobody else for a while.
+// wait waits for the settlement of a lease that is used up. After one that takes
+// too long, no other request waits for a settlement for awayFor.
 func (x *Limiter) wait(ctx context.Context, settled <-chan struct{}) {
 	signal(x.urgent)
 	timer := time.NewTimer(waitTime)
@@ -84,8 +84,8 @@ func (x *Limiter) wait(ctx context.Context, settled <-chan struct{}) {
 	}
 }
 
-// settle reports what is due, page by page. What can't be reported is forgiven:
-// it may have arrived, and nobody shall pay for an outage twice.
+// settle reports what is due, page by page. It drops what it can't report: the
+// report may have arrived, and an outage must not charge a request twice.
 func (x *Limiter) settle(ctx context.Context) error {
 	x.dueMu.Lock()
 	due := x.due

@@ -95,7 +95,7 @@ func (r Retention) Complete(q Query, now time.Time) (Query, error) {
 		return q, apierr.Invalid("from", fmt.Sprintf("counts by the %s are kept from %s on", q.Period, oldest.UTC().Format(time.RFC3339)))
 	}
 	if q.To.IsZero() {
-		q.To = now.Add(time.Hour) // all there is, whoever's clock is ahead
+		q.To = now.Add(time.Hour) // all there is, even if the clock of another replica is ahead
 	}
 	return q, nil
 }

@@ -194,7 +194,7 @@ func TestOrganizationLimitMovesTheFeed(t *testing.T) {
 	}
 }
 
-// Nobody changes what the audit has.
+// Audit entries can be neither changed nor deleted.
 func TestAuditIsFinal(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	key := apikey.Key{ID: "key_1", Organization: "o", Product: "ai", Permissions: []apikey.Permission{apikey.Read}, Environment: "test", CreatedAt: time.Now()}

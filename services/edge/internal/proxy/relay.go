@@ -99,9 +99,9 @@ func Transport(secure func() *tls.Config) *connpool.Pool {
 
 var errNoHead = errors.New("the answer did not begin in time")
 
-// ErrCut says that an answer ended early. Whoever serves the customer must cut
-// the connection (http.ErrAbortHandler), so that nobody takes half an answer for
-// a whole one.
+// ErrCut says that an answer ended early. The handler must then cut the customer's
+// connection (http.ErrAbortHandler), so that the customer doesn't take half an
+// answer for a whole one.
 var ErrCut = errors.New("the answer was cut")
 
 // Do makes one call, never two. Unless its error is ErrCut, nothing has been

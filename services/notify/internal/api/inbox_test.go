@@ -173,8 +173,8 @@ func TestListLimits(t *testing.T) {
 	}
 }
 
-// Whoever pages through an inbox sees each record that stays exactly once, and
-// none that came later, whatever happens between the pages.
+// A client that pages through an inbox sees each record that stays exactly once,
+// and none that came later, whatever happens between the pages.
 func TestCursorIsStable(t *testing.T) {
 	b := setup(t)
 	var stay []string

@@ -40,7 +40,7 @@ func TestSteps(t *testing.T) {
 	admitted(10 * time.Second)
 	now = now.Add(10 * time.Second)
 	admitted(0)           // the probe
-	admitted(time.Second) // nobody beside it
+	admitted(time.Second) // no other beside it
 	failed(1)
 	admitted(20 * time.Second) // twice as long
 	now = now.Add(20 * time.Second)

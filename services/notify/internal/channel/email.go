@@ -89,9 +89,9 @@ func (s *EmailSender) Prepare(_ context.Context, m Message) (Work, error) {
 	return Work{Channel: Email, Body: body, Destination: "smtp://" + s.o.Server}, nil
 }
 
-// isAddress reports whether text is an address and nothing else. What may be
-// quoted in its first part is left out: nobody has such an address, and readers
-// disagree on it.
+// isAddress reports whether text is an address and nothing else. It is false for
+// a local part that needs quotes: such addresses are not in use, and parsers
+// disagree on them.
 func isAddress(text string) bool {
 	parsed, err := netmail.ParseAddress(text)
 	if err != nil || parsed.Name != "" || parsed.Address != text || len(text) > maxAddress || !isASCII(text) {

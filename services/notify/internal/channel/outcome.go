@@ -14,7 +14,7 @@ type Kind string
 const (
 	// OK: the recipient's side took it.
 	OK Kind = "ok"
-	// Gone: the recipient exists no more. Whoever sends has removed it.
+	// Gone: the recipient no longer exists. The transport has removed it.
 	Gone Kind = "gone"
 	// RetryAfter: not taken, and nothing says that it never will be.
 	RetryAfter Kind = "retry_after"
@@ -117,7 +117,7 @@ type Task struct {
 	Channel      Name
 	Notification uuid.UUID
 	Organization string
-	// Recipient is the same for every attempt to reach it, and nobody else's.
+	// Recipient is the same for every attempt to reach it, and differs from all others.
 	Recipient int64
 	// Subscription of web push that it goes to; nil for other channels and for
 	// one-off subscriptions.

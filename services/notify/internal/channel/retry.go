@@ -2,7 +2,7 @@ package channel
 
 import "time"
 
-// maxDelay caps how far ahead an attempt is planned, whoever asks for it.
+// maxDelay caps how far ahead an attempt is planned, by the schedule or by an Outcome's After.
 const maxDelay = 24 * time.Hour
 
 // jitterShare is how much longer than planned a delay may get, so that what

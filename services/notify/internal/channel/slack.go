@@ -163,7 +163,7 @@ func slackOutcome(a Answer) Outcome {
 		return Denied(Class(said), a.Status, true)
 	case known:
 		return Failed(Class(said), a.Status, "")
-	case a.Status == http.StatusOK: // Somebody answered, and not as Slack does.
+	case a.Status == http.StatusOK: // The answer is not one that Slack gives.
 		return Outcome{Kind: Unknown, Class: ClassResponse, Status: a.Status}
 	}
 	return a.Outcome()

@@ -1,6 +1,6 @@
 // Package demo is a page to try notify with in a browser: it subscribes to web
 // push, sends, and follows the in-app feed. It acts with a service token for
-// whoever opens it, so it is for the developer's own machine: internal/app serves
+// anyone who opens it, so it is for the developer's own machine: internal/app serves
 // it only when a setting asks for it, and only on loopback.
 package demo
 

@@ -267,7 +267,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// A result that the store will never take stops nobody else's.
+// A result that the store never takes doesn't hold up other results.
 func TestRejectedResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(channel.Delivered(200))

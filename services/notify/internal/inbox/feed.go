@@ -13,7 +13,7 @@ import (
 
 // Times and bounds of streams.
 const (
-	// pollEvery is how late a change may come when nobody rang for it.
+	// pollEvery is how late a change may come when no notification came for it.
 	pollEvery = 2 * time.Second
 	// pollBatch bounds the inboxes of one look.
 	pollBatch = 5000
@@ -33,12 +33,12 @@ const (
 var ErrTooMany = apierr.Unavailable("too many streams are open here; try again", nil)
 
 // Feed follows inboxes for the streams of this replica. A change is committed
-// first and its streams are notified then: a notice only says that there is something to read, so
-// one that is lost costs time and nothing else.
+// before its streams are notified: a notification only says that there is something
+// to read, so one that is lost costs time and nothing else.
 //
 // A stream that has nothing to do is an entry here and has no goroutine, timer or
-// buffer. A notice or a sweep gives it a turn: a goroutine of its own for as long as
-// it has something to say, so that a slow reader holds up nobody else.
+// buffer. A notification or a sweep gives it a turn: a goroutine of its own for as
+// long as it has something to write, so that a slow reader doesn't hold up others.
 type Feed struct {
 	events  Events
 	log     *slog.Logger

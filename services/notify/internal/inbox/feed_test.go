@@ -196,7 +196,7 @@ func TestFollowManyPages(t *testing.T) {
 	})
 }
 
-// A number that is missing was a change that nobody wrote down.
+// A missing number is a change for which no event was recorded.
 func TestAGapResets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r := &history{}, &reader{}

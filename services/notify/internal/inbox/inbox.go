@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ErrNotFound says that a record is not there, or in somebody else's inbox.
+// ErrNotFound says that a record doesn't exist or is in another inbox.
 var ErrNotFound = apierr.NotFound("notification")
 
 // Address names an inbox: that of one user, or, with User empty, the notices to

@@ -35,7 +35,7 @@ type Stream struct {
 	feed *Feed
 	at   Address
 
-	// Of whoever has the turn.
+	// Used only by the goroutine that has the turn.
 	ctx   context.Context //nolint:containedctx // A stream is a call that goes on without a goroutine.
 	w     Writer
 	ended func(error)
@@ -46,7 +46,7 @@ type Stream struct {
 
 	closing atomic.Bool
 	// Under the feed's lock.
-	turning  bool // somebody has the turn
+	turning  bool // a goroutine has the turn
 	notified bool
 }
 

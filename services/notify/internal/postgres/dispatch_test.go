@@ -227,9 +227,9 @@ func TestReplicasShareTheWork(t *testing.T) {
 	}
 }
 
-// A sender that died: its recipient is tried again when the lease is over, the
-// attempt whose fate nobody knows is in the log, and the fence keeps what it
-// may still say from counting.
+// After a sender has died, its recipient is tried again when the lease is over, the
+// log has the attempt with an unknown outcome, and the fence keeps a result that the
+// sender may still report from counting.
 func TestLostSender(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	queue := postgres.NewQueue(pool)

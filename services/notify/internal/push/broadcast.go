@@ -13,7 +13,7 @@ const (
 	// pageSize is how many devices are added in one transaction.
 	pageSize = 500
 	// maxWaiting is how many devices of one broadcast wait at a time, so that a
-	// large one doesn't stand before everybody else's pushes.
+	// large one doesn't delay all other pushes.
 	maxWaiting = 2000
 	// idleWait is how often a replica looks for a broadcast to go on with.
 	idleWait = 250 * time.Millisecond
@@ -33,7 +33,7 @@ type Pages interface {
 // no device is told twice. Memory is that of a page, however many devices.
 type Broadcaster struct {
 	pages Pages
-	added func() // wakes whoever sends
+	added func() // wakes the dispatcher of pushes
 	log   *slog.Logger
 }
 

@@ -19,7 +19,7 @@ const (
 	ReasonTooLarge         apierr.Reason = "push_too_large"
 )
 
-// ErrNotFound says that a device is not there, or somebody else's.
+// ErrNotFound says that a device doesn't exist or belongs to another organization or user.
 var ErrNotFound = apierr.NotFound("subscription")
 
 // Status says whether a device is pushed to.
@@ -37,7 +37,8 @@ const (
 type Device struct {
 	ID           uuid.UUID
 	Organization string
-	// User and Site are empty for a device of nobody and of no part in particular.
+	// User is empty for a device of no user, Site for one of no particular part of
+	// the organization.
 	User, Site string
 	Platform   string
 	// Origin is its push service.
@@ -81,7 +82,7 @@ type Target struct {
 	User string
 }
 
-// Shown is what a user, or with a broadcast everybody, was shown by one send.
+// Shown is what one send showed to a user, or to all users if it was a broadcast.
 type Shown struct {
 	// Seq places it in the history.
 	Seq       int64

@@ -72,7 +72,7 @@ type Options struct {
 	Sealer Sealer
 	// Lifetime of a notification: after it no attempt begins.
 	Lifetime time.Duration
-	// Wake tells a channel's dispatcher that there is work; nil for nobody.
+	// Wake tells a channel's dispatcher that there is work; nil for none to tell.
 	Wake func(name channel.Name)
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	KV KV
 	// Merge gives the one of two copies of a state that counts; either may be empty.
 	Merge func(a, b string) string
-	// Life of a state that nobody changes.
+	// Life is how long a state is kept without a change.
 	Life time.Duration
 	Log  *slog.Logger
 	Now  func() time.Time

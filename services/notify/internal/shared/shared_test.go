@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/services/notify/internal/shared"
 )
 
-// server is a server in memory. Its next answers may be errors, and it may be
-// silent, or have somebody else come before each change.
+// server is a server in memory. Its next answers may be errors, it may not answer
+// at all, and a rival may change the state before each swap.
 type server struct {
 	mu     sync.Mutex
 	kv     map[string]string
@@ -94,8 +94,8 @@ func states(kv shared.KV) *shared.States {
 
 func newServer() *server { return &server{kv: map[string]string{}} }
 
-// What every store of states has to do: each change is made upon the one before,
-// whoever made it.
+// What every store of states has to do: each change builds on the one before,
+// whichever replica made that.
 func TestChangesAreMadeUponEachOther(t *testing.T) {
 	s := newServer()
 	one, two := states(s), states(s)

@@ -311,7 +311,7 @@ func TestSurplusOfAMailEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A server that has much to say to QUIT holds up nobody.
+// A server that answers QUIT without end doesn't hold up Close.
 func TestEndlessFarewell(t *testing.T) {
 	s := besiege(t, func(c *hostileConn) {
 		c.offer()

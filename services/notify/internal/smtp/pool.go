@@ -51,8 +51,8 @@ type Options struct {
 	Security Security
 	// Roots that the server's certificate must come from; nil for the machine's.
 	Roots *x509.CertPool
-	// Username and Password log in; without a name nobody does. The password is
-	// asked for with each new connection, so that it can be replaced.
+	// Username and Password log in; with an empty Username the pool doesn't log in.
+	// It calls Password for each new connection, so that the password can be replaced.
 	Username string
 	Password func() (secret.Value, error)
 	// Hello is the name that this side gives itself.

@@ -41,7 +41,7 @@ type Reply struct {
 	Err error
 }
 
-// Sent reports whether the server took it, Unknown whether nobody knows.
+// Sent reports whether the server took the mail, Unknown whether that can't be told.
 func (r Reply) Sent() bool { return r.Err == nil }
 
 // Unknown reports whether the whole mail went out and no answer came.

@@ -115,7 +115,7 @@ func (a *Answer) send(text []byte) error {
 	return err
 }
 
-// chunk frames text for a body whose length nobody knows.
+// chunk frames text as one chunk of a body of unknown length.
 func chunk(text []byte) []byte {
 	out := make([]byte, 0, len(text)+20)
 	out = strconv.AppendInt(out, int64(len(text)), 16)

@@ -184,7 +184,7 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// Whoever leaves, or talks into the answer, is noticed at once.
+// A client that leaves, or sends data during the answer, is noticed at once.
 func TestLeaving(t *testing.T) {
 	tests := map[string]func(conn net.Conn) error{
 		"closes":        net.Conn.Close,

@@ -67,8 +67,8 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
-// A kind that can't be deleted, or hangs, keeps nobody else's from going, and is
-// tried again the next minute only.
+// A kind whose deletion fails or hangs doesn't keep other kinds from being deleted,
+// and is tried again only in the next minute.
 func TestKeeperGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

@@ -77,7 +77,7 @@ func retryable(status int) bool {
 // FCM, FCM for keys of its own console, Apple.
 var mismatches = []string{"do not correspond to the credentials", "mismatchsenderid", "unauthorizedregistration", "vapidpkhashmismatch"}
 
-// tokenFaults are what they say when the token is at fault, whoever it is for.
+// tokenFaults are what they say when the token is at fault, whatever the subscription.
 var tokenFaults = []string{"jwt", "token", "expired", "audience", "claim", "signature"}
 
 // isMismatch reports whether the key is not the subscription's. A 403 says so

@@ -102,8 +102,9 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 }
 
-// The same side by side, as ratios of processor time: some of each in turn, and of
-// each the cheapest turn, which nobody else on the machine has disturbed.
+// BenchmarkPrepareBeside runs the same side by side, for ratios of processor time:
+// some of each in turn, and of each the cheapest turn, which no other process on the
+// machine has disturbed.
 func BenchmarkPrepareBeside(b *testing.B) {
 	const each = 200
 	all := preparations(b)

@@ -54,7 +54,7 @@ func (c *Client) Push(ctx context.Context, key Key, from *Sender, to Subscriptio
 	}
 	var sent atomic.Bool // the connection's own goroutine writes
 	trace := &httptrace.ClientTrace{
-		GetConn:      func(string) { sent.Store(false) }, // net/http begins anew only where nobody took the request
+		GetConn:      func(string) { sent.Store(false) }, // net/http retries only a request that no server took
 		WroteHeaders: func() { sent.Store(true) },
 	}
 	response, err := c.http.Do(request.WithContext(httptrace.WithClientTrace(ctx, trace)))

@@ -13,7 +13,7 @@ import (
 // Safari, Edge. A name with "*." covers all names below it.
 var KnownHosts = []string{"fcm.googleapis.com", "*.push.services.mozilla.com", "*.push.apple.com", "*.notify.windows.com"}
 
-// Endpoint is the URL of a device at its push service. Whoever knows it can push
+// Endpoint is the URL of a device at its push service. Anyone who knows it can push
 // to the device, so it prints as its origin only.
 type Endpoint struct {
 	url    string

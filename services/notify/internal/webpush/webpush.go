@@ -20,8 +20,8 @@ const (
 )
 
 // Subscription is a device that can be pushed to. All of it is a capability:
-// whoever has it can push to the device or read what is pushed, so it prints as
-// nothing.
+// anyone who has it can push to the device or read what is pushed, so printing it
+// shows none of its values.
 type Subscription struct {
 	endpoint Endpoint
 	point    *ecdh.PublicKey

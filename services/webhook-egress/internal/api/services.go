@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Domain is what stands behind the services. Organization is whom a request acts
-// for that names nobody; it may be empty for none.
+// Domain holds the implementations behind the services. A request that names no
+// organization acts for Organization; empty means that there is no default.
 type Domain struct {
 	Deliverer    Deliverer
 	Registry     Registry

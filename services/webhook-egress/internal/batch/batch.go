@@ -1,6 +1,6 @@
 // Package batch gathers concurrent calls into shared ones, as a database's
 // group commit does: while one flush runs, the next fills. A call that comes
-// alone waits for nobody. The enqueue path and the settling of results use it.
+// alone doesn't wait for others. The enqueue path and the settling of results use it.
 package batch
 
 import (

@@ -277,7 +277,7 @@ func TestQuietTargetsCostNothing(t *testing.T) {
 	}
 }
 
-// A cell that holds what another release wrote is a cell that nobody wrote.
+// A cell that holds what another release wrote counts as one that was never written.
 func TestUnreadableCell(t *testing.T) {
 	c, kv := newClock(), newMemory()
 	for _, text := range []string{"{", `{"phase":"ajar"}`, `[]`} {

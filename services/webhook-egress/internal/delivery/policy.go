@@ -31,7 +31,7 @@ const (
 	FaultEgressProxy          Fault = "egress_proxy_unavailable"
 )
 
-// maxDelay caps how far ahead an attempt is planned, whoever asks for it.
+// maxDelay caps how far ahead an attempt is planned, by the schedule or by a Retry-After.
 const maxDelay = 24 * time.Hour
 
 // jitterShare is how much longer than planned a delay may get, so that what

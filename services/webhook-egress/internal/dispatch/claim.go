@@ -85,7 +85,7 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	flows, organizations, free, bytes := e.inflight.full()
 	passedOver := len(flows)+len(organizations) > 0
 	if free == 0 {
-		return none, nil // Whoever frees a slot wakes the loop.
+		return none, nil // The goroutine that frees a slot wakes the loop.
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()

@@ -271,7 +271,7 @@ func (e *Engine) Wake() {
 	}
 }
 
-// wakeIf wakes it when somebody may be waiting.
+// wakeIf wakes the engine when deliveries may be waiting for what was given back.
 func (e *Engine) wakeIf(waiting bool) {
 	if waiting {
 		e.Wake()

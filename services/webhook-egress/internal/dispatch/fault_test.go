@@ -275,7 +275,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// Somebody keeps a transaction open, so that no dead row can be removed.
+// Another transaction stays open, so that no dead row can be removed.
 func TestHeldHorizon(t *testing.T) {
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)

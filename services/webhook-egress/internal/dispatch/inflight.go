@@ -118,8 +118,8 @@ func (i *inflight) take(flow delivery.Flow, want int) int {
 	return got
 }
 
-// give returns slots. It reports whether somebody may be waiting for them: whoever
-// waits for others is not helped, and every look costs a transaction.
+// give returns slots. It reports whether deliveries may be waiting for these: it
+// doesn't help those that wait for other slots, and every claim costs a transaction.
 func (i *inflight) give(flow delivery.Flow, n, bytes int) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -177,8 +177,8 @@ func TestRoomAccounts(t *testing.T) {
 	})
 }
 
-// Without memory for a body nothing is claimed, and whoever gives some back wakes
-// the claim.
+// Without memory for a body nothing is claimed, and giving some back wakes the
+// claim.
 func TestMemoryIsBounded(t *testing.T) {
 	r := newInflight(LimitsOf(16, MinBytes))
 	flow := delivery.Flow{ID: 1, Organization: "a"}

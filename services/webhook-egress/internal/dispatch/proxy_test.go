@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// wayOut is an operator's proxy, which may refuse everybody.
+// wayOut is an operator's proxy, which may refuse every request.
 type wayOut struct {
 	*httptest.Server
 
@@ -61,7 +61,7 @@ func (p *wayOut) serve(w http.ResponseWriter, q *http.Request) {
 	both.Wait()
 }
 
-// All leaves through the operator's proxy. While that lets nobody in, deliveries
+// All requests leave through the operator's proxy. While it refuses them, deliveries
 // wait without an attempt and say so; its password is written nowhere.
 func TestEgressProxy(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ func (r *redactor) add(forms map[string]struct{}, value string) {
 	}
 }
 
-// credentials are what of a header's value or a signing secret lets somebody in:
+// credentials returns what in a header's value or a signing secret grants access:
 // the whole of it, what follows a scheme or prefix, and the password that Basic
 // holds (RFC 7617), or the user where the password is empty.
 func credentials(value string) []string {

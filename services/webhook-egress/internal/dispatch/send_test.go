@@ -214,7 +214,7 @@ func TestTLSStalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() // the kernel takes connections, nobody reads them
+	defer listener.Close() // the kernel accepts connections, no code reads from them
 	began := time.Now()
 	reply := newSender(t, timeout, listener.Addr().String()).Send(t.Context(), "https://"+listener.Addr().String(), nil, []byte("{}"))
 	if took := time.Since(began); took > timeout+2*time.Second {

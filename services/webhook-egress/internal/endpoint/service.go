@@ -33,7 +33,7 @@ type Store interface {
 	Get(ctx context.Context, s Scope, id delivery.ID) (Endpoint, error)
 	// List gives endpoints with ids below before, newest first.
 	List(ctx context.Context, f Filter, before delivery.ID, limit int) ([]Endpoint, error)
-	// Update changes an endpoint and its flow; nobody else changes it meanwhile.
+	// Update changes an endpoint and its flow; no other call changes it meanwhile.
 	Update(ctx context.Context, s Scope, id delivery.ID, change func(Endpoint) (Endpoint, error)) (Endpoint, error)
 	Delete(ctx context.Context, s Scope, id delivery.ID) error
 	// CancelDeleted cancels at most limit deliveries that are queued for deleted

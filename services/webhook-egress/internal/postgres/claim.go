@@ -108,9 +108,9 @@ func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {
 }
 
 // turn decides when each picked flow is looked at again. Where a claim saw all that
-// are ready there is no queue of flows: chance decides who comes first, and one with
+// are ready there is no queue of flows: chance decides which comes first, and one with
 // rows left is ready as it is. Each move would leave a dead version of its row, which
-// everybody who looks for the flow reads while some transaction is kept open.
+// every search for the flow reads while some transaction is kept open.
 func turn(
 	ctx context.Context, q *dbsql.Queries, lease time.Duration, most int,
 	picked []dbsql.PickFlowsRow, grants []dispatch.Grant, taken map[int64]int, claimed *dispatch.Claimed,

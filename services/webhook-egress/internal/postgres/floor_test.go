@@ -25,9 +25,8 @@ func retried(job delivery.Job, delay time.Duration) dispatch.Result {
 	return r
 }
 
-// Whoever adds a row that is due before the floor lowers it in the same
-// transaction. A floor far ahead stands for one that was raised after the
-// transaction had begun.
+// A transaction that adds a row due before the floor lowers the floor too. A floor
+// far ahead stands for one that was raised after the transaction had begun.
 func TestFloorIsLowered(t *testing.T) {
 	for name, add := range map[string]func(t *testing.T, s *postgres.Store, raise func()){
 		"enqueue": func(t *testing.T, s *postgres.Store, raise func()) {
@@ -127,7 +126,7 @@ func TestFloorIsRaised(t *testing.T) {
 }
 
 // A claim that saw all flows and leaves rows behind writes none of them: each
-// version would stay for as long as somebody keeps a transaction open.
+// version would stay for as long as some transaction is kept open.
 func TestClaimsLeaveFlowsAsTheyAre(t *testing.T) {
 	s, pool := open(t)
 	for _, organization := range []string{"a", "b", "c"} {

@@ -3,14 +3,14 @@
 // by sqlc.
 //
 // Order of locks, the same in every transaction: an organization's endpoints as
-// a whole; by id the flows that rows are added to, shared, so that nobody puts them
-// to sleep; idempotency keys by key; queue rows by id; deliveries; what is counted
-// of endpoints and flows; last of all, by id, the flows that change. The keys of
-// events, resends and jobs come first of all, since nobody who waits for one of them
-// holds another. A claim begins with flows that it changes, but it skips whatever
-// is locked, and waits for nothing. Settles of two replicas that change flows in
-// several statements each may meet in a circle: Postgres ends one of them, and it
-// is repeated.
+// a whole; by id the flows that rows are added to, shared, so that no other
+// transaction puts them to sleep; idempotency keys by key; queue rows by id;
+// deliveries; the counts of endpoints and flows; last of all, by id, the flows that
+// change. The keys of events, resends and jobs come first of all, since no
+// transaction that waits for one of them holds another. A claim begins with flows
+// that it changes, but it skips whatever is locked, and waits for nothing. Settles
+// of two replicas that change flows in several statements each may deadlock:
+// Postgres aborts one of them, and it is repeated.
 package postgres
 
 import (

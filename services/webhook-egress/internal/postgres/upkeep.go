@@ -67,7 +67,7 @@ func expire(ctx context.Context, q *dbsql.Queries, p dbsql.ExpireDeliveriesParam
 	return nil
 }
 
-// dropLockTimeout bounds how long everybody waits behind a drop that waits.
+// dropLockTimeout bounds how long other transactions wait behind a drop that waits.
 const dropLockTimeout = "100ms"
 
 // lockNotAvailable is the code of a lock that was not got within lock_timeout.

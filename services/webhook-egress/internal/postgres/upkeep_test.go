@@ -91,8 +91,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// A drop that would have to wait gives way, so that nobody waits behind it for
-// longer than its lock timeout.
+// A drop that would have to wait gives way, so that no other transaction waits
+// behind it for longer than its lock timeout.
 func TestRetentionGivesWay(t *testing.T) {
 	s, pool := open(t)
 	aged(t, pool, 50)

@@ -36,8 +36,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Over any time no more begin than the rate and one burst allow, and whoever
-// waits as long as it is told gets one.
+// Over any period no more requests begin than the rate and one burst allow, and a
+// caller that waits for as long as it is told gets one.
 func TestRateIsHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		perSecond := rapid.Float64Range(0.05, 2000).Draw(t, "rate")

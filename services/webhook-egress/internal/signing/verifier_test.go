@@ -71,9 +71,9 @@ var verifiers = map[string]func(r received, secret string) bool{
 	},
 }
 
-// Who holds any of the secrets that are in force takes what we send, and nobody
-// takes it once something that the signature covers has changed. The two older forms
-// are made with the current secret alone, so that only Standard Webhooks overlaps.
+// A receiver with any of the secrets in force accepts what we send, and none accepts
+// it once something that the signature covers has changed. The two older forms are
+// signed with the current secret alone, so secrets overlap only in Standard Webhooks.
 func TestVerifiersTakeWhatIsSigned(t *testing.T) {
 	current := "whsec_" + base64.StdEncoding.EncodeToString([]byte("the current secret, 32 bytes ..."))
 	previous := "whsec_" + base64.StdEncoding.EncodeToString([]byte("the one before it, 32 bytes ...."))
