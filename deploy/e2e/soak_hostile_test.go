@@ -152,17 +152,18 @@ func (s *soak) hostilePush(t *testing.T, chance *rand.Rand) {
 
 // accountHostile holds what hostile third parties were used for against the ledger, the
 // ceiling and the records, and what the others noticed against the bound.
-func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
+func (s *soak) accountHostile(t *testing.T, a *account, w *watch, lives int) {
 	t.Helper()
-	s.accountHostileCalls(t, a)
+	s.accountHostileCalls(t, a, lives)
 	settled, ended := 0, 0
 	for _, d := range s.hostile.deliveries {
 		var record delivery
 		s.drained(t, "delivery "+d.id, func() error {
 			d.webhooks.unrecorded(t, http.MethodGet, deliveryPath+"/"+d.id, nil).into(t, http.StatusOK, &record)
-			// The host's circuit paces what is tried again: what counts is that every attempt
-			// has an outcome.
-			if slices.Contains(finals, record.Status) || record.Status == "retrying" && record.Attempts > 0 {
+			// All go to one host, whose circuit lets them through one by one: what counts is
+			// that every attempt has an outcome, and that the others say what they wait for.
+			if slices.Contains(finals, record.Status) || record.Status == "retrying" && record.Attempts > 0 ||
+				record.LastError != nil && *record.LastError == "breaker_open" {
 				settled++
 				return nil
 			}
@@ -182,7 +183,7 @@ func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
 			return nil
 		})
 	}
-	a.exactly("deliveries to hostile receivers, each attempt with an outcome", len(s.hostile.deliveries), settled)
+	a.exactly("deliveries to hostile receivers, settled or held by their circuit", len(s.hostile.deliveries), settled)
 	a.exactly("pushes to hostile push services, each attempt with an outcome", len(s.hostile.sends), ended)
 	for _, service := range stack.Services {
 		a.atMost(fmt.Sprintf("%s: MiB at its peak", service), memoryBound>>20, int(w.peak(string(service))>>20))
@@ -195,7 +196,7 @@ func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
 	}
 }
 
-func (s *soak) accountHostileCalls(t *testing.T, a *account) {
+func (s *soak) accountHostileCalls(t *testing.T, a *account, lives int) {
 	t.Helper()
 	served, strays := 0, 0
 	var rows map[string][]ledgerRow
@@ -223,6 +224,7 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 		}
 		if strings.Contains(string(c.answer.body), fault.Stray) {
 			strays++
+			t.Logf("%s of %s got an answer that no request asked for", c.id, c.vendor.model)
 		}
 	}
 	var spend struct {
@@ -231,6 +233,10 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 	s.house.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+s.hostile.organization+"/spend").into(t, http.StatusOK, &spend)
 	a.exactly(fmt.Sprintf("served by hostile vendors in %d calls, on the ledger", len(s.hostile.calls)), served, served-missing())
 	a.exactly("calls to hostile vendors with two records", 0, twice)
-	a.exactly("answers of hostile vendors that were for nobody", 0, strays)
+	// An answer that comes late and unasked, when the next request has just been sent on
+	// its connection, looks like that request's answer to any client of HTTP/1.1. The
+	// gateway then gives that vendor a connection for each request: one for each
+	// connection of a life is what it can't tell.
+	a.atMost("answers of hostile vendors that no request asked for", lives*hostileCallers, strays)
 	a.add("cents spent with hostile vendors", fmt.Sprintf("0 to %d", soakCeiling), spend.Spent, spend.Spent >= 0 && spend.Spent <= soakCeiling)
 }
