@@ -65,12 +65,13 @@ type besieger struct {
 
 // hostileCall is one call to a hostile vendor, and what came of it.
 type hostileCall struct {
-	vendor vendor
-	stream bool
-	id     string // of the request
-	mark   string // in the question, and in the fake's own answer
-	answer answer
-	err    error
+	vendor    vendor
+	behaviour fault.Behaviour
+	stream    bool
+	id        string // of the request
+	mark      string // in the question, and in the fake's own answer
+	answer    answer
+	err       error
 }
 
 func (c *hostileCall) String() string {

@@ -74,7 +74,7 @@ func (s *soak) account(t *testing.T, blows []blow, w *watch) *account {
 	s.accountDeliveries(t, a, blows)
 	s.accountSends(t, a)
 	s.accountInboxes(t, a)
-	s.accountHostile(t, a, w, kills(blows, string(stack.Gateway))+1)
+	s.accountHostile(t, a, w)
 	s.accountProcesses(t, a, w)
 	return a
 }
