@@ -20,8 +20,7 @@ import (
 )
 
 func TestFailures(t *testing.T) {
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // a port of a closed server could soon be another's
 	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
@@ -33,7 +32,7 @@ func TestFailures(t *testing.T) {
 		status int
 		reason string
 	}{
-		"nobody listens":     {relayTo(t, closed.URL), 503, "upstream_unavailable"},
+		"nothing listens":    {relayTo(t, closed), 503, "upstream_unavailable"},
 		"breaks off":         {serve(t, breaks), 502, "upstream_unavailable"},
 		"refuses our token":  {serve(t, distrusts), 502, "upstream_unavailable"},
 		"too slow to answer": {serve(t, hangs, func(c *proxy.Call) { c.Timeout = time.Millisecond }), 504, "upstream_timeout"},
