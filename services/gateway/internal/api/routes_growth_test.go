@@ -60,8 +60,8 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 
 func TestCallsGrowsLinearly(t *testing.T) {
 	b := setup(t)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer ops", "x-organization-id", "acme")
 	growth.Calls{
 		Conn: b.conn, Methods: growth.MethodsOf(b.server.Served()),
-		Context: metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer ops", "x-organization-id", "acme"),
-	}.Linear(t, 1<<20, 64<<20)
+	}.Linear(ctx, t, 1<<20, 64<<20)
 }

@@ -27,7 +27,7 @@ type checkedCall struct {
 	name      string
 	arguments []byte
 	state     callState
-	// passed tells that some of its arguments went out already.
+	// passed reports that some of its arguments went out already.
 	passed bool
 }
 

@@ -205,16 +205,16 @@ func (x *execution) resolve(ctx context.Context) error {
 		return unreadable
 	}
 	if len(x.candidates) == 0 {
-		return x.nobody(ctx, scope)
+		return x.noCandidate(ctx, scope)
 	}
 	x.settleRequested()
 	return nil
 }
 
-// nobody returns the error of a request without candidates: what was asked for lacks a
+// noCandidate returns the error of a request without candidates: what was asked for lacks a
 // key; or it can't serve such a request, or, where nothing was asked for, no provider
 // that has a key can.
-func (x *execution) nobody(ctx context.Context, scope keyring.Scope) error {
+func (x *execution) noCandidate(ctx context.Context, scope keyring.Scope) error {
 	asked := func(c routing.Candidate) bool { return !c.Substitute }
 	if x.plan.Requested != "" && slices.ContainsFunc(x.plan.Candidates, asked) {
 		return errMissingKeys

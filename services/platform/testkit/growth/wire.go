@@ -3,6 +3,7 @@ package growth
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -19,8 +20,6 @@ import (
 // Calls is a connection to a gRPC face and what it serves.
 type Calls struct {
 	Conn grpc.ClientConnInterface
-	// Context of every call: who calls.
-	Context context.Context //nolint:containedctx // It carries the metadata of all calls.
 	// Methods are full gRPC method names.
 	Methods []string
 }
@@ -31,10 +30,11 @@ func MethodsOf(served map[string]string) []string {
 	return slices.DeleteFunc(methods, func(method string) bool { return method == "" })
 }
 
-// Linear calls every method with messages that are written by hand: every list of its
-// request, as wide as it gets. What a message of most bytes takes in memory, in all of
-// the process, is at most as many bytes as beyond says, and eight times its own size.
-func (c Calls) Linear(t *testing.T, most, beyond int) {
+// Linear calls every method, with ctx, whose metadata says who calls. The messages are
+// written by hand: every list of its request, as wide as it gets. What a message of most
+// bytes takes in memory, in all of the process, is at most as many bytes as beyond says,
+// and eight times its own size.
+func (c Calls) Linear(ctx context.Context, t *testing.T, most, beyond int) {
 	t.Helper()
 	for _, method := range c.Methods {
 		if streams(method) {
@@ -49,10 +49,10 @@ func (c Calls) Linear(t *testing.T, most, beyond int) {
 			continue // A request without lists.
 		}
 		t.Run(method, func(t *testing.T) {
-			Linear(t, Each(wide, func(message []byte) { c.call(method, message) })...)
+			Linear(t, Each(wide, func(message []byte) { c.call(ctx, method, message) })...)
 			for _, w := range wide {
 				message := w.Make(most / w.Unit)
-				if took, bound := allocated(func() { c.call(method, message) }), uint64(8*len(message)+beyond); took > bound {
+				if took, bound := allocated(func() { c.call(ctx, method, message) }), uint64(8*len(message)+beyond); took > bound {
 					t.Errorf("%s: %d bytes are allocated for a message of %d, want %d at most", w.Name, took, len(message), bound)
 				}
 			}
@@ -68,9 +68,9 @@ func streams(method string) bool {
 }
 
 // call sends a message as it is. Whatever is answered is right.
-func (c Calls) call(method string, message []byte) {
+func (c Calls) call(ctx context.Context, method string, message []byte) {
 	var answer []byte
-	_ = c.Conn.Invoke(c.Context, method, message, &answer, grpc.ForceCodecV2(Bytes{}))
+	_ = c.Conn.Invoke(ctx, method, message, &answer, grpc.ForceCodecV2(Bytes{}))
 }
 
 func allocated(work func()) uint64 {
@@ -89,12 +89,20 @@ func (Bytes) Name() string { return "proto" }
 
 // Marshal takes a []byte.
 func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil //nolint:errcheck,forcetypeassert // Tests send nothing else.
+	message, ok := v.([]byte)
+	if !ok {
+		return nil, fmt.Errorf("send %T: no bytes", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(message)}, nil
 }
 
 // Unmarshal fills a *[]byte.
 func (Bytes) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*[]byte) = data.Materialize() //nolint:errcheck,forcetypeassert // Tests receive nothing else.
+	message, ok := v.(*[]byte)
+	if !ok {
+		return fmt.Errorf("receive into %T: no place for bytes", v)
+	}
+	*message = data.Materialize()
 	return nil
 }
 

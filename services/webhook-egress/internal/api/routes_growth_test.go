@@ -33,8 +33,8 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 
 func TestCallsGrowsLinearly(t *testing.T) {
 	server := newServer(t, &domain{})
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer svc", "x-organization-id", "acme")
 	growth.Calls{
 		Conn: dial(t, server), Methods: growth.MethodsOf(server.Served()),
-		Context: metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer svc", "x-organization-id", "acme"),
-	}.Linear(t, 1<<20-8, 64<<20)
+	}.Linear(ctx, t, 1<<20-8, 64<<20)
 }
