@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/trust"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -30,7 +30,7 @@ type Engine interface {
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
 	MakeImages(ctx context.Context, r *inference.Request) (*inference.ImageResult, error)
 	// Models lists what may be asked for.
-	Models() []routing.Target
+	Models() []provider.Target
 }
 
 // pingEvery is how often a silent stream says that it lives: proxies cut what

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/probe"
 	"switchyard.dev/services/gateway/internal/reconcile"
 	"switchyard.dev/services/gateway/internal/routing"
@@ -24,12 +25,12 @@ import (
 // Reasons that callers may read are in the contract.
 func TestReasonsAreOfTheContract(t *testing.T) {
 	for _, reason := range []apierr.Reason{
-		routing.ReasonModelNotFound, routing.ReasonProviderUnknown, routing.ReasonModelRetired, routing.ReasonPolicyInvalid,
+		routing.ReasonModelNotFound, routing.ReasonProviderUnknown, routing.ReasonModelRetired, policy.ReasonPolicyInvalid,
 		steering.ReasonVersionConflict, reconcile.ReasonKeyReused,
 		inference.ReasonAllProvidersFailed, inference.ReasonProviderFailed, inference.ReasonProviderAuth,
 		inference.ReasonMissingKeys, inference.ReasonContextOverflow, inference.ReasonContentPolicy,
 		inference.ReasonStreamInterrupted, inference.ReasonLedgerFull, inference.ReasonModelNotAllowed, inference.ReasonApprovalRequired,
-		inference.ReasonApprovalDenied, routing.ReasonCapabilityUnsupported, routing.ReasonDataClassification,
+		inference.ReasonApprovalDenied, routing.ReasonCapabilityUnsupported, policy.ReasonDataClassification,
 		imagefetch.ReasonImageInvalid, imagefetch.ReasonTargetNotAllowed, budget.ReasonExceeded, probe.ReasonRunning,
 		byok.ReasonRawKeyRefused, byok.ReasonSealedCredentialInvalid, byok.ReasonSecretUnresolved, byok.ReasonProviderUnknown,
 		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, cache.ReasonPurgeIncomplete,

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/catalog"
 	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/reconcile"
@@ -75,7 +76,7 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 }
 
 // knows takes a policy and its prices into force.
-func (b *bench) knows(tb testing.TB, policy *routing.Policy, prices *price.Table) {
+func (b *bench) knows(tb testing.TB, policy *policy.Policy, prices *price.Table) {
 	tb.Helper()
 	file, err := catalog.Parse([]byte(catalogText))
 	if err != nil {
@@ -90,6 +91,6 @@ func (b *bench) reconciler() reconcile.Service {
 }
 
 // Present is the tests' policy.
-func (p *policies) Present() (*routing.Policy, routing.Version, []routing.RankedCandidate) {
-	return p.policy, routing.Version{Hash: "aaa"}, p.policy.Ranking(routing.State{})
+func (p *policies) Present() (*policy.Policy, policy.Version, []routing.RankedCandidate) {
+	return p.policy, policy.Version{Hash: "aaa"}, routing.Ranking(p.policy, routing.State{})
 }

@@ -34,6 +34,7 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
@@ -149,7 +150,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err := os.WriteFile(filepath.Join(dir, "first.key"), []byte(canary+"\n"), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	policy, err := routing.Parse(routing.Source{Text: fmt.Appendf(nil, b.policy, b.vendor.URL), KeysDir: dir}, routing.Source{})
+	policy, err := policy.Parse(policy.Source{Text: fmt.Appendf(nil, b.policy, b.vendor.URL), KeysDir: dir}, policy.Source{})
 	if err != nil {
 		tb.Fatal(err)
 	}

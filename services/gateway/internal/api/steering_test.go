@@ -208,7 +208,7 @@ func TestSteeringIsTheOperators(t *testing.T) {
 func TestSteeringIsFollowed(t *testing.T) {
 	b := setup(t)
 	other := steering.NewOverrides(b.steeringStore(), nil)
-	if _, err := other.Set(t.Context(), steering.Pin, steering.Change{To: steering.Setting{Target: target("second", "spare"), Since: time.Now(), By: "ops"}}); err != nil {
+	if _, err := other.Set(t.Context(), steering.KindPin, steering.Change{To: steering.Setting{Target: target("second", "spare"), Since: time.Now(), By: "ops"}}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(time.Second)

@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/services/gateway/internal/exposure"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/probe"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/sealing"
 	"switchyard.dev/services/gateway/internal/trace"
 )
@@ -120,8 +120,8 @@ func (noArchive) Latest(context.Context, string, string) ([]trace.Record, error)
 
 type noPolicies struct{}
 
-func (noPolicies) Reload(context.Context) (routing.Reloaded, error) {
-	return routing.Reloaded{}, errors.New("none")
+func (noPolicies) Reload(context.Context) (policy.Reloaded, error) {
+	return policy.Reloaded{}, errors.New("none")
 }
 
 type emptyStream struct {

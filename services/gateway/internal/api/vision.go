@@ -11,7 +11,6 @@ import (
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -74,7 +73,7 @@ func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionReque
 
 // toVision makes a chat of a question about an image.
 func toVision(ctx context.Context, m *gatewayv1.VisionRequest) (*inference.Request, error) {
-	r, err := newRequest(ctx, routing.OperationVision, m, m.AllowSubstitution)
+	r, err := newRequest(ctx, provider.OperationVision, m, m.AllowSubstitution)
 	if err != nil {
 		return nil, err
 	}

@@ -16,13 +16,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 )
 
 // Entry is what the catalog file says of a model.
 type Entry struct {
-	routing.Target
+	provider.Target
 	DisplayName, Owner string
 	// Input and Output are modalities: text, image, audio, video, file; embedding.
 	Input, Output []string
@@ -41,7 +42,7 @@ type Entry struct {
 
 // File is a catalog file.
 type File struct {
-	entries map[routing.Target]Entry
+	entries map[provider.Target]Entry
 	names   map[string]string // of providers, for people
 }
 
@@ -81,7 +82,7 @@ func Parse(text []byte) (*File, error) {
 	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("catalog: %w", err)
 	}
-	f := &File{entries: make(map[routing.Target]Entry), names: make(map[string]string)}
+	f := &File{entries: make(map[provider.Target]Entry), names: make(map[string]string)}
 	for i, p := range doc.Providers {
 		if p.Provider == "" {
 			return nil, fmt.Errorf("catalog: providers[%d].provider: is required", i)
@@ -123,11 +124,11 @@ func (f *File) like(provider, other string) error {
 	return nil
 }
 
-func (f *File) add(provider string, m model, e Entry) error {
+func (f *File) add(name string, m model, e Entry) error {
 	if m.Model == "" {
 		return errors.New("model: is required")
 	}
-	e.Target = routing.Target{Provider: provider, Model: m.Model}
+	e.Target = provider.Target{Provider: name, Model: m.Model}
 	if before, twice := f.entries[e.Target]; twice && !before.borrowed {
 		return errors.New("is there twice")
 	}
@@ -162,13 +163,13 @@ func day(field, text string) (time.Time, error) {
 // Catalog is the models of a policy, with what the file and the prices say of
 // them. It is never changed after it was made.
 type Catalog struct {
-	policy *routing.Policy
+	policy *policy.Policy
 	prices *price.Table
 	file   *File
 }
 
 // New returns the catalog of a policy.
-func New(policy *routing.Policy, prices *price.Table, file *File) *Catalog {
+func New(policy *policy.Policy, prices *price.Table, file *File) *Catalog {
 	return &Catalog{policy, prices, file}
 }
 
@@ -184,8 +185,8 @@ type Card struct {
 	Entry
 	// Aliases are other names of it that requests may use.
 	Aliases    []string
-	Operations []routing.Operation
-	Limits     routing.Limits
+	Operations []provider.Operation
+	Limits     policy.Limits
 	// Dimensions of its vectors at the most; 0 is unknown.
 	Dimensions int
 	Price      *price.Row
@@ -197,11 +198,11 @@ type Card struct {
 
 // targets are the models that can be called: those that providers list, and of
 // one without a list those of the file.
-func (c *Catalog) targets() []routing.Target {
-	var all []routing.Target
+func (c *Catalog) targets() []provider.Target {
+	var all []provider.Target
 	for _, p := range c.policy.Providers {
 		for _, m := range p.Models {
-			all = append(all, routing.Target{Provider: p.Name, Model: m.Name})
+			all = append(all, provider.Target{Provider: p.Name, Model: m.Name})
 		}
 		if len(p.Models) == 0 {
 			for t := range c.file.entries {
@@ -215,7 +216,7 @@ func (c *Catalog) targets() []routing.Target {
 	return all
 }
 
-func compare(a, b routing.Target) int {
+func compare(a, b provider.Target) int {
 	return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
 }
 
@@ -225,13 +226,13 @@ func (c *Catalog) Provider(name string) (Provider, bool) {
 	if !ok {
 		return Provider{}, false
 	}
-	i := slices.IndexFunc(c.policy.Providers, func(p routing.Provider) bool { return p.Name == name })
+	i := slices.IndexFunc(c.policy.Providers, func(p policy.Provider) bool { return p.Name == name })
 	p := &c.policy.Providers[i]
 	return Provider{Name: p.Name, DisplayName: cmp.Or(c.file.names[p.Name], p.Name), Dialect: p.Dialect, Aliases: p.Aliases}, true
 }
 
 // card puts a model's card together.
-func (c *Catalog) card(t routing.Target, now time.Time) Card {
+func (c *Catalog) card(t provider.Target, now time.Time) Card {
 	e, known := c.file.entries[t]
 	if !known {
 		e = Entry{Target: t, DisplayName: t.Model}
@@ -244,7 +245,7 @@ func (c *Catalog) card(t routing.Target, now time.Time) Card {
 		card.Price = &row
 	}
 	for _, operation := range d.Operations {
-		if usual, ok := c.policy.ProviderDefault(t.Provider, operation); ok && usual == t {
+		if usual := c.policy.ProviderDefault(t.Provider, operation); usual != nil && usual.Target == t {
 			card.IsDefault = true
 		}
 	}
@@ -252,7 +253,7 @@ func (c *Catalog) card(t routing.Target, now time.Time) Card {
 }
 
 // modalities are the file's, or what the operations come to.
-func modalities(e Entry, operations []routing.Operation) (in, out []string) {
+func modalities(e Entry, operations []provider.Operation) (in, out []string) {
 	if len(e.Input) > 0 && len(e.Output) > 0 {
 		return e.Input, e.Output
 	}
@@ -264,14 +265,14 @@ func modalities(e Entry, operations []routing.Operation) (in, out []string) {
 	for _, operation := range operations {
 		add(&in, "text")
 		switch operation {
-		case routing.OperationChat:
+		case provider.OperationChat:
 			add(&out, "text")
-		case routing.OperationVision:
+		case provider.OperationVision:
 			add(&in, "image")
 			add(&out, "text")
-		case routing.OperationEmbeddings:
+		case provider.OperationEmbeddings:
 			add(&out, "embedding")
-		case routing.OperationImages:
+		case provider.OperationImages:
 			add(&out, "image")
 		}
 	}
@@ -282,9 +283,9 @@ func modalities(e Entry, operations []routing.Operation) (in, out []string) {
 const tokenInput = "token_input"
 
 // abilities are what may be asked of a model.
-func abilities(e Entry, d routing.Description) []string {
+func abilities(e Entry, d policy.Description) []string {
 	var all []string
-	if slices.Contains(d.Operations, routing.OperationChat) || slices.Contains(d.Operations, routing.OperationVision) {
+	if slices.Contains(d.Operations, provider.OperationChat) || slices.Contains(d.Operations, provider.OperationVision) {
 		all = append(all, "streaming")
 		for _, feature := range d.Features {
 			if feature != "image_urls" && feature != tokenInput { // How images come is the gateway's affair.
@@ -292,7 +293,7 @@ func abilities(e Entry, d routing.Description) []string {
 			}
 		}
 	}
-	if slices.Contains(d.Operations, routing.OperationEmbeddings) && slices.Contains(d.Features, tokenInput) {
+	if slices.Contains(d.Operations, provider.OperationEmbeddings) && slices.Contains(d.Features, tokenInput) {
 		all = append(all, tokenInput)
 	}
 	return append(all, e.Capabilities...)

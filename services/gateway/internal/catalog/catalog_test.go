@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/policy"
+	"switchyard.dev/services/gateway/shipped"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -67,7 +69,7 @@ func now(tb testing.TB, text string) time.Time {
 
 func sources(tb testing.TB) *Catalog {
 	tb.Helper()
-	p, err := routing.Parse(routing.Source{Text: []byte(policyText)}, routing.Source{})
+	p, err := policy.Parse(policy.Source{Text: []byte(policyText)}, policy.Source{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -215,11 +217,11 @@ func TestDeprecate(t *testing.T) {
 // What an operator sets lies over the catalog; a cutoff that is left out stays.
 func TestDeprecationsLieOverTheCatalog(t *testing.T) {
 	at := now(t, "2026-11-21T12:00:00Z")
-	one := func(model string) routing.Target { return routing.Target{Provider: "one", Model: model} }
+	one := func(model string) provider.Target { return provider.Target{Provider: "one", Model: model} }
 	r := NewRegistry(sources(t), []Deprecation{
 		{Target: one("small"), Successor: "twin", Reason: "ours", At: at, By: "ops", UpdatedAt: at},
 		{Target: one("big"), Successor: "twin", Reason: "ours", Cutoff: at.Add(-time.Hour).Truncate(24 * time.Hour), At: at, By: "ops", UpdatedAt: at},
-		{Target: routing.Target{Provider: "gone", Model: "x"}, Successor: "y", Reason: "r", At: at},
+		{Target: provider.Target{Provider: "gone", Model: "x"}, Successor: "y", Reason: "r", At: at},
 	})
 	small, _ := r.find(one("small"))
 	if small.Successor != "twin" || small.By != "ops" || small.Cutoff != now(t, "2027-02-19T00:00:00Z") || small.Status(at) != Deprecated {
@@ -248,7 +250,7 @@ func TestDeprecationsLieOverTheCatalog(t *testing.T) {
 }
 
 func TestWarningFitsAHeader(t *testing.T) {
-	row := Row{Target: routing.Target{Provider: "p", Model: "ü\nX-Evil: 1"}, Successor: "s\r\n"}
+	row := Row{Target: provider.Target{Provider: "p", Model: "ü\nX-Evil: 1"}, Successor: "s\r\n"}
 	if got := row.life().Warning; strings.ContainsAny(got, "\r\nü") {
 		t.Errorf("%q", got)
 	}
@@ -257,11 +259,11 @@ func TestWarningFitsAHeader(t *testing.T) {
 // The shipped catalog fits the shipped policy: whatever it deprecates has a
 // successor that is served, and nothing that the policy chooses is retired.
 func TestShippedCatalog(t *testing.T) {
-	p, err := routing.Parse(routing.Source{Text: policy.Policy}, routing.Source{})
+	p, err := policy.Parse(policy.Source{Text: shipped.Policy}, policy.Source{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := price.Parse(policy.Prices)
+	rows, err := price.Parse(shipped.Prices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,13 +271,13 @@ func TestShippedCatalog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := Parse(policy.Catalog)
+	file, err := Parse(shipped.Catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := now(t, "2026-11-21T12:00:00Z")
 	r := NewRegistry(New(p, prices, file), nil)
-	served := make(map[routing.Target]bool)
+	served := make(map[provider.Target]bool)
 	for _, c := range r.Cards(at) {
 		served[c.Target] = true
 		if c.Owner == "" || c.Source == "" || c.Reviewed.IsZero() || len(c.Input) == 0 {
@@ -292,25 +294,25 @@ func TestShippedCatalog(t *testing.T) {
 		if row.Status(at) == Active {
 			continue
 		}
-		successor := routing.Target{Provider: row.Provider, Model: row.Successor}
+		successor := provider.Target{Provider: row.Provider, Model: row.Successor}
 		if next, ok := r.find(successor); !served[successor] || !ok || next.Status(at) != Active {
 			t.Errorf("%s: its successor %q is not served here", row.Target, row.Successor)
 		}
 	}
-	stays := func(what string, target routing.Target) {
+	stays := func(what string, target provider.Target) {
 		if life := r.Life(target); life != nil && life.IsDeprecated(at) {
 			t.Errorf("%s has %s, which is deprecated", what, target)
 		}
 	}
-	for _, operation := range routing.Operations() {
-		for _, target := range p.Ladder(operation) {
-			stays("the ladder of "+string(operation), target)
+	for _, operation := range provider.Operations() {
+		for _, offer := range p.Ladder(operation) {
+			stays("the ladder of "+string(operation), offer.Target)
 		}
 	}
-	for _, s := range p.Ranking(routing.State{Now: at, Prices: prices}) {
-		stays("the goal "+string(s.Goal), routing.Target{Provider: s.Provider, Model: s.Model})
+	for _, s := range routing.Ranking(p, routing.State{Now: at, Prices: prices}) {
+		stays("the goal "+string(s.Goal), provider.Target{Provider: s.Provider, Model: s.Model})
 	}
-	for _, d := range p.Defaults(routing.Operations()...) {
+	for _, d := range p.Defaults(provider.Operations()...) {
 		stays("the defaults", d.Target)
 	}
 }

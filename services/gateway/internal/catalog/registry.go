@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
@@ -27,7 +28,7 @@ const NoticeTime = 90 * 24 * time.Hour
 
 // Deprecation is what an operator set of a model, over the catalog.
 type Deprecation struct {
-	routing.Target
+	provider.Target
 	Successor, Reason string
 	// Cutoff is zero where the catalog's holds.
 	Cutoff    time.Time
@@ -38,7 +39,7 @@ type Deprecation struct {
 
 // Row is the life of one model.
 type Row struct {
-	routing.Target
+	provider.Target
 	Owner             string
 	Successor, Reason string
 	// Cutoff is the first day on which it is not served, DeprecatedAt from when on
@@ -89,13 +90,13 @@ type Registry struct {
 	*Catalog
 
 	rows  []Row // by provider and model
-	lives map[routing.Target]*routing.Life
+	lives map[provider.Target]*routing.Life
 }
 
 // NewRegistry lays deprecations over a catalog.
 func NewRegistry(c *Catalog, set []Deprecation) *Registry {
-	r := &Registry{Catalog: c, lives: make(map[routing.Target]*routing.Life)}
-	rows := make(map[routing.Target]Row)
+	r := &Registry{Catalog: c, lives: make(map[provider.Target]*routing.Life)}
+	rows := make(map[provider.Target]Row)
 	for _, t := range c.targets() {
 		rows[t] = Row{Target: t}
 	}
@@ -128,29 +129,29 @@ func NewRegistry(c *Catalog, set []Deprecation) *Registry {
 }
 
 // Life implements routing.Lives.
-func (r *Registry) Life(t routing.Target) *routing.Life { return r.lives[t] }
+func (r *Registry) Life(t provider.Target) *routing.Life { return r.lives[t] }
 
 // Gone implements routing.Lives.
-func (r *Registry) Gone(provider, model string, now time.Time) (routing.Target, *routing.Life) {
-	if of, rest, found := strings.Cut(model, "/"); found && (provider == "" || provider == of) {
-		if t := (routing.Target{Provider: of, Model: rest}); r.lives[t] != nil && r.lives[t].IsRetired(now) {
+func (r *Registry) Gone(of, model string, now time.Time) (provider.Target, *routing.Life) {
+	if prefix, rest, found := strings.Cut(model, "/"); found && (of == "" || of == prefix) {
+		if t := (provider.Target{Provider: prefix, Model: rest}); r.lives[t] != nil && r.lives[t].IsRetired(now) {
 			return t, r.lives[t]
 		}
 	}
 	for i := range r.rows {
 		t := r.rows[i].Target
-		if life := r.lives[t]; t.Model == model && (provider == "" || provider == t.Provider) && life != nil && life.IsRetired(now) {
+		if life := r.lives[t]; t.Model == model && (of == "" || of == t.Provider) && life != nil && life.IsRetired(now) {
 			return t, life
 		}
 	}
-	return routing.Target{}, nil
+	return provider.Target{}, nil
 }
 
 // Rows are all models that are known, by provider and model.
 func (r *Registry) Rows() []Row { return r.rows }
 
-func (r *Registry) find(t routing.Target) (Row, bool) {
-	i, found := slices.BinarySearchFunc(r.rows, t, func(row Row, t routing.Target) int { return compare(row.Target, t) })
+func (r *Registry) find(t provider.Target) (Row, bool) {
+	i, found := slices.BinarySearchFunc(r.rows, t, func(row Row, t provider.Target) int { return compare(row.Target, t) })
 	if !found {
 		return Row{}, false
 	}
@@ -261,15 +262,15 @@ func (r *Registry) only(provider, model string) (Row, error) {
 
 // successor finds what is to come after a model: of the same provider, or of
 // another that is named or alone has it.
-func (r *Registry) successor(of routing.Target, name string, now time.Time) (routing.Target, error) {
-	row, ok := r.find(routing.Target{Provider: of.Provider, Model: name})
+func (r *Registry) successor(of provider.Target, name string, now time.Time) (provider.Target, error) {
+	row, ok := r.find(provider.Target{Provider: of.Provider, Model: name})
 	if !ok {
 		var err error
 		if row, err = r.only("", name); err != nil {
 			if apierr.From(err).Kind == apierr.KindNotFound {
-				return routing.Target{}, apierr.Invalid("successor", fmt.Sprintf("there is no model %s; the known ones are in GET /v1/models/registry", screen.Quote(name)))
+				return provider.Target{}, apierr.Invalid("successor", fmt.Sprintf("there is no model %s; the known ones are in GET /v1/models/registry", screen.Quote(name)))
 			}
-			return routing.Target{}, apierr.Invalid("successor", "several providers have this model; write provider/model")
+			return provider.Target{}, apierr.Invalid("successor", "several providers have this model; write provider/model")
 		}
 	}
 	switch {
@@ -284,12 +285,12 @@ func (r *Registry) successor(of routing.Target, name string, now time.Time) (rou
 }
 
 // leadsTo follows successors.
-func (r *Registry) leadsTo(row Row, of routing.Target) bool {
+func (r *Registry) leadsTo(row Row, of provider.Target) bool {
 	for range len(r.rows) {
-		next, ok := r.find(routing.Target{Provider: row.Provider, Model: row.Successor})
+		next, ok := r.find(provider.Target{Provider: row.Provider, Model: row.Successor})
 		if !ok {
-			if provider, model, found := strings.Cut(row.Successor, "/"); found {
-				next, ok = r.find(routing.Target{Provider: provider, Model: model})
+			if prefix, model, found := strings.Cut(row.Successor, "/"); found {
+				next, ok = r.find(provider.Target{Provider: prefix, Model: model})
 			}
 		}
 		if !ok || next.Target == of {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 )
 
@@ -83,9 +84,9 @@ func (s *Store) Deprecate(ctx context.Context, w Wish) (Row, error) {
 }
 
 // Life implements routing.Lives.
-func (s *Store) Life(t routing.Target) *routing.Life { return s.registry.Load().lives[t] }
+func (s *Store) Life(t provider.Target) *routing.Life { return s.registry.Load().lives[t] }
 
 // Gone implements routing.Lives.
-func (s *Store) Gone(provider, model string, now time.Time) (routing.Target, *routing.Life) {
+func (s *Store) Gone(provider, model string, now time.Time) (provider.Target, *routing.Life) {
 	return s.registry.Load().Gone(provider, model, now)
 }

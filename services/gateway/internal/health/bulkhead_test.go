@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 )
 
 func TestBulkhead(t *testing.T) {
@@ -43,7 +43,7 @@ func TestBulkhead(t *testing.T) {
 		}
 		held[0] = waited
 		// Another vendor is not touched; a caller who leaves waits no longer.
-		if r := do(t, m, Call{Target: routing.Target{Provider: "other", Model: "m"}}, nil); r != nil {
+		if r := do(t, m, Call{Target: provider.Target{Provider: "other", Model: "m"}}, nil); r != nil {
 			t.Error(r)
 		}
 		gone, cancel := context.WithCancel(t.Context())

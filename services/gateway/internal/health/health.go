@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/fairshare"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 )
 
 // Bounds of what is remembered of model names that no policy lists, for each
@@ -61,7 +61,7 @@ type Monitor struct {
 	base time.Time
 
 	// targets are read without a lock, and replaced as a whole under mu.
-	targets atomic.Pointer[map[routing.Target]*target]
+	targets atomic.Pointer[map[provider.Target]*target]
 
 	mu       sync.Mutex
 	vendors  map[string]*vendor
@@ -115,13 +115,13 @@ func New(o Options) *Monitor {
 		Options: o, vendors: make(map[string]*vendor), circuits: make(map[Circuit]*circuit),
 		base: time.Now(), changed: make(chan struct{}, 1),
 	}
-	m.targets.Store(&map[routing.Target]*target{})
+	m.targets.Store(&map[provider.Target]*target{})
 	return m
 }
 
 // find gives what is known of a target. One that no policy lists shares a place
 // with all such of its provider until a call was served; see served.
-func (m *Monitor) find(t routing.Target, unlisted bool) *target {
+func (m *Monitor) find(t provider.Target, unlisted bool) *target {
 	if found := (*m.targets.Load())[t]; found != nil {
 		return found
 	}
@@ -135,14 +135,14 @@ func (m *Monitor) find(t routing.Target, unlisted bool) *target {
 		return m.place(v, t, m.circuit(v, Family(t.Model), false))
 	}
 	if v.other == nil {
-		v.other = m.place(v, routing.Target{Provider: t.Provider, Model: otherModel}, m.circuit(v, otherModel, false))
+		v.other = m.place(v, provider.Target{Provider: t.Provider, Model: otherModel}, m.circuit(v, otherModel, false))
 	}
 	return v.other
 }
 
 // served gives a model that no policy lists a place of its own once the vendor has
 // served it, while places are left: names that no vendor serves take none.
-func (m *Monitor) served(t routing.Target) {
+func (m *Monitor) served(t provider.Target) {
 	if (*m.targets.Load())[t] != nil {
 		return
 	}
@@ -158,10 +158,10 @@ func (m *Monitor) served(t routing.Target) {
 
 // Known reports whether a target has a place of its own: every one that a policy
 // lists and that was called, and a bounded number of others.
-func (m *Monitor) Known(t routing.Target) bool { return (*m.targets.Load())[t] != nil }
+func (m *Monitor) Known(t provider.Target) bool { return (*m.targets.Load())[t] != nil }
 
 // place makes what is known of a target. The caller holds the lock.
-func (m *Monitor) place(v *vendor, t routing.Target, c *circuit) *target {
+func (m *Monitor) place(v *vendor, t provider.Target, c *circuit) *target {
 	next := maps.Clone(*m.targets.Load())
 	made := &target{vendor: v, circuit: c, traffic: newTraffic()}
 	next[t] = made
@@ -220,7 +220,7 @@ func (m *Monitor) now() time.Time { return m.base.Add(time.Since(m.base)) }
 
 // Retry takes one repeat of an organization's call to the same vendor from the
 // budget of its group, if that is not used up.
-func (m *Monitor) Retry(t routing.Target, organization string) bool {
+func (m *Monitor) Retry(t provider.Target, organization string) bool {
 	m.mu.Lock()
 	v := m.vendor(t.Provider)
 	m.mu.Unlock()
@@ -228,7 +228,7 @@ func (m *Monitor) Retry(t routing.Target, organization string) bool {
 }
 
 // Speed is how fast a target has been of late; zero when nothing is known.
-func (m *Monitor) Speed(t routing.Target) Latency {
+func (m *Monitor) Speed(t provider.Target) Latency {
 	found := (*m.targets.Load())[t]
 	if found == nil {
 		return Latency{}
@@ -239,7 +239,7 @@ func (m *Monitor) Speed(t routing.Target) Latency {
 
 // Latency is what routing ranks by: the usual wait for the first token, or for
 // the answer of a target that has streamed nothing; false until enough is known.
-func (m *Monitor) Latency(t routing.Target) (time.Duration, bool) {
+func (m *Monitor) Latency(t provider.Target) (time.Duration, bool) {
 	speed := m.Speed(t)
 	wait := cmp.Or(speed.FirstToken, speed.P50)
 	return wait, wait > 0
@@ -247,7 +247,7 @@ func (m *Monitor) Latency(t routing.Target) (time.Duration, bool) {
 
 // Available reports whether a call of an organization would be let go, whatever its
 // credential.
-func (m *Monitor) Available(t routing.Target, organization string) bool {
+func (m *Monitor) Available(t provider.Target, organization string) bool {
 	found := (*m.targets.Load())[t]
 	return found == nil || found.available(callerOf(organization), m.now())
 }

@@ -13,13 +13,12 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var here = routing.Target{Provider: "acme", Model: "m-1"}
+var here = provider.Target{Provider: "acme", Model: "m-1"}
 
 func call() Call { return Call{Target: here, Credential: "key"} }
 
@@ -118,12 +117,12 @@ func TestCircuitsAreApart(t *testing.T) {
 	for range 5 {
 		do(t, m, call(), failure(500))
 	}
-	for _, target := range []routing.Target{{Provider: "acme", Model: "n"}, {Provider: "other", Model: "m-1"}} {
+	for _, target := range []provider.Target{{Provider: "acme", Model: "n"}, {Provider: "other", Model: "m-1"}} {
 		if r := do(t, m, Call{Target: target}, nil); r != nil {
 			t.Errorf("%s: %v", target, r)
 		}
 	}
-	version := Call{Target: routing.Target{Provider: "acme", Model: "m-1-2024-08-06"}}
+	version := Call{Target: provider.Target{Provider: "acme", Model: "m-1-2024-08-06"}}
 	if r := do(t, m, version, nil); r == nil || r.Cause != CauseOpen {
 		t.Errorf("a version of the same family: %v", r)
 	}

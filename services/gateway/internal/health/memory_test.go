@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -26,7 +25,7 @@ func TestRetryBudget(t *testing.T) {
 	if granted < 100 || granted > 112 {
 		t.Errorf("%d retries of 1000 calls", granted)
 	}
-	if !m.Retry(routing.Target{Provider: "other", Model: "m"}, "") {
+	if !m.Retry(provider.Target{Provider: "other", Model: "m"}, "") {
 		t.Error("another vendor has no budget")
 	}
 }
@@ -88,7 +87,7 @@ func TestInventedNamesAreBounded(t *testing.T) {
 				names = 20_000
 			}
 			for i := range names {
-				c := Call{Target: routing.Target{Provider: "acme", Model: fmt.Sprintf("made-up-%dx", i)}, Unlisted: true, Organization: "hostile"}
+				c := Call{Target: provider.Target{Provider: "acme", Model: fmt.Sprintf("made-up-%dx", i)}, Unlisted: true, Organization: "hostile"}
 				if r := do(t, m, c, e); r != nil && e == nil {
 					t.Fatal(r.Text())
 				}
@@ -104,7 +103,7 @@ func TestInventedNamesAreBounded(t *testing.T) {
 				t.Errorf("%d circuits, want at most %d", n, most)
 			}
 			for i := range 200 {
-				listed := routing.Target{Provider: "acme", Model: fmt.Sprintf("listed-%dx", i)}
+				listed := provider.Target{Provider: "acme", Model: fmt.Sprintf("listed-%dx", i)}
 				do(t, m, Call{Target: listed, Organization: "good"}, nil)
 				if !m.Known(listed) {
 					t.Fatalf("%s has no place of its own", listed)

@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
 // Call is an attempt that someone would like to make.
 type Call struct {
-	Target routing.Target
+	Target provider.Target
 	// Credential by its fingerprint; Byok tells that it is an organization's own:
 	// what it meets says nothing about the fleet.
 	Credential string

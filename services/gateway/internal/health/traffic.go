@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -48,7 +48,7 @@ func (t *traffic) count(v Verdict, at time.Duration, now time.Time) {
 
 // Figures are how a target has done lately, with the fleet's credentials.
 type Figures struct {
-	routing.Target
+	provider.Target
 	// Circuit is the family's.
 	Circuit Circuit
 	// Calls and Failures of TrafficWindow, and of RecentWindow. A failure is the

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
 func TestFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
-		target := routing.Target{Provider: "p", Model: "m"}
+		target := provider.Target{Provider: "p", Model: "m"}
 		call := func(byok bool, end func(p *Permit)) {
 			t.Helper()
 			permit, refused := m.Acquire(t.Context(), Call{Target: target, Byok: byok})
@@ -88,7 +87,7 @@ func TestQuantile(t *testing.T) {
 
 func TestBulkheadCountsWhoIsTurnedAway(t *testing.T) {
 	m := New(Options{Concurrency: 1, QueueTime: time.Millisecond})
-	target := routing.Target{Provider: "p", Model: "m"}
+	target := provider.Target{Provider: "p", Model: "m"}
 	if got := m.Bulkhead("p"); got != (Bulkhead{Limit: 1}) {
 		t.Errorf("%+v", got)
 	}

@@ -13,7 +13,6 @@ import (
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/run"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -193,7 +192,7 @@ func TestAbandonedImagesAndVectors(t *testing.T) {
 		if got := b.ledger.outcomes(); got != "cancelled" {
 			t.Fatalf("images are billed as %q", got)
 		}
-		if row := b.ledger.entries[0]; row.Usage.Images != 3 || row.State != ledger.StateEstimated || row.Operation != string(routing.OperationImages) {
+		if row := b.ledger.entries[0]; row.Usage.Images != 3 || row.State != ledger.StateEstimated || row.Operation != string(provider.OperationImages) {
 			t.Errorf("%s %s: %+v", row.Operation, row.State, row.Usage)
 		}
 	})

@@ -16,7 +16,6 @@ import (
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/gateway/internal/run"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -108,12 +107,12 @@ var every = map[string]func(ctx context.Context, b *bench, r *Request) error{
 		return err
 	},
 	"embed": func(ctx context.Context, b *bench, r *Request) error {
-		r.Route.Operation, r.Embedding.Input = routing.OperationEmbeddings, []string{"x"}
+		r.Route.Operation, r.Embedding.Input = provider.OperationEmbeddings, []string{"x"}
 		_, err := b.Embed(ctx, r)
 		return err
 	},
 	"images": func(ctx context.Context, b *bench, r *Request) error {
-		r.Route.Operation, r.ImageRequest.Prompt = routing.OperationImages, "x"
+		r.Route.Operation, r.ImageRequest.Prompt = provider.OperationImages, "x"
 		_, err := b.MakeImages(ctx, r)
 		return err
 	},

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/budget"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 )
 
 // Bounds are what a native body says of the size and the price of its answer,
@@ -146,7 +146,7 @@ func imageTokensAt(c *candidate) int {
 
 // mostEmbedded bounds what an embedding can use: each input has the model's limit
 // for itself.
-func mostEmbedded(e *provider.Embedding, limits routing.Limits) (most int64) {
+func mostEmbedded(e *provider.Embedding, limits policy.Limits) (most int64) {
 	limit := firstOf(limits.Input, limits.Context, math.MaxInt)
 	for _, text := range e.Input {
 		most += int64(min(len(text)+messageInput, limit))

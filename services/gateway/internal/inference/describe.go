@@ -1,6 +1,9 @@
 package inference
 
-import "switchyard.dev/services/gateway/internal/routing"
+import (
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/routing"
+)
 
 // describe tells the planner what the request asks of a model, and which others
 // share a prompt cache with it. It is done here, once for every face, so that
@@ -8,9 +11,9 @@ import "switchyard.dev/services/gateway/internal/routing"
 func describe(r *Request) {
 	dialect, field := r.Route.Needs.Dialect, r.Route.Needs.DialectField
 	switch r.Route.Operation {
-	case routing.OperationEmbeddings:
+	case provider.OperationEmbeddings:
 		r.Route.Needs = routing.EmbeddingNeeds(&r.Embedding)
-	case routing.OperationImages:
+	case provider.OperationImages:
 		r.Route.Needs = routing.ImageNeeds(&r.ImageRequest)
 	default:
 		r.Route.Needs = routing.ChatNeeds(&r.Chat)

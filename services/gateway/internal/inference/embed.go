@@ -9,7 +9,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -63,7 +62,7 @@ func (x *execution) anchor() {
 // anotherSpace reports whether vectors are, or may be, of another model than the
 // one asked for.
 func (x *execution) anotherSpace() bool {
-	return x.request.Route.Operation == routing.OperationEmbeddings &&
+	return x.request.Route.Operation == provider.OperationEmbeddings &&
 		(x.served.Substitute || x.served.Model != x.plan.Candidates[0].Model)
 }
 

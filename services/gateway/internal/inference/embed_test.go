@@ -51,7 +51,7 @@ func (c candidates) Plan(r routing.Request) (routing.Plan, error) {
 }
 
 func at(name, model string) routing.Candidate {
-	return routing.Candidate{Target: routing.Target{Provider: name, Model: model}, Upstream: model + "-up"}
+	return routing.Candidate{Target: provider.Target{Provider: name, Model: model}, Upstream: model + "-up"}
 }
 
 // chain is an engine over two providers, whatever they are.
@@ -66,7 +66,7 @@ func chain(t *testing.T, requested string, models [2]string, a, b provider.Provi
 
 func embedRequest(texts ...string) *Request {
 	r := request()
-	r.Route.Operation, r.Chat = routing.OperationEmbeddings, provider.Chat{}
+	r.Route.Operation, r.Chat = provider.OperationEmbeddings, provider.Chat{}
 	r.Embedding = provider.Embedding{Input: texts}
 	return r
 }

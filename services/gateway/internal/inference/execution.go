@@ -160,9 +160,9 @@ func (x *execution) prepare(ctx context.Context) error {
 // largest answers by operation, in bytes. A chat with the log probabilities of
 // thousands of tokens, or minutes of sound, has some ten million; ten images, or
 // vectors of 2,048 texts in base64, have some forty.
-var largest = map[routing.Operation]int64{
-	routing.OperationChat: 16 << 20, routing.OperationVision: 16 << 20,
-	routing.OperationEmbeddings: 48 << 20, routing.OperationImages: 48 << 20,
+var largest = map[provider.Operation]int64{
+	provider.OperationChat: 16 << 20, provider.OperationVision: 16 << 20,
+	provider.OperationEmbeddings: 48 << 20, provider.OperationImages: 48 << 20,
 }
 
 // newID makes an id in the order of time.

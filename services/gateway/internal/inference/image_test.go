@@ -12,7 +12,6 @@ import (
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/ledger"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -41,7 +40,7 @@ func (m *maker) MakeImages(ctx context.Context, _ provider.Credential, request *
 
 func drawRequest(delivery string) *Request {
 	r := request()
-	r.Route.Operation, r.Chat = routing.OperationImages, provider.Chat{}
+	r.Route.Operation, r.Chat = provider.OperationImages, provider.Chat{}
 	r.ImageRequest = provider.ImageRequest{Prompt: "12345678", Count: 1, Size: "1024x1024", Delivery: delivery}
 	return r
 }

@@ -34,7 +34,7 @@ type asNamed struct{}
 
 func (asNamed) Plan(r routing.Request) (routing.Plan, error) {
 	return routing.Plan{Candidates: []routing.Candidate{{
-		Target: routing.Target{Provider: "a", Model: r.Model}, Upstream: r.Model, Unlisted: r.Model != "a-1",
+		Target: provider.Target{Provider: "a", Model: r.Model}, Upstream: r.Model, Unlisted: r.Model != "a-1",
 	}}}, nil
 }
 
@@ -48,17 +48,17 @@ func TestInventedNamesUseNothingUp(t *testing.T) {
 	fleet.Providers = map[string]provider.Provider{"a": anything{streaming{s}}}
 	b.Fleet = func() *Fleet { return &fleet }
 	b.Ledger = &forgetful{}
-	operations := []routing.Operation{
-		routing.OperationChat, routing.OperationVision, routing.OperationEmbeddings, routing.OperationImages,
+	operations := []provider.Operation{
+		provider.OperationChat, provider.OperationVision, provider.OperationEmbeddings, provider.OperationImages,
 	}
-	serve := func(operation routing.Operation, model string) (err error) {
+	serve := func(operation provider.Operation, model string) (err error) {
 		r := request()
 		r.Route.Operation, r.Route.Model = operation, model
 		switch operation {
-		case routing.OperationEmbeddings:
+		case provider.OperationEmbeddings:
 			r.Embedding = provider.Embedding{Input: []string{"x"}}
 			_, err = b.Embed(t.Context(), r)
-		case routing.OperationImages:
+		case provider.OperationImages:
 			r.ImageRequest = provider.ImageRequest{Prompt: "x", Count: 1}
 			_, err = b.MakeImages(t.Context(), r)
 		default:
@@ -72,7 +72,7 @@ func TestInventedNamesUseNothingUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := serve(routing.OperationChat, "a-1"); err != nil {
+	if err := serve(provider.OperationChat, "a-1"); err != nil {
 		t.Fatal(err)
 	}
 	models := map[string]bool{}

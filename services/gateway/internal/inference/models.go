@@ -1,10 +1,10 @@
 package inference
 
-import "switchyard.dev/services/gateway/internal/routing"
+import "switchyard.dev/services/gateway/internal/provider"
 
 // Models lists what callers may ask for at present, where the planner tells.
-func (e *Engine) Models() []routing.Target {
-	if lister, ok := e.Fleet().Planner.(interface{ Listing() []routing.Target }); ok {
+func (e *Engine) Models() []provider.Target {
+	if lister, ok := e.Fleet().Planner.(interface{ Listing() []provider.Target }); ok {
 		return lister.Listing()
 	}
 	return nil

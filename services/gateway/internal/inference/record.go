@@ -60,7 +60,7 @@ const (
 
 // Try is what became of one candidate.
 type Try struct {
-	routing.Target
+	provider.Target
 	// Credential is "fleet" or "byok".
 	Credential string
 	Outcome    string
@@ -91,7 +91,7 @@ type Record struct {
 	Tries     []Try
 	// Served and Credential, without its key, are those of the answer; zero where
 	// there was none.
-	Served     routing.Target
+	Served     provider.Target
 	Credential provider.Credential
 	// Report is nil when nothing was billed; Price is the version of the price.
 	Report *Report

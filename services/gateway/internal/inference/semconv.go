@@ -2,8 +2,7 @@ package inference
 
 import (
 	"go.opentelemetry.io/otel/attribute"
-
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 )
 
 // Names of OpenTelemetry's semantic conventions for generative AI (client spans
@@ -34,11 +33,11 @@ const (
 )
 
 // operationNames are the convention's names; a question about an image is a chat.
-var operationNames = map[routing.Operation]string{
-	routing.OperationChat:       "chat",
-	routing.OperationVision:     "chat",
-	routing.OperationEmbeddings: "embeddings",
-	routing.OperationImages:     "generate_content",
+var operationNames = map[provider.Operation]string{
+	provider.OperationChat:       "chat",
+	provider.OperationVision:     "chat",
+	provider.OperationEmbeddings: "embeddings",
+	provider.OperationImages:     "generate_content",
 }
 
 // Buckets that the conventions advise, in seconds and in tokens.

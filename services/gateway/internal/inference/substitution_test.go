@@ -3,6 +3,7 @@ package inference
 import (
 	"testing"
 
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -11,7 +12,7 @@ import (
 // was asked for.
 type hosts struct {
 	requested   string
-	targets     []routing.Target
+	targets     []provider.Target
 	substitutes int
 }
 
@@ -27,7 +28,7 @@ func (h hosts) Plan(routing.Request) (routing.Plan, error) {
 // "provider the caller asked for; absent when there is no substitution risk",
 // "true when a different provider served than was requested".
 func TestRequestedAndSubstituted(t *testing.T) {
-	a, b, other := routing.Target{Provider: "a", Model: "m"}, routing.Target{Provider: "b", Model: "m"}, routing.Target{Provider: "b", Model: "n"}
+	a, b, other := provider.Target{Provider: "a", Model: "m"}, provider.Target{Provider: "b", Model: "m"}, provider.Target{Provider: "b", Model: "n"}
 	down := failing(apierr.ClassServerError, 500)
 	cases := []struct {
 		name        string
@@ -38,16 +39,16 @@ func TestRequestedAndSubstituted(t *testing.T) {
 		substituted bool
 		served      string
 	}{
-		{name: "one host of what was asked for", plan: hosts{"a", []routing.Target{a}, 1}, served: "a"},
-		{name: "no substitution is allowed", plan: hosts{"a", []routing.Target{a, b}, 2}, fixed: true, served: "a"},
-		{name: "it served, another might have", plan: hosts{"a", []routing.Target{a, other}, 1}, requested: "a", served: "a"},
-		{name: "another model of another provider served", plan: hosts{"a", []routing.Target{a, other}, 1}, down: true, requested: "a", substituted: true, served: "b"},
-		{name: "another host of the model served", plan: hosts{"a", []routing.Target{a, b}, 1}, down: true, requested: "a", substituted: true, served: "b"},
-		{name: "the provider that was named has no key", plan: hosts{"a", []routing.Target{a, b}, 1}, missing: []string{"a"}, requested: "a", substituted: true, served: "b"},
-		{name: "a bare model, its best host has no key", plan: hosts{"a", []routing.Target{a, b}, 2}, missing: []string{"a"}, served: "b"},
-		{name: "the same without substitution", plan: hosts{"a", []routing.Target{a, b}, 2}, missing: []string{"a"}, fixed: true, served: "b"},
-		{name: "a bare model, its best host fails", plan: hosts{"a", []routing.Target{a, b}, 2}, down: true, requested: "a", substituted: true, served: "b"},
-		{name: "nothing was asked for", plan: hosts{"", []routing.Target{a, b}, 2}, down: true, served: "b"},
+		{name: "one host of what was asked for", plan: hosts{"a", []provider.Target{a}, 1}, served: "a"},
+		{name: "no substitution is allowed", plan: hosts{"a", []provider.Target{a, b}, 2}, fixed: true, served: "a"},
+		{name: "it served, another might have", plan: hosts{"a", []provider.Target{a, other}, 1}, requested: "a", served: "a"},
+		{name: "another model of another provider served", plan: hosts{"a", []provider.Target{a, other}, 1}, down: true, requested: "a", substituted: true, served: "b"},
+		{name: "another host of the model served", plan: hosts{"a", []provider.Target{a, b}, 1}, down: true, requested: "a", substituted: true, served: "b"},
+		{name: "the provider that was named has no key", plan: hosts{"a", []provider.Target{a, b}, 1}, missing: []string{"a"}, requested: "a", substituted: true, served: "b"},
+		{name: "a bare model, its best host has no key", plan: hosts{"a", []provider.Target{a, b}, 2}, missing: []string{"a"}, served: "b"},
+		{name: "the same without substitution", plan: hosts{"a", []provider.Target{a, b}, 2}, missing: []string{"a"}, fixed: true, served: "b"},
+		{name: "a bare model, its best host fails", plan: hosts{"a", []provider.Target{a, b}, 2}, down: true, requested: "a", substituted: true, served: "b"},
+		{name: "nothing was asked for", plan: hosts{"", []provider.Target{a, b}, 2}, down: true, served: "b"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

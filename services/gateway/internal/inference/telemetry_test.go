@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -79,7 +78,7 @@ func (o *observed) points(t *testing.T) map[string][]attribute.Set {
 func TestEachCallHasASpan(t *testing.T) {
 	o := observe(t, &script{name: "a", steps: failing(apierr.ClassServerError, 500)}, &script{name: "b", answer: good})
 	r := request()
-	r.Route.Operation, r.Chat.MaxTokens = routing.OperationChat, 9
+	r.Route.Operation, r.Chat.MaxTokens = provider.OperationChat, 9
 	if _, err := o.Chat(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +119,7 @@ func TestAStreamsSpanLastsToItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := observe(t, &script{name: "a", steps: test.steps})
 			r := request()
-			r.Route.Operation = routing.OperationChat
+			r.Route.Operation = provider.OperationChat
 			s, err := o.StreamChat(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
@@ -152,7 +151,7 @@ func TestTelemetryHoldsNoContent(t *testing.T) {
 		&script{name: "a", steps: []step{{err: &provider.Error{Class: apierr.ClassAuth, Status: 401, Text: "bad key " + canary + " for " + word}}}},
 		&script{name: "b", steps: []step{text(word), broken}})
 	r := request()
-	r.Route.Operation = routing.OperationChat
+	r.Route.Operation = provider.OperationChat
 	r.Chat.Messages[0].Content[0].Text = word
 	s, err := o.StreamChat(t.Context(), r)
 	if err != nil {

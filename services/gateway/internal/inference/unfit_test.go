@@ -3,6 +3,7 @@ package inference
 import (
 	"testing"
 
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -23,8 +24,8 @@ func (e excluding) Plan(routing.Request) (routing.Plan, error) {
 // Where no candidate is left, the error is about what was asked for: its key is missing,
 // or it can't serve such a request, whatever keys its substitutes lack.
 func TestNobodyIsLeft(t *testing.T) {
-	unfit := routing.Exclusion{Target: routing.Target{Provider: "b", Model: "b-1"}, Lack: routing.LackTools}
-	keyless := routing.Exclusion{Target: routing.Target{Provider: "a", Model: "a-2"}, Lack: routing.LackTools}
+	unfit := routing.Exclusion{Target: provider.Target{Provider: "b", Model: "b-1"}, Lack: routing.LackTools}
+	keyless := routing.Exclusion{Target: provider.Target{Provider: "a", Model: "a-2"}, Lack: routing.LackTools}
 	for _, c := range []struct {
 		name  string
 		plan  excluding

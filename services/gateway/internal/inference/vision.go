@@ -11,8 +11,8 @@ import (
 
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/memory"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
 )
@@ -43,7 +43,7 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 			case url == "":
 			case strings.HasPrefix(url, dataScheme):
 				_, err = imagefetch.CheckDataURI(url)
-			case r.Route.Operation == routing.OperationVision:
+			case r.Route.Operation == provider.OperationVision:
 				err = e.Images.CheckHost(ctx, url)
 			default:
 				err = e.Images.CheckURL(url)
@@ -61,9 +61,9 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 func imageField(r *Request, message, part int, localized bool) string {
 	url := r.Chat.Messages[message].Content[part].ImageURL
 	switch isData := strings.HasPrefix(url, dataScheme); {
-	case r.Route.Operation == routing.OperationVision && isData:
+	case r.Route.Operation == provider.OperationVision && isData:
 		return "image.base64"
-	case r.Route.Operation == routing.OperationVision:
+	case r.Route.Operation == provider.OperationVision:
 		return "image.url"
 	}
 	if localized {
@@ -86,7 +86,7 @@ func within(field string, err error) error {
 // fetches reports whether a candidate's vendor fetches images itself: the policy
 // may say that it doesn't, and so may its dialect.
 func (c candidate) fetches() bool {
-	if c.Lacks&routing.FeatureImageURLs != 0 {
+	if c.Lacks&policy.FeatureImageURLs != 0 {
 		return false
 	}
 	f, ok := c.provider.(provider.ImageFetcher)

@@ -14,7 +14,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/imagefetch"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -112,7 +111,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 	vision := func(url string) *Request {
 		r := looking(url)
 		r.Chat.Messages = r.Chat.Messages[1:]
-		r.Route.Operation = routing.OperationVision
+		r.Route.Operation = provider.OperationVision
 		return r
 	}
 	localized := looking("https://images.example/gone")
@@ -161,9 +160,9 @@ func TestBadImagesAreRefused(t *testing.T) {
 // Vision looks names up before any provider is called; a chat leaves that to the dial.
 func TestVisionLooksNamesUp(t *testing.T) {
 	for _, c := range []struct {
-		operation routing.Operation
+		operation provider.Operation
 		want      string
-	}{{routing.OperationVision, goodURL + " by name"}, {routing.OperationChat, goodURL}} {
+	}{{provider.OperationVision, goodURL + " by name"}, {provider.OperationChat, goodURL}} {
 		b := setup(t, nil, &script{name: "a", answer: good})
 		source := &images{}
 		b.Images = source

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/catalog"
 	"switchyard.dev/services/gateway/internal/control"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 )
 
 // Deprecations implements catalog.DeprecationStore.
@@ -31,7 +31,7 @@ func (d *Deprecations) Deprecations(ctx context.Context) (all []catalog.Deprecat
 	}
 	for _, row := range rows {
 		all = append(all, catalog.Deprecation{
-			Target: routing.Target{Provider: row.Provider, Model: row.Model}, Successor: row.Successor, Reason: row.Reason,
+			Target: provider.Target{Provider: row.Provider, Model: row.Model}, Successor: row.Successor, Reason: row.Reason,
 			Cutoff: row.Cutoff.Time, At: row.DeprecatedAt, By: row.DeprecatedBy, UpdatedAt: row.UpdatedAt,
 		})
 		level = max(level, row.Version)

@@ -13,7 +13,6 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
 )
@@ -65,7 +64,7 @@ func (p *Prober) Canary(ctx context.Context, vendor, model string) (*Report, err
 		for i := range golden.Cases {
 			group.Go(panics.Guard(func() error {
 				report.Verdicts[i], reports[i], refusals[i] = p.judge(ctx, &golden.Cases[i], question{
-					provider: vendor, model: model, operation: routing.OperationChat, number: i + 1,
+					provider: vendor, model: model, operation: provider.OperationChat, number: i + 1,
 					chat: provider.Chat{
 						MaxTokens: golden.MaxTokens, ResponseFormat: golden.Cases[i].format,
 						Messages: turns(golden.Cases[i].System, golden.Cases[i].Prompt),

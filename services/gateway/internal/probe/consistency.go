@@ -11,7 +11,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
 )
@@ -87,7 +86,7 @@ func (p *Prober) Consistency(ctx context.Context, q Question) (*Consistency, err
 
 func (p *Prober) sample(ctx context.Context, q Question, number int) (Sample, inference.Report, error) {
 	completion, id, took, err := p.ask(ctx, question{
-		provider: q.Provider, model: q.Model, operation: routing.OperationChat, number: number,
+		provider: q.Provider, model: q.Model, operation: provider.OperationChat, number: number,
 		chat: provider.Chat{MaxTokens: q.MaxTokens, Temperature: q.Temperature, Messages: turns("", q.Prompt)},
 	})
 	s := Sample{RequestID: id, Latency: took}

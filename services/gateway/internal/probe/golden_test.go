@@ -64,7 +64,7 @@ cases:
 }
 
 func TestShippedGoldenSet(t *testing.T) {
-	text, err := os.ReadFile("../../policy/golden.yaml")
+	text, err := os.ReadFile("../../shipped/golden.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
 )
@@ -27,7 +27,7 @@ const (
 
 // Sign is whether a model lives.
 type Sign struct {
-	routing.Default
+	policy.Default
 	Alive   bool
 	Latency time.Duration
 	// Class and Code of the failure; empty when it answered.
@@ -89,14 +89,14 @@ func (p *Prober) sign(ctx context.Context, s *Sign, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, lifeTime)
 	defer cancel()
 	q := question{provider: s.Provider, model: s.Model, operation: s.Operation, number: number}
-	if s.Operation == routing.OperationEmbeddings {
+	if s.Operation == provider.OperationEmbeddings {
 		q.input = lifePrompt
 	} else {
 		q.chat = provider.Chat{MaxTokens: lifeTokens, Messages: turns("", lifePrompt)}
 	}
 	r, start := p.request(ctx, q), time.Now()
 	var err error
-	if s.Operation == routing.OperationEmbeddings {
+	if s.Operation == provider.OperationEmbeddings {
 		r.Embedding.Input = []string{q.input}
 		var embedded *inference.Embedded
 		if embedded, err = p.Engine.Embed(ctx, r); err == nil {

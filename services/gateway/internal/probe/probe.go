@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
@@ -89,7 +90,7 @@ type Options struct {
 	// Golden reads the golden set.
 	Golden func() (*Golden, error)
 	// Defaults are the default models of the policy.
-	Defaults func() []routing.Default
+	Defaults func() []policy.Default
 	Log      *slog.Logger
 }
 
@@ -200,7 +201,7 @@ func (p *Prober) running(ctx context.Context) error {
 // Question is one call of a probe.
 type question struct {
 	provider, model string
-	operation       routing.Operation
+	operation       provider.Operation
 	chat            provider.Chat
 	input           string
 	number          int
@@ -212,7 +213,7 @@ func (p *Prober) request(ctx context.Context, q question) *inference.Request {
 	return &inference.Request{
 		ID: fmt.Sprintf("%s-%d", telemetry.RequestID(ctx), q.number), Organization: p.Organization, Service: caller.From(ctx).Name,
 		Route: routing.Request{
-			Operation: q.operation, Organization: p.Organization, Provider: q.provider, Model: cmp.Or(q.model, routing.DefaultModel),
+			Operation: q.operation, Organization: p.Organization, Provider: q.provider, Model: cmp.Or(q.model, policy.DefaultModel),
 		},
 		Byok: keyring.ModeFleet, BypassCache: true, Probe: true, Chat: q.chat, Raw: q.raw(),
 	}

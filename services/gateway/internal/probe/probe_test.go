@@ -16,9 +16,9 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/probe"
 	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -50,11 +50,11 @@ func setup(t *testing.T) *bench {
 	b.Prober = probe.New(probe.Options{
 		Engine: b, Lease: b, Budget: b, Organization: "probes", CeilingCents: 10,
 		Golden: func() (*probe.Golden, error) { return probe.ParseGolden([]byte(golden)) },
-		Defaults: func() []routing.Default {
-			return []routing.Default{
-				{Target: routing.Target{Provider: "a", Model: "a-1"}, Operation: routing.OperationChat},
-				{Target: routing.Target{Provider: "a", Model: "a-e"}, Operation: routing.OperationEmbeddings},
-				{Target: routing.Target{Provider: "b", Model: "b-1"}, Operation: routing.OperationChat},
+		Defaults: func() []policy.Default {
+			return []policy.Default{
+				{Target: provider.Target{Provider: "a", Model: "a-1"}, Operation: provider.OperationChat},
+				{Target: provider.Target{Provider: "a", Model: "a-e"}, Operation: provider.OperationEmbeddings},
+				{Target: provider.Target{Provider: "b", Model: "b-1"}, Operation: provider.OperationChat},
 			}
 		},
 		Log: testkit.Logger(t),

@@ -116,7 +116,7 @@ type Warmth struct {
 
 type slot struct {
 	affinity uint64
-	target   Target
+	target   provider.Target
 	at       time.Time
 }
 
@@ -126,16 +126,16 @@ const warmSlots = 1 << 14
 // NewWarmth returns one that remembers nothing yet.
 func NewWarmth() *Warmth { return &Warmth{slots: make([]slot, warmSlots)} }
 
-func (w *Warmth) last(affinity uint64) (Target, time.Time) {
+func (w *Warmth) last(affinity uint64) (provider.Target, time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := &w.slots[affinity%warmSlots]; s.affinity == affinity {
 		return s.target, s.at
 	}
-	return Target{}, time.Time{}
+	return provider.Target{}, time.Time{}
 }
 
-func (w *Warmth) note(affinity uint64, target Target, at time.Time) {
+func (w *Warmth) note(affinity uint64, target provider.Target, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.slots[affinity%warmSlots] = slot{affinity, target, at}

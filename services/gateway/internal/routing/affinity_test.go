@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/policy/policytest"
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 )
 
 const hosts = `
@@ -25,16 +28,16 @@ ladder: [d/other]
 // Requests of one affinity stay together, and those of many are spread evenly
 // over hosts of equal merit, and over no others.
 func TestAffinitySpreads(t *testing.T) {
-	p := read(t, hosts)
+	p := policytest.Parse(t, hosts)
 	count := make(map[string]int)
 	const n = 3000
 	for i := range n {
-		request := Request{Model: "m", Affinity: mix(uint64(i + 1)), Goal: GoalLatency, Substitution: true}
-		plan, err := p.Plan(request, State{Now: now})
+		request := Request{Model: "m", Affinity: mix(uint64(i + 1)), Goal: policy.GoalLatency, Substitution: true}
+		plan, err := NewPlan(p, request, State{Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, _ := p.Plan(request, State{Now: now.Add(time.Hour)})
+		again, _ := NewPlan(p, request, State{Now: now.Add(time.Hour)})
 		if names(plan) != names(again) || !strings.HasSuffix(names(plan), " ~d/other") {
 			t.Fatalf("%s, then %s", names(plan), names(again))
 		}
@@ -50,24 +53,24 @@ func TestAffinitySpreads(t *testing.T) {
 // A plan says when the affinity made its first choice: where nothing else told the
 // first from the next.
 func TestAffinityIsTold(t *testing.T) {
-	p := read(t, hosts)
+	p := policytest.Parse(t, hosts)
 	live := func(s seen) State { return State{Now: now, Live: s} }
 	for name, tt := range map[string]struct {
 		request Request
 		state   State
 		want    bool
 	}{
-		"hosts of equal merit":      {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, State{Now: now}, true},
-		"ranked together":           {Request{Model: "m", Affinity: 7, Goal: GoalQuality}, State{Now: now}, true},
-		"without an affinity":       {Request{Model: "m", Goal: GoalLatency}, State{Now: now}, false},
+		"hosts of equal merit":      {Request{Model: "m", Affinity: 7, Goal: policy.GoalLatency}, State{Now: now}, true},
+		"ranked together":           {Request{Model: "m", Affinity: 7, Goal: policy.GoalQuality}, State{Now: now}, true},
+		"without an affinity":       {Request{Model: "m", Goal: policy.GoalLatency}, State{Now: now}, false},
 		"a host that is named":      {Request{Model: "b/m", Affinity: 7, Substitution: true}, State{Now: now}, false},
-		"the policy's own order":    {Request{Affinity: 7, Goal: GoalCost, Substitution: true}, State{Now: now}, false},
-		"the only one that is up":   {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, live(seen{down: map[Target]bool{{"a", "m"}: true, {"b", "m"}: true}}), false},
-		"the others are as good":    {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, live(seen{down: map[Target]bool{{"a", "m"}: true}}), true},
-		"an operator's pin":         {Request{Model: "m", Affinity: 7}, State{Now: now, Override: Override{Pin: &Target{"a", "m"}}}, false},
-		"where the prompt was last": {Request{Model: "m", Affinity: 7, Goal: GoalLatency}, State{Now: now, Last: Target{"b", "m"}, LastAt: now}, true},
+		"the policy's own order":    {Request{Affinity: 7, Goal: policy.GoalCost, Substitution: true}, State{Now: now}, false},
+		"the only one that is up":   {Request{Model: "m", Affinity: 7, Goal: policy.GoalLatency}, live(seen{down: map[provider.Target]bool{{Provider: "a", Model: "m"}: true, {Provider: "b", Model: "m"}: true}}), false},
+		"the others are as good":    {Request{Model: "m", Affinity: 7, Goal: policy.GoalLatency}, live(seen{down: map[provider.Target]bool{{Provider: "a", Model: "m"}: true}}), true},
+		"an operator's pin":         {Request{Model: "m", Affinity: 7}, State{Now: now, Override: steering.Override{Pin: &provider.Target{Provider: "a", Model: "m"}}}, false},
+		"where the prompt was last": {Request{Model: "m", Affinity: 7, Goal: policy.GoalLatency}, State{Now: now, Last: provider.Target{Provider: "b", Model: "m"}, LastAt: now}, true},
 	} {
-		plan, err := p.Plan(tt.request, tt.state)
+		plan, err := NewPlan(p, tt.request, tt.state)
 		if err != nil || plan.Affinity != tt.want {
 			t.Errorf("%s: %s, %v, affinity %v", name, names(plan), err, plan.Affinity)
 		}
@@ -77,10 +80,10 @@ func TestAffinityIsTold(t *testing.T) {
 // The goal's order stands above the affinity: only what the policy ranks
 // together is spread.
 func TestAffinityKeepsTheGoal(t *testing.T) {
-	p := read(t, hosts)
+	p := policytest.Parse(t, hosts)
 	first := make(map[string]bool)
 	for i := range 100 {
-		plan, _ := p.Plan(Request{Model: "m", Affinity: uint64(i + 1), Goal: GoalQuality}, State{Now: now})
+		plan, _ := NewPlan(p, Request{Model: "m", Affinity: uint64(i + 1), Goal: policy.GoalQuality}, State{Now: now})
 		first[plan.Candidates[0].Provider] = true
 	}
 	if diff := cmp.Diff(map[string]bool{"b": true, "c": true}, first); diff != "" {
@@ -90,11 +93,11 @@ func TestAffinityKeepsTheGoal(t *testing.T) {
 
 // When a host goes away only its own affinities move; they come back with it.
 func TestAffinityBreaks(t *testing.T) {
-	p := read(t, hosts)
+	p := policytest.Parse(t, hosts)
 	for i := range 300 {
-		request := Request{Model: "m", Affinity: mix(uint64(i + 1)), Goal: GoalLatency, Substitution: true}
-		before, _ := p.Plan(request, State{Now: now})
-		after, _ := p.Plan(request, State{Now: now, Live: seen{down: map[Target]bool{{"a", "m"}: true}}})
+		request := Request{Model: "m", Affinity: mix(uint64(i + 1)), Goal: policy.GoalLatency, Substitution: true}
+		before, _ := NewPlan(p, request, State{Now: now})
+		after, _ := NewPlan(p, request, State{Now: now, Live: seen{down: map[provider.Target]bool{{Provider: "a", Model: "m"}: true}}})
 		if before.Candidates[0].Provider != "a" && before.Candidates[0] != after.Candidates[0] {
 			t.Fatalf("%s became %s, though only a is down", names(before), names(after))
 		}
@@ -106,12 +109,12 @@ func TestAffinityBreaks(t *testing.T) {
 
 // Where the prompt was last, it stays for the vendor's cache time, also after a failover.
 func TestWarmth(t *testing.T) {
-	p := read(t, hosts)
-	clock, down := now, map[Target]bool{}
+	p := policytest.Parse(t, hosts)
+	clock, down := now, map[provider.Target]bool{}
 	r := NewRouter(Options{Policy: p, Warmth: NewWarmth(), Live: seen{down: down}, Now: func() time.Time { return clock }})
-	request := Request{Model: "m", Goal: GoalLatency, Substitution: true}
+	request := Request{Model: "m", Goal: policy.GoalLatency, Substitution: true}
 	for request.Affinity = 1; ; request.Affinity++ { // One whose home is a, and b after it.
-		if plan, _ := p.Plan(request, State{Now: now}); strings.HasPrefix(names(plan), "a/m b/m") {
+		if plan, _ := NewPlan(p, request, State{Now: now}); strings.HasPrefix(names(plan), "a/m b/m") {
 			break
 		}
 	}
@@ -123,9 +126,9 @@ func TestWarmth(t *testing.T) {
 		}
 	}
 	at("a")
-	down[Target{"a", "m"}] = true
+	down[provider.Target{Provider: "a", Model: "m"}] = true
 	at("b")
-	down[Target{"a", "m"}] = false
+	down[provider.Target{Provider: "a", Model: "m"}] = false
 	clock = clock.Add(4 * time.Minute)
 	at("b")
 	clock = clock.Add(4 * time.Minute)
@@ -136,12 +139,12 @@ func TestWarmth(t *testing.T) {
 
 func TestWarmthIsBounded(t *testing.T) {
 	w := NewWarmth()
-	w.note(5, Target{"a", "m"}, now)
-	if target, at := w.last(5); target != (Target{"a", "m"}) || !at.Equal(now) {
+	w.note(5, provider.Target{Provider: "a", Model: "m"}, now)
+	if target, at := w.last(5); target != (provider.Target{Provider: "a", Model: "m"}) || !at.Equal(now) {
 		t.Errorf("%s at %s", target, at)
 	}
-	w.note(5+warmSlots, Target{"b", "m"}, now)
-	if target, _ := w.last(5); target != (Target{}) || len(w.slots) != warmSlots {
+	w.note(5+warmSlots, provider.Target{Provider: "b", Model: "m"}, now)
+	if target, _ := w.last(5); target != (provider.Target{}) || len(w.slots) != warmSlots {
 		t.Errorf("%s of another affinity", target)
 	}
 }
@@ -220,7 +223,7 @@ func TestNeeds(t *testing.T) {
 	if diff := cmp.Diff(Needs{Context: 1, Images: 3, Size: "1x1"}, ImageNeeds(&provider.ImageRequest{Prompt: "cat", Count: 3, Size: "1x1"})); diff != "" {
 		t.Errorf("needs (-want +got):\n%s", diff)
 	}
-	if fmt.Sprint(Exclusion{Target: Target{"a", "m"}, Lack: LackContext, Limit: 5}) != "a/m (context: at most 5)" {
+	if fmt.Sprint(Exclusion{Target: provider.Target{Provider: "a", Model: "m"}, Lack: LackContext, Limit: 5}) != "a/m (context: at most 5)" {
 		t.Error("an exclusion does not say its limit")
 	}
 }

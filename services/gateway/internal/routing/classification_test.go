@@ -4,24 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/policy/policytest"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
 )
-
-const rules = `
-data_classification:
-  - organizations: [acme, "acme-*-eu"]
-    default: internal
-    classifications:
-      public: allow
-      internal: {tags: [zdr]}
-      personal: {regions: [eu, ch]}
-      mixed: {providers: [one, two], tags: [local]}
-      secret: deny
-  - organizations: ["*"]
-    classifications:
-      public: allow
-      personal: {providers: [one]}
-`
 
 func TestClassification(t *testing.T) {
 	cases := []struct {
@@ -38,13 +26,13 @@ func TestClassification(t *testing.T) {
 		{"a default that is none", "other", "", "small", "one/small ~two/wise ~one/big ~three/flash"},
 		{"a pattern is matched whole", "acme-7-eu2", "internal", "small", "403 no rule"},
 	}
-	p := read(t, wide+rules)
+	p := policytest.Parse(t, policytest.Wide+policytest.Rules)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := p.Plan(Request{Organization: c.organization, Classification: c.label, Model: c.model, Substitution: true}, State{})
+			plan, err := NewPlan(p, Request{Organization: c.organization, Classification: c.label, Model: c.model, Substitution: true}, State{})
 			if text, refused := strings.CutPrefix(c.want, "403 "); refused {
 				e := apierr.From(err)
-				if e == nil || e.Kind != apierr.KindForbidden || e.Reason != ReasonDataClassification || e.ErrorClass() != apierr.ClassPolicy || !strings.Contains(e.Text, text) {
+				if e == nil || e.Kind != apierr.KindForbidden || e.Reason != policy.ReasonDataClassification || e.ErrorClass() != apierr.ClassPolicy || !strings.Contains(e.Text, text) {
 					t.Errorf("error %v, want a refusal with %q", e, text)
 				}
 				return
@@ -58,57 +46,27 @@ func TestClassification(t *testing.T) {
 
 // A policy without rules takes no position on labels.
 func TestNoClassificationRules(t *testing.T) {
-	if plan, err := read(t, wide).Plan(Request{Classification: "internal"}, State{}); err != nil {
+	if plan, err := NewPlan(policytest.Parse(t, policytest.Wide), Request{Classification: "internal"}, State{}); err != nil {
 		t.Errorf("%s, %v", names(plan), err)
 	}
-	p := read(t, wide+`data_classification: [{organizations: [acme], classifications: {x: deny}}]`)
-	if _, err := p.Plan(Request{Organization: "other", Classification: "x"}, State{}); apierr.From(err).Kind != apierr.KindForbidden {
+	p := policytest.Parse(t, policytest.Wide+`data_classification: [{organizations: [acme], classifications: {x: deny}}]`)
+	if _, err := NewPlan(p, Request{Organization: "other", Classification: "x"}, State{}); apierr.From(err).Kind != apierr.KindForbidden {
 		t.Errorf("an organization without rules sends labelled data: %v", err)
 	}
-	if _, err := p.Plan(Request{Organization: "other"}, State{}); err != nil {
+	if _, err := NewPlan(p, Request{Organization: "other"}, State{}); err != nil {
 		t.Errorf("an organization without rules: %v", err)
 	}
 }
 
 // A pin does not open what a rule closes.
 func TestClassificationHoldsForOverrides(t *testing.T) {
-	p := read(t, wide+rules)
+	p := policytest.Parse(t, policytest.Wide+policytest.Rules)
 	request := Request{Organization: "acme", Classification: "personal", Model: "wise", Substitution: true}
-	if _, err := p.Plan(request, State{Override: Override{Pin: &Target{"one", "big"}}}); apierr.From(err).Reason != ReasonDataClassification {
+	if _, err := NewPlan(p, request, State{Override: steering.Override{Pin: &provider.Target{Provider: "one", Model: "big"}}}); apierr.From(err).Reason != policy.ReasonDataClassification {
 		t.Errorf("pin: %v", err)
 	}
-	plan, err := p.Plan(request, State{Override: Override{Canary: &Canary{Target: Target{"one", "big"}, Percentage: 100}}})
+	plan, err := NewPlan(p, request, State{Override: steering.Override{Canary: &steering.Canary{Target: provider.Target{Provider: "one", Model: "big"}, Percentage: 100}}})
 	if err != nil || names(plan) != "two/wise" || plan.Canary {
 		t.Errorf("canary: %s, %v", names(plan), err)
-	}
-}
-
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"acme", "acme", true},
-		{"acme", "acme2", false},
-		{"*", "", true},
-		{"*", "x", true},
-		{"a*", "a", true},
-		{"a*", "ba", false},
-		{"*a", "ba", true},
-		{"*a", "ab", false},
-		{"a*c", "abc", true},
-		{"a*c", "ac", true},
-		{"a*a", "a", false},
-		{"a*b*c", "a-b-c", true},
-		{"a*b*c", "acb", false},
-		{"*b*", "abc", true},
-		{"*bc*bc", "abc", false},
-		{"**", "x", true},
-		{"", "", true},
-		{"", "x", false},
-	} {
-		if got := matches(c.pattern, c.name); got != c.want {
-			t.Errorf("%q with %q: %t", c.pattern, c.name, got)
-		}
 	}
 }

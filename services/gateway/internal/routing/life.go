@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
@@ -36,33 +38,33 @@ func (l *Life) IsDeprecated(now time.Time) bool {
 // Lives knows how long models are served.
 type Lives interface {
 	// Life of a model; nil where nothing is known to end it.
-	Life(t Target) *Life
+	Life(t provider.Target) *Life
 	// Gone finds a retired model that no provider of the policy lists; an empty
-	// provider is any.
-	Gone(provider, model string, now time.Time) (Target, *Life)
+	// provider (of) is any.
+	Gone(of, model string, now time.Time) (provider.Target, *Life)
 }
 
-func (b *planner) life(t Target) *Life {
+func (b *planner) life(t provider.Target) *Life {
 	if b.state.Lives == nil {
 		return nil
 	}
 	return b.state.Lives.Life(t)
 }
 
-func (b *planner) isRetired(t Target) bool {
+func (b *planner) isRetired(t provider.Target) bool {
 	l := b.life(t)
 	return l != nil && l.IsRetired(b.state.Now)
 }
 
 // served refuses offers that were asked for by name when all of them are retired:
 // no other model stands in, since the caller has to move on.
-func (b *planner) served(offers []*offer) ([]*offer, bool, error) {
+func (b *planner) served(offers []*policy.Offer) ([]*policy.Offer, bool, error) {
 	for _, o := range offers {
-		if !b.isRetired(o.candidate.Target) {
+		if !b.isRetired(o.Target) {
 			return offers, false, nil
 		}
 	}
-	t := offers[0].candidate.Target
+	t := offers[0].Target
 	return nil, false, errRetired(t, b.life(t))
 }
 
@@ -78,7 +80,7 @@ func (b *planner) unlisted() error {
 		"model: no configured provider has a model %s; the configured ones are in GET /v1/models/catalog", screen.Quote(r.Model)))
 }
 
-func errRetired(t Target, l *Life) error {
+func errRetired(t provider.Target, l *Life) error {
 	text := fmt.Sprintf("model: %s was retired on %s", t, l.Cutoff.Format(time.DateOnly))
 	if l.Successor != "" {
 		text += "; use " + l.Successor
@@ -88,13 +90,13 @@ func errRetired(t Target, l *Life) error {
 
 // warning is what a caller is told of the model that it asked for, or that was
 // chosen for it.
-func (b *planner) warning(asked []*offer, open bool) string {
+func (b *planner) warning(asked []*policy.Offer, open bool) string {
 	if b.state.Lives == nil {
 		return ""
 	}
-	t := asked[0].candidate.Target
+	t := asked[0].Target
 	if len(b.picked) > 0 && (open || !b.picked[0].substitute) {
-		t = b.picked[0].candidate.Target
+		t = b.picked[0].Target
 	}
 	if l := b.life(t); l != nil && l.IsDeprecated(b.state.Now) {
 		return l.Warning

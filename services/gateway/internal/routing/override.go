@@ -7,34 +7,16 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
 )
-
-// Override is what operators set over the policy, for every request.
-type Override struct {
-	// Pin sends every request to one provider, or one model of it, without
-	// failover. An empty model is the one that each request asks for.
-	Pin *Target
-	// Canary sends a share of the requests to one provider or model.
-	Canary *Canary
-}
-
-// Canary is a provider or model that a share of the requests goes to.
-type Canary struct {
-	// Target; an empty model is the one that each request asks for.
-	Target
-	// Percentage of the organizations, or of the runs, 0 to 100.
-	Percentage float64
-	// ByRun chooses run by run; a request without one goes by its organization.
-	ByRun bool
-	// Revision names this canary among those that there have been.
-	Revision int
-}
 
 // covers reports whether a request is in the canary's share. The choice is the
 // same for all requests of an organization or run and on every replica, and a
 // greater percentage keeps every organization or run that a smaller one had.
-func (c *Canary) covers(r *Request) bool {
+func covers(c *steering.Canary, r *Request) bool {
 	key := r.Organization
 	if c.ByRun && r.Run != "" {
 		key = r.Run
@@ -46,27 +28,23 @@ func (c *Canary) covers(r *Request) bool {
 // aim finds the offer that an override means for this request; nil where it has
 // none; model is the one that the request asked for, if any. A model that does
 // another operation gives way to the provider's own.
-func (b *planner) aim(target Target, model string) *offer {
-	e := b.policy.byName[target.Provider]
-	if e == nil {
-		return nil
-	}
+func (b *planner) aim(target provider.Target, model string) *policy.Offer {
 	if target.Model != "" {
-		if o := e.find(target.Model); o != nil && o.operations.has(b.operation) {
+		if o := b.policy.Offer(target); o != nil && o.Operations.Has(b.operation) {
 			return o
 		}
 	}
 	if target.Model == "" && model != "" {
-		if o := e.find(model); o != nil && o.operations.has(b.operation) {
+		if o := b.policy.Offer(provider.Target{Provider: target.Provider, Model: model}); o != nil && o.Operations.Has(b.operation) {
 			return o
 		}
 	}
-	return e.defaults[b.operation]
+	return b.policy.ProviderDefault(target.Provider, b.operation)
 }
 
 // pinned plans the pin and no other candidate. It still reads what the request asked
 // for, so that a wrong name is refused and a substitution is reported.
-func (b *planner) pinned(pin Target) (Plan, error) {
+func (b *planner) pinned(pin provider.Target) (Plan, error) {
 	asked, open, err := b.asked()
 	if err != nil {
 		return Plan{}, err
@@ -75,18 +53,18 @@ func (b *planner) pinned(pin Target) (Plan, error) {
 	o := b.aim(pin, askedModel(asked, open))
 	if o == nil {
 		return Plan{}, apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported, fmt.Sprintf(
-			"routing is pinned to %s, which has no model for %s", pin.Provider, operations[b.operation]))
+			"routing is pinned to %s, which has no model for %s", pin.Provider, b.operation))
 	}
 	substitute := !open && !offers(asked, o)
 	if substitute && !b.request.Substitution {
 		return Plan{}, apierr.New(apierr.KindUnprocessable, apierr.ReasonUnprocessable, fmt.Sprintf(
-			"routing is pinned to %s, and the request allows no substitution of %s", o.candidate.Target, asked[0].candidate.Target))
+			"routing is pinned to %s, and the request allows no substitution of %s", o.Target, asked[0].Target))
 	}
-	b.section([]*offer{o}, substitute)
+	b.section([]*policy.Offer{o}, substitute)
 	if !open {
-		b.requested = asked[0].candidate.Provider
+		b.requested = asked[0].Provider
 		if !substitute {
-			b.requested = o.candidate.Provider
+			b.requested = o.Provider
 		}
 	}
 	b.warn = b.warning(asked, open)
@@ -96,9 +74,9 @@ func (b *planner) pinned(pin Target) (Plan, error) {
 // canary puts the canary before every other candidate where the request is in its
 // share; a request that asked for another and allows no substitution does not come
 // here. A canary that can't serve the request leaves it to the others.
-func (b *planner) canary(asked []*offer, open bool) {
+func (b *planner) canary(asked []*policy.Offer, open bool) {
 	c := b.state.Override.Canary
-	if c == nil || !c.covers(&b.request) {
+	if c == nil || !covers(c, &b.request) {
 		return
 	}
 	o := b.aimCanary(c, askedModel(asked, open))
@@ -106,7 +84,7 @@ func (b *planner) canary(asked []*offer, open bool) {
 		return
 	}
 	if !b.has(o) && b.admits(o) {
-		b.picked = append(b.picked, scored{offer: o, substitute: !open && !offers(asked, o)})
+		b.picked = append(b.picked, scored{Offer: o, substitute: !open && !offers(asked, o)})
 	}
 	at := slices.IndexFunc(b.picked, func(s scored) bool { return s.is(o) })
 	if at < 0 {
@@ -120,25 +98,25 @@ func (b *planner) canary(asked []*offer, open bool) {
 
 // aimCanary is aim without giving way: a canary of a model is of that one alone,
 // and one of a provider is for requests whose model it has.
-func (b *planner) aimCanary(c *Canary, model string) *offer {
+func (b *planner) aimCanary(c *steering.Canary, model string) *policy.Offer {
 	o := b.aim(c.Target, model)
-	if want := cmp.Or(c.Model, model); o == nil || want != "" && o.candidate.Model != want {
+	if want := cmp.Or(c.Model, model); o == nil || want != "" && o.Model != want {
 		return nil
 	}
 	return o
 }
 
 // askedModel is the model that a request asked for; empty when it left it open.
-func askedModel(asked []*offer, open bool) string {
+func askedModel(asked []*policy.Offer, open bool) string {
 	if open {
 		return ""
 	}
-	return asked[0].candidate.Model
+	return asked[0].Model
 }
 
-func offers(all []*offer, o *offer) bool {
+func offers(all []*policy.Offer, o *policy.Offer) bool {
 	for _, each := range all {
-		if each.candidate.Target == o.candidate.Target {
+		if each.Target == o.Target {
 			return true
 		}
 	}

@@ -7,15 +7,17 @@ import (
 	"strings"
 	"sync"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
 
-// Plan orders the candidates of a request: those that were asked for, then
+// NewPlan orders the candidates of a request: those that were asked for, then
 // other providers of the same model, then the ladder, each ranked by the goal.
 // Candidates that can't serve the request, or may not, are left out before the ranking,
 // and named in the plan. The same policy, request and state give the same plan.
-func (p *Policy) Plan(r Request, s State) (Plan, error) {
+func NewPlan(p *policy.Policy, r Request, s State) (Plan, error) {
 	b := planners.Get().(*planner) //nolint:errcheck // The pool holds nothing else.
 	defer b.release()
 	b.policy, b.request, b.state = p, r, s
@@ -38,9 +40,9 @@ func (p *Policy) Plan(r Request, s State) (Plan, error) {
 		return b.plan()
 	}
 	if !open {
-		b.section(p.byModel[asked[0].candidate.Model], true)
+		b.section(p.OffersOf(asked[0].Model), true)
 	}
-	b.section(p.ladders[b.operation], !open)
+	b.section(p.Ladder(b.operation), !open)
 	b.canary(asked, open)
 	b.warn = b.warning(asked, open)
 	return b.plan()
@@ -48,14 +50,13 @@ func (p *Policy) Plan(r Request, s State) (Plan, error) {
 
 // planner is a plan in the making.
 type planner struct {
-	policy    *Policy
+	policy    *policy.Policy
 	request   Request
 	state     State
-	operation int
-	goal      int
-	// allowed by the data's classification, by the provider's index; nil is all providers.
-	allowed   []bool
-	offers    []*offer
+	operation provider.Operation
+	goal      policy.Goal
+	access    policy.Access
+	offers    []*policy.Offer
 	requested string
 	// vocabulary is the model whose tokens the request holds; empty for texts.
 	vocabulary string
@@ -69,7 +70,7 @@ type planner struct {
 
 // planners are used again: making one costs more than a plan.
 var planners = sync.Pool{New: func() any {
-	return &planner{offers: make([]*offer, 0, 32), picked: make([]scored, 0, 32)}
+	return &planner{offers: make([]*policy.Offer, 0, 32), picked: make([]scored, 0, 32)}
 }}
 
 // release forgets the request, and gives the room back.
@@ -83,41 +84,37 @@ func (b *planner) release() {
 // read checks what the request says, and finds the rules that it is under.
 func (b *planner) read() error {
 	r := &b.request
-	b.goal = b.policy.goal
-	if r.Goal != "" {
-		if b.goal = slices.Index(goals, r.Goal); b.goal < 0 {
-			return apierr.Invalid("optimization_goal", "must be cost, latency or quality")
-		}
+	b.goal = cmp.Or(r.Goal, b.policy.DefaultGoal())
+	if !b.goal.IsKnown() {
+		return apierr.Invalid("optimization_goal", "must be cost, latency or quality")
 	}
-	operation := cmp.Or(r.Operation, OperationChat)
-	if operation == OperationChat && r.Needs.Vision {
-		operation = OperationVision
+	b.operation = cmp.Or(r.Operation, provider.OperationChat)
+	if b.operation == provider.OperationChat && r.Needs.Vision {
+		b.operation = provider.OperationVision
 	}
-	b.operation = operation.index()
-	if b.operation < 0 {
+	if b.operation.Set() == 0 {
 		return apierr.Internal(fmt.Errorf("plan: no operation %q", r.Operation))
 	}
 	if canonical, ok := b.policy.Canonical(r.Provider); ok {
 		r.Provider = canonical
-	}
-	if r.Provider != "" && b.policy.byName[r.Provider] == nil {
+	} else if r.Provider != "" {
 		return apierr.New(apierr.KindInvalid, ReasonProviderUnknown,
 			fmt.Sprintf("provider: no provider %s is configured", screen.Quote(r.Provider)))
 	}
 	var err error
-	b.allowed, err = b.policy.allowed(r)
+	b.access, err = b.policy.Access(r.Organization, r.Classification)
 	return err
 }
 
-// asked lists the offers that a request names; open tells that it named none,
-// and the list is the policy's own choice.
-func (b *planner) asked() (offers []*offer, open bool, err error) {
+// asked lists the offers that a request names; open reports whether it named none,
+// so that the list is the policy's own choice.
+func (b *planner) asked() (offers []*policy.Offer, open bool, err error) {
 	p, r := b.policy, &b.request
-	switch isDefault := r.Model == "" || r.Model == DefaultModel; {
+	switch isDefault := r.Model == "" || r.Model == policy.DefaultModel; {
 	case isDefault && r.Needs.Tokens > 0:
 		return nil, false, apierr.Invalid("model", "must be named where the input is tokens: each model has its own")
 	case isDefault && r.Provider != "":
-		if o := p.byName[r.Provider].defaults[b.operation]; o != nil {
+		if o := p.ProviderDefault(r.Provider, b.operation); o != nil {
 			return b.served(b.only(o))
 		}
 		return nil, false, apierr.Invalid("model", "is required with the provider "+r.Provider)
@@ -126,7 +123,7 @@ func (b *planner) asked() (offers []*offer, open bool, err error) {
 	}
 	if offers = b.named(); len(offers) > 0 {
 		if r.Needs.Tokens > 0 {
-			b.vocabulary = offers[0].candidate.Model
+			b.vocabulary = offers[0].Model
 		}
 		return b.served(offers)
 	}
@@ -135,11 +132,11 @@ func (b *planner) asked() (offers []*offer, open bool, err error) {
 
 // open is the policy's choice: its default model; where a goal was asked for,
 // the goal's ranks come first.
-func (b *planner) open() (offers []*offer, open bool, err error) {
-	fallback := b.policy.defaults[b.operation]
+func (b *planner) open() (offers []*policy.Offer, open bool, err error) {
+	fallback := b.policy.Default(b.operation)
 	if b.request.Goal != "" {
-		for _, o := range b.policy.ranks[b.goal] {
-			if o.operations.has(b.operation) {
+		for _, o := range b.policy.Ranked(b.goal) {
+			if o.Operations.Has(b.operation) {
 				b.offers = append(b.offers, o)
 			}
 		}
@@ -148,7 +145,7 @@ func (b *planner) open() (offers []*offer, open bool, err error) {
 		b.offers = append(b.offers, fallback)
 	}
 	if len(b.offers) == 0 {
-		return nil, false, apierr.Invalid("model", "is required: the policy has no default for "+string(operations[b.operation]))
+		return nil, false, apierr.Invalid("model", "is required: the policy has no default for "+string(b.operation))
 	}
 	return b.offers, true, nil
 }
@@ -156,44 +153,42 @@ func (b *planner) open() (offers []*offer, open bool, err error) {
 // named finds the offers of the request's model: of the provider that its prefix
 // names, or of all that list it. One without a list has any model, but only when
 // it is named.
-func (b *planner) named() []*offer {
-	p, model, provider := b.policy, b.request.Model, b.request.Provider
-	if of, rest, found := strings.Cut(model, "/"); found && (provider == "" || provider == of) {
-		if e := p.byName[of]; e != nil {
-			if o := e.find(rest); o != nil {
-				return b.only(o)
-			}
+func (b *planner) named() []*policy.Offer {
+	p, model, of := b.policy, b.request.Model, b.request.Provider
+	if prefix, rest, found := strings.Cut(model, "/"); found && (of == "" || of == prefix) {
+		if o := p.Offer(provider.Target{Provider: prefix, Model: rest}); o != nil {
+			return b.only(o)
 		}
 	}
-	if provider == "" {
-		return p.byModel[model]
+	if of == "" {
+		return p.OffersOf(model)
 	}
-	if o := p.byName[provider].find(model); o != nil {
+	if o := p.Offer(provider.Target{Provider: of, Model: model}); o != nil {
 		return b.only(o)
 	}
 	return nil
 }
 
-func (b *planner) only(o *offer) []*offer {
+func (b *planner) only(o *policy.Offer) []*policy.Offer {
 	b.offers = append(b.offers[:0], o)
 	return b.offers
 }
 
 // askedProvider is the one that the caller asked for: the best of those that
 // have the model and can serve, or else the first.
-func (b *planner) askedProvider(asked []*offer) string {
+func (b *planner) askedProvider(asked []*policy.Offer) string {
 	if len(b.picked) > 0 {
-		return b.picked[0].candidate.Provider
+		return b.picked[0].Provider
 	}
-	return asked[0].candidate.Provider
+	return asked[0].Provider
 }
 
 // section adds those of the offers that can serve and aren't there yet, ranked.
-func (b *planner) section(offers []*offer, substitute bool) {
+func (b *planner) section(offers []*policy.Offer, substitute bool) {
 	from := len(b.picked)
 	for _, o := range offers {
 		if !b.has(o) && b.admits(o) {
-			b.picked = append(b.picked, scored{offer: o, substitute: substitute, index: int32(len(b.picked))})
+			b.picked = append(b.picked, scored{Offer: o, substitute: substitute, index: int32(len(b.picked))})
 		}
 	}
 	b.rank(b.picked[from:])
@@ -202,31 +197,31 @@ func (b *planner) section(offers []*offer, substitute bool) {
 	}
 }
 
-func (b *planner) has(o *offer) bool {
+func (b *planner) has(o *policy.Offer) bool {
 	for i := range b.picked {
 		if b.picked[i].is(o) {
 			return true
 		}
 	}
-	return len(b.excluded) > 0 && slices.ContainsFunc(b.excluded, func(e Exclusion) bool { return e.Target == o.candidate.Target })
+	return len(b.excluded) > 0 && slices.ContainsFunc(b.excluded, func(e Exclusion) bool { return e.Target == o.Target })
 }
 
 // admits reports whether an offer may and can serve, and notes why not.
-func (b *planner) admits(o *offer) bool {
-	if b.allowed != nil && !b.allowed[o.provider.index] {
-		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackClassification})
+func (b *planner) admits(o *policy.Offer) bool {
+	if !b.access.Admits(o) {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackClassification})
 		return false
 	}
-	if b.vocabulary != "" && b.vocabulary != o.candidate.Model {
-		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackVocabulary})
+	if b.vocabulary != "" && b.vocabulary != o.Model {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackVocabulary})
 		return false
 	}
-	if lack, limit := o.lack(b.operation, &b.request.Needs); lack != "" {
-		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: lack, Limit: limit})
+	if lack, limit := lackOf(o, b.operation, &b.request.Needs); lack != "" {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: lack, Limit: limit})
 		return false
 	}
-	if b.isRetired(o.candidate.Target) {
-		b.excluded = append(b.excluded, Exclusion{Target: o.candidate.Target, Lack: LackRetired})
+	if b.isRetired(o.Target) {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackRetired})
 		return false
 	}
 	return true
@@ -245,8 +240,7 @@ func (b *planner) plan() (Plan, error) {
 		plan.CanaryRevision = c.Revision
 	}
 	for i := range b.picked {
-		plan.Candidates[i] = b.picked[i].candidate
-		plan.Candidates[i].Substitute = b.picked[i].substitute
+		plan.Candidates[i] = b.picked[i].candidate()
 	}
 	return plan, nil
 }

@@ -8,78 +8,92 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 )
 
 // costs are prices that a test makes up: so much a token of input, none for some.
-type costs map[Target]int64
+type costs map[provider.Target]int64
 
 func (c costs) Cost(of, model string, _ time.Time, u provider.Usage) price.Cost {
-	rate, ok := c[Target{of, model}]
+	rate, ok := c[provider.Target{Provider: of, Model: model}]
 	return price.Cost{Amount: price.Pico(rate * u.Input), Known: ok}
 }
 
 // drawPolicy makes a policy of a few providers and models, with ranks, ladders
 // and rules by chance.
-func drawPolicy(t *rapid.T) *Policy {
-	model := rapid.StringMatching(`[mn][1-4]`)
-	doc := document{Resilience: defaults}
+func drawPolicy(t *rapid.T) *policy.Policy {
+	var providers []any
 	var all []string
 	for i := range rapid.IntRange(1, 5).Draw(t, "providers") {
-		p := Provider{
-			Name: fmt.Sprint("p", i), Dialect: rapid.SampledFrom([]string{"openai", "anthropic", "gemini", "cohere", "sandbox"}).Draw(t, "dialect"),
-			Regions: rapid.SliceOfN(rapid.SampledFrom([]string{"eu", "us"}), 0, 2).Draw(t, "regions"),
-			Tags:    rapid.SliceOfN(rapid.SampledFrom([]string{"zdr", "local"}), 0, 2).Draw(t, "tags"),
+		name := fmt.Sprint("p", i)
+		models := drawModels(t)
+		for _, model := range models {
+			all = append(all, name+"/"+model["name"].(string)) //nolint:errcheck // drawModels gives each a name.
 		}
-		for _, name := range rapid.SliceOfNDistinct(model, 0, 4, rapid.ID).Draw(t, "models") {
-			m := Model{Name: name}
-			if rapid.Bool().Draw(t, "limited") {
-				features := Feature(rapid.Uint8Range(0, 31).Draw(t, "features"))
-				m.Features = &features
-				m.Operations = rapid.SliceOfNDistinct(rapid.SampledFrom(operations), 1, 4, rapid.ID).Draw(t, "operations")
-				m.Limits = Limits{Context: rapid.IntRange(0, 1000).Draw(t, "context"), Output: rapid.IntRange(0, 1000).Draw(t, "output")}
-			}
-			p.Models = append(p.Models, m)
-			all = append(all, p.Name+"/"+name)
-		}
-		doc.Providers = append(doc.Providers, p)
+		providers = append(providers, map[string]any{
+			"name": name, "base_url": "https://vendor.example", "models": models,
+			"dialect": rapid.SampledFrom([]string{"openai", "anthropic", "gemini", "cohere", "sandbox"}).Draw(t, "dialect"),
+			"regions": rapid.SliceOfN(rapid.SampledFrom([]string{"eu", "us"}), 0, 2).Draw(t, "regions"),
+			"tags":    rapid.SliceOfN(rapid.SampledFrom([]string{"zdr", "local"}), 0, 2).Draw(t, "tags"),
+		})
 	}
-	doc.Providers = append(doc.Providers, Provider{Name: "base", Dialect: "sandbox", Models: []Model{{Name: "base"}}})
 	all = append(all, "base/base")
-	doc.DefaultModel = perOperation[string]{all: true, of: map[Operation]string{OperationChat: "base/base", OperationImages: "base/base"}}
-	doc.Ladder = perOperation[[]string]{all: true, of: map[Operation][]string{}}
-	for _, operation := range operations {
-		doc.Ladder.of[operation] = rapid.SliceOfN(rapid.SampledFrom(all), 0, 4).Draw(t, "ladder")
+	goals := map[policy.Goal][]string{}
+	for _, goal := range policy.Goals() {
+		goals[goal] = rapid.SliceOfNDistinct(rapid.SampledFrom(all), 0, 4, rapid.ID).Draw(t, "ranks")
 	}
-	doc.Goals = map[Goal][]tier{}
-	for _, goal := range goals {
-		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(all), 0, 4, rapid.ID).Draw(t, "ranks") {
-			doc.Goals[goal] = append(doc.Goals[goal], tier{name})
-		}
+	doc := map[string]any{
+		"providers":     append(providers, map[string]any{"name": "base", "dialect": "sandbox", "models": []string{"base"}}),
+		"default_model": "base/base", "goals": goals,
+		"ladder": rapid.SliceOfN(rapid.SampledFrom(all), 0, 4).Draw(t, "ladder"),
 	}
 	if rapid.Bool().Draw(t, "rules") {
-		doc.DataClassification = []Tenant{{Organizations: []string{"*"}, Classifications: map[string]Rule{
-			"named": {Providers: []string{"base"}}, "eu": {Regions: []string{"eu"}}, "zdr": {Tags: []string{"zdr"}}, "no": {Deny: true}, "all": {},
+		doc["data_classification"] = []any{map[string]any{"organizations": []string{"*"}, "classifications": map[string]any{
+			"named": map[string]any{"providers": []string{"base"}}, "eu": map[string]any{"regions": []string{"eu"}},
+			"zdr": map[string]any{"tags": []string{"zdr"}}, "no": "deny", "all": "allow",
 		}}}
 	}
-	p, err := build(doc)
+	text, err := yaml.Marshal(doc)
 	if err != nil {
-		t.Fatalf("%v: %+v", err, doc)
+		t.Fatal(err)
+	}
+	p, err := policy.Parse(policy.Source{Text: text}, policy.Source{})
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text)
 	}
 	return p
 }
 
+// drawModels makes the models of a provider, with capabilities of their own or without.
+func drawModels(t *rapid.T) []map[string]any {
+	features := rapid.SampledFrom([]string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls"})
+	var models []map[string]any
+	for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[mn][1-4]`), 0, 4, rapid.ID).Draw(t, "models") {
+		model := map[string]any{"name": name}
+		if rapid.Bool().Draw(t, "limited") {
+			model["features"] = rapid.SliceOfNDistinct(features, 0, 5, rapid.ID).Draw(t, "features")
+			model["operations"] = rapid.SliceOfNDistinct(rapid.SampledFrom(provider.Operations()), 1, 4, rapid.ID).Draw(t, "operations")
+			model["limits"] = map[string]int{"context": rapid.IntRange(0, 1000).Draw(t, "context"), "output": rapid.IntRange(0, 1000).Draw(t, "output")}
+		}
+		models = append(models, model)
+	}
+	return models
+}
+
 func drawRequest(t *rapid.T) Request {
 	return Request{
-		Operation:      rapid.SampledFrom(operations).Draw(t, "operation"),
+		Operation:      rapid.SampledFrom(provider.Operations()).Draw(t, "operation"),
 		Organization:   "acme",
 		Classification: rapid.SampledFrom([]string{"", "named", "eu", "zdr", "no", "all", "unknown"}).Draw(t, "classification"),
 		Model:          rapid.SampledFrom([]string{"", "default", "m1", "m2", "n1", "p0/m1", "p1/n2", "base"}).Draw(t, "model"),
 		Provider:       rapid.SampledFrom([]string{"", "", "", "p0", "base"}).Draw(t, "provider"),
-		Goal:           rapid.SampledFrom([]Goal{"", GoalCost, GoalLatency, GoalQuality}).Draw(t, "goal"),
+		Goal:           rapid.SampledFrom([]policy.Goal{"", policy.GoalCost, policy.GoalLatency, policy.GoalQuality}).Draw(t, "goal"),
 		Substitution:   rapid.Bool().Draw(t, "substitution"),
 		Affinity:       rapid.Uint64Range(0, 3).Draw(t, "affinity"),
 		Needs: Needs{
@@ -90,12 +104,12 @@ func drawRequest(t *rapid.T) Request {
 	}
 }
 
-func drawState(t *rapid.T, p *Policy) State {
+func drawState(t *rapid.T, p *policy.Policy) State {
 	s := State{Now: now}
-	table, live := costs{}, seen{latency: map[Target]time.Duration{}, down: map[Target]bool{}}
+	table, live := costs{}, seen{latency: map[provider.Target]time.Duration{}, down: map[provider.Target]bool{}}
 	for _, vendor := range p.Providers {
 		for _, model := range vendor.Models {
-			target := Target{vendor.Name, model.Name}
+			target := provider.Target{Provider: vendor.Name, Model: model.Name}
 			if rapid.Bool().Draw(t, "priced") {
 				table[target] = rapid.Int64Range(0, 3).Draw(t, "rate")
 			}
@@ -106,12 +120,12 @@ func drawState(t *rapid.T, p *Policy) State {
 		}
 	}
 	s.Prices, s.Live = table, live
-	target := Target{rapid.SampledFrom([]string{"p0", "p1", "base", "gone"}).Draw(t, "override"), rapid.SampledFrom([]string{"", "m1", "base"}).Draw(t, "override model")}
+	target := provider.Target{Provider: rapid.SampledFrom([]string{"p0", "p1", "base", "gone"}).Draw(t, "override"), Model: rapid.SampledFrom([]string{"", "m1", "base"}).Draw(t, "override model")}
 	switch rapid.IntRange(0, 3).Draw(t, "overridden") {
 	case 0:
 		s.Override.Pin = &target
 	case 1:
-		s.Override.Canary = &Canary{Target: target, Percentage: 100}
+		s.Override.Canary = &steering.Canary{Target: target, Percentage: 100}
 	}
 	return s
 }
@@ -123,8 +137,8 @@ func TestPlanProperties(t *testing.T) {
 		p := drawPolicy(t)
 		r := drawRequest(t)
 		s := drawState(t, p)
-		plan, err := p.Plan(r, s)
-		again, errAgain := p.Plan(r, s)
+		plan, err := NewPlan(p, r, s)
+		again, errAgain := NewPlan(p, r, s)
 		if diff := cmp.Diff(plan, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(errAgain) {
 			t.Fatalf("the same inputs make another plan:\n%s%v, %v", diff, err, errAgain)
 		}
@@ -142,11 +156,11 @@ func TestPlanProperties(t *testing.T) {
 	}
 }
 
-func checkPlan(t *rapid.T, p *Policy, r Request, s State, plan Plan) {
+func checkPlan(t *rapid.T, p *policy.Policy, r Request, s State, plan Plan) {
 	if len(plan.Candidates) == 0 {
 		t.Fatal("an empty plan without an error")
 	}
-	open := r.Provider == "" && (r.Model == "" || r.Model == DefaultModel)
+	open := r.Provider == "" && (r.Model == "" || r.Model == policy.DefaultModel)
 	if plan.Pinned && len(plan.Candidates) != 1 {
 		t.Fatalf("%d candidates of a pin", len(plan.Candidates))
 	}
@@ -159,21 +173,21 @@ func checkPlan(t *rapid.T, p *Policy, r Request, s State, plan Plan) {
 			t.Fatalf("%s without substitution of %s", c.Target, plan.Candidates[0].Target)
 		}
 	}
-	allowed, err := p.allowed(&r)
+	access, err := p.Access(r.Organization, r.Classification)
 	if err != nil {
 		t.Fatal("a plan for a refused classification")
 	}
 	operation := r.Operation
-	if operation == OperationChat && r.Needs.Vision {
-		operation = OperationVision
+	if operation == provider.OperationChat && r.Needs.Vision {
+		operation = provider.OperationVision
 	}
-	seen := make(map[Target]bool)
+	seen := make(map[provider.Target]bool)
 	for _, c := range plan.Candidates {
-		o := p.byName[c.Provider].find(c.Model)
-		switch lack, _ := o.lack(operation.index(), &r.Needs); {
+		o := p.Offer(c.Target)
+		switch lack, _ := lackOf(o, operation, &r.Needs); {
 		case seen[c.Target]:
 			t.Fatalf("%s is there twice", c.Target)
-		case allowed != nil && !allowed[o.provider.index]:
+		case !access.Admits(o):
 			t.Fatalf("%s may not see the data", c.Target)
 		case lack != "":
 			t.Fatalf("%s lacks %s", c.Target, lack)
@@ -184,7 +198,7 @@ func checkPlan(t *rapid.T, p *Policy, r Request, s State, plan Plan) {
 		}
 		seen[c.Target] = true
 	}
-	if r.Goal == GoalCost && !plan.Canary {
+	if r.Goal == policy.GoalCost && !plan.Canary {
 		checkCosts(t, r, s, plan)
 	}
 }
@@ -212,19 +226,20 @@ func TestLatencyProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy(t)
 		s := drawState(t, p)
-		s.Override = Override{}
-		b := planner{policy: p, request: Request{Goal: GoalLatency}, state: s, goal: slices.Index(goals, GoalLatency)}
+		s.Override = steering.Override{}
+		b := planner{policy: p, request: Request{Goal: policy.GoalLatency}, state: s, goal: policy.GoalLatency}
 		for i := range p.Providers {
-			for _, o := range p.byName[p.Providers[i].Name].offers {
-				b.picked = append(b.picked, scored{offer: o, index: int32(len(b.picked))})
+			for _, model := range p.Providers[i].Models {
+				o := p.Offer(provider.Target{Provider: p.Providers[i].Name, Model: model.Name})
+				b.picked = append(b.picked, scored{Offer: o, index: int32(len(b.picked))})
 			}
 		}
 		b.rank(b.picked)
 		var last int64
 		for i := range b.picked {
-			if latency, ok := s.Live.Latency(b.picked[i].candidate.Target); ok {
+			if latency, ok := s.Live.Latency(b.picked[i].Target); ok {
 				if len(b.picked) > 1 && coarse(latency) < last {
-					t.Fatalf("%s comes after a slower one", b.picked[i].candidate.Target)
+					t.Fatalf("%s comes after a slower one", b.picked[i].Target)
 				}
 				last = coarse(latency)
 			}

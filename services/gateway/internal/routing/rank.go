@@ -6,19 +6,20 @@ import (
 	"math/bits"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/provider"
 )
 
 // scored is an offer on its way into a plan.
 type scored struct {
-	*offer
+	*policy.Offer
 	substitute bool
 	// score is what the goal compares, the less the better; place the policy's rank.
 	score int64
 	place int32
 	// index keeps the order of what nothing else tells apart.
 	index int32
-	// shares tells that it shares its place with others of equal merit.
+	// shares reports that it shares its place with others of equal merit.
 	shares bool
 	// warm: it served this affinity last, and still has the prompt in its cache.
 	warm, down bool
@@ -26,8 +27,16 @@ type scored struct {
 }
 
 // is reports whether it is an offer of the same target.
-func (s *scored) is(o *offer) bool {
-	return s.offer == o || s.hash == o.hash && s.candidate.Target == o.candidate.Target
+func (s *scored) is(o *policy.Offer) bool {
+	return s.Offer == o || s.Hash == o.Hash && s.Target == o.Target
+}
+
+// candidate returns the offer as a plan lists it.
+func (s *scored) candidate() Candidate {
+	return Candidate{
+		Target: s.Target, Upstream: s.Upstream, Unlisted: s.Unlisted,
+		Lacks: s.Lacks, Limits: s.Capabilities.Limits, Substitute: s.substitute,
+	}
 }
 
 // rank sorts a section by the goal. Among offers of equal merit, which are hosts
@@ -37,23 +46,24 @@ func (b *planner) rank(section []scored) {
 	if len(section) < 2 {
 		return
 	}
-	model, alike := section[0].candidate.Model, true
+	model, alike := section[0].Model, true
 	for i := range section {
-		alike = alike && section[i].candidate.Model == model
+		alike = alike && section[i].Model == model
 	}
 	for i := range section {
 		o := &section[i]
-		o.place = o.places[b.goal]
-		o.shares = alike || o.tied[b.goal]
-		if goals[b.goal] == GoalCost {
-			o.score = b.cost(o.offer)
+		var tied bool
+		o.place, tied = o.Place(b.goal)
+		o.shares = alike || tied
+		if b.goal == policy.GoalCost {
+			o.score = b.cost(o.Offer)
 		}
 		if o.shares {
 			b.prefer(o)
 		}
 	}
 	sortScored(section, better)
-	if goals[b.goal] == GoalLatency {
+	if b.goal == policy.GoalLatency {
 		b.rankByLatency(section)
 	}
 }
@@ -96,12 +106,12 @@ func first(is bool) int {
 // prefer finds what sets an offer apart from others of equal merit.
 func (b *planner) prefer(o *scored) {
 	s := &b.state
-	o.down = s.Live != nil && !s.Live.Available(o.candidate.Target, b.request.Organization)
+	o.down = s.Live != nil && !s.Live.Available(o.Target, b.request.Organization)
 	if b.request.Affinity == 0 {
 		return
 	}
-	o.warm = s.Last == o.candidate.Target && s.Now.Sub(s.LastAt) < o.provider.PromptCacheTTL
-	o.spread = mix(b.request.Affinity ^ o.hash)
+	o.warm = s.Last == o.Target && s.Now.Sub(s.LastAt) < o.Settings.PromptCacheTTL
+	o.spread = mix(b.request.Affinity ^ o.Hash)
 }
 
 // unpriced is behind every cost.
@@ -112,21 +122,21 @@ const assumedOutput = 500
 
 // cost is what the request will cost at an offer, in pico-USD: its input as
 // estimated, and all the output it may have. What has no price comes last.
-func (b *planner) cost(o *offer) int64 {
+func (b *planner) cost(o *policy.Offer) int64 {
 	if b.state.Prices == nil {
 		return unpriced
 	}
 	needs := &b.request.Needs
 	u := provider.Usage{Input: int64(max(needs.Context, 1))}
-	switch operations[b.operation] {
-	case OperationImages:
+	switch b.operation {
+	case provider.OperationImages:
 		u.Images = int64(max(needs.Images, 1))
-		u.ImageOutput = u.Images * int64(o.capabilities.ImageTokens)
-	case OperationChat, OperationVision:
+		u.ImageOutput = u.Images * int64(o.Capabilities.ImageTokens)
+	case provider.OperationChat, provider.OperationVision:
 		u.Output = int64(cmp.Or(needs.Output, assumedOutput))
-	case OperationEmbeddings:
+	case provider.OperationEmbeddings:
 	}
-	cost := b.state.Prices.Cost(o.candidate.Provider, o.candidate.Model, b.state.Now, u)
+	cost := b.state.Prices.Cost(o.Provider, o.Model, b.state.Now, u)
 	if !cost.Known {
 		return unpriced
 	}
@@ -144,7 +154,7 @@ func (b *planner) rankByLatency(section []scored) {
 	var knownSpace [32]scored
 	places, known := placeSpace[:0], knownSpace[:0]
 	for i := range section {
-		if latency, ok := b.state.Live.Latency(section[i].candidate.Target); ok {
+		if latency, ok := b.state.Live.Latency(section[i].Target); ok {
 			section[i].score = coarse(latency)
 			places, known = append(places, i), append(known, section[i])
 		}

@@ -3,10 +3,14 @@ package routing
 import (
 	"testing"
 	"time"
+
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/policy/policytest"
+	"switchyard.dev/services/gateway/internal/provider"
 )
 
 func TestRankByCost(t *testing.T) {
-	p, table := read(t, wide), prices(t)
+	p, table := policytest.Parse(t, policytest.Wide), prices(t)
 	cases := []struct {
 		name    string
 		request Request
@@ -14,25 +18,25 @@ func TestRankByCost(t *testing.T) {
 		want    string
 	}{
 		// A token of input and 500 of output: small 10001, big 4002, wise 2505.
-		{"the ladder, by what the request will cost", Request{Model: "flash", Goal: GoalCost}, now, "three/flash ~two/wise ~one/big"},
+		{"the ladder, by what the request will cost", Request{Model: "flash", Goal: policy.GoalCost}, now, "three/flash ~two/wise ~one/big"},
 		// 2000 of input: big 8000, wise 12500.
-		{"a long input turns it round", Request{Model: "flash", Goal: GoalCost, Needs: Needs{Context: 2000}}, now, "three/flash ~one/big ~two/wise"},
+		{"a long input turns it round", Request{Model: "flash", Goal: policy.GoalCost, Needs: Needs{Context: 2000}}, now, "three/flash ~one/big ~two/wise"},
 		// Output 5000 for input 2000: big 44000, wise 35000.
-		{"so does a long answer", Request{Model: "flash", Goal: GoalCost, Needs: Needs{Context: 2000, Output: 5000}}, now, "three/flash ~two/wise ~one/big"},
-		{"hosts of one model; what has no price is last", Request{Model: "shared", Goal: GoalCost}, now, "two/shared one/shared three/shared ~two/wise ~one/big ~three/flash"},
-		{"the policy's choice, then the ladder", Request{Goal: GoalCost}, now, "two/wise one/big one/small three/flash"},
-		{"the price of the day", Request{Goal: GoalCost}, now.AddDate(1, 0, 0), "one/small two/wise one/big three/flash"},
+		{"so does a long answer", Request{Model: "flash", Goal: policy.GoalCost, Needs: Needs{Context: 2000, Output: 5000}}, now, "three/flash ~two/wise ~one/big"},
+		{"hosts of one model; what has no price is last", Request{Model: "shared", Goal: policy.GoalCost}, now, "two/shared one/shared three/shared ~two/wise ~one/big ~three/flash"},
+		{"the policy's choice, then the ladder", Request{Goal: policy.GoalCost}, now, "two/wise one/big one/small three/flash"},
+		{"the price of the day", Request{Goal: policy.GoalCost}, now.AddDate(1, 0, 0), "one/small two/wise one/big three/flash"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			c.request.Substitution = true
-			plan, err := p.Plan(c.request, State{Now: c.now, Prices: table})
+			plan, err := NewPlan(p, c.request, State{Now: c.now, Prices: table})
 			if err != nil || names(plan) != c.want {
 				t.Errorf("%s, %v, want %s", names(plan), err, c.want)
 			}
 		})
 	}
-	plan, err := p.Plan(Request{Goal: GoalCost, Substitution: true}, State{Now: now})
+	plan, err := NewPlan(p, Request{Goal: policy.GoalCost, Substitution: true}, State{Now: now})
 	if err != nil || names(plan) != "one/small two/wise one/big three/flash" {
 		t.Errorf("without prices: %s, %v, want the policy's ranks", names(plan), err)
 	}
@@ -40,29 +44,29 @@ func TestRankByCost(t *testing.T) {
 
 // Images are compared by what one usually takes.
 func TestRankImagesByCost(t *testing.T) {
-	p := read(t, wide)
-	plan, err := p.Plan(Request{Operation: OperationImages, Goal: GoalCost, Model: "easel", Substitution: true}, State{Now: now, Prices: prices(t)})
+	p := policytest.Parse(t, policytest.Wide)
+	plan, err := NewPlan(p, Request{Operation: provider.OperationImages, Goal: policy.GoalCost, Model: "easel", Substitution: true}, State{Now: now, Prices: prices(t)})
 	if err != nil || names(plan) != "three/easel" {
 		t.Errorf("%s, %v", names(plan), err)
 	}
 }
 
 func TestRankByLatency(t *testing.T) {
-	p := read(t, wide)
+	p := policytest.Parse(t, policytest.Wide)
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	cases := []struct {
 		name string
-		seen map[Target]time.Duration
+		seen map[provider.Target]time.Duration
 		want string
 	}{
 		{"nothing seen: the policy's ranks", nil, "three/flash one/small one/big two/wise"},
-		{"all seen", map[Target]time.Duration{{"three", "flash"}: ms(900), {"one", "small"}: ms(500), {"one", "big"}: ms(300), {"two", "wise"}: ms(100)}, "two/wise one/big one/small three/flash"},
-		{"those seen change places; the others keep theirs", map[Target]time.Duration{{"three", "flash"}: ms(900), {"two", "wise"}: ms(100)}, "two/wise one/small one/big three/flash"},
-		{"about equal: the policy's ranks", map[Target]time.Duration{{"three", "flash"}: ms(520), {"one", "small"}: ms(500)}, "three/flash one/small one/big two/wise"},
+		{"all seen", map[provider.Target]time.Duration{{Provider: "three", Model: "flash"}: ms(900), {Provider: "one", Model: "small"}: ms(500), {Provider: "one", Model: "big"}: ms(300), {Provider: "two", Model: "wise"}: ms(100)}, "two/wise one/big one/small three/flash"},
+		{"those seen change places; the others keep theirs", map[provider.Target]time.Duration{{Provider: "three", Model: "flash"}: ms(900), {Provider: "two", Model: "wise"}: ms(100)}, "two/wise one/small one/big three/flash"},
+		{"about equal: the policy's ranks", map[provider.Target]time.Duration{{Provider: "three", Model: "flash"}: ms(520), {Provider: "one", Model: "small"}: ms(500)}, "three/flash one/small one/big two/wise"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := p.Plan(Request{Goal: GoalLatency}, State{Now: now, Live: seen{latency: c.seen}})
+			plan, err := NewPlan(p, Request{Goal: policy.GoalLatency}, State{Now: now, Live: seen{latency: c.seen}})
 			if err != nil || names(plan) != c.want {
 				t.Errorf("%s, %v, want %s", names(plan), err, c.want)
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -28,7 +30,7 @@ func Refuse(r *Request, excluded []Exclusion) error {
 	able := unfit - lacks[LackVocabulary] // Another model was never asked for.
 	switch {
 	case unfit == 0:
-		return denied("data_classification: no provider that may see this data has what was asked for: " + list)
+		return policy.Denied("data_classification: no provider that may see this data has what was asked for: " + list)
 	case able > 0 && lacks[LackContext] == able:
 		return &apierr.Error{
 			Kind: apierr.KindInvalid, Reason: ReasonContextOverflow, Class: apierr.ClassContextOverflow,
@@ -45,13 +47,13 @@ func Refuse(r *Request, excluded []Exclusion) error {
 }
 
 // inputField is the field of a request that holds most of its input.
-func inputField(operation Operation) string {
+func inputField(operation provider.Operation) string {
 	switch operation {
-	case OperationEmbeddings:
+	case provider.OperationEmbeddings:
 		return "input"
-	case OperationVision, OperationImages:
+	case provider.OperationVision, provider.OperationImages:
 		return "prompt"
-	case OperationChat:
+	case provider.OperationChat:
 	}
 	return "messages"
 }

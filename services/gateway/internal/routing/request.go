@@ -3,8 +3,10 @@ package routing
 import (
 	"time"
 
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -13,41 +15,13 @@ const (
 	ReasonModelNotFound         apierr.Reason = "model_not_found"
 	ReasonProviderUnknown       apierr.Reason = "provider_unknown"
 	ReasonCapabilityUnsupported apierr.Reason = "capability_unsupported"
-	ReasonDataClassification    apierr.Reason = "data_classification"
 	ReasonContextOverflow       apierr.Reason = "context_overflow"
 )
-
-// Operation is a kind of completion, by the ledger's name.
-type Operation string
-
-// The operations. A chat with an image in it is planned as vision.
-const (
-	OperationChat       Operation = "chat"
-	OperationEmbeddings Operation = "embeddings"
-	OperationVision     Operation = "vision"
-	OperationImages     Operation = "images"
-)
-
-// Goal is what a selection is optimized for.
-type Goal string
-
-// The goals.
-const (
-	GoalCost    Goal = "cost"
-	GoalLatency Goal = "latency"
-	GoalQuality Goal = "quality"
-)
-
-// Target is a model of a provider, written "provider/model".
-type Target struct{ Provider, Model string }
-
-// String is the target as it is configured.
-func (t Target) String() string { return t.Provider + "/" + t.Model }
 
 // Request is what a caller asked to be served by.
 type Request struct {
 	// Operation that a candidate must be able to do; empty is chat.
-	Operation Operation
+	Operation provider.Operation
 	// Organization whose rules hold, and Run it is part of (may be empty).
 	Organization, Run string
 	// Classification of the data, for those rules; empty is the policy's default.
@@ -61,7 +35,7 @@ type Request struct {
 	// Provider asked for; empty leaves it to the policy.
 	Provider string
 	// Goal asked for; empty is the policy's default.
-	Goal Goal
+	Goal policy.Goal
 	// Substitution allows another provider than the one asked for.
 	Substitution bool
 }
@@ -88,17 +62,17 @@ type Needs struct {
 
 // Candidate is a provider and model that may serve a request.
 type Candidate struct {
-	Target
+	provider.Target
 	// Upstream is the model by the vendor's own name.
 	Upstream string
-	// Unlisted tells that no policy names the model: the request does, at a provider
+	// Unlisted reports that no policy names the model: the request does, at a provider
 	// that takes any.
 	Unlisted bool
 	// Lacks are the features that the model does not have, Limits what is known of
 	// its sizes.
-	Lacks  Feature
-	Limits Limits
-	// Substitute tells that it stands in for what the request asked for.
+	Lacks  policy.Feature
+	Limits policy.Limits
+	// Substitute reports that it stands in for what the request asked for.
 	Substitute bool
 }
 
@@ -129,10 +103,10 @@ type State struct {
 	Live Live
 	// Lives knows which models are deprecated or retired; nil is none.
 	Lives    Lives
-	Override Override
+	Override steering.Override
 	// Last is the target that last served requests of the same affinity, at LastAt; zero
 	// is none.
-	Last   Target
+	Last   provider.Target
 	LastAt time.Time
 }
 
@@ -145,8 +119,8 @@ type Prices interface {
 type Live interface {
 	// Latency is the usual wait for the target's first token, or for its answer;
 	// false until enough calls were seen.
-	Latency(t Target) (time.Duration, bool)
+	Latency(t provider.Target) (time.Duration, bool)
 	// Available reports whether a call of an organization would be let go here: not at
 	// an open breaker, while it is held back itself, or at a full bulkhead.
-	Available(t Target, organization string) bool
+	Available(t provider.Target, organization string) bool
 }

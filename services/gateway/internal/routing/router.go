@@ -1,8 +1,15 @@
+// Package routing decides which provider and model serve a request. A plan is a pure function of the policy, the request
+// and the state of the moment; a Router supplies the state. Package inference asks for plans; internal/app makes a Router
+// for each policy that comes into force.
 package routing
 
 import (
 	"slices"
 	"time"
+
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 )
 
 // Router plans requests by one policy, in the state of the moment. Safe for
@@ -11,7 +18,7 @@ type Router struct{ o Options }
 
 // Options of a Router. Only Policy is required.
 type Options struct {
-	Policy *Policy
+	Policy *policy.Policy
 	// Prices order candidates by cost.
 	Prices Prices
 	// Live is what is known of the candidates.
@@ -19,7 +26,7 @@ type Options struct {
 	// Lives knows how long models are served.
 	Lives Lives
 	// Override gives the operators' present one; it is called once a plan.
-	Override func() Override
+	Override func() steering.Override
 	// Warmth is kept over reloads of the policy.
 	Warmth *Warmth
 	// Now is the clock; time.Now when nil.
@@ -44,7 +51,7 @@ func (r *Router) Plan(request Request) (Plan, error) {
 	if remembers {
 		state.Last, state.LastAt = r.o.Warmth.last(request.Affinity)
 	}
-	plan, err := r.o.Policy.Plan(request, state)
+	plan, err := NewPlan(r.o.Policy, request, state)
 	if remembers && err == nil && len(plan.Candidates) > 1 {
 		r.o.Warmth.note(request.Affinity, plan.Candidates[0].Target, state.Now)
 	}
@@ -52,13 +59,13 @@ func (r *Router) Plan(request Request) (Plan, error) {
 }
 
 // Listing names the models of the router's policy that are not retired.
-func (r *Router) Listing() []Target {
+func (r *Router) Listing() []provider.Target {
 	listing := r.o.Policy.Listing()
 	if r.o.Lives == nil {
 		return listing
 	}
 	now := r.o.Now()
-	return slices.DeleteFunc(listing, func(t Target) bool {
+	return slices.DeleteFunc(listing, func(t provider.Target) bool {
 		l := r.o.Lives.Life(t)
 		return l != nil && l.IsRetired(now)
 	})

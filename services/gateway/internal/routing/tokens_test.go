@@ -4,6 +4,10 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/policy/policytest"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 )
 
 // kin are hosts of one embedding model, half of which take tokens.
@@ -21,42 +25,42 @@ ladder: {embeddings: [d/others]}
 // Tokens go only to the hosts of the model that take them, whether the request names
 // the model or one host of it.
 func TestTokensStayWithTheirModel(t *testing.T) {
-	p := read(t, kin)
+	p := policytest.Parse(t, kin)
 	for model, want := range map[string]string{
 		"vectors":   "a/vectors b/vectors",
 		"a/vectors": "a/vectors ~b/vectors",
 		"c/vectors": "~a/vectors ~b/vectors",
 		"d/others":  "d/others",
 	} {
-		plan, err := p.Plan(Request{Operation: OperationEmbeddings, Model: model, Substitution: true, Needs: Needs{Tokens: 1}}, State{})
+		plan, err := NewPlan(p, Request{Operation: provider.OperationEmbeddings, Model: model, Substitution: true, Needs: Needs{Tokens: 1}}, State{})
 		if err != nil || names(plan) != want {
 			t.Errorf("%s: %s, %v, want %s", model, names(plan), err, want)
 		}
 	}
 	// A canary of another model leaves such requests alone.
-	trial := State{Override: Override{Canary: &Canary{Target: Target{"d", "others"}, Percentage: 100}}}
-	request := Request{Operation: OperationEmbeddings, Model: "vectors", Substitution: true}
-	if plan, err := p.Plan(request, trial); err != nil || !plan.Canary {
+	trial := State{Override: steering.Override{Canary: &steering.Canary{Target: provider.Target{Provider: "d", Model: "others"}, Percentage: 100}}}
+	request := Request{Operation: provider.OperationEmbeddings, Model: "vectors", Substitution: true}
+	if plan, err := NewPlan(p, request, trial); err != nil || !plan.Canary {
 		t.Errorf("texts: %s, %v", names(plan), err)
 	}
 	request.Needs.Tokens = 1
-	if plan, err := p.Plan(request, trial); err != nil || plan.Canary || names(plan) != "a/vectors b/vectors" {
+	if plan, err := NewPlan(p, request, trial); err != nil || plan.Canary || names(plan) != "a/vectors b/vectors" {
 		t.Errorf("tokens: %s, %v", names(plan), err)
 	}
 }
 
 // Whatever else is asked for and set, tokens are never read by another model.
 func TestNoOtherModelReadsTokens(t *testing.T) {
-	p := read(t, kin)
-	target := rapid.Custom(func(t *rapid.T) Target {
-		return Target{rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "provider"), rapid.SampledFrom([]string{"vectors", "others", ""}).Draw(t, "model")}
+	p := policytest.Parse(t, kin)
+	target := rapid.Custom(func(t *rapid.T) provider.Target {
+		return provider.Target{Provider: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "provider"), Model: rapid.SampledFrom([]string{"vectors", "others", ""}).Draw(t, "model")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		asked := target.Draw(t, "asked")
 		request := Request{
-			Operation: OperationEmbeddings, Provider: rapid.SampledFrom([]string{"", asked.Provider}).Draw(t, "by provider"), Model: asked.Model,
+			Operation: provider.OperationEmbeddings, Provider: rapid.SampledFrom([]string{"", asked.Provider}).Draw(t, "by provider"), Model: asked.Model,
 			Substitution: rapid.Bool().Draw(t, "substitution"), Needs: Needs{Tokens: rapid.IntRange(1, 9).Draw(t, "tokens")},
-			Goal: rapid.SampledFrom([]Goal{"", GoalCost, GoalLatency, GoalQuality}).Draw(t, "goal"),
+			Goal: rapid.SampledFrom([]policy.Goal{"", policy.GoalCost, policy.GoalLatency, policy.GoalQuality}).Draw(t, "goal"),
 		}
 		var state State
 		if rapid.Bool().Draw(t, "pinned") {
@@ -64,9 +68,9 @@ func TestNoOtherModelReadsTokens(t *testing.T) {
 			state.Override.Pin = &pin
 		}
 		if rapid.Bool().Draw(t, "on trial") {
-			state.Override.Canary = &Canary{Target: target.Draw(t, "canary"), Percentage: 100}
+			state.Override.Canary = &steering.Canary{Target: target.Draw(t, "canary"), Percentage: 100}
 		}
-		plan, err := p.Plan(request, state)
+		plan, err := NewPlan(p, request, state)
 		if err != nil {
 			return
 		}

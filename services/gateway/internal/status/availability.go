@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
 )
 
@@ -161,14 +163,14 @@ func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool)
 // that it alone can serve: of the providers that requests get without naming one, only
 // it has a key.
 func onlyProviders(f Facts) map[string][]string {
-	able := make(map[routing.Operation][]string)
-	for _, s := range f.Policy.Ranking(f.State) {
+	able := make(map[provider.Operation][]string)
+	for _, s := range routing.Ranking(f.Policy, f.State) {
 		if f.HasKey(s.Provider) && !slices.Contains(able[s.Operation], s.Provider) {
 			able[s.Operation] = append(able[s.Operation], s.Provider)
 		}
 	}
 	alone := make(map[string][]string)
-	for _, operation := range routing.Operations() {
+	for _, operation := range provider.Operations() {
 		if names := able[operation]; len(names) == 1 {
 			alone[names[0]] = append(alone[names[0]], string(operation))
 		}
@@ -176,9 +178,9 @@ func onlyProviders(f Facts) map[string][]string {
 	return alone
 }
 
-func providerDependency(p *routing.Provider, alone map[string][]string, vendors []Vendor, f Facts) Dependency {
+func providerDependency(p *policy.Provider, alone map[string][]string, vendors []Vendor, f Facts) Dependency {
 	d := Dependency{
-		Name: "provider:" + p.Name, Kind: KindProvider, Purpose: "serves " + listOf(f.Policy.Serves(routing.Target{Provider: p.Name})),
+		Name: "provider:" + p.Name, Kind: KindProvider, Purpose: "serves " + listOf(f.Policy.Serves(provider.Target{Provider: p.Name})),
 		Impact:     "requests go to other providers of the model, or down the fallback ladder; those that forbid a substitution fail with 502",
 		Mitigation: "failover, behind a breaker for each family of models and a bulkhead",
 		Ping:       Ping{State: Unknown, At: f.Now},
@@ -203,7 +205,7 @@ func providerDependency(p *routing.Provider, alone map[string][]string, vendors 
 	return d
 }
 
-func listOf(operations []routing.Operation) string {
+func listOf(operations []provider.Operation) string {
 	names := make([]string, len(operations))
 	for i, operation := range operations {
 		names[i] = string(operation)

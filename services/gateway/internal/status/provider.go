@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/steering"
 )
 
 // Health of a provider as this replica sees it.
@@ -37,7 +40,7 @@ type Provider struct {
 	Health        Health
 	Since         time.Time
 	FleetKey      bool
-	Operations    []routing.Operation
+	Operations    []provider.Operation
 	// NotSelectable is why a request without wishes does not get it; empty when it may.
 	NotSelectable string
 	Circuits      []Circuit
@@ -55,8 +58,8 @@ type Circuit struct {
 
 // Facts are what the views are made of.
 type Facts struct {
-	Policy    *routing.Policy
-	Override  routing.Override
+	Policy    *policy.Policy
+	Override  steering.Override
 	State     routing.State
 	Snapshot  []health.Status
 	Figures   []health.Figures
@@ -72,13 +75,13 @@ type Facts struct {
 // Providers are all that are configured, by name. The times since which their
 // health holds are left to the caller.
 func Providers(f Facts) []Provider {
-	ranking := f.Policy.Ranking(f.State)
+	ranking := routing.Ranking(f.Policy, f.State)
 	all := make([]Provider, 0, len(f.Policy.Providers))
 	for i := range f.Policy.Providers {
 		configured := &f.Policy.Providers[i]
 		p := Provider{
 			Name: configured.Name, Dialect: configured.Dialect, Aliases: configured.Aliases, FleetKey: f.HasKey(configured.Name),
-			Operations: f.Policy.Serves(routing.Target{Provider: configured.Name}), Bulkhead: f.Bulkheads(configured.Name),
+			Operations: f.Policy.Serves(provider.Target{Provider: configured.Name}), Bulkhead: f.Bulkheads(configured.Name),
 		}
 		for _, figures := range f.Figures {
 			if figures.Provider == p.Name {
@@ -140,7 +143,7 @@ func (p *Provider) judge() Health {
 	return Healthy
 }
 
-func (p *Provider) reason(o routing.Override) string {
+func (p *Provider) reason(o steering.Override) string {
 	switch {
 	case !p.FleetKey:
 		return reasonMissingKey

@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/health"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/steering"
 )
 
 var at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -80,7 +82,7 @@ ladder: {chat: [two/wise]}
 
 func facts(t *testing.T, keys ...string) Facts {
 	t.Helper()
-	p, err := routing.Parse(routing.Source{Text: []byte(policyText)}, routing.Source{})
+	p, err := policy.Parse(policy.Source{Text: []byte(policyText)}, policy.Source{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func facts(t *testing.T, keys ...string) Facts {
 func TestProviders(t *testing.T) {
 	open := health.Status{Circuit: health.Circuit{Provider: "one", Family: "big"}, State: health.State{Phase: health.Open}}
 	closed := health.Status{Circuit: health.Circuit{Provider: "one", Family: "vectors"}}
-	failing := health.Figures{Target: routing.Target{Provider: "one", Model: "big"}, Circuit: open.Circuit, RecentCalls: 10, RecentFailures: 4, LastBad: at, LastClass: "transient"}
+	failing := health.Figures{Target: provider.Target{Provider: "one", Model: "big"}, Circuit: open.Circuit, RecentCalls: 10, RecentFailures: 4, LastBad: at, LastClass: "transient"}
 	for _, c := range []struct {
 		name   string
 		change func(f *Facts)
@@ -103,13 +105,13 @@ func TestProviders(t *testing.T) {
 		{"one circuit open", func(f *Facts) { f.Snapshot = []health.Status{open, closed} }, []string{"one degraded ", "three unconfigured missing_key", "two healthy "}},
 		{"all circuits open", func(f *Facts) { f.Snapshot = []health.Status{open} }, []string{"one down breaker_open", "three unconfigured missing_key", "two healthy "}},
 		{"it fails often", func(f *Facts) { f.Figures = []health.Figures{failing} }, []string{"one degraded ", "three unconfigured missing_key", "two healthy "}},
-		{"pinned", func(f *Facts) { f.Override.Pin = &routing.Target{Provider: "two"} }, []string{"one healthy pinned_elsewhere", "three unconfigured missing_key", "two healthy "}},
+		{"pinned", func(f *Facts) { f.Override.Pin = &provider.Target{Provider: "two"} }, []string{"one healthy pinned_elsewhere", "three unconfigured missing_key", "two healthy "}},
 		{"full", func(f *Facts) {
 			f.Bulkheads = func(string) health.Bulkhead { return health.Bulkhead{InFlight: 10, Limit: 10} }
 		}, []string{"one healthy bulkhead_full", "three unconfigured missing_key", "two healthy bulkhead_full"}},
 		{"nobody chooses it", func(f *Facts) { f.HasKey = func(string) bool { return true } }, []string{"one healthy ", "three healthy not_in_the_policys_choice", "two healthy "}},
 		{"unless as a canary", func(f *Facts) {
-			f.HasKey, f.Override.Canary = func(string) bool { return true }, &routing.Canary{Target: routing.Target{Provider: "three"}}
+			f.HasKey, f.Override.Canary = func(string) bool { return true }, &steering.Canary{Target: provider.Target{Provider: "three"}}
 		}, []string{"one healthy ", "three healthy ", "two healthy "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"switchyard.dev/services/gateway/internal/routing"
 )
 
 // Kind is which of the two settings is meant.
@@ -17,8 +15,8 @@ type Kind string
 
 // The kinds.
 const (
-	Pin    Kind = "pin"
-	Canary Kind = "canary"
+	KindPin    Kind = "pin"
+	KindCanary Kind = "canary"
 )
 
 // Store keeps the settings. A change that makes no difference gives the present one.
@@ -82,7 +80,7 @@ type CanarySample struct {
 type Overrides struct {
 	store    Store
 	log      *slog.Logger
-	override atomic.Pointer[routing.Override]
+	override atomic.Pointer[Override]
 	// loading keeps an older state from being put in the place of a newer one.
 	loading sync.Mutex
 
@@ -94,12 +92,12 @@ type Overrides struct {
 // NewOverrides returns Overrides with no pin and no canary.
 func NewOverrides(store Store, log *slog.Logger) *Overrides {
 	o := &Overrides{store: store, log: log, seen: make(map[int]Arms)}
-	o.override.Store(&routing.Override{})
+	o.override.Store(&Override{})
 	return o
 }
 
 // Override is the one in force.
-func (o *Overrides) Override() routing.Override { return *o.override.Load() }
+func (o *Overrides) Override() Override { return *o.override.Load() }
 
 // Load takes what is set into force; see control.Load.
 func (o *Overrides) Load(ctx context.Context, since int64) (int64, error) {

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -28,7 +28,7 @@ const (
 // Setting is a pin or a canary, or that there is none: then Target is zero.
 type Setting struct {
 	// Target; an empty model is the one that each request asks for.
-	routing.Target
+	provider.Target
 	// Percentage and Sticky are a canary's.
 	Percentage float64
 	Sticky     Stickiness
@@ -73,14 +73,35 @@ func (s Setting) Apply(c Change) (after Setting, changed bool, err error) {
 // State is both settings.
 type State struct{ Pin, Canary Setting }
 
-// Override is what plans go by.
-func (s State) Override() routing.Override {
-	var o routing.Override
+// Override returns the settings as plans go by them.
+func (s State) Override() Override {
+	var o Override
 	if s.Pin.IsSet() {
 		o.Pin = &s.Pin.Target
 	}
 	if c := s.Canary; c.IsSet() {
-		o.Canary = &routing.Canary{Target: c.Target, Percentage: c.Percentage, ByRun: c.Sticky == ByRun, Revision: c.Revision}
+		o.Canary = &Canary{Target: c.Target, Percentage: c.Percentage, ByRun: c.Sticky == ByRun, Revision: c.Revision}
 	}
 	return o
+}
+
+// Override is what operators set over the policy, for every request. The zero value changes nothing.
+type Override struct {
+	// Pin sends every request to one provider, or one model of it, without
+	// failover. An empty model is the one that each request asks for.
+	Pin *provider.Target
+	// Canary sends a share of the requests to one provider or model.
+	Canary *Canary
+}
+
+// Canary is a provider or model that a share of the requests goes to.
+type Canary struct {
+	// Target; an empty model is the one that each request asks for.
+	provider.Target
+	// Percentage of the organizations, or of the runs, 0 to 100.
+	Percentage float64
+	// ByRun chooses run by run; a request without one goes by its organization.
+	ByRun bool
+	// Revision names this canary among those that there have been.
+	Revision int
 }

@@ -12,14 +12,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
 var at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func pin(provider, reason string) Setting {
-	return Setting{Target: routing.Target{Provider: provider}, Since: at, By: "ops", Reason: reason}
+func pin(name, reason string) Setting {
+	return Setting{Target: provider.Target{Provider: name}, Since: at, By: "ops", Reason: reason}
 }
 
 func TestApply(t *testing.T) {
@@ -85,9 +85,9 @@ func TestOverride(t *testing.T) {
 	if o := (State{}).Override(); o.Pin != nil || o.Canary != nil {
 		t.Errorf("%+v", o)
 	}
-	canary := Setting{Target: routing.Target{Provider: "p", Model: "m"}, Percentage: 12.5, Sticky: ByRun, Revision: 7}
+	canary := Setting{Target: provider.Target{Provider: "p", Model: "m"}, Percentage: 12.5, Sticky: ByRun, Revision: 7}
 	o := State{Pin: pin("one", ""), Canary: canary}.Override()
-	if o.Pin.Provider != "one" || *o.Canary != (routing.Canary{Target: canary.Target, Percentage: 12.5, ByRun: true, Revision: 7}) {
+	if o.Pin.Provider != "one" || *o.Canary != (Canary{Target: canary.Target, Percentage: 12.5, ByRun: true, Revision: 7}) {
 		t.Errorf("%+v %+v", o.Pin, o.Canary)
 	}
 }

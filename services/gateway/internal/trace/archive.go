@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/redact"
-	"switchyard.dev/services/gateway/internal/routing"
 )
 
 // maxPage bounds what is opened for one page of traces, in bytes: redaction reads
@@ -174,7 +174,7 @@ func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
 	found, redactor := redact.Kinds{}, a.redactor()
 	shown.Form, shown.Truncated = packet.Form, truncated
 	request := packet.Request
-	if record.Operation == string(routing.OperationEmbeddings) {
+	if record.Operation == string(provider.OperationEmbeddings) {
 		request = redact.Tokens(request, found)
 	}
 	shown.Request = redactor.JSON(request, found)

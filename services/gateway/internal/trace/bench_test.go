@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/inference"
 	"switchyard.dev/services/gateway/internal/keyring"
 	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/price"
 	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/gateway/internal/provider/sandbox"
@@ -71,7 +72,7 @@ func BenchmarkWatch(b *testing.B) {
 // watched is an engine over the sandbox, with a recorder of a rule or without one.
 func watched(b *testing.B, rule *Rule) *inference.Engine {
 	b.Helper()
-	policy, err := routing.Parse(routing.Source{Text: []byte("default_model: sandbox/sandbox\nproviders: [{name: sandbox, dialect: sandbox, models: [sandbox]}]\n")}, routing.Source{})
+	policy, err := policy.Parse(policy.Source{Text: []byte("default_model: sandbox/sandbox\nproviders: [{name: sandbox, dialect: sandbox, models: [sandbox]}]\n")}, policy.Source{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/screen"
 )
 
@@ -26,7 +26,7 @@ func newRecord(a *inference.Record, rule Rule) Record {
 		ExpiresAt: a.Ended.Add(rule.Retention),
 	}
 	if record.Operation == "" {
-		record.Operation = string(routing.OperationChat)
+		record.Operation = string(provider.OperationChat)
 	}
 	switch {
 	case r.ReplayOf != "":

@@ -32,8 +32,8 @@ type Dialect interface {
 	// Stream writes one piece by piece.
 	Stream(reply Reply) Stream
 	// Models writes a list of models, Model one of them.
-	Models(models []routing.Target) any
-	Model(model routing.Target) any
+	Models(models []provider.Target) any
+	Model(model provider.Target) any
 }
 
 // Chat is a request to answer a conversation.

@@ -1,4 +1,4 @@
-package routing
+package policy
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/provider"
 )
 
 // document is the policy file.
@@ -47,7 +48,7 @@ type document struct {
 // perOperation is a setting for each operation: a mapping by operation, or one
 // value for all operations that it fits.
 type perOperation[T any] struct {
-	of  map[Operation]T
+	of  map[provider.Operation]T
 	all bool
 }
 
@@ -60,8 +61,8 @@ func (p *perOperation[T]) UnmarshalYAML(node *yaml.Node) error {
 	if err := node.Decode(&one); err != nil {
 		return err
 	}
-	p.all, p.of = true, make(map[Operation]T)
-	for _, operation := range operations {
+	p.all, p.of = true, make(map[provider.Operation]T)
+	for _, operation := range provider.Operations() {
 		p.of[operation] = one
 	}
 	return nil

@@ -1,4 +1,4 @@
-package routing
+package policy
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -25,7 +26,7 @@ type Version struct {
 // Reloaded is what a reload did.
 type Reloaded struct {
 	Now, Before Version
-	// Changed tells that the files are others than before.
+	// Changed reports whether the files differ from those before.
 	Changed bool
 	// Changes for people, and Warnings: what is allowed but probably not meant.
 	Changes, Warnings []string
@@ -44,28 +45,28 @@ func Changes(before, now *Policy) []string {
 		}
 	}
 	for i := range now.Providers {
-		provider := &now.Providers[i]
-		if old := before.byName[provider.Name]; old == nil {
-			note("provider %s added", provider.Name)
+		present := &now.Providers[i]
+		if old := before.byName[present.Name]; old == nil {
+			note("provider %s added", present.Name)
 		} else {
-			all = append(all, providerChanges(old.Provider, provider)...)
+			all = append(all, providerChanges(old.Provider, present)...)
 		}
 	}
-	for operation, name := range operations {
-		if old, o := target(before.defaults[operation]), target(now.defaults[operation]); old != o {
+	for _, name := range provider.Operations() {
+		if old, o := target(before.defaults[name]), target(now.defaults[name]); old != o {
 			note("default_model.%s: %s, was %s", name, o, old)
 		}
-		if !slices.Equal(targets(before.ladders[operation]), targets(now.ladders[operation])) {
+		if !slices.Equal(targets(before.ladders[name]), targets(now.ladders[name])) {
 			note("ladder.%s changed", name)
 		}
 	}
-	for goal, name := range goals {
-		if !sameRanks(before.ranks[goal], now.ranks[goal], goal) {
+	for _, name := range goals {
+		if !sameRanks(before.ranks[name], now.ranks[name], name) {
 			note("goals.%s changed", name)
 		}
 	}
 	if before.goal != now.goal {
-		note("default_goal: %s, was %s", goals[now.goal], goals[before.goal])
+		note("default_goal: %s, was %s", now.goal, before.goal)
 	}
 	if !slices.EqualFunc(before.tenants, now.tenants, func(a, b tenant) bool { return reflect.DeepEqual(a.Tenant, b.Tenant) }) {
 		note("data_classification changed")
@@ -121,14 +122,14 @@ func providerChanges(before, now *Provider) []string {
 	return all
 }
 
-func target(o *offer) string {
+func target(o *Offer) string {
 	if o == nil {
 		return "none"
 	}
-	return o.candidate.String()
+	return o.Target.String()
 }
 
-func targets(offers []*offer) []string {
+func targets(offers []*Offer) []string {
 	all := make([]string, len(offers))
 	for i, o := range offers {
 		all[i] = target(o)
@@ -136,8 +137,8 @@ func targets(offers []*offer) []string {
 	return all
 }
 
-func sameRanks(before, now []*offer, goal int) bool {
-	return slices.EqualFunc(before, now, func(a, b *offer) bool {
-		return a.candidate.Target == b.candidate.Target && a.places[goal] == b.places[goal]
+func sameRanks(before, now []*Offer, goal Goal) bool {
+	return slices.EqualFunc(before, now, func(a, b *Offer) bool {
+		return a.Target == b.Target && a.places[goal.index()] == b.places[goal.index()]
 	})
 }

@@ -1,4 +1,4 @@
-package routing
+package policy
 
 import (
 	"errors"
@@ -72,7 +72,7 @@ func (r *Rule) admits(p *Provider) bool {
 	return true
 }
 
-// tenant is compiled for planning.
+// tenant is a Tenant compiled for planning.
 type tenant struct {
 	*Tenant
 	// allowed lists, for each classification, who may serve it by the provider's index.
@@ -110,42 +110,55 @@ func (p *Policy) known(providers []string) error {
 	return nil
 }
 
-// allowed returns which providers may serve a request, by the provider's index; nil is
-// all of them. A classification that the organization's rules don't know is refused:
+// Access is the set of providers that may see some data.
+type Access struct {
+	// providers by their index; nil is all of them.
+	providers []bool
+}
+
+// Admits reports whether the provider of an offer may see the data.
+func (a Access) Admits(o *Offer) bool { return a.providers == nil || a.providers[o.index] }
+
+// Access returns which providers may see data of an organization under a classification; an empty one is the
+// organization's default. A classification that the organization's rules don't know is refused (ReasonDataClassification):
 // a misspelt label must not open what it was meant to close.
-func (p *Policy) allowed(r *Request) ([]bool, error) {
+func (p *Policy) Access(organization, classification string) (Access, error) {
 	if len(p.tenants) == 0 {
-		return nil, nil
+		return Access{}, nil
 	}
 	for i := range p.tenants {
 		t := &p.tenants[i]
-		if !slices.ContainsFunc(t.Organizations, func(pattern string) bool { return matches(pattern, r.Organization) }) {
+		if !slices.ContainsFunc(t.Organizations, func(pattern string) bool { return matches(pattern, organization) }) {
 			continue
 		}
-		label := r.Classification
+		label := classification
 		if label == "" {
 			label = t.Default
 		}
 		if label == "" {
-			return nil, nil
+			return Access{}, nil
 		}
 		allowed, ok := t.allowed[label]
 		if !ok {
-			return nil, errUnclassified(label)
+			return Access{}, errUnclassified(label)
 		}
-		return allowed, nil
+		return Access{allowed}, nil
 	}
-	if r.Classification != "" {
-		return nil, errUnclassified(r.Classification)
+	if classification != "" {
+		return Access{}, errUnclassified(classification)
 	}
-	return nil, nil
+	return Access{}, nil
 }
 
 func errUnclassified(label string) error {
-	return denied("data_classification: no rule of the organization is for a label " + screen.Quote(label))
+	return Denied("data_classification: no rule of the organization is for a label " + screen.Quote(label))
 }
 
-func denied(text string) *apierr.Error {
+// ReasonDataClassification refuses a request whose data no provider that could serve it may see.
+const ReasonDataClassification apierr.Reason = "data_classification"
+
+// Denied returns the refusal of a request because of its data's classification.
+func Denied(text string) *apierr.Error {
 	return &apierr.Error{Kind: apierr.KindForbidden, Reason: ReasonDataClassification, Class: apierr.ClassPolicy, Text: text}
 }
 

@@ -1,6 +1,6 @@
-// Package policy holds the routing policy and the prices that the gateway ships
+// Package shipped holds the routing policy and the prices that the gateway ships
 // with. internal/app uses them where an operator names no files of its own.
-package policy
+package shipped
 
 import _ "embed"
 

@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/policy/policytest"
+	"switchyard.dev/services/gateway/internal/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -29,20 +32,20 @@ func TestCapabilities(t *testing.T) {
 		{"a long answer", Request{Model: "small", Needs: Needs{Output: 9_000}}, "~two/wise ~three/flash", "one/small (max_tokens: at most 2000) one/big (max_tokens: at most 8000)"},
 		{"input and answer together", Request{Model: "small", Needs: Needs{Context: 10_500, Output: 1_500}}, "~two/wise ~one/big ~three/flash", "one/small (context: at most 8000)"},
 		{"a body of a dialect", Request{Model: "small", Needs: Needs{Dialect: "anthropic"}}, "~two/wise", "one/small (dialect) one/big (dialect) three/flash (dialect)"},
-		{"vectors", Request{Operation: OperationEmbeddings, Needs: Needs{Dimensions: 256}}, "one/vectors four/embed", ""},
-		{"a length of vectors that one has", Request{Operation: OperationEmbeddings, Needs: Needs{Dimensions: 300}}, "one/vectors", "four/embed (dimensions)"},
-		{"tokens: nobody but the model that was named", Request{Operation: OperationEmbeddings, Model: "one/vectors", Needs: Needs{Tokens: 8000}}, "one/vectors", "four/embed (vocabulary)"},
-		{"tokens: any model of a server without a list", Request{Operation: OperationEmbeddings, Model: "any/x", Needs: Needs{Tokens: 1}}, "any/x", "four/embed (vocabulary)"},
-		{"images", Request{Operation: OperationImages}, "three/paint three/easel", ""},
-		{"a size of images that one has", Request{Operation: OperationImages, Needs: Needs{Size: "512x512"}}, "three/easel", "three/paint (size)"},
-		{"the size that is left to it", Request{Operation: OperationImages, Needs: Needs{Size: "auto"}}, "three/paint three/easel", ""},
+		{"vectors", Request{Operation: provider.OperationEmbeddings, Needs: Needs{Dimensions: 256}}, "one/vectors four/embed", ""},
+		{"a length of vectors that one has", Request{Operation: provider.OperationEmbeddings, Needs: Needs{Dimensions: 300}}, "one/vectors", "four/embed (dimensions)"},
+		{"tokens: nobody but the model that was named", Request{Operation: provider.OperationEmbeddings, Model: "one/vectors", Needs: Needs{Tokens: 8000}}, "one/vectors", "four/embed (vocabulary)"},
+		{"tokens: any model of a server without a list", Request{Operation: provider.OperationEmbeddings, Model: "any/x", Needs: Needs{Tokens: 1}}, "any/x", "four/embed (vocabulary)"},
+		{"images", Request{Operation: provider.OperationImages}, "three/paint three/easel", ""},
+		{"a size of images that one has", Request{Operation: provider.OperationImages, Needs: Needs{Size: "512x512"}}, "three/easel", "three/paint (size)"},
+		{"the size that is left to it", Request{Operation: provider.OperationImages, Needs: Needs{Size: "auto"}}, "three/paint three/easel", ""},
 		{"what is not known passes", Request{Model: "any/thing", Needs: Needs{Tools: true, Vision: true, JSON: true, Context: 1e9}}, "any/thing", "one/big (context: at most 100000) two/wise (json_object)"},
 	}
-	p := read(t, wide)
+	p := policytest.Parse(t, policytest.Wide)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			c.request.Substitution = true
-			plan, err := p.Plan(c.request, State{})
+			plan, err := NewPlan(p, c.request, State{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,26 +75,26 @@ func TestNobodyCan(t *testing.T) {
 		{"too long", Request{Model: "small", Needs: Needs{Context: 1_000_000}}, ReasonContextOverflow, apierr.ClassContextOverflow, "one/small (context: at most 8000)"},
 		{
 			"more tokens than it reads, one too many",
-			Request{Operation: OperationEmbeddings, Model: "one/vectors", Substitution: true, Needs: Needs{Tokens: 8001}},
+			Request{Operation: provider.OperationEmbeddings, Model: "one/vectors", Substitution: true, Needs: Needs{Tokens: 8001}},
 			ReasonContextOverflow, apierr.ClassContextOverflow, "input: too long for every candidate: one/vectors (context: at most 8000), four/embed (vocabulary)",
 		},
 		{
 			"tokens, and a dialect of texts",
-			Request{Operation: OperationEmbeddings, Model: "four/embed", Substitution: true, Needs: Needs{Tokens: 1}},
+			Request{Operation: provider.OperationEmbeddings, Model: "four/embed", Substitution: true, Needs: Needs{Tokens: 1}},
 			ReasonCapabilityUnsupported, apierr.ClassPolicy, "input: tokens are read by the model that was named alone, and nobody who has it takes them; send texts: four/embed (token_input)",
 		},
 		{
 			"tokens, and a length of vectors that it has not",
-			Request{Operation: OperationEmbeddings, Model: "one/vectors", Substitution: true, Needs: Needs{Tokens: 1, Dimensions: 9999}},
+			Request{Operation: provider.OperationEmbeddings, Model: "one/vectors", Substitution: true, Needs: Needs{Tokens: 1, Dimensions: 9999}},
 			ReasonCapabilityUnsupported, apierr.ClassPolicy, "no candidate can do what was asked for: one/vectors (dimensions: at most 1024)",
 		},
-		{"tokens of no model", Request{Operation: OperationEmbeddings, Needs: Needs{Tokens: 1}}, apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: must be named where the input is tokens"},
+		{"tokens of no model", Request{Operation: provider.OperationEmbeddings, Needs: Needs{Tokens: 1}}, apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: must be named where the input is tokens"},
 		{
 			"tokens of a provider's default",
-			Request{Operation: OperationEmbeddings, Model: DefaultModel, Provider: "one", Needs: Needs{Tokens: 1}},
+			Request{Operation: provider.OperationEmbeddings, Model: policy.DefaultModel, Provider: "one", Needs: Needs{Tokens: 1}},
 			apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: must be named where the input is tokens",
 		},
-		{"a long prompt of images", Request{Operation: OperationImages, Model: "big", Needs: Needs{Context: 1_000_000}}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/big (operation)"},
+		{"a long prompt of images", Request{Operation: provider.OperationImages, Model: "big", Needs: Needs{Context: 1_000_000}}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/big (operation)"},
 		{
 			"a field of one dialect",
 			Request{Model: "one/small", Needs: Needs{Dialect: "anthropic", DialectField: "top_k"}},
@@ -101,49 +104,17 @@ func TestNobodyCan(t *testing.T) {
 		{"another operation", Request{Model: "one/vectors"}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/vectors (operation)"},
 		{"a dialect that has no such operation", Request{Model: "four/embed"}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "four/embed (operation)"},
 	}
-	p := read(t, wide)
+	p := policytest.Parse(t, policytest.Wide)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := p.Plan(c.request, State{})
+			_, err := NewPlan(p, c.request, State{})
 			e := apierr.From(err)
 			if e == nil || e.Kind != apierr.KindInvalid || e.Reason != c.reason || e.ErrorClass() != c.class || !strings.Contains(e.Text, c.text) {
 				t.Errorf("error %v, want %s of class %s with %q", e, c.reason, c.class, c.text)
 			}
 		})
 	}
-	if _, err := p.Plan(Request{Operation: "song"}, State{}); apierr.From(err).Kind != apierr.KindInternal {
+	if _, err := NewPlan(p, Request{Operation: "song"}, State{}); apierr.From(err).Kind != apierr.KindInternal {
 		t.Errorf("an operation that there is not: %v", err)
-	}
-}
-
-// A default of each provider and operation.
-func TestDefaultsOfProviders(t *testing.T) {
-	p := read(t, wide)
-	for _, c := range []struct {
-		provider  string
-		operation Operation
-		vision    bool
-		want      string
-	}{
-		{"one", OperationChat, false, "one/small"},
-		{"one", OperationVision, false, "one/big"},
-		{"one", OperationChat, true, "one/big"},
-		{"one", OperationEmbeddings, false, "one/vectors"},
-		{"three", OperationImages, false, "three/flash"},
-		{"", OperationImages, false, "three/paint"},
-	} {
-		plan, err := p.Plan(Request{Provider: c.provider, Operation: c.operation, Needs: Needs{Vision: c.vision}}, State{})
-		if err != nil || plan.Candidates[0].String() != c.want {
-			t.Errorf("%s %s: %s, %v, want %s", c.provider, c.operation, names(plan), err, c.want)
-		}
-	}
-	for _, provider := range []string{"one", "any"} {
-		if _, err := p.Plan(Request{Provider: provider, Operation: OperationImages}, State{}); apierr.From(err).Reason != apierr.ReasonInvalidRequest {
-			t.Errorf("%s has no default for images: %v", provider, err)
-		}
-	}
-	narrow := read(t, `{default_model: {chat: a/m}, providers: [{name: a, dialect: openai, models: [{name: m, operations: [chat]}]}]}`)
-	if _, err := narrow.Plan(Request{Operation: OperationEmbeddings}, State{}); err == nil || !strings.Contains(err.Error(), "model: is required: the policy has no default for embeddings") {
-		t.Errorf("no default: %v", err)
 	}
 }

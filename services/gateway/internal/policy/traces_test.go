@@ -1,12 +1,12 @@
-package routing_test
+package policy_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/redact"
-	"switchyard.dev/services/gateway/internal/routing"
 )
 
 const tracedPolicy = `
@@ -15,14 +15,14 @@ providers: [{name: s, dialect: sandbox, models: [m]}]
 traces: `
 
 func TestTracing(t *testing.T) {
-	parse := func(text string) (*routing.Policy, error) {
-		return routing.Parse(routing.Source{Text: []byte(tracedPolicy + text)}, routing.Source{})
+	parse := func(text string) (*policy.Policy, error) {
+		return policy.Parse(policy.Source{Text: []byte(tracedPolicy + text)}, policy.Source{})
 	}
 	p, err := parse("{}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Tracing("acme"); got != (routing.Tracing{Lineage: true, Retention: 720 * time.Hour, ContentRetention: 168 * time.Hour, SamplePercent: 100, MaxBytes: 256 << 10}) {
+	if got := p.Tracing("acme"); got != (policy.Tracing{Lineage: true, Retention: 720 * time.Hour, ContentRetention: 168 * time.Hour, SamplePercent: 100, MaxBytes: 256 << 10}) {
 		t.Errorf("%+v", got)
 	}
 	p, err = parse(`{content: false, sample_percent: 25, retention: 24h, redact: [{name: project, pattern: 'PRJ-\d+'}],
