@@ -13,13 +13,13 @@ import (
 	"google.golang.org/grpc"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/approval"
-	"switchyard.dev/services/gateway/internal/exposure"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/trust"
+	"switchyard.dev/services/gateway/internal/custody/exposure"
+	"switchyard.dev/services/gateway/internal/governance/approval"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/rpc"
 )
 

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 func target(vendor, model string) provider.Target {

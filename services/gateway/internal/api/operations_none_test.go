@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"switchyard.dev/services/gateway/internal/catalog"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/policy"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/status"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/serving/routing"
 )
 
 // What TestUnimplementedMethods serves the operators' methods over.

@@ -8,16 +8,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
-	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/status"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/platform/lifecycle"
 )
 

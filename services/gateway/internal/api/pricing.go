@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/reconcile"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"

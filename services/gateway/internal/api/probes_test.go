@@ -10,11 +10,11 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/probe"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 const goldenText = `

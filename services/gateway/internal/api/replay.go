@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 )

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/policy"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/steering"
 )
 
 // visit calls the JSON face with a token; "" sends none.

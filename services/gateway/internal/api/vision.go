@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/imagefetch"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )

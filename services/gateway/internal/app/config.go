@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/rpc"

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"switchyard.dev/services/gateway/internal/health"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/redis"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/redisdb"
 )
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 
+	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/probe"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
 )
 

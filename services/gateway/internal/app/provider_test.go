@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/policy"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 

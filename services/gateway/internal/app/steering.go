@@ -4,13 +4,13 @@ import (
 	"context"
 	"os"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/shipped"
 )
 

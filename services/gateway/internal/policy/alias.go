@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
 )
 
 // Canonical gives the name of a provider by its name or an alias, in whatever

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/policy"
 )
 

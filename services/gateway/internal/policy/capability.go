@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // Feature is a set of things that a model may be able to do beside its operations.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 

@@ -1,6 +1,6 @@
 package policy
 
-import "switchyard.dev/services/gateway/internal/provider"
+import "switchyard.dev/services/gateway/internal/vendors/provider"
 
 // Default is the model that a provider serves an operation with, for requests that
 // name only the provider.

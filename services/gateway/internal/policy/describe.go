@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // DefaultGoal is the goal of requests that name none.

@@ -16,8 +16,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // document is the policy file.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/policy/policytest"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 func TestKeyFilesAreAbsolute(t *testing.T) {

@@ -1,6 +1,6 @@
 package policy
 
-import "switchyard.dev/services/gateway/internal/provider"
+import "switchyard.dev/services/gateway/internal/vendors/provider"
 
 // Listing names every model that callers may ask for by its name alone, each
 // once, with the first provider that has it.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // Offer is a model at a provider, compiled for planning. It belongs to its Policy; callers only read it.

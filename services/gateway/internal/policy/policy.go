@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"slices"
 
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/redact"
+	"switchyard.dev/services/gateway/internal/content/redact"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // DefaultModel is the alias of the policy's default model in requests.

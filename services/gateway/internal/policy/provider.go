@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/money/price"
 )
 
 // Model is one that a provider serves.

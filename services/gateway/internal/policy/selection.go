@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // addDefaults finds the provider's model for requests that name only it.

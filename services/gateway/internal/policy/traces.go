@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/redact"
+	"switchyard.dev/services/gateway/internal/content/redact"
 )
 
 // Traces is what is kept of requests. Package trace keeps it.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/policy"
-	"switchyard.dev/services/gateway/internal/redact"
 )
 
 const tracedPolicy = `

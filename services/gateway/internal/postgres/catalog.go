@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // Deprecations implements catalog.DeprecationStore.

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )

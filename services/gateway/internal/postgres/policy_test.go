@@ -3,8 +3,8 @@ package postgres_test
 import (
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
 )

@@ -9,11 +9,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/pgdb"
 )
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/status"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"

@@ -10,9 +10,9 @@ import (
 
 	"github.com/tidwall/sjson"
 
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
