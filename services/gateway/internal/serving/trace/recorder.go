@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/panics"
 )
 
@@ -45,7 +44,7 @@ type Options struct {
 	Rule func(organization string) Rule
 	// Answer writes the answer of a record in the contract's words; nil where it
 	// would be longer than what is kept.
-	Answer func(a *inference.Record) (json.RawMessage, error)
+	Answer func(a *Observation) (json.RawMessage, error)
 	Log    *slog.Logger
 	Meter  metric.Meter
 }
@@ -54,7 +53,7 @@ type Options struct {
 type Recorder struct {
 	Options
 
-	queue chan *inference.Record
+	queue chan *Observation
 	// plenty wakes Run, which sleeps while records gather.
 	plenty  chan struct{}
 	bytes   atomic.Int64
@@ -68,7 +67,7 @@ type Recorder struct {
 
 // NewRecorder returns a recorder that stores nothing until Run.
 func NewRecorder(o Options) (*Recorder, error) {
-	r := &Recorder{Options: o, queue: make(chan *inference.Record, maxQueue), plenty: make(chan struct{}, 1)}
+	r := &Recorder{Options: o, queue: make(chan *Observation, maxQueue), plenty: make(chan struct{}, 1)}
 	var err error
 	r.entries, err = o.Meter.Int64Counter("switchyard.gateway.traces",
 		metric.WithDescription("Traces of requests by outcome: kept, or dropped because the queue was full or the store refused them."))
@@ -79,8 +78,8 @@ func NewRecorder(o Options) (*Recorder, error) {
 }
 
 // Observe implements inference.Recorder.
-func (r *Recorder) Observe(request *inference.Request) (keep int, ok bool) {
-	rule := r.Rule(request.Organization)
+func (r *Recorder) Observe(organization string) (keep int, ok bool) {
+	rule := r.Rule(organization)
 	if rule.Lineage && r.Keys != nil && (rule.SamplePercent >= 100 || rand.Float64()*100 < rule.SamplePercent) { //nolint:gosec // It guards nothing.
 		keep = rule.MaxBytes
 	}
@@ -88,7 +87,7 @@ func (r *Recorder) Observe(request *inference.Request) (keep int, ok bool) {
 }
 
 // Record implements inference.Recorder.
-func (r *Recorder) Record(_ context.Context, a *inference.Record) {
+func (r *Recorder) Record(_ context.Context, a *Observation) {
 	size := weight(a)
 	waiting := r.bytes.Add(size)
 	if waiting > maxQueueBytes/2 || len(r.queue) >= maxBatch {
@@ -109,13 +108,8 @@ func (r *Recorder) Record(_ context.Context, a *inference.Record) {
 }
 
 // weight is about how much memory a record holds.
-func weight(a *inference.Record) int64 {
-	n := int64(2048 + len(a.Request.Raw.Body))
-	if a.Request.Raw.Body == nil {
-		for i := range a.Request.Chat.Messages {
-			n += int64(len(a.Request.Chat.Messages[i].Text()))
-		}
-	}
+func weight(a *Observation) int64 {
+	n := int64(2048 + len(a.Request.Raw.Body) + a.Request.Size)
 	if a.Answer != nil {
 		n += int64(a.AnswerBytes + len(a.Answer.Written))
 	}
@@ -157,14 +151,14 @@ func (r *Recorder) Close(ctx context.Context) error {
 
 // gather makes a batch of what waits, once that has had a moment to grow: it sleeps
 // meanwhile, since each record comes from a request whose answer is still to be sent.
-func (r *Recorder) gather(ctx context.Context, first *inference.Record) []Entry {
+func (r *Recorder) gather(ctx context.Context, first *Observation) []Entry {
 	r.pause(ctx)
 	if r.Keys != nil {
 		_ = r.Keys.read() // Else the keys before serve on.
 	}
 	clear(r.batch) // The one before is stored.
 	r.batch = r.batch[:0]
-	add := func(a *inference.Record) {
+	add := func(a *Observation) {
 		size := weight(a)
 		if entry, err := r.guarded(ctx, a); err != nil {
 			r.Log.ErrorContext(ctx, "a trace can't be made", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
@@ -256,14 +250,14 @@ func (r *Recorder) say(ctx context.Context) {
 
 // guarded is entry with a panic as its error: one record that can't be read costs
 // no other.
-func (r *Recorder) guarded(ctx context.Context, a *inference.Record) (e Entry, err error) {
+func (r *Recorder) guarded(ctx context.Context, a *Observation) (e Entry, err error) {
 	defer panics.Recover(&err)
 	return r.entry(ctx, a), nil
 }
 
 // entry makes the entry of a record: here, behind the answers, texts are
 // written, hashed and sealed.
-func (r *Recorder) entry(ctx context.Context, a *inference.Record) Entry {
+func (r *Recorder) entry(ctx context.Context, a *Observation) Entry {
 	rule := r.Rule(a.Request.Organization)
 	e := Entry{Record: newRecord(a, rule)}
 	raw, err := rawOf(a)
@@ -299,7 +293,7 @@ func (r *Recorder) entry(ctx context.Context, a *inference.Record) Entry {
 }
 
 // rawOf returns the request as its caller wrote it.
-func rawOf(a *inference.Record) (json.RawMessage, error) {
+func rawOf(a *Observation) (json.RawMessage, error) {
 	if raw := a.Request.Raw; raw.Body != nil || raw.Encode == nil {
 		return raw.Body, nil
 	}
