@@ -153,7 +153,7 @@ func TestOverlaysAreValid(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		_, text := build(t, overlay)
 		var known [][]byte
-		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 			if !slices.ContainsFunc(foreign, func(group []byte) bool { return bytes.Contains(document, group) }) {
 				known = append(known, document)
 			}
