@@ -1,6 +1,5 @@
-// Package batch gathers concurrent calls into shared ones, as a database's
-// group commit does: while one flush runs, the next fills. A call that comes
-// alone doesn't wait for others. The enqueue path and the settling of results use it.
+// Package batch combines concurrent calls into shared ones, like a database's group commit: while one flush runs, the
+// next one fills. A single call does not wait for others. The enqueue path and the settling of results use it.
 package batch
 
 import (
@@ -12,10 +11,10 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// ErrStopped is the answer of a group whose flushers have all ended.
+// ErrStopped is returned by Do once all flushers of the group have ended.
 var ErrStopped = errors.New("batch: stopped")
 
-// Group runs items of many callers through one flush.
+// Group combines the items of concurrent callers into one flush.
 type Group[T, R any] struct {
 	calls   chan call[T, R]
 	max     int
@@ -33,17 +32,15 @@ type answer[R any] struct {
 	err    error
 }
 
-// New makes a group that flushes at most most items at a time. The flush gives
-// one result per item in their order, or one error for all of them; its panic is
-// an error that is panics.Err (package platform/panics).
+// New returns a Group that flushes at most most items at a time. flush returns one result per item, in their order,
+// or one error for all. A panic in flush becomes an error that wraps panics.Err (package platform/panics).
 func New[T, R any](most int, flush func(context.Context, []T) ([]R, error)) *Group[T, R] {
 	return &Group[T, R]{
 		calls: make(chan call[T, R], most), max: most, flush: flush, stopped: make(chan struct{}),
 	}
 }
 
-// Do hands an item in and waits for its result. When ctx ends first, the item
-// may be flushed all the same.
+// Do submits an item and waits for its result. When ctx ends first, the item may still be flushed.
 func (g *Group[T, R]) Do(ctx context.Context, item T) (R, error) {
 	c := call[T, R]{item, make(chan answer[R], 1)}
 	var zero R
@@ -61,7 +58,7 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (R, error) {
 		return zero, context.Cause(ctx)
 	case <-g.stopped:
 	}
-	select { // A flush that ended with the group still counts.
+	select { // The result of a flush that finished just before the stop still counts.
 	case a := <-c.answer:
 		return a.result, a.err
 	default:
@@ -69,8 +66,8 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (R, error) {
 	}
 }
 
-// Run flushes until ctx ends, with n flushers side by side. A flush under way
-// is finished. Call it once.
+// Run flushes until ctx ends, with n concurrent flushers. A flush in progress is finished. Run must be called once
+// only.
 func (g *Group[T, R]) Run(ctx context.Context, n int) error {
 	var flushers sync.WaitGroup
 	for range n {
@@ -92,7 +89,7 @@ func (g *Group[T, R]) work(ctx context.Context) {
 	}
 }
 
-// gather takes what has come in meanwhile, and waits for nothing.
+// gather adds the calls that are already waiting to the first; it does not wait for more.
 func (g *Group[T, R]) gather(first call[T, R]) []call[T, R] {
 	calls := []call[T, R]{first}
 	for len(calls) < g.max {

@@ -1,3 +1,7 @@
+// Package breaker decides when deliveries to a target, one host and port of one organization, pause. The decision is
+// a pure function of the outcomes of attempts. All replicas share its state through Redis; each keeps a copy for the
+// time that Redis is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their
+// outcomes.
 package breaker
 
 import (
@@ -10,89 +14,86 @@ import (
 )
 
 const (
-	// maxKnown bounds the memory of targets that fail.
+	// maxKnown bounds the number of failing targets that are held in memory.
 	maxKnown = 50_000
-	// cellLife is how long Redis remembers a target that nothing comes from.
+	// cellLife is how long Redis keeps the state of a target without reports.
 	cellLife = time.Hour
-	// exchangeTimeout bounds a round trip, backOff is how long a replica goes on
-	// alone after one that failed.
+	// exchangeTimeout bounds a round trip to Redis; backOff is how long a replica decides locally after a failed one.
 	exchangeTimeout = 100 * time.Millisecond
 	backOff         = time.Second
-	// tries is how often a state that others have changed meanwhile is decided again.
+	// tries is how often a change is recomputed after another replica changed the state first.
 	tries = 4
 )
 
-// Target is one host and port as seen by one organization.
+// Target is one host and port, separately for each organization.
 type Target struct {
 	Organization, Host string
 	Port               int
 }
 
-// KV is a compare-and-swap store of small texts that replicas share. One that was never written is empty.
+// KV is a compare-and-swap store of small texts that replicas share. A key that was never written is empty.
 type KV interface {
-	// Get reads texts, in the order of their keys.
+	// Get returns the texts in the order of their keys.
 	Get(ctx context.Context, targets []Target) ([]string, error)
-	// Swap writes the texts that are still the old ones, and reports which it wrote.
+	// Swap writes the texts that still equal Old, and reports for each whether it was written.
 	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
 }
 
-// Swap is a write of a text that is still Old.
+// Swap is a conditional write: it applies only while the text still equals Old. Life is how long the text is kept.
 type Swap struct {
 	Target   Target
 	Old, New string
 	Life     time.Duration
 }
 
-// Options of a Breaker. KV may be nil: then each replica decides alone.
+// Options configures a Breaker. With a nil KV each replica decides locally.
 type Options struct {
 	Policy Policy
 	KV     KV
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Random spreads the ends of pauses.
+	// Random returns numbers in [0, 1) that spread the ends of pauses.
 	Random func() float64
 }
 
-// Breaker holds what is known of the targets that fail. It is safe for
-// concurrent use.
+// Breaker holds the circuit state of failing targets. It is safe for concurrent use.
 type Breaker struct {
 	o Options
 
 	mu    sync.Mutex
 	known map[Target]entry
-	// alone is until when Redis is not asked.
-	alone time.Time
+	// bypassUntil is the time until which Redis is not used, after a failed round trip.
+	bypassUntil time.Time
 }
 
-// entry is what a replica knows of a target.
+// entry is this replica's copy of a target's state.
 type entry struct {
 	State
 
-	// alone: decided without Redis, where it is still to be brought.
-	alone bool
+	// local marks a state that was decided without Redis and is not written there yet.
+	local bool
 }
 
-// New returns a breaker that knows nothing yet.
+// New returns a Breaker with every circuit closed.
 func New(o Options) *Breaker { return &Breaker{o: o, known: make(map[Target]entry)} }
 
-// Ask is a claim's question about a target.
+// Ask is a claim's request to begin deliveries to a target.
 type Ask struct {
 	Target Target
 	Want   int
-	// Stored is what the store says of the target: what to go on from when
-	// neither Redis nor this replica knows it.
+	// Stored is the state in the store: it is used when neither Redis nor this replica has one.
 	Stored State
 }
 
-// Permit is the answer: so many may begin, or ask again after Wait.
+// Permit is the result of an Ask: Allowed deliveries may begin; when it is zero, ask again after Wait.
 type Permit struct {
 	Allowed int
 	Wait    time.Duration
-	// Counted: each that was allowed has to be reported as admitted.
+	// Counted reports whether each allowed delivery has to be reported with Admitted set.
 	Counted bool
 }
 
-// Admit answers asks, each about another target.
+// Admit decides on asks, each for another target. lease bounds how long an admitted delivery may take.
 func (b *Breaker) Admit(ctx context.Context, asks []Ask, lease time.Duration) []Permit {
 	permits := make([]Permit, len(asks))
 	var changes []change
@@ -118,18 +119,17 @@ type Observation struct {
 	Target Target
 }
 
-// Move is what a report changed, for the store: the flows of the target are
-// parked until a time, let out again, or ramped.
+// Move is the result of a report, for the store: the flows of the target are parked until a time, released, or ramped
+// up.
 type Move struct {
 	Target Target
-	// State after the reports.
+	// State is the state after the reports.
 	State State
-	// Changed reports whether the phase or the level did.
+	// Changed reports whether the phase, the level or the end of the pause changed.
 	Changed bool
 }
 
-// Observe takes reports in their order and gives, for each, where its target
-// stands after all of them.
+// Observe applies reports in order and returns, for each, the state of its target after all of them.
 func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 	var targets []Target
 	reports := make(map[Target][]Report)
@@ -164,12 +164,12 @@ func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 	return result
 }
 
-// Ignores reports whether an observation changes nothing, which is so for nearly all
-// of them: then it need not be made.
+// Ignores reports whether an observation would change nothing, which holds for nearly all of them. Observe need not
+// be called for those.
 func (b *Breaker) Ignores(o Observation) bool { return o.Event != Failed && b.quiet(o.Target) }
 
-// Blocked tells, from what this replica knows, whether a delivery that was not
-// admitted has to wait, and how long.
+// Blocked reports, from this replica's copy of the state, whether a delivery that was not admitted has to wait, and
+// for how long.
 func (b *Breaker) Blocked(target Target) (time.Duration, bool) {
 	now := b.o.Now()
 	b.mu.Lock()
@@ -191,16 +191,15 @@ func (b *Breaker) quiet(target Target) bool {
 	return b.known[target].Quiet(b.o.Policy, now)
 }
 
-// change is a step of one target's state. It may be asked for more than once and
-// with another state each time; the last one counts.
+// change is a transition of one target's state. step may be called more than once, each time with another state; the
+// last result counts.
 type change struct {
 	target Target
 	stored State
 	step   func(s State, now time.Time) State
 }
 
-// apply makes changes where all replicas see them, or only here while that does
-// not work.
+// apply makes changes in the shared state, or locally while Redis is unavailable.
 func (b *Breaker) apply(ctx context.Context, changes []change) {
 	left := changes
 	for range tries {
@@ -209,7 +208,7 @@ func (b *Breaker) apply(ctx context.Context, changes []change) {
 		}
 		var err error
 		if left, err = b.exchange(ctx, left); err != nil {
-			b.o.Log.DebugContext(ctx, "breaker goes on alone", slog.String("error", err.Error()))
+			b.o.Log.DebugContext(ctx, "breaker state is local: Redis failed", slog.String("error", err.Error()))
 			break
 		}
 	}
@@ -219,11 +218,10 @@ func (b *Breaker) apply(ctx context.Context, changes []change) {
 	}
 }
 
-// exchange tries changes on the shared states and gives those that another
-// replica was faster with.
+// exchange tries changes on the shared states and returns those that lost against another replica.
 func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change, err error) {
 	now := b.o.Now()
-	if b.o.KV == nil || !b.together(now) {
+	if b.o.KV == nil || !b.redisUsable(now) {
 		return changes, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -234,7 +232,7 @@ func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change
 	}
 	old, err := b.o.KV.Get(ctx, targets)
 	if err != nil {
-		b.part(now)
+		b.bypassRedis(now)
 		return changes, err
 	}
 	next, swaps := make([]State, len(changes)), make([]Swap, len(changes))
@@ -247,7 +245,7 @@ func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change
 	}
 	swapped, err := b.o.KV.Swap(ctx, swaps)
 	if err != nil {
-		b.part(now)
+		b.bypassRedis(now)
 		return changes, err
 	}
 	for i, ok := range swapped {
@@ -260,26 +258,26 @@ func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change
 	return left, nil
 }
 
-func (b *Breaker) together(now time.Time) bool {
+func (b *Breaker) redisUsable(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !now.Before(b.alone)
+	return !now.Before(b.bypassUntil)
 }
 
-func (b *Breaker) part(now time.Time) {
+func (b *Breaker) bypassRedis(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.alone = now.Add(backOff)
+	b.bypassUntil = now.Add(backOff)
 }
 
-// newest is the shared state, or what this replica decided alone since. Where
-// there is neither, Redis has lost it or has let it go: the store tells.
+// newest returns the shared state, or a later one that this replica decided locally. Without either, Redis has lost
+// or dropped it, and the stored state applies.
 func (b *Breaker) newest(c change, shared State) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	mine := b.known[c.target]
 	switch {
-	case mine.alone && !mine.Changed.Before(shared.Changed):
+	case mine.local && !mine.Changed.Before(shared.Changed):
 		return mine.State
 	case shared.Changed.IsZero():
 		return c.stored
@@ -287,7 +285,7 @@ func (b *Breaker) newest(c change, shared State) State {
 	return shared
 }
 
-// here is what this replica knows, else what the store does.
+// here returns this replica's state of a target, or else the stored one.
 func (b *Breaker) here(c change) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,7 +295,7 @@ func (b *Breaker) here(c change) State {
 	return c.stored
 }
 
-func (b *Breaker) keep(target Target, s State, alone bool, now time.Time) {
+func (b *Breaker) keep(target Target, s State, local bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.Quiet(b.o.Policy, now) {
@@ -307,12 +305,11 @@ func (b *Breaker) keep(target Target, s State, alone bool, now time.Time) {
 	if _, known := b.known[target]; !known && len(b.known) >= maxKnown {
 		b.forget()
 	}
-	b.known[target] = entry{s, alone}
+	b.known[target] = entry{s, local}
 }
 
-// forget makes room for an eighth of all targets at once, so that a caller with
-// ever new ones doesn't have all of them looked at for each: first what is closed,
-// else anything. What is forgotten is still in Redis and in the store.
+// forget removes an eighth of all targets at once, so that ever new targets do not cause a scan each: first closed
+// ones, then any. Redis and the store still hold what is removed.
 func (b *Breaker) forget() {
 	for target, e := range b.known {
 		if e.Phase == Closed {
@@ -328,11 +325,11 @@ func (b *Breaker) forget() {
 }
 
 func encode(s State) string {
-	text, _ := json.Marshal(s) // of numbers and times: never fails
+	text, _ := json.Marshal(s) // numbers and times always encode
 	return string(text)
 }
 
-// decode reads a text; one that can't be read counts as never written.
+// decode parses a state; text that cannot be parsed is treated as never written.
 func decode(text string) State {
 	var s State
 	if text == "" || json.Unmarshal([]byte(text), &s) != nil {

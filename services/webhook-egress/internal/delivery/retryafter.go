@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// RetryAfter reads the header of that name (RFC 9110, 10.2.3): seconds, also
-// with a fraction, or a date in one of HTTP's three forms. What is neither, or
-// lies in the past, is zero; the most is 24 hours.
+// RetryAfter parses the header of that name (RFC 9110, 10.2.3): seconds, with an optional fraction, or a date in one
+// of HTTP's three forms. It returns zero for anything else and for a past date, and at most 24 hours.
 func RetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -19,7 +18,7 @@ func RetryAfter(value string, now time.Time) time.Duration {
 	if at, err := http.ParseTime(value); err == nil {
 		return clampDelay(at.Sub(now))
 	}
-	// ParseFloat also reads hexadecimal, infinities and underscores, which no target means.
+	// ParseFloat also accepts hexadecimal, infinities and underscores, which are not valid here.
 	if strings.Trim(value, "0123456789.") != "" {
 		return 0
 	}

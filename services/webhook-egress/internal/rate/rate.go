@@ -1,7 +1,6 @@
-// Package rate limits how many deliveries of a flow begin per second, over all
-// replicas: the generic cell rate algorithm (ITU-T I.371), whose whole state is
-// one time. Redis keeps it; while Redis is away each replica keeps its own. The
-// dispatcher asks for each claim.
+// Package rate limits how many deliveries of a flow begin per second, over all replicas. It uses the generic cell
+// rate algorithm (ITU-T I.371), whose state is a single time. Redis holds the state; while Redis is unavailable each
+// replica uses its own. The dispatcher asks once per claim.
 package rate
 
 import (
@@ -13,39 +12,38 @@ import (
 )
 
 const (
-	// maxKnown bounds the memory of flows that are limited.
+	// maxKnown bounds the number of limited flows that are held in memory.
 	maxKnown = 50_000
-	// exchangeTimeout bounds a round trip, backOff is how long a replica goes on
-	// alone after one that failed.
+	// exchangeTimeout bounds a round trip to Redis; backOff is how long a replica decides locally after a failed one.
 	exchangeTimeout = 100 * time.Millisecond
 	backOff         = time.Second
 	tries           = 4
-	// burstTime is how much of a second's share may come at once; one delivery at least.
+	// burstTime is the part of a second's share that may begin at once; at least one delivery may.
 	burstTime = 100 * time.Millisecond
 )
 
-// KV is a compare-and-swap store of small texts that replicas share, one for each flow. One that
-// was never written is empty.
+// KV is a compare-and-swap store of small texts that replicas share, one per flow. A key that was never written is
+// empty.
 type KV interface {
 	Get(ctx context.Context, flows []int64) ([]string, error)
-	// Swap writes the texts that are still the old ones, and reports which it wrote.
+	// Swap writes the texts that still equal Old, and reports for each whether it was written.
 	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
 }
 
-// Swap is a write of a text that is still Old.
+// Swap is a conditional write: it applies only while the text still equals Old. Life is how long the text is kept.
 type Swap struct {
 	Flow     int64
 	Old, New string
 	Life     time.Duration
 }
 
-// take decides how many of the wanted may begin at now under a rate per second.
-// due is when the next one would be, were they evenly spread. With fewer than
-// wanted, wait is until the next may begin.
+// take decides how many of the wanted deliveries may begin at now under a rate per second. due is when the next
+// delivery is due if they are evenly spread. If taken is less than want, wait is the time until the next one may
+// begin.
 func take(due, now time.Time, perSecond float64, want int) (next time.Time, taken int, wait time.Duration) {
 	gap := time.Duration(float64(time.Second) / perSecond)
 	slack := max(burstTime-gap, 0)
-	// A clock that was set back must not hold the flow up for as long as that.
+	// A clock that was set back must not block the flow for that long.
 	if due.Before(now) || due.Sub(now) > gap+slack {
 		due = now
 	}
@@ -61,37 +59,37 @@ func take(due, now time.Time, perSecond float64, want int) (next time.Time, take
 
 // Limiter limits flows. It is safe for concurrent use.
 type Limiter struct {
-	kv  KV // nil: this replica alone
+	kv  KV // nil for local decisions only
 	log *slog.Logger
 	now func() time.Time
 
-	mu    sync.Mutex
-	due   map[int64]time.Time
-	alone time.Time // until when Redis is not asked
+	mu          sync.Mutex
+	due         map[int64]time.Time
+	bypassUntil time.Time // Redis is not used until then, after a failed round trip
 }
 
-// New returns a limiter; kv may be nil.
+// New returns a Limiter; kv may be nil.
 func New(kv KV, log *slog.Logger, now func() time.Time) *Limiter {
 	return &Limiter{kv: kv, log: log, now: now, due: make(map[int64]time.Time)}
 }
 
-// Ask is for deliveries of a limited flow.
+// Ask is a request to begin deliveries of a limited flow.
 type Ask struct {
 	Flow      int64
 	PerSecond float64
 	Want      int
 }
 
-// Permit is the answer: so many may begin, the next one after Wait.
+// Permit is the result of an Ask: Allowed deliveries may begin, the next one after Wait.
 type Permit struct {
 	Allowed int
 	Wait    time.Duration
 }
 
-// Take answers asks, each about another flow.
+// Take decides on asks, each for another flow.
 func (l *Limiter) Take(ctx context.Context, asks []Ask) []Permit {
 	permits := make([]Permit, len(asks))
-	left := make([]int, len(asks)) // places in asks
+	left := make([]int, len(asks)) // indexes in asks
 	for i := range asks {
 		left[i] = i
 	}
@@ -101,7 +99,7 @@ func (l *Limiter) Take(ctx context.Context, asks []Ask) []Permit {
 		}
 		var err error
 		if left, err = l.exchange(ctx, asks, left, permits); err != nil {
-			l.log.DebugContext(ctx, "rate limits go on alone", slog.String("error", err.Error()))
+			l.log.DebugContext(ctx, "rate limits are local: Redis failed", slog.String("error", err.Error()))
 			break
 		}
 	}
@@ -119,11 +117,10 @@ func (*Limiter) decide(ask Ask, due, now time.Time, permit *Permit) time.Time {
 	return due
 }
 
-// exchange tries to answer by the shared state and gives the places that another
-// replica was faster with.
+// exchange decides by the shared state and returns the indexes that lost against another replica.
 func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permits []Permit) (left []int, err error) {
 	now := l.now()
-	if l.kv == nil || !l.together(now) {
+	if l.kv == nil || !l.redisUsable(now) {
 		return places, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -134,7 +131,7 @@ func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permit
 	}
 	old, err := l.kv.Get(ctx, flows)
 	if err != nil {
-		l.part(now)
+		l.bypassRedis(now)
 		return places, err
 	}
 	swaps, dues := make([]Swap, len(places)), make([]time.Time, len(places))
@@ -144,7 +141,7 @@ func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permit
 	}
 	swapped, err := l.kv.Swap(ctx, swaps)
 	if err != nil {
-		l.part(now)
+		l.bypassRedis(now)
 		return places, err
 	}
 	l.mu.Lock()
@@ -157,21 +154,21 @@ func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permit
 			left = append(left, i)
 			continue
 		}
-		l.due[asks[i].Flow] = dues[n] // to go on from when Redis goes away
+		l.due[asks[i].Flow] = dues[n] // the local state for when Redis becomes unavailable
 	}
 	return left, nil
 }
 
-func (l *Limiter) together(now time.Time) bool {
+func (l *Limiter) redisUsable(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !now.Before(l.alone)
+	return !now.Before(l.bypassUntil)
 }
 
-func (l *Limiter) part(now time.Time) {
+func (l *Limiter) bypassRedis(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.alone = now.Add(backOff)
+	l.bypassUntil = now.Add(backOff)
 }
 
 func encode(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }

@@ -1,5 +1,5 @@
-// Package redis keeps the states that replicas share for as long as they last:
-// breakers and rates. Losing all of it loses no delivery.
+// Package redis holds the short-lived state that replicas share: breakers and rates. Losing all of it loses no
+// delivery.
 package redis
 
 import (
@@ -15,9 +15,8 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/rate"
 )
 
-// swapScript writes a text that is still what its writer read. An empty text
-// is a key that is not there. A write of what is there already only moves the
-// end of its life. The decision on what to write is made by who asks, once, in Go.
+// swapScript writes a text if the stored one still equals what the writer read. An empty text means that the key does
+// not exist. Writing an equal text only extends its life. The decision on what to write is made in Go, by the caller.
 var swapScript = redis.NewScript(`
 local held = redis.call('GET', KEYS[1]) or ''
 if held ~= ARGV[1] then return 0 end
@@ -38,7 +37,7 @@ func (c kv) get(ctx context.Context, keys []string) ([]string, error) {
 	}
 	texts := make([]string, len(values))
 	for i, value := range values {
-		texts[i], _ = value.(string) // nil for a cell that is not there
+		texts[i], _ = value.(string) // nil if the key does not exist
 	}
 	return texts, nil
 }
@@ -52,7 +51,7 @@ func (c kv) swap(ctx context.Context, swaps []swap) ([]bool, error) {
 	answers := make([]*redis.Cmd, len(swaps))
 	pipe := c.client.Pipeline()
 	for i, s := range swaps {
-		// The text goes along: a script by its digest alone could be unknown.
+		// The script is sent as text: its digest alone may be unknown to the server.
 		answers[i] = swapScript.Eval(ctx, pipe, []string{s.key}, s.old, s.new, max(s.life.Milliseconds(), 1))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -69,12 +68,12 @@ func (c kv) swap(ctx context.Context, swaps []swap) ([]bool, error) {
 	return done, nil
 }
 
-// Breakers keeps the states of targets. It implements breaker.KV.
+// Breakers holds the states of targets. It implements breaker.KV.
 type Breakers struct{ kv kv }
 
 var _ breaker.KV = Breakers{}
 
-// NewBreakers keeps them under the client's prefix.
+// NewBreakers returns a store under the client's prefix.
 func NewBreakers(client *redisdb.Client) Breakers { return Breakers{kv{client}} }
 
 func (b Breakers) key(t breaker.Target) string {
@@ -99,12 +98,12 @@ func (b Breakers) Swap(ctx context.Context, swaps []breaker.Swap) ([]bool, error
 	return b.kv.swap(ctx, each)
 }
 
-// Rates keeps the states of limited flows. It implements rate.KV.
+// Rates holds the states of limited flows. It implements rate.KV.
 type Rates struct{ kv kv }
 
 var _ rate.KV = Rates{}
 
-// NewRates keeps them under the client's prefix.
+// NewRates returns a store under the client's prefix.
 func NewRates(client *redisdb.Client) Rates { return Rates{kv{client}} }
 
 func (r Rates) key(flow int64) string {
