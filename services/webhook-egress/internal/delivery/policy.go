@@ -3,6 +3,8 @@ package delivery
 import (
 	"net/http"
 	"time"
+
+	"switchyard.dev/services/platform/retryafter"
 )
 
 // Fault is the short code of what went wrong in an attempt, or of what a
@@ -31,8 +33,8 @@ const (
 	FaultEgressProxy          Fault = "egress_proxy_unavailable"
 )
 
-// maxDelay caps how far ahead an attempt is planned, by the schedule or by a Retry-After.
-const maxDelay = 24 * time.Hour
+// MaxDelay caps how far ahead an attempt is planned, by the schedule or by a Retry-After.
+const MaxDelay = 24 * time.Hour
 
 // jitterShare is how much longer than planned a delay may get, so that what
 // failed together doesn't come back together.
@@ -143,10 +145,10 @@ func Unsettled(job *Job) (Step, bool) {
 func (p Policy) delay(attempts int, a Answer, now time.Time, random float64) time.Duration {
 	delay := p.Schedule[min(attempts, len(p.Schedule))-1]
 	if asksToWait(a.Status) {
-		delay = max(delay, RetryAfter(a.RetryAfter, now))
+		delay = max(delay, retryafter.Parse(a.RetryAfter, now, MaxDelay))
 	}
 	delay += time.Duration(float64(delay) * jitterShare * random)
-	return min(delay, maxDelay)
+	return min(delay, MaxDelay)
 }
 
 // untilDeadline plans the attempt that would come too late for the deadline
