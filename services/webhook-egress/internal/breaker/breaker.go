@@ -3,21 +3,23 @@ package breaker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"switchyard.dev/services/platform/kv"
 )
 
 const (
 	// maxKnown bounds the memory of targets that fail.
 	maxKnown = 50_000
-	// cellLife is how long Redis remembers a target that nothing comes from.
-	cellLife = time.Hour
-	// exchangeTimeout bounds a round trip, backOff is how long a replica goes on
-	// alone after one that failed.
+	// sharedLife is how long the store remembers a target that nothing comes from.
+	sharedLife = time.Hour
+	// exchangeTimeout bounds reading and swapping the states of an update.
 	exchangeTimeout = 100 * time.Millisecond
-	backOff         = time.Second
 	// tries is how often a state that others have changed meanwhile is decided again.
 	tries = 4
 )
@@ -28,27 +30,16 @@ type Target struct {
 	Port               int
 }
 
-// KV is a compare-and-swap store of small texts that replicas share. One that was never written is empty.
-type KV interface {
-	// Get reads texts, in the order of their keys.
-	Get(ctx context.Context, targets []Target) ([]string, error)
-	// Swap writes the texts that are still the old ones, and reports which it wrote.
-	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
-}
+// key is the name of the target's state in the store.
+func (t Target) key() string { return kv.Key(t.Organization, t.Host, strconv.Itoa(t.Port)) }
 
-// Swap is a write of a text that is still Old.
-type Swap struct {
-	Target   Target
-	Old, New string
-	Life     time.Duration
-}
-
-// Options of a Breaker. KV may be nil: then each replica decides alone.
+// Options of a Breaker.
 type Options struct {
 	Policy Policy
-	KV     KV
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Store has the states that replicas share; nil for a replica that decides alone.
+	Store kv.Store
+	Log   *slog.Logger
+	Now   func() time.Time
 	// Random spreads the ends of pauses.
 	Random func() float64
 }
@@ -56,31 +47,33 @@ type Options struct {
 // Breaker holds what is known of the targets that fail. It is safe for
 // concurrent use.
 type Breaker struct {
-	o Options
+	o      Options
+	shared *kv.Updater
 
 	mu    sync.Mutex
 	known map[Target]entry
-	// alone is until when Redis is not asked.
-	alone time.Time
 }
 
 // entry is what a replica knows of a target.
 type entry struct {
 	State
 
-	// alone: decided without Redis, where it is still to be brought.
+	// alone: decided without the store, which does not have it yet.
 	alone bool
 }
 
 // New returns a breaker that knows nothing yet.
-func New(o Options) *Breaker { return &Breaker{o: o, known: make(map[Target]entry)} }
+func New(o Options) *Breaker {
+	shared := kv.NewUpdater(kv.Options{Store: o.Store, Timeout: exchangeTimeout, Tries: tries, Now: o.Now})
+	return &Breaker{o: o, shared: shared, known: make(map[Target]entry)}
+}
 
 // Ask is a claim's question about a target.
 type Ask struct {
 	Target Target
 	Want   int
-	// Stored is what the store says of the target: what to go on from when
-	// neither Redis nor this replica knows it.
+	// Stored is what the database says of the target: what to go on from when
+	// neither the store nor this replica knows it.
 	Stored State
 }
 
@@ -202,78 +195,32 @@ type change struct {
 // apply makes changes where all replicas see them, or only here while that does
 // not work.
 func (b *Breaker) apply(ctx context.Context, changes []change) {
-	left := changes
-	for range tries {
-		if len(left) == 0 {
-			return
-		}
-		var err error
-		if left, err = b.exchange(ctx, left); err != nil {
-			b.o.Log.DebugContext(ctx, "breaker goes on alone", slog.String("error", err.Error()))
-			break
-		}
-	}
-	now := b.o.Now()
-	for _, c := range left {
-		b.keep(c.target, c.step(b.here(c), now), true, now)
-	}
-}
-
-// exchange tries changes on the shared states and gives those that another
-// replica was faster with.
-func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change, err error) {
-	now := b.o.Now()
-	if b.o.KV == nil || !b.together(now) {
-		return changes, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
-	targets := make([]Target, len(changes))
+	keys, next := make([]string, len(changes)), make([]State, len(changes))
 	for i, c := range changes {
-		targets[i] = c.target
+		keys[i] = c.target.key()
 	}
-	old, err := b.o.KV.Get(ctx, targets)
-	if err != nil {
-		b.part(now)
-		return changes, err
-	}
-	next, swaps := make([]State, len(changes)), make([]Swap, len(changes))
-	for i, c := range changes {
-		next[i] = c.step(b.newest(c, decode(old[i])), now)
-		swaps[i] = Swap{Target: c.target, Old: old[i], New: encode(next[i]), Life: cellLife}
+	made, err := b.shared.Update(ctx, keys, func(i int, old string) (string, time.Duration) {
+		now := b.o.Now()
+		next[i] = changes[i].step(b.newest(changes[i], decode(old)), now)
 		if next[i].Quiet(b.o.Policy, now) {
-			swaps[i].New = ""
+			return "", sharedLife
 		}
+		return encode(next[i]), sharedLife
+	})
+	if err != nil && !errors.Is(err, kv.ErrAlone) {
+		b.o.Log.DebugContext(ctx, "breaker goes on alone", slog.String("error", err.Error()))
 	}
-	swapped, err := b.o.KV.Swap(ctx, swaps)
-	if err != nil {
-		b.part(now)
-		return changes, err
-	}
-	for i, ok := range swapped {
-		if !ok {
-			left = append(left, changes[i])
-			continue
+	now := b.o.Now()
+	for i, c := range changes {
+		if !made[i] {
+			next[i] = c.step(b.here(c), now)
 		}
-		b.keep(changes[i].target, next[i], false, now)
+		b.keep(c.target, next[i], !made[i], now)
 	}
-	return left, nil
 }
 
-func (b *Breaker) together(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !now.Before(b.alone)
-}
-
-func (b *Breaker) part(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.alone = now.Add(backOff)
-}
-
-// newest is the shared state, or what this replica decided alone since. Where
-// there is neither, Redis has lost it or has let it go: the store tells.
+// newest returns the shared state, or what this replica decided alone since. Where
+// there is neither, the store has lost it or let it go, and the database has the state to go on from.
 func (b *Breaker) newest(c change, shared State) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -287,7 +234,7 @@ func (b *Breaker) newest(c change, shared State) State {
 	return shared
 }
 
-// here is what this replica knows, else what the store does.
+// here returns what this replica knows, else what the database does.
 func (b *Breaker) here(c change) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -312,7 +259,7 @@ func (b *Breaker) keep(target Target, s State, alone bool, now time.Time) {
 
 // forget makes room for an eighth of all targets at once, so that a caller with
 // ever new ones doesn't have all of them looked at for each: first what is closed,
-// else anything. What is forgotten is still in Redis and in the store.
+// else anything. What is forgotten is still in the store and in the database.
 func (b *Breaker) forget() {
 	for target, e := range b.known {
 		if e.Phase == Closed {
