@@ -202,7 +202,7 @@ func (h *house) gatewaySettings() []string {
 
 // The gateway's policy is the shipped one, beside which one tool needs an approval.
 const (
-	shippedPolicy = "../../services/gateway/policy/policy.yaml"
+	shippedPolicy = "../../services/gateway/shipped/policy.yaml"
 	guardedTool   = "guarded_deploy"
 )
 

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/admission"
-	"switchyard.dev/services/gateway/internal/budget"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 )
 
 // openControl follows what is set, in the background of the test.

@@ -13,13 +13,13 @@ import (
 	"google.golang.org/grpc"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/approval"
-	"switchyard.dev/services/gateway/internal/exposure"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/trust"
+	"switchyard.dev/services/gateway/internal/custody/exposure"
+	"switchyard.dev/services/gateway/internal/governance/approval"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -30,7 +30,7 @@ type Engine interface {
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
 	MakeImages(ctx context.Context, r *inference.Request) (*inference.ImageResult, error)
 	// Models lists what may be asked for.
-	Models() []routing.Target
+	Models() []provider.Target
 }
 
 // pingEvery is how often a silent stream says that it lives: proxies cut what

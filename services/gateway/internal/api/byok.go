@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/byok"
-	"switchyard.dev/services/gateway/internal/sealing"
+	"switchyard.dev/services/gateway/internal/custody/byok"
+	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"

@@ -16,11 +16,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"switchyard.dev/services/gateway/internal/byok"
-	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/custody/byok"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/custody/sealing"
+	"switchyard.dev/services/gateway/internal/custody/secretref"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/sealing"
-	"switchyard.dev/services/gateway/internal/secretref"
 	"switchyard.dev/services/platform/secret"
 )
 

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/sealing"
+	"switchyard.dev/services/gateway/internal/custody/sealing"
+	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )

@@ -17,8 +17,9 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/screen"
@@ -230,7 +231,7 @@ func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) err
 		name = plain
 	}
 	models := s.engine.Models()
-	i := slices.IndexFunc(models, func(m routing.Target) bool { return m.Model == name || m.String() == name })
+	i := slices.IndexFunc(models, func(m provider.Target) bool { return m.Model == name || m.String() == name })
 	if i < 0 {
 		return apierr.New(apierr.KindNotFound, routing.ReasonModelNotFound, "model: there is none of this name; GET /v1/models lists all")
 	}

@@ -5,31 +5,32 @@ import (
 	"testing"
 
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
-	"switchyard.dev/services/gateway/internal/approval"
-	"switchyard.dev/services/gateway/internal/budget"
-	"switchyard.dev/services/gateway/internal/byok"
-	"switchyard.dev/services/gateway/internal/cache"
-	"switchyard.dev/services/gateway/internal/imagefetch"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/organization"
-	"switchyard.dev/services/gateway/internal/probe"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/run"
-	"switchyard.dev/services/gateway/internal/steering"
-	"switchyard.dev/services/gateway/internal/trust"
+	"switchyard.dev/services/gateway/internal/custody/byok"
+	"switchyard.dev/services/gateway/internal/governance/approval"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/probe"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/cache"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/platform/apierr"
 )
 
 // Reasons that callers may read are in the contract.
 func TestReasonsAreOfTheContract(t *testing.T) {
 	for _, reason := range []apierr.Reason{
-		routing.ReasonModelNotFound, routing.ReasonProviderUnknown, routing.ReasonModelRetired, routing.ReasonPolicyInvalid,
+		routing.ReasonModelNotFound, routing.ReasonProviderUnknown, routing.ReasonModelRetired, policy.ReasonPolicyInvalid,
 		steering.ReasonVersionConflict, reconcile.ReasonKeyReused,
 		inference.ReasonAllProvidersFailed, inference.ReasonProviderFailed, inference.ReasonProviderAuth,
 		inference.ReasonMissingKeys, inference.ReasonContextOverflow, inference.ReasonContentPolicy,
 		inference.ReasonStreamInterrupted, inference.ReasonLedgerFull, inference.ReasonModelNotAllowed, inference.ReasonApprovalRequired,
-		inference.ReasonApprovalDenied, routing.ReasonCapabilityUnsupported, routing.ReasonDataClassification,
+		inference.ReasonApprovalDenied, routing.ReasonCapabilityUnsupported, policy.ReasonDataClassification,
 		imagefetch.ReasonImageInvalid, imagefetch.ReasonTargetNotAllowed, budget.ReasonExceeded, probe.ReasonRunning,
 		byok.ReasonRawKeyRefused, byok.ReasonSealedCredentialInvalid, byok.ReasonSecretUnresolved, byok.ReasonProviderUnknown,
 		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, cache.ReasonPurgeIncomplete,

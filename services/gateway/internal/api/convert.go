@@ -10,10 +10,11 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/jsoncheck"
@@ -34,7 +35,7 @@ type asked interface {
 
 // newRequest turns what the requests of all operations have into a request: who
 // asks, for whom, and who is to serve. Substitution is allowed unless forbidden.
-func newRequest(ctx context.Context, operation routing.Operation, m asked, substitution *bool) (*inference.Request, error) {
+func newRequest(ctx context.Context, operation provider.Operation, m asked, substitution *bool) (*inference.Request, error) {
 	c := caller.From(ctx)
 	for _, id := range []struct{ field, value string }{
 		{"organization_id", m.GetOrganizationId()}, {"run_id", m.GetRunId()}, {"model", m.GetModel()},
@@ -59,7 +60,7 @@ func newRequest(ctx context.Context, operation routing.Operation, m asked, subst
 		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
 		Route: routing.Request{
 			Operation: operation, Organization: organization, Classification: m.GetDataClassification(),
-			Model: cmp.Or(m.GetModel(), routing.DefaultModel), Provider: cmp.Or(m.GetProvider(), byokProvider), Goal: routing.Goal(m.GetOptimizationGoal()),
+			Model: cmp.Or(m.GetModel(), policy.DefaultModel), Provider: cmp.Or(m.GetProvider(), byokProvider), Goal: policy.Goal(m.GetOptimizationGoal()),
 			Substitution: substitution == nil || *substitution,
 		},
 		Byok: byokMode(m.GetByok()), ByokProvider: byokProvider, Metadata: m.GetMetadata(),
@@ -72,7 +73,7 @@ const bypass = "bypass"
 // toRequest turns a message that the contract's rules passed into a request.
 // What those rules can't say is checked here, for both faces.
 func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request, error) {
-	r, err := newRequest(ctx, routing.OperationChat, m, m.AllowSubstitution)
+	r, err := newRequest(ctx, provider.OperationChat, m, m.AllowSubstitution)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
-	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 )
 
 // The compatible faces ping early too, and tell a late error in their own words.

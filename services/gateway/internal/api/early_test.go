@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
 )
 

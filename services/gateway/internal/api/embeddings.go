@@ -11,8 +11,8 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -67,7 +67,7 @@ func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequ
 }
 
 func toEmbedding(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*inference.Request, error) {
-	r, err := newRequest(ctx, routing.OperationEmbeddings, m, m.AllowSubstitution)
+	r, err := newRequest(ctx, provider.OperationEmbeddings, m, m.AllowSubstitution)
 	if err != nil {
 		return nil, err
 	}

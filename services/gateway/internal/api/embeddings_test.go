@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 )
 
 func TestVectorsAreExact(t *testing.T) {

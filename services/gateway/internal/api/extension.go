@@ -10,7 +10,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
 )
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/operations/status"
 )
 
 // unready says what a failing check means. The errors' own texts stay in the log.

@@ -8,9 +8,8 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -90,7 +89,7 @@ func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, 
 }
 
 func toImageRequest(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference.Request, error) {
-	r, err := newRequest(ctx, routing.OperationImages, m, m.AllowSubstitution)
+	r, err := newRequest(ctx, provider.OperationImages, m, m.AllowSubstitution)
 	if err != nil {
 		return nil, err
 	}

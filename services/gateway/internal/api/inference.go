@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )

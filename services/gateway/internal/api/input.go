@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
 )

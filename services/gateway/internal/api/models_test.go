@@ -11,14 +11,14 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-func target(provider, model string) routing.Target {
-	return routing.Target{Provider: provider, Model: model}
+func target(vendor, model string) provider.Target {
+	return provider.Target{Provider: vendor, Model: model}
 }
 
 // steeringStore returns the store of another replica, which notifies no replica of its changes.

@@ -10,8 +10,8 @@ import (
 	"net/http"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -79,7 +79,7 @@ func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header htt
 	if err := rpc.Validate(m); err != nil {
 		return nil, err
 	}
-	request, err := newRequest(ctx, routing.OperationEmbeddings, m, m.AllowSubstitution)
+	request, err := newRequest(ctx, provider.OperationEmbeddings, m, m.AllowSubstitution)
 	if err != nil {
 		return nil, err
 	}

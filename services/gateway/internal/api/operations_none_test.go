@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/status"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/operations/status"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/routing"
 )
 
 // What TestUnimplementedMethods serves the operators' methods over.
 
 func noPrices() *price.Table { return &price.Table{} }
 
-func (noPolicies) Present() (*routing.Policy, routing.Version, []routing.RankedCandidate) {
-	return &routing.Policy{}, routing.Version{}, nil
+func (noPolicies) Present() (*policy.Policy, policy.Version, []routing.RankedCandidate) {
+	return &policy.Policy{}, policy.Version{}, nil
 }
 
 type noSteering struct{ Steering }
@@ -33,7 +34,7 @@ func (noSteering) Set(context.Context, steering.Kind, steering.Change) (steering
 type noCatalog struct{ Catalog }
 
 func (noCatalog) Registry() *catalog.Registry {
-	return catalog.NewRegistry(catalog.New(&routing.Policy{}, &price.Table{}, &catalog.File{}), nil)
+	return catalog.NewRegistry(catalog.New(&policy.Policy{}, &price.Table{}, &catalog.File{}), nil)
 }
 
 type noStatus struct{ Status }

@@ -8,15 +8,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
-	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/operations/status"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/status"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
@@ -75,7 +76,7 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 }
 
 // knows takes a policy and its prices into force.
-func (b *bench) knows(tb testing.TB, policy *routing.Policy, prices *price.Table) {
+func (b *bench) knows(tb testing.TB, policy *policy.Policy, prices *price.Table) {
 	tb.Helper()
 	file, err := catalog.Parse([]byte(catalogText))
 	if err != nil {
@@ -90,6 +91,6 @@ func (b *bench) reconciler() reconcile.Service {
 }
 
 // Present is the tests' policy.
-func (p *policies) Present() (*routing.Policy, routing.Version, []routing.RankedCandidate) {
-	return p.policy, routing.Version{Hash: "aaa"}, p.policy.Ranking(routing.State{})
+func (p *policies) Present() (*policy.Policy, policy.Version, []routing.RankedCandidate) {
+	return p.policy, policy.Version{Hash: "aaa"}, routing.Ranking(p.policy, routing.State{})
 }

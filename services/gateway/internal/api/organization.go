@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/cache"
-	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 )

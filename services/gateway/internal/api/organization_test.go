@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/platform/apierr"
 )
 

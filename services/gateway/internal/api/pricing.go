@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -125,7 +125,7 @@ func (s *pricingServer) toInvoice(m *gatewayv1.ReconcilePricingRequest) (invoice
 		if name, ok := s.canonical(line.Provider); ok {
 			line.Provider = name
 		}
-		line.Model = policy.ByUpstream(routing.Target{Provider: line.Provider, Model: line.Model})
+		line.Model = policy.ByUpstream(provider.Target{Provider: line.Provider, Model: line.Model})
 	}
 	return invoice, err
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/price"
+	"switchyard.dev/services/gateway/internal/money/price"
 )
 
 func TestPricingDrift(t *testing.T) {

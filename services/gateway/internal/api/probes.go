@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/probe"
+	"switchyard.dev/services/gateway/internal/operations/probe"
 )
 
 // Prober asks models real questions; see package probe.

@@ -10,10 +10,11 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/operations/probe"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/probe"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 const goldenText = `
@@ -27,12 +28,12 @@ func (b *bench) newProber(engine probe.Engine) *probe.Prober {
 	return probe.New(probe.Options{
 		Engine: engine, Lease: postgres.NewProbeLease(b.pool), Budget: b.organizations, Organization: "probes", CeilingCents: 5,
 		Golden: func() (*probe.Golden, error) { return probe.ParseGolden([]byte(goldenText)) },
-		Defaults: func() []routing.Default {
-			return []routing.Default{
-				{Target: routing.Target{Provider: "first", Model: "down"}, Operation: routing.OperationChat},
-				{Target: routing.Target{Provider: "keyless", Model: "nobody"}, Operation: routing.OperationChat},
-				{Target: routing.Target{Provider: "sandbox", Model: "sandbox"}, Operation: routing.OperationChat},
-				{Target: routing.Target{Provider: "sandbox", Model: "sandbox"}, Operation: routing.OperationEmbeddings},
+		Defaults: func() []policy.Default {
+			return []policy.Default{
+				{Target: provider.Target{Provider: "first", Model: "down"}, Operation: provider.OperationChat},
+				{Target: provider.Target{Provider: "keyless", Model: "nobody"}, Operation: provider.OperationChat},
+				{Target: provider.Target{Provider: "sandbox", Model: "sandbox"}, Operation: provider.OperationChat},
+				{Target: provider.Target{Provider: "sandbox", Model: "sandbox"}, Operation: provider.OperationEmbeddings},
 			}
 		},
 		Log: slog.New(slog.DiscardHandler),

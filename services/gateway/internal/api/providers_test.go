@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/api"
-	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/platform/lifecycle"
 )
 

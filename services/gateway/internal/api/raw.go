@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -134,13 +134,13 @@ func AnswerJSON(a *inference.Record) (json.RawMessage, error) {
 		report = *a.Report
 	}
 	switch answer := a.Answer; a.Request.Route.Operation {
-	case routing.OperationEmbeddings:
+	case provider.OperationEmbeddings:
 		const digits = 3 // A number has about so many characters for each of its bytes.
 		if digits*a.AnswerBytes > max(a.Keep, minKept) {
 			return nil, nil
 		}
 		return embeddingsJSON(&inference.Embedded{Vectors: answer.Vectors, Report: report}, a.Request.ID)
-	case routing.OperationImages:
+	case provider.OperationImages:
 		return imagesJSON(&inference.ImageResult{Images: answer.Images, Report: report}, a.Request.ID)
 	default:
 		completion := &inference.Completion{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason, Report: report}
@@ -163,8 +163,8 @@ func imagesJSON(result *inference.ImageResult, requestID string) (json.RawMessag
 	return plainJSON(answer)
 }
 
-func completionJSON(c *inference.Completion, operation routing.Operation, requestID string) (json.RawMessage, error) {
-	if operation == routing.OperationVision {
+func completionJSON(c *inference.Completion, operation provider.Operation, requestID string) (json.RawMessage, error) {
+	if operation == provider.OperationVision {
 		return plainJSON(visionAnswer{
 			Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason), Model: c.Report.Model, RequestID: requestID,
 		})

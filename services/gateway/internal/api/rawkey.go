@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/byok"
+	"switchyard.dev/services/gateway/internal/custody/byok"
 	"switchyard.dev/services/platform/apierr"
 )
 

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 )
@@ -105,7 +105,7 @@ func (s *traceServer) Replay(ctx context.Context, m *gatewayv1.ReplayRequest) (*
 // the JSON face does.
 func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json.RawMessage, inference.Report, error) {
 	switch r.Route.Operation {
-	case routing.OperationEmbeddings:
+	case provider.OperationEmbeddings:
 		embedded, err := s.engine.Embed(ctx, r)
 		if err != nil {
 			return nil, inference.Report{}, err
@@ -113,7 +113,7 @@ func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json
 		annotate(ctx, embedded.Route, embedded.Report)
 		text, err := embeddingsJSON(embedded, r.ID)
 		return text, embedded.Report, err
-	case routing.OperationImages:
+	case provider.OperationImages:
 		result, err := s.engine.MakeImages(ctx, r)
 		if err != nil {
 			return nil, inference.Report{}, err

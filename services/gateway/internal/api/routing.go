@@ -9,18 +9,20 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
 
 // Policies are the routing policy in force.
 type Policies interface {
-	// Reload reads it again; see routing.Reloaded.
-	Reload(ctx context.Context) (routing.Reloaded, error)
+	// Reload reads it again; see policy.Reloaded.
+	Reload(ctx context.Context) (policy.Reloaded, error)
 	// Present is the one in force, with where candidates stand.
-	Present() (*routing.Policy, routing.Version, []routing.RankedCandidate)
+	Present() (*policy.Policy, policy.Version, []routing.RankedCandidate)
 }
 
 // Steering is what operators set over the policy.
@@ -69,7 +71,7 @@ func (s *routingServer) GetRoutingConfig(ctx context.Context, _ *gatewayv1.GetRo
 		PolicyVersion: version.Hash, PolicyLoadedAt: optionalTime(version.LoadedAt), DefaultGoal: string(policy.DefaultGoal()),
 		Canary: canary, Pin: fromPin(state.Pin), ProviderRanks: fromRanking(ranking), ApprovalTools: policy.ApprovalTools(),
 	}
-	for _, operation := range routing.Operations() {
+	for _, operation := range provider.Operations() {
 		ladder := &gatewayv1.FallbackLadder{Operation: string(operation)}
 		for _, step := range policy.Ladder(operation) {
 			ladder.Steps = append(ladder.Steps, &gatewayv1.RouteTarget{Provider: step.Provider, Model: step.Model})
@@ -107,7 +109,7 @@ func (s *routingServer) ClearPin(ctx context.Context, m *gatewayv1.ClearPinReque
 }
 
 func (s *routingServer) pin(ctx context.Context, reason string, expected *int32, to steering.Setting) (*gatewayv1.PinStatus, error) {
-	setting, err := s.set(ctx, steering.Pin, reason, expected, to)
+	setting, err := s.set(ctx, steering.KindPin, reason, expected, to)
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +131,13 @@ func (s *routingServer) set(ctx context.Context, kind steering.Kind, reason stri
 
 // target checks who is to serve: a configured provider and a model that it has,
 // which is not retired. An empty model is each request's own.
-func (s *routingServer) target(provider, model string) (routing.Target, error) {
+func (s *routingServer) target(of, model string) (provider.Target, error) {
 	policy, _, _ := s.policies.Present()
-	name, ok := policy.Canonical(provider)
+	name, ok := policy.Canonical(of)
 	if !ok {
-		return routing.Target{}, apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %s is configured", screen.Quote(provider)))
+		return provider.Target{}, apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %s is configured", screen.Quote(of)))
 	}
-	target := routing.Target{Provider: name, Model: model}
+	target := provider.Target{Provider: name, Model: model}
 	if model == "" {
 		return target, nil
 	}
@@ -180,7 +182,7 @@ func (s *routingServer) SetCanary(ctx context.Context, m *gatewayv1.SetCanaryReq
 	if m.GetStickyBy() != "" {
 		to.Sticky = steering.Stickiness(m.GetStickyBy())
 	}
-	setting, err := s.set(ctx, steering.Canary, m.GetReason(), m.ExpectedVersion, to)
+	setting, err := s.set(ctx, steering.KindCanary, m.GetReason(), m.ExpectedVersion, to)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +194,7 @@ func (s *routingServer) StopCanary(ctx context.Context, m *gatewayv1.StopCanaryR
 	if err := storable(m); err != nil {
 		return nil, err
 	}
-	setting, err := s.set(ctx, steering.Canary, m.GetReason(), m.ExpectedVersion, steering.Setting{})
+	setting, err := s.set(ctx, steering.KindCanary, m.GetReason(), m.ExpectedVersion, steering.Setting{})
 	if err != nil {
 		return nil, err
 	}

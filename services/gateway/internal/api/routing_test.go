@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -23,18 +23,18 @@ type policies struct {
 	calls atomic.Int32
 	fails error
 	// policy is the one in force.
-	policy *routing.Policy
+	policy *policy.Policy
 }
 
-func (p *policies) Reload(context.Context) (routing.Reloaded, error) {
+func (p *policies) Reload(context.Context) (policy.Reloaded, error) {
 	p.calls.Add(1)
 	if p.fails != nil {
-		return routing.Reloaded{}, p.fails
+		return policy.Reloaded{}, p.fails
 	}
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return routing.Reloaded{
-		Now:    routing.Version{Hash: "bbb", LoadedAt: at, Providers: []string{"a", "b"}, Models: 5},
-		Before: routing.Version{Hash: "aaa"}, Changed: true, Changes: []string{"provider b added"},
+	return policy.Reloaded{
+		Now:    policy.Version{Hash: "bbb", LoadedAt: at, Providers: []string{"a", "b"}, Models: 5},
+		Before: policy.Version{Hash: "aaa"}, Changed: true, Changes: []string{"provider b added"},
 	}, nil
 }
 
@@ -81,7 +81,7 @@ func TestReloadPolicy(t *testing.T) {
 		t.Errorf("%d reloads by those who may not", got-calls)
 	}
 
-	b.policies.fails = apierr.New(apierr.KindUnprocessable, routing.ReasonPolicyInvalid, `nothing changed: policy.yaml: line 3: field colour: there is no such field`)
+	b.policies.fails = apierr.New(apierr.KindUnprocessable, policy.ReasonPolicyInvalid, `nothing changed: policy.yaml: line 3: field colour: there is no such field`)
 	if document := b.reload(t, "ops", "{}").refused(t, http.StatusUnprocessableEntity, "policy_invalid", "policy.yaml: line 3"); document.ErrorClass != apierr.ClassPolicy || document.Retryable {
 		t.Errorf("%+v, want class policy", document)
 	}

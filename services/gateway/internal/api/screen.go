@@ -9,7 +9,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/byok"
+	"switchyard.dev/services/gateway/internal/custody/byok"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/screen"

@@ -28,22 +28,23 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
-	"switchyard.dev/services/gateway/internal/admission"
 	"switchyard.dev/services/gateway/internal/api"
-	"switchyard.dev/services/gateway/internal/imagefetch"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/provider/anthropic"
-	"switchyard.dev/services/gateway/internal/provider/cohere"
-	"switchyard.dev/services/gateway/internal/provider/gemini"
-	"switchyard.dev/services/gateway/internal/provider/openai"
-	"switchyard.dev/services/gateway/internal/provider/sandbox"
-	"switchyard.dev/services/gateway/internal/provider/wire"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
+	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
+	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
+	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -149,7 +150,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err := os.WriteFile(filepath.Join(dir, "first.key"), []byte(canary+"\n"), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	policy, err := routing.Parse(routing.Source{Text: fmt.Appendf(nil, b.policy, b.vendor.URL), KeysDir: dir}, routing.Source{})
+	policy, err := policy.Parse(policy.Source{Text: fmt.Appendf(nil, b.policy, b.vendor.URL), KeysDir: dir}, policy.Source{})
 	if err != nil {
 		tb.Fatal(err)
 	}

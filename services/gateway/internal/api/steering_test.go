@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/steering"
 )
 
 // visit calls the JSON face with a token; "" sends none.
@@ -208,7 +208,7 @@ func TestSteeringIsTheOperators(t *testing.T) {
 func TestSteeringIsFollowed(t *testing.T) {
 	b := setup(t)
 	other := steering.NewOverrides(b.steeringStore(), nil)
-	if _, err := other.Set(t.Context(), steering.Pin, steering.Change{To: steering.Setting{Target: target("second", "spare"), Since: time.Now(), By: "ops"}}); err != nil {
+	if _, err := other.Set(t.Context(), steering.KindPin, steering.Change{To: steering.Setting{Target: target("second", "spare"), Since: time.Now(), By: "ops"}}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(time.Second)

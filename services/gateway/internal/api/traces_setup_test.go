@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/redact"
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/secret"
 )
 

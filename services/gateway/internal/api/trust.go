@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/principal"
-	"switchyard.dev/services/gateway/internal/trust"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/principal"
+	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 )

@@ -12,15 +12,15 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/byok"
-	"switchyard.dev/services/gateway/internal/exposure"
-	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/organization"
-	"switchyard.dev/services/gateway/internal/probe"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/sealing"
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/custody/byok"
+	"switchyard.dev/services/gateway/internal/custody/exposure"
+	"switchyard.dev/services/gateway/internal/custody/sealing"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/operations/probe"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 )
 
 // recorder asks each method that is registered what it does with an empty request.
@@ -120,8 +120,8 @@ func (noArchive) Latest(context.Context, string, string) ([]trace.Record, error)
 
 type noPolicies struct{}
 
-func (noPolicies) Reload(context.Context) (routing.Reloaded, error) {
-	return routing.Reloaded{}, errors.New("none")
+func (noPolicies) Reload(context.Context) (policy.Reloaded, error) {
+	return policy.Reloaded{}, errors.New("none")
 }
 
 type emptyStream struct {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/provider/openai"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 )
 
 // brittle is a provider whose adapter has a bug: it panics at the model "panic", with

@@ -8,10 +8,9 @@ import (
 	"strings"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
-	"switchyard.dev/services/gateway/internal/imagefetch"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -74,7 +73,7 @@ func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionReque
 
 // toVision makes a chat of a question about an image.
 func toVision(ctx context.Context, m *gatewayv1.VisionRequest) (*inference.Request, error) {
-	r, err := newRequest(ctx, routing.OperationVision, m, m.AllowSubstitution)
+	r, err := newRequest(ctx, provider.OperationVision, m, m.AllowSubstitution)
 	if err != nil {
 		return nil, err
 	}

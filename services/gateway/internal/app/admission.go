@@ -3,10 +3,10 @@ package app
 import (
 	"context"
 
-	"switchyard.dev/services/gateway/internal/admission"
-	"switchyard.dev/services/gateway/internal/budget"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 )
 
 // openAdmission makes the controller that lets requests in, with the keeper of what is

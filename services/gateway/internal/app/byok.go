@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"switchyard.dev/services/gateway/internal/byok"
-	"switchyard.dev/services/gateway/internal/control"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/custody/byok"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/custody/sealing"
+	"switchyard.dev/services/gateway/internal/custody/secretref"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/sealing"
-	"switchyard.dev/services/gateway/internal/secretref"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 )
 
 // openByok opens the credentials that organizations bring, before the fleet that

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"switchyard.dev/services/gateway/internal/cache"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/redis"
+	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/platform/secret"
 )
 

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/config"
 	"switchyard.dev/services/platform/rpc"
@@ -30,9 +30,9 @@ type Config struct {
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
-	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); the shipped policy/policy.yaml when empty"`
-	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); the shipped policy/prices.yaml when empty"`
-	CatalogFile        string      `env:"CATALOG_FILE" doc:"model catalog (YAML); the shipped policy/catalog.yaml when empty"`
+	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); shipped/policy.yaml when empty"`
+	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); shipped/prices.yaml when empty"`
+	CatalogFile        string      `env:"CATALOG_FILE" doc:"model catalog (YAML); shipped/catalog.yaml when empty"`
 	ExtraProvidersFile string      `env:"EXTRA_PROVIDERS_FILE" doc:"providers added to the policy's (YAML or JSON)"`
 	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"where relative key_file paths lie; beside the file that names them when empty"`
 	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"key that fingerprints of provider keys are hashed with"`
@@ -50,7 +50,7 @@ type Config struct {
 	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must outlive a restart, and replicas may share it. Default: the system's temporary folder"`
 	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows from which on completions are refused with 503"`
 
-	GoldenSetFile     string  `env:"GOLDEN_SET_FILE" doc:"golden set (YAML) of GET /v1/canary; the shipped policy/golden.yaml when empty"`
+	GoldenSetFile     string  `env:"GOLDEN_SET_FILE" doc:"golden set (YAML) of GET /v1/canary; shipped/golden.yaml when empty"`
 	ProbeOrganization string  `env:"PROBE_ORGANIZATION" envDefault:"switchyard-probes" doc:"organization that pays for probes"`
 	ProbeBudgetCents  float64 `env:"PROBE_BUDGET_CENTS" envDefault:"100" doc:"what probes may cost a day, in cents; for where the organization that pays has no ceiling of its own"`
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/redis"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/redisdb"
 )
 
@@ -40,7 +40,7 @@ func (b *builder) watchHealth(context.Context) error {
 }
 
 // breakerPolicy is the service's with what the policy file says.
-func breakerPolicy(b routing.Breaker) health.Policy {
+func breakerPolicy(b policy.Breaker) health.Policy {
 	p := health.DefaultPolicy()
 	p.FailureShare, p.Sample, p.Window = b.FailurePercent/100, b.Sample, b.Window
 	p.Delay, p.MaxDelay = b.Delay, b.MaxDelay

@@ -7,7 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/platform/spool"
 )

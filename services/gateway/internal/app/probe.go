@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 
+	"switchyard.dev/services/gateway/internal/operations/probe"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/probe"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/shipped"
 )
 
 // openProbes makes what operators ask models with. The organization that pays has
@@ -18,8 +19,8 @@ func (b *builder) openProbes(ctx context.Context) error {
 		Engine: b.engine, Lease: postgres.NewProbeLease(b.pool), Budget: b.organizations,
 		Organization: b.cfg.ProbeOrganization, CeilingCents: b.cfg.ProbeBudgetCents,
 		Golden: b.cfg.golden,
-		Defaults: func() []routing.Default {
-			return b.fleets.policy().Defaults(routing.OperationChat, routing.OperationEmbeddings)
+		Defaults: func() []policy.Default {
+			return b.fleets.policy().Defaults(provider.OperationChat, provider.OperationEmbeddings)
 		},
 		Log: b.telemetry.Log,
 	})
@@ -31,7 +32,7 @@ func (b *builder) openProbes(ctx context.Context) error {
 
 // golden reads the golden set, as it is at present.
 func (c Config) golden() (*probe.Golden, error) {
-	text := policy.Golden
+	text := shipped.Golden
 	if c.GoldenSetFile != "" {
 		var err error
 		if text, err = os.ReadFile(c.GoldenSetFile); err != nil {

@@ -9,22 +9,22 @@ import (
 	"path/filepath"
 	"slices"
 
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/provider/anthropic"
-	"switchyard.dev/services/gateway/internal/provider/cohere"
-	"switchyard.dev/services/gateway/internal/provider/gemini"
-	"switchyard.dev/services/gateway/internal/provider/openai"
-	"switchyard.dev/services/gateway/internal/provider/sandbox"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/policy"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
+	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
+	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
+	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
+	"switchyard.dev/services/gateway/shipped"
 	"switchyard.dev/services/platform/secret"
 )
 
 // files are what a fleet is made of, as they were read.
 type files struct {
-	policy, extra routing.Source
+	policy, extra policy.Source
 	prices        []byte
 	catalog       []byte
 }
@@ -38,12 +38,12 @@ func readFiles(cfg Config) (files, error) {
 		return f, fmt.Errorf("policy: %w", err)
 	}
 	if cfg.PolicyFile == "" {
-		f.policy.Text = policy.Policy
+		f.policy.Text = shipped.Policy
 	}
 	if f.extra, err = readSource(cfg.ExtraProvidersFile, cfg.FleetKeysDir); err != nil {
 		return f, fmt.Errorf("extra providers: %w", err)
 	}
-	f.prices = policy.Prices
+	f.prices = shipped.Prices
 	if cfg.PricesFile != "" {
 		if f.prices, err = os.ReadFile(cfg.PricesFile); err != nil {
 			return f, fmt.Errorf("prices: %w", err)
@@ -56,12 +56,12 @@ func readFiles(cfg Config) (files, error) {
 }
 
 // hash tells versions of the files apart.
-func (f files) hash() string { return routing.Hash(f.policy.Text, f.extra.Text, f.prices, f.catalog) }
+func (f files) hash() string { return policy.Hash(f.policy.Text, f.extra.Text, f.prices, f.catalog) }
 
 // readSource reads a configuration file, or nothing where none is named. Key
 // files with relative paths lie in keysDir, or else beside it.
-func readSource(path, keysDir string) (routing.Source, error) {
-	source := routing.Source{Name: path, KeysDir: keysDir}
+func readSource(path, keysDir string) (policy.Source, error) {
+	source := policy.Source{Name: path, KeysDir: keysDir}
 	if path == "" {
 		return source, nil
 	}
@@ -79,7 +79,7 @@ func readSource(path, keysDir string) (routing.Source, error) {
 
 // newPrices joins the price table with the prices of the policy's own models,
 // which take the place of those in the table.
-func newPrices(text []byte, p *routing.Policy) (*price.Table, error) {
+func newPrices(text []byte, p *policy.Policy) (*price.Table, error) {
 	rows, err := price.Parse(text)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func newPrices(text []byte, p *routing.Policy) (*price.Table, error) {
 
 // newProviders makes an adapter for each configured provider. They share one
 // pool of connections.
-func newProviders(transport http.RoundTripper, p *routing.Policy) (map[string]provider.Provider, error) {
+func newProviders(transport http.RoundTripper, p *policy.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
 	for _, vendor := range p.Providers {
 		adapter, err := newProvider(transport, vendor)
@@ -115,7 +115,7 @@ func newProviders(transport http.RoundTripper, p *routing.Policy) (map[string]pr
 }
 
 // newProvider makes the adapter of a dialect.
-func newProvider(transport http.RoundTripper, vendor routing.Provider) (provider.Provider, error) {
+func newProvider(transport http.RoundTripper, vendor policy.Provider) (provider.Provider, error) {
 	switch vendor.Dialect {
 	case "openai":
 		return openai.New(openai.Config{
@@ -137,7 +137,7 @@ func newProvider(transport http.RoundTripper, vendor routing.Provider) (provider
 }
 
 // outputLimits are those that the policy knows, by the vendor's names of its models.
-func outputLimits(vendor routing.Provider) map[string]int {
+func outputLimits(vendor policy.Provider) map[string]int {
 	limits := make(map[string]int)
 	for _, model := range vendor.Models {
 		if model.Limits.Output > 0 {
@@ -161,7 +161,7 @@ func newFingerprint(cfg Config) (func(secret.Value) string, error) {
 
 // newKeyring holds the fleet's keys of the policy's providers, and knows who has
 // those of organizations.
-func newKeyring(cfg Config, log *slog.Logger, p *routing.Policy, own keyring.Own) (*keyring.Keyring, error) {
+func newKeyring(cfg Config, log *slog.Logger, p *policy.Policy, own keyring.Own) (*keyring.Keyring, error) {
 	fingerprint, err := newFingerprint(cfg)
 	if err != nil {
 		return nil, err

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -21,16 +22,16 @@ import (
 // fresh system plans the sandbox, which nothing else falls back to.
 func TestShippedPolicy(t *testing.T) {
 	cfg := Config{ConnectTimeout: time.Second}
-	policy, prices := readAll(t, cfg)
-	if _, err := newProviders(http.DefaultTransport, policy); err != nil {
+	rules, prices := readAll(t, cfg)
+	if _, err := newProviders(http.DefaultTransport, rules); err != nil {
 		t.Fatal(err)
 	}
-	for _, vendor := range policy.Providers {
+	for _, vendor := range rules.Providers {
 		for _, model := range vendor.Models {
 			if !prices.Cost(vendor.Name, model.Name, time.Now(), provider.Usage{}).Known {
 				t.Errorf("%s/%s has no price", vendor.Name, model.Name)
 			}
-			plan, err := policy.Plan(routing.Request{Model: model.Name, Substitution: true}, routing.State{})
+			plan, err := routing.NewPlan(rules, routing.Request{Model: model.Name, Substitution: true}, routing.State{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,8 +42,8 @@ func TestShippedPolicy(t *testing.T) {
 			}
 		}
 	}
-	checkChains(t, policy)
-	plan, err := policy.Plan(routing.Request{Model: routing.DefaultModel}, routing.State{})
+	checkChains(t, rules)
+	plan, err := routing.NewPlan(rules, routing.Request{Model: policy.DefaultModel}, routing.State{})
 	if err != nil || plan.Candidates[0].String() != "sandbox/sandbox" {
 		t.Errorf("default plan %+v, %v, want the sandbox first", plan, err)
 	}
@@ -64,7 +65,7 @@ providers:
   - {name: local, dialect: openai, base_url: "http://127.0.0.1:11434/v1", key_file: local.key, models: [{name: m, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}
   - {name: openai, dialect: openai, base_url: "http://127.0.0.1:9", models: [{name: gpt-5, input_per_mtok_usd: 7, output_per_mtok_usd: 8}, gpt-5-mini, gpt-5-nano, gpt-4o-mini]}
 `)
-	policy, prices := readAll(t, cfg)
+	rules, prices := readAll(t, cfg)
 	one := provider.Usage{Input: 1}
 	if got := prices.Cost("local", "m", time.Now(), one); got.Amount != 1e6 || !got.Known {
 		t.Errorf("cost %+v, want the price of the file", got)
@@ -72,7 +73,7 @@ providers:
 	if got := prices.Cost("openai", "gpt-5", time.Now(), one); got.Amount != 7e6 {
 		t.Errorf("cost %+v, want the operator's price in place of the shipped one", got)
 	}
-	keys, err := newKeyring(cfg, slog.New(slog.DiscardHandler), policy, nil)
+	keys, err := newKeyring(cfg, slog.New(slog.DiscardHandler), rules, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,44 +99,44 @@ providers:
 	}
 }
 
-func readAll(t *testing.T, cfg Config) (*routing.Policy, *price.Table) {
+func readAll(t *testing.T, cfg Config) (*policy.Policy, *price.Table) {
 	t.Helper()
 	files, err := readFiles(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy, err := routing.Parse(files.policy, files.extra)
+	rules, err := policy.Parse(files.policy, files.extra)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prices, err := newPrices(files.prices, policy)
+	prices, err := newPrices(files.prices, rules)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy, prices
+	return rules, prices
 }
 
 // checkChains wants two providers behind the default of embeddings, vision and
 // images, a default of each provider for what it does, and no tools at a model
 // that has none.
-func checkChains(t *testing.T, policy *routing.Policy) {
+func checkChains(t *testing.T, rules *policy.Policy) {
 	t.Helper()
-	for _, operation := range []routing.Operation{routing.OperationEmbeddings, routing.OperationVision, routing.OperationImages} {
-		plan, err := policy.Plan(routing.Request{Operation: operation, Substitution: true}, routing.State{})
+	for _, operation := range []provider.Operation{provider.OperationEmbeddings, provider.OperationVision, provider.OperationImages} {
+		plan, err := routing.NewPlan(rules, routing.Request{Operation: operation, Substitution: true}, routing.State{})
 		if err != nil || len(plan.Candidates) != 3 || plan.Candidates[0].Provider != "sandbox" || plan.Candidates[1].Provider == plan.Candidates[2].Provider {
 			t.Errorf("%s: %+v, %v, want the sandbox and two providers", operation, plan.Candidates, err)
 		}
 	}
 	tools := routing.Request{Provider: "openai", Substitution: true, Needs: routing.Needs{Tools: true}}
-	if plan, err := policy.Plan(tools, routing.State{}); err != nil || plan.Candidates[0].Provider == "openai" {
+	if plan, err := routing.NewPlan(rules, tools, routing.State{}); err != nil || plan.Candidates[0].Provider == "openai" {
 		t.Errorf("tools: %+v, %v", plan.Candidates, err)
 	}
 	secret := routing.Request{Model: "gpt-5", Classification: "restricted", Substitution: true}
-	if _, err := policy.Plan(secret, routing.State{}); apierr.From(err).Reason != routing.ReasonDataClassification {
+	if _, err := routing.NewPlan(rules, secret, routing.State{}); apierr.From(err).Reason != policy.ReasonDataClassification {
 		t.Errorf("restricted data may leave: %v", err)
 	}
 	secret.Model = ""
-	if plan, err := policy.Plan(secret, routing.State{}); err != nil || len(plan.Candidates) != 1 || plan.Candidates[0].Provider != "sandbox" {
+	if plan, err := routing.NewPlan(rules, secret, routing.State{}); err != nil || len(plan.Candidates) != 1 || plan.Candidates[0].Provider != "sandbox" {
 		t.Errorf("restricted data in the house: %+v, %v", plan.Candidates, err)
 	}
 }

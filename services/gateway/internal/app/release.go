@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/policy"
 )
 
 // A release is a reload of every replica. The one that an operator asks checks its
@@ -18,7 +18,7 @@ import (
 
 // releases tell replicas to reload; see postgres.Releases.
 type releases interface {
-	Release(ctx context.Context, before, now routing.Version) error
+	Release(ctx context.Context, before, now policy.Version) error
 	Released(ctx context.Context) (hash string, level int64, err error)
 }
 
@@ -72,17 +72,17 @@ func (f *fleets) inForce() (version, problem string) {
 
 // Reload puts in force what the files say, on every replica. A bad file changes
 // nothing anywhere; the error says which one, where and why.
-func (f *fleets) Reload(ctx context.Context) (routing.Reloaded, error) {
+func (f *fleets) Reload(ctx context.Context) (policy.Reloaded, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next, err := f.made(ctx)
 	if err != nil {
-		return routing.Reloaded{}, err
+		return policy.Reloaded{}, err
 	}
 	told, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
 	if err := f.releases.Release(told, f.present.Load().version, next.version); err != nil {
-		return routing.Reloaded{}, err
+		return policy.Reloaded{}, err
 	}
 	f.release.released = next.version.Hash
 	done := f.put(ctx, next)

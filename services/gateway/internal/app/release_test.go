@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -25,7 +25,7 @@ type board struct {
 	err   error
 }
 
-func (b *board) Release(_ context.Context, _, now routing.Version) error {
+func (b *board) Release(_ context.Context, _, now policy.Version) error {
 	if b.err == nil {
 		b.hash, b.level = now.Hash, b.level+1
 	}

@@ -14,16 +14,18 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
-	"switchyard.dev/services/gateway/internal/health"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/provider/wire"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -37,7 +39,7 @@ type fleets struct {
 	own       keyring.Own
 	// models has their lives, override what operators set over the policy.
 	models   *catalog.Store
-	override func() routing.Override
+	override func() steering.Override
 	// monitor is set before the first request.
 	monitor  *health.Monitor
 	reloads  metric.Int64Counter
@@ -52,11 +54,11 @@ type fleets struct {
 // generation is a fleet with what it was made of.
 type generation struct {
 	fleet   *inference.Fleet
-	policy  *routing.Policy
+	policy  *policy.Policy
 	prices  *price.Table
 	catalog *catalog.Catalog
 	files   files
-	version routing.Version
+	version policy.Version
 	// warnings: what is allowed but probably not meant.
 	warnings []string
 }
@@ -128,7 +130,7 @@ func (f *fleets) canonical(name string) (string, bool) { return f.policy().Canon
 func (f *fleets) prices() *price.Table { return f.present.Load().prices }
 
 // policy is the one in force.
-func (f *fleets) policy() *routing.Policy { return f.present.Load().policy }
+func (f *fleets) policy() *policy.Policy { return f.present.Load().policy }
 
 // made is a generation of the files as they are, or what the log says of a bad one.
 func (f *fleets) made(ctx context.Context) (*generation, error) {
@@ -137,15 +139,15 @@ func (f *fleets) made(ctx context.Context) (*generation, error) {
 		f.reloads.Add(ctx, 1, outcome("refused"))
 		f.log.ErrorContext(ctx, "policy not reloaded; the one before stays in force",
 			slog.String("version", f.present.Load().version.Hash), slog.String("error", err.Error()))
-		return nil, apierr.New(apierr.KindUnprocessable, routing.ReasonPolicyInvalid, "nothing changed: "+err.Error())
+		return nil, apierr.New(apierr.KindUnprocessable, policy.ReasonPolicyInvalid, "nothing changed: "+err.Error())
 	}
 	return g, nil
 }
 
 // put puts a generation in force and tells what it changes.
-func (f *fleets) put(ctx context.Context, now *generation) routing.Reloaded {
+func (f *fleets) put(ctx context.Context, now *generation) policy.Reloaded {
 	before := f.present.Load()
-	result := routing.Reloaded{
+	result := policy.Reloaded{
 		Now: now.version, Before: before.version, Changed: now.version.Hash != before.version.Hash,
 		Changes: changes(before, now), Warnings: now.warnings,
 	}
@@ -170,7 +172,7 @@ func outcome(name string) metric.MeasurementOption {
 
 // changes are those of the policy, and what other files are others.
 func changes(before, now *generation) []string {
-	all := routing.Changes(before.policy, now.policy)
+	all := policy.Changes(before.policy, now.policy)
 	if !bytes.Equal(before.files.prices, now.files.prices) {
 		all = append(all, "prices changed")
 	}
@@ -186,11 +188,11 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := routing.Parse(files.policy, files.extra)
+	rules, err := policy.Parse(files.policy, files.extra)
 	if err != nil {
 		return nil, err
 	}
-	prices, err := newPrices(files.prices, policy)
+	prices, err := newPrices(files.prices, rules)
 	if err != nil {
 		return nil, err
 	}
@@ -198,33 +200,33 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := newProviders(f.transport, policy)
+	providers, err := newProviders(f.transport, rules)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := newKeyring(f.cfg, f.log, policy, f.own)
+	keys, err := newKeyring(f.cfg, f.log, rules, f.own)
 	if err != nil {
 		return nil, err
 	}
-	router := routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: f, Lives: f.models, Override: f.override, Warmth: f.warmth})
+	router := routing.NewRouter(routing.Options{Policy: rules, Prices: prices, Live: f, Lives: f.models, Override: f.override, Warmth: f.warmth})
 	g := &generation{
-		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: policy.CacheTTL, ServesUnpriced: policy.ServesUnpriced(), NeedsApproval: policy.NeedsApproval(), Version: files.hash()}, policy: policy,
-		version:  routing.Version{Hash: files.hash(), LoadedAt: now},
-		warnings: warnings(policy, prices, keys, now),
-		prices:   prices, catalog: catalog.New(policy, prices, models), files: files,
+		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Version: files.hash()}, policy: rules,
+		version:  policy.Version{Hash: files.hash(), LoadedAt: now},
+		warnings: warnings(rules, prices, keys, now),
+		prices:   prices, catalog: catalog.New(rules, prices, models), files: files,
 	}
-	for _, vendor := range policy.Providers {
+	for _, vendor := range rules.Providers {
 		g.version.Providers = append(g.version.Providers, vendor.Name)
 		g.version.Models += len(vendor.Models)
 	}
-	if policy.Caches() && !f.cfg.keepsAnswers() {
+	if rules.Caches() && !f.cfg.keepsAnswers() {
 		g.warnings = append(g.warnings, warnNoCache)
 	}
 	return g, nil
 }
 
 // warnings are what is allowed but probably not meant.
-func warnings(p *routing.Policy, prices *price.Table, keys *keyring.Keyring, now time.Time) []string {
+func warnings(p *policy.Policy, prices *price.Table, keys *keyring.Keyring, now time.Time) []string {
 	var all []string
 	for _, vendor := range p.Providers {
 		if _, err := keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name); err != nil {
@@ -242,7 +244,7 @@ func warnings(p *routing.Policy, prices *price.Table, keys *keyring.Keyring, now
 
 // Latency is the monitor's, which is made after the first fleet: the policy says
 // how it judges.
-func (f *fleets) Latency(t routing.Target) (time.Duration, bool) {
+func (f *fleets) Latency(t provider.Target) (time.Duration, bool) {
 	if f.monitor == nil {
 		return 0, false
 	}
@@ -250,6 +252,6 @@ func (f *fleets) Latency(t routing.Target) (time.Duration, bool) {
 }
 
 // Available is the monitor's, too.
-func (f *fleets) Available(t routing.Target, organization string) bool {
+func (f *fleets) Available(t provider.Target, organization string) bool {
 	return f.monitor == nil || f.monitor.Available(t, organization)
 }

@@ -20,10 +20,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/keyring"
-	"switchyard.dev/services/gateway/internal/provider/wire"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
@@ -127,7 +128,7 @@ func TestReloadRefuses(t *testing.T) {
 		log.Reset()
 		_, err := f.Reload(t.Context())
 		e := apierr.From(err)
-		if e == nil || e.Kind != apierr.KindUnprocessable || e.Reason != routing.ReasonPolicyInvalid || !strings.Contains(e.Text, c.want) {
+		if e == nil || e.Kind != apierr.KindUnprocessable || e.Reason != policy.ReasonPolicyInvalid || !strings.Contains(e.Text, c.want) {
 			t.Errorf("%s: error %v, want policy_invalid with %q", c.text, err, c.want)
 		}
 		if f.fleet() != fleet {

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/sealing"
+	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/platform/secret"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/sealing"
+	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/platform/testkit"
 )
 

@@ -5,11 +5,11 @@ import (
 	"os"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/keyring"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/redis"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/platform/lifecycle"
 )
 

@@ -4,13 +4,14 @@ import (
 	"context"
 	"os"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/reconcile"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/steering"
-	"switchyard.dev/services/gateway/policy"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/shipped"
 )
 
 // openSteering opens what operators set over the policy and of its models, which
@@ -34,13 +35,13 @@ func (b *builder) keepReconciliations(context.Context) error {
 // readCatalog reads the operator's catalog, or the shipped one.
 func readCatalog(path string) ([]byte, error) {
 	if path == "" {
-		return policy.Catalog, nil
+		return shipped.Catalog, nil
 	}
 	return os.ReadFile(path)
 }
 
 // Present is the policy in force, with where its candidates stand.
-func (f *fleets) Present() (*routing.Policy, routing.Version, []routing.RankedCandidate) {
+func (f *fleets) Present() (*policy.Policy, policy.Version, []routing.RankedCandidate) {
 	g := f.present.Load()
-	return g.policy, g.version, g.policy.Ranking(g.state(f))
+	return g.policy, g.version, routing.Ranking(g.policy, g.state(f))
 }

@@ -9,10 +9,10 @@ import (
 	"os"
 
 	"switchyard.dev/services/gateway/internal/api"
-	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/redact"
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/serving/cache"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/secret"
 )
 

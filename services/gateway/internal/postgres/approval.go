@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"switchyard.dev/services/gateway/internal/approval"
-	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/governance/approval"
+	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
 

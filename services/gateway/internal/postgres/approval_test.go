@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"switchyard.dev/services/gateway/internal/approval"
-	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/governance/approval"
+	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/postgres"
 )
 

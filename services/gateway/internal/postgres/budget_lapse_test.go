@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/budget"
-	"switchyard.dev/services/gateway/internal/organization"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/run"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/price"
 )
 
 // cutOff has another replica reserve one call under "r", and then be taken for dead.

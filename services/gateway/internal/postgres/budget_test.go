@@ -11,13 +11,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/budget"
-	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/organization"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/run"
 	"switchyard.dev/services/platform/caller"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/byok"
+	"switchyard.dev/services/gateway/internal/custody/byok"
+	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/postgres"
 )
 

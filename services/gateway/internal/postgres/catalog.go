@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // Deprecations implements catalog.DeprecationStore.
@@ -31,7 +31,7 @@ func (d *Deprecations) Deprecations(ctx context.Context) (all []catalog.Deprecat
 	}
 	for _, row := range rows {
 		all = append(all, catalog.Deprecation{
-			Target: routing.Target{Provider: row.Provider, Model: row.Model}, Successor: row.Successor, Reason: row.Reason,
+			Target: provider.Target{Provider: row.Provider, Model: row.Model}, Successor: row.Successor, Reason: row.Reason,
 			Cutoff: row.Cutoff.Time, At: row.DeprecatedAt, By: row.DeprecatedBy, UpdatedAt: row.UpdatedAt,
 		})
 		level = max(level, row.Version)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/gateway/internal/exposure"
+	"switchyard.dev/services/gateway/internal/custody/exposure"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/pgdb"
 )

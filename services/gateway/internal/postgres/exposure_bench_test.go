@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/gateway/internal/exposure"
+	"switchyard.dev/services/gateway/internal/custody/exposure"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/testkit"

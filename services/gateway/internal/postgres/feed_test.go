@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/gateway/internal/ledger"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/testkit"
 )

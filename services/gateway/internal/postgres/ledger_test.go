@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"switchyard.dev/services/gateway/internal/ledger"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/testkit"
 )

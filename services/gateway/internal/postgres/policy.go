@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/routing"
 )
 
 // Releases are the policies that operators put in force.
@@ -19,7 +19,7 @@ func NewReleases(c *Control) *Releases { return &Releases{c} }
 
 // Release has every replica read its files again, and notes which ones the replica
 // that was asked has read. The audit has it, also when the files are the same.
-func (r *Releases) Release(ctx context.Context, before, now routing.Version) error {
+func (r *Releases) Release(ctx context.Context, before, now policy.Version) error {
 	entry := audit.New(ctx, "policy.reload", audit.Subject{Type: "policy", ID: now.Hash}, "")
 	var err error
 	if entry.Details, err = json.Marshal(map[string]string{"before": before.Hash, "after": now.Hash}); err != nil {

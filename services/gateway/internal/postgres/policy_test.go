@@ -3,10 +3,10 @@ package postgres_test
 import (
 	"testing"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/routing"
 )
 
 // A release moves its topic on, also when the files are the same as before: another
@@ -19,7 +19,7 @@ func TestReleases(t *testing.T) {
 		t.Fatalf("before the first release: %q, %d, %v", hash, first, err)
 	}
 	for n := range int64(2) {
-		if err := r.Release(t.Context(), routing.Version{Hash: "old"}, routing.Version{Hash: "new"}); err != nil {
+		if err := r.Release(t.Context(), policy.Version{Hash: "old"}, policy.Version{Hash: "new"}); err != nil {
 			t.Fatal(err)
 		}
 		hash, level, err := r.Released(t.Context())

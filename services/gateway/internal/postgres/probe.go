@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/probe"
 )
 
 // ProbeLease implements probe.Lease: a row, so that no connection is held while a

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/probe"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/testkit"
 )

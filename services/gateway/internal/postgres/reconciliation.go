@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/reconcile"
 	"switchyard.dev/services/platform/apierr"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/run"
 )
 
 // rememberEnded is how long a run that has ended is still told to replicas; one

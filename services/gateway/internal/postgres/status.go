@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/status"
 )
 
 // Reports implements status.Board in a database.

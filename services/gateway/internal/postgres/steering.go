@@ -9,11 +9,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"switchyard.dev/services/gateway/internal/audit"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/pgdb"
 )
 
@@ -31,7 +31,7 @@ func (s *Steering) State(ctx context.Context) (state steering.State, level int64
 	}
 	for _, row := range rows {
 		level = max(level, row.Version)
-		if setting := toSetting(row); row.Kind == string(steering.Pin) {
+		if setting := toSetting(row); row.Kind == string(steering.KindPin) {
 			state.Pin = setting
 		} else {
 			state.Canary = setting
@@ -42,7 +42,7 @@ func (s *Steering) State(ctx context.Context) (state steering.State, level int64
 
 func toSetting(row dbsql.RoutingOverride) steering.Setting {
 	return steering.Setting{
-		Target: routing.Target{Provider: row.Provider, Model: row.Model}, Percentage: row.Percentage, Sticky: steering.Stickiness(row.StickyBy),
+		Target: provider.Target{Provider: row.Provider, Model: row.Model}, Percentage: row.Percentage, Sticky: steering.Stickiness(row.StickyBy),
 		Since: row.SetAt.Time, By: row.SetBy, Reason: row.Reason, Revision: int(row.Revision),
 	}
 }
@@ -55,7 +55,7 @@ func (s *Steering) Change(ctx context.Context, kind steering.Kind, c steering.Ch
 	c.To.Since = storedTime(c.To.Since)
 	action, reason := "routing."+string(kind), c.To.Reason
 	if !c.To.IsSet() {
-		action = map[steering.Kind]string{steering.Pin: "routing.unpin", steering.Canary: "routing.canary_stop"}[kind]
+		action = map[steering.Kind]string{steering.KindPin: "routing.unpin", steering.KindCanary: "routing.canary_stop"}[kind]
 	}
 	entry := audit.New(ctx, action, audit.Subject{Type: "routing", ID: string(kind)}, reason)
 	err = s.control.Change(ctx, control.Routing, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
@@ -74,7 +74,7 @@ func (s *Steering) Change(ctx context.Context, kind steering.Kind, c steering.Ch
 		if entry.Details, err = json.Marshal(map[string]any{"before": settingDetails(before), "after": settingDetails(setting)}); err != nil {
 			return err
 		}
-		if kind == steering.Canary {
+		if kind == steering.KindCanary {
 			if err := q.ForgetCanaryArms(ctx, int32(setting.Revision-keptArms)); err != nil {
 				return err
 			}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"switchyard.dev/services/gateway/internal/catalog"
-	"switchyard.dev/services/gateway/internal/control"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/postgres"
-	"switchyard.dev/services/gateway/internal/routing"
-	"switchyard.dev/services/gateway/internal/status"
-	"switchyard.dev/services/gateway/internal/steering"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
@@ -28,8 +28,8 @@ func TestSteeringByManyAtATime(t *testing.T) {
 	var operators sync.WaitGroup
 	for i := range 10 {
 		operators.Go(func() {
-			to := steering.Setting{Target: routing.Target{Provider: "p" + string(rune('a'+i))}, Since: time.Now(), By: "ops"}
-			_, err := store.Change(t.Context(), steering.Pin, steering.Change{To: to, Expected: new(0)})
+			to := steering.Setting{Target: provider.Target{Provider: "p" + string(rune('a'+i))}, Since: time.Now(), By: "ops"}
+			_, err := store.Change(t.Context(), steering.KindPin, steering.Change{To: to, Expected: new(0)})
 			e, refused := errors.AsType[*apierr.Error](err)
 			switch {
 			case err == nil:
@@ -60,8 +60,8 @@ func TestCanaryArms(t *testing.T) {
 		t.Errorf("%+v, %v", arms, err)
 	}
 	for i := range 30 { // Old ones are forgotten.
-		to := steering.Setting{Target: routing.Target{Provider: "p"}, Percentage: float64(i), Sticky: steering.ByRun, Since: time.Now(), By: "ops"}
-		if _, err := store.Change(t.Context(), steering.Canary, steering.Change{To: to}); err != nil {
+		to := steering.Setting{Target: provider.Target{Provider: "p"}, Percentage: float64(i), Sticky: steering.ByRun, Since: time.Now(), By: "ops"}
+		if _, err := store.Change(t.Context(), steering.KindCanary, steering.Change{To: to}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestDeprecationsAreKept(t *testing.T) {
 	store := postgres.NewDeprecations(postgres.NewControl(testkit.Postgres(t, migrations.FS), func(context.Context, control.Topic, int64) {}))
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	cutoff := time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC)
-	set := catalog.Deprecation{Target: routing.Target{Provider: "p", Model: "m/x"}, Successor: "n", Reason: "r", Cutoff: cutoff, At: at, By: "ops", UpdatedAt: at}
+	set := catalog.Deprecation{Target: provider.Target{Provider: "p", Model: "m/x"}, Successor: "n", Reason: "r", Cutoff: cutoff, At: at, By: "ops", UpdatedAt: at}
 	if err := store.Deprecate(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
-	"switchyard.dev/services/gateway/internal/price"
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/pgdb"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
-	"switchyard.dev/services/gateway/internal/trace"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/testkit"
 )

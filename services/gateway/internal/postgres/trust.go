@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/audit"
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/trust"
 )
 
 // Trust implements trust.Store.

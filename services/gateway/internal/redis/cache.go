@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/platform/redisdb"
 )
 

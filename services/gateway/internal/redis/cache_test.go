@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/cache"
+	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/platform/testkit"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"switchyard.dev/services/gateway/internal/health"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/redisdb"
 )
 

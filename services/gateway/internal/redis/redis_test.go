@@ -13,9 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
-	"switchyard.dev/services/gateway/internal/health"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/testkit"
@@ -24,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	target  = routing.Target{Provider: "acme", Model: "m"}
+	target  = provider.Target{Provider: "acme", Model: "m"}
 	circuit = health.Circuit{Provider: "acme", Family: "m"}
 )
 

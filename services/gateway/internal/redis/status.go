@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/status"
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/platform/redisdb"
 )
 

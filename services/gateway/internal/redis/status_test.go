@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/redis"
-	"switchyard.dev/services/gateway/internal/status"
 	"switchyard.dev/services/platform/testkit"
 )
 

@@ -11,9 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
@@ -138,7 +137,7 @@ type model struct {
 }
 
 // Models lists models by the names that a request may use.
-func (Dialect) Models(models []routing.Target) any {
+func (Dialect) Models(models []provider.Target) any {
 	list := modelList{Data: []model{}}
 	for _, m := range models {
 		list.Data = append(list.Data, toModel(m))
@@ -150,9 +149,9 @@ func (Dialect) Models(models []routing.Target) any {
 }
 
 // Model is one of them.
-func (Dialect) Model(m routing.Target) any { return toModel(m) }
+func (Dialect) Model(m provider.Target) any { return toModel(m) }
 
-func toModel(m routing.Target) model {
+func toModel(m provider.Target) model {
 	return model{Type: "model", ID: m.Model, DisplayName: m.Model, CreatedAt: time.Unix(0, 0).UTC()}
 }
 

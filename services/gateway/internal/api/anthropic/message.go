@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"switchyard.dev/services/gateway/internal/inference"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/tidwall/sjson"
 
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/provider"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
@@ -32,8 +32,8 @@ type Dialect interface {
 	// Stream writes one piece by piece.
 	Stream(reply Reply) Stream
 	// Models writes a list of models, Model one of them.
-	Models(models []routing.Target) any
-	Model(model routing.Target) any
+	Models(models []provider.Target) any
+	Model(model provider.Target) any
 }
 
 // Chat is a request to answer a conversation.

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/inference"
-	"switchyard.dev/services/gateway/internal/routing"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // Dialect implements dialect.Dialect.
@@ -128,7 +128,7 @@ type model struct {
 }
 
 // Models lists models by the names that a request may use.
-func (d Dialect) Models(models []routing.Target) any {
+func (d Dialect) Models(models []provider.Target) any {
 	list := modelList{Object: "list", Data: []model{}}
 	for _, m := range models {
 		list.Data = append(list.Data, toModel(m))
@@ -137,8 +137,10 @@ func (d Dialect) Models(models []routing.Target) any {
 }
 
 // Model is one of them.
-func (Dialect) Model(m routing.Target) any { return toModel(m) }
+func (Dialect) Model(m provider.Target) any { return toModel(m) }
 
-func toModel(m routing.Target) model { return model{ID: m.Model, Object: "model", OwnedBy: m.Provider} }
+func toModel(m provider.Target) model {
+	return model{ID: m.Model, Object: "model", OwnedBy: m.Provider}
+}
 
 const typeFunction = "function"

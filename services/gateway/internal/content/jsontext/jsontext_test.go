@@ -1,0 +1,44 @@
+package jsontext_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/content/jsontext"
+)
+
+func TestRewrite(t *testing.T) {
+	upper := jsontext.Change{
+		String: func(text string) (string, bool) { return strings.ToUpper(text), text != "keep" },
+		Number: func(digits string) (string, bool) { return "n" + digits, digits != "1" },
+	}
+	for in, want := range map[string]string{
+		`{"a" : "b\n<\"é", "keep":[1, -2.5e3,true,null]}`: `{"A" : "B\n<\"É", "keep":[1, "n-2.5e3",true,null]}`,
+		`"\ud83d\ude00\\"`: `"😀\\"`, `[]`: `[]`, `""`: `""`,
+	} {
+		if got := string(jsontext.Rewrite([]byte(in), upper)); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+// What nothing is changed in stays byte for byte, and every change leaves JSON.
+func FuzzRewrite(f *testing.F) {
+	for _, seed := range []string{`{"a":[1,"b\u0000"]}`, `"\ud800"`, ` [ -0.1e+5 ] `, "\"\xff\""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		if !json.Valid([]byte(in)) {
+			return
+		}
+		same := jsontext.Change{String: func(string) (string, bool) { return "", false }, Number: func(string) (string, bool) { return "", false }}
+		if got := string(jsontext.Rewrite([]byte(in), same)); got != in {
+			t.Fatalf("%q became %q", in, got)
+		}
+		all := jsontext.Change{String: func(text string) (string, bool) { return text + "\x00\"\\", true }, Number: func(digits string) (string, bool) { return digits, true }}
+		if got := jsontext.Rewrite([]byte(in), all); !json.Valid(got) {
+			t.Fatalf("%q became %q", in, got)
+		}
+	})
+}

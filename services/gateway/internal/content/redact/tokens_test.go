@@ -1,0 +1,30 @@
+package redact_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/content/redact"
+)
+
+// Tokens are text in numbers: none is left, and the rest stays as it was.
+func TestTokens(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"model":"m", "input":[1,22,333] ,"dimensions":7}`: `{"model":"m", "input":"[tokens, 3 of them]" ,"dimensions":7}`,
+		`{"input":[[1,2],[ 333 ]],"model":"m"}`:             `{"input":"[tokens, 3 of them]","model":"m"}`,
+		`{"inp\u0075t":[1]}`:                                `{"inp\u0075t":"[tokens, 1 of them]"}`,
+		`{"input":["a","1"]}`:                               `{"input":["a","1"]}`,
+		`{"input":"a"}`:                                     `{"input":"a"}`,
+		`{"input":[]}`:                                      `{"input":[]}`,
+		`{"input":[[]]}`:                                    `{"input":"[tokens, 1 of them]"}`,
+		`{"x":{"input":[1]}}`:                               `{"x":{"input":[1]}}`,
+		``:                                                  ``,
+	} {
+		found := redact.Kinds{}
+		got := string(redact.Tokens([]byte(in), found))
+		if got != want || found[redact.KindTokens] != strings.Contains(want, "tokens") || in != "" && !json.Valid([]byte(got)) {
+			t.Errorf("%s became %s (%v), want %s", in, got, found, want)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package byok
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Store keeps configurations. A change and its audit entry are one transaction,
+// and changes of one topic take turns.
+type Store interface {
+	// Get gives a configuration in whatever status; ErrNone where there never was one.
+	Get(ctx context.Context, organization, provider string) (Config, error)
+	// List gives the organization's active ones behind a provider, in order.
+	List(ctx context.Context, organization, after string, limit int) ([]Config, error)
+	// Stale gives active ones that are stale at a time, in order.
+	Stale(ctx context.Context, f StaleFilter) ([]Config, error)
+	// Change stores what decide makes of the present configuration, or of an absent
+	// one. An error of decide is given back, and nothing is stored.
+	Change(ctx context.Context, organization, provider string, entry *audit.Entry, decide func(Config) (Config, error)) (Config, error)
+	// Purge erases all credentials of an organization.
+	Purge(ctx context.Context, organization string, now time.Time, entry *audit.Entry) (Purged, error)
+}
+
+// StaleFilter selects stale configurations; empty fields select all.
+type StaleFilter struct {
+	Organization, Provider string
+	// AfterOrganization and AfterProvider are the last of the page before.
+	AfterOrganization, AfterProvider string
+	Now                              time.Time
+	Limit                            int
+}
+
+// Purged counts what a purge did.
+type Purged struct {
+	// Erased credentials; Remaining ones, of which there should be none.
+	Erased, Remaining int
+}
+
+// Providers knows the names of providers.
+type Providers interface {
+	// Canonical gives the name of a provider by its name or an alias of it.
+	Canonical(name string) (string, bool)
+}
+
+// Custodian changes configurations. Safe for concurrent use.
+type Custodian struct {
+	store     Store
+	reader    *Reader
+	providers Providers
+}
+
+// NewCustodian returns a custodian.
+func NewCustodian(store Store, reader *Reader, providers Providers) *Custodian {
+	return &Custodian{store, reader, providers}
+}
+
+// Offer is a credential as a caller brings it: exactly one of Reference and
+// Ciphertext.
+type Offer struct {
+	Reference  string
+	KeyID      string
+	Ciphertext []byte
+	Terms
+}
+
+// Put creates or replaces the configuration for a provider. created tells that
+// there was none. Owner is needed.
+func (c *Custodian) Put(ctx context.Context, organization, provider string, o Offer) (config Config, created bool, err error) {
+	if provider, err = c.known(provider); err != nil {
+		return Config{}, false, err
+	}
+	credential, err := c.accept(ctx, organization, provider, o)
+	if err != nil {
+		return Config{}, false, err
+	}
+	entry := newEntry(ctx, "byok.put", organization, provider)
+	config, err = c.store.Change(ctx, organization, provider, entry, func(present Config) (Config, error) {
+		var next Config
+		var err error
+		if next, created, err = present.Put(credential, o.Terms, now()); err == nil {
+			entry.Details = details(&next)
+		}
+		return next, err
+	})
+	return config, created, refusal(err, "store configuration")
+}
+
+// Rotate replaces the credential of an active configuration.
+func (c *Custodian) Rotate(ctx context.Context, organization, provider string, o Offer) (Config, error) {
+	// Before the secret is read: who has no configuration learns nothing of it.
+	present, err := c.Get(ctx, organization, provider)
+	if err != nil {
+		return Config{}, err
+	}
+	provider = present.Provider
+	credential, err := c.accept(ctx, organization, provider, o)
+	if err != nil {
+		return Config{}, err
+	}
+	return c.change(ctx, "byok.rotate", organization, provider, func(present Config) (Config, error) {
+		return present.Rotate(credential, o.Terms, now())
+	})
+}
+
+// Transfer gives an active configuration to another principal.
+func (c *Custodian) Transfer(ctx context.Context, organization, provider, owner string) (Config, error) {
+	return c.change(ctx, "byok.transfer", organization, c.canonical(provider), func(present Config) (Config, error) {
+		return present.Transfer(owner, now())
+	})
+}
+
+// Deactivate takes an active configuration out of use.
+func (c *Custodian) Deactivate(ctx context.Context, organization, provider string) error {
+	_, err := c.change(ctx, "byok.deactivate", organization, c.canonical(provider), func(present Config) (Config, error) {
+		return present.Deactivate(now())
+	})
+	return err
+}
+
+// Purge erases every stored credential of an organization, for good.
+func (c *Custodian) Purge(ctx context.Context, organization string) (Purged, error) {
+	entry := newEntry(ctx, "byok.purge", organization, organization)
+	purged, err := c.store.Purge(ctx, organization, now(), entry)
+	return purged, refusal(err, "purge credentials")
+}
+
+// Get gives an active configuration.
+func (c *Custodian) Get(ctx context.Context, organization, provider string) (Config, error) {
+	config, err := c.store.Get(ctx, organization, c.canonical(provider))
+	if err == nil && config.Status != StatusActive {
+		err = ErrNone
+	}
+	return config, refusal(err, "read configuration")
+}
+
+// List gives an organization's active configurations behind a provider.
+func (c *Custodian) List(ctx context.Context, organization, after string, limit int) ([]Config, error) {
+	configs, err := c.store.List(ctx, organization, after, limit)
+	return configs, refusal(err, "list configurations")
+}
+
+// Stale gives the stale active configurations.
+func (c *Custodian) Stale(ctx context.Context, f StaleFilter) ([]Config, error) {
+	if f.Provider != "" {
+		f.Provider = c.canonical(f.Provider)
+	}
+	configs, err := c.store.Stale(ctx, f)
+	return configs, refusal(err, "list stale configurations")
+}
+
+func (c *Custodian) change(ctx context.Context, action, organization, provider string, decide func(Config) (Config, error)) (Config, error) {
+	entry := newEntry(ctx, action, organization, provider)
+	config, err := c.store.Change(ctx, organization, provider, entry, func(present Config) (Config, error) {
+		next, err := decide(present)
+		if err == nil {
+			entry.Details = details(&next)
+		}
+		return next, err
+	})
+	return config, refusal(err, "change configuration")
+}
+
+// known is the canonical name of a provider that is configured.
+func (c *Custodian) known(provider string) (string, error) {
+	canonical, ok := c.providers.Canonical(provider)
+	if !ok {
+		return "", apierr.New(apierr.KindInvalid, ReasonProviderUnknown, "provider: no provider of that name is configured")
+	}
+	return canonical, nil
+}
+
+// canonical is the name that a configuration has; of a provider that is
+// configured no more, the name itself.
+func (c *Custodian) canonical(provider string) string {
+	if canonical, ok := c.providers.Canonical(provider); ok {
+		return canonical
+	}
+	return strings.ToLower(provider)
+}
+
+// accept reads an offered secret, outside of any transaction, and gives what is
+// stored of it.
+func (c *Custodian) accept(ctx context.Context, organization, provider string, o Offer) (Credential, error) {
+	credential := Credential{Custody: CustodyReference, Reference: o.Reference}
+	switch {
+	case (o.Reference == "") == (o.Ciphertext == nil):
+		return credential, apierr.Invalid("secret_ref", "exactly one of secret_ref and sealed is required")
+	case o.Ciphertext != nil:
+		credential = Credential{Custody: CustodySealed, KeyID: o.KeyID, Ciphertext: o.Ciphertext}
+	case LooksRaw(o.Reference):
+		return credential, RefuseRawKey("secret_ref")
+	}
+	if !o.ExpiresAt.IsZero() && !o.ExpiresAt.After(now()) {
+		return credential, apierr.Invalid("expires_at", "must be in the future")
+	}
+	value, err := c.reader.Read(ctx, organization, provider, credential)
+	if err != nil {
+		return credential, explain(err)
+	}
+	credential.Hint, credential.Fingerprint = hint(value), c.reader.Fingerprint(value)
+	return credential, nil
+}
+
+func newEntry(ctx context.Context, action, organization, subject string) *audit.Entry {
+	entry := audit.New(ctx, action, audit.Subject{Type: "byok_config", ID: subject, Organization: organization}, "")
+	return &entry
+}
+
+// details are what the audit keeps of a change.
+func details(c *Config) json.RawMessage {
+	text, err := json.Marshal(map[string]any{
+		"provider": c.Provider, "custody": c.Custody, "fingerprint": c.Fingerprint, "version": c.Version, "owner_principal": c.Owner,
+	})
+	if err != nil {
+		return nil // Nothing above can fail.
+	}
+	return text
+}
+
+// refusal is what a caller is told of an error.
+func refusal(err error, doing string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrNone):
+		return apierr.NotFound("active configuration of the provider")
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// now is in the precision that the store keeps.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,182 @@
+package keyring
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+// write replaces a key file, and waits until it is looked at again.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	defer time.Sleep(lookEvery)
+	next := path + ".next" // As a secret manager does: a whole file takes the place of the old one.
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestResolve(t *testing.T) { synctest.Test(t, resolve) }
+
+func resolve(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "alpha.key")
+	k := newKeyring(testkit.Logger(t), map[string]string{"alpha": path, "local": ""})
+	scope := Scope{Organization: "acme"}
+
+	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
+		t.Errorf("missing file: %v, want ErrNoKey", err)
+	}
+	write(t, path, "key-one\n")
+	one, err := k.Resolve(t.Context(), scope, "alpha")
+	if err != nil || one.Key.Reveal() != "key-one" || one.Source != "fleet" || len(one.Fingerprint) != 16 {
+		t.Errorf("first key: %+v, %v", one, err)
+	}
+	if again, err := k.Resolve(t.Context(), scope, "alpha"); err != nil || again.Fingerprint != one.Fingerprint {
+		t.Errorf("again: %+v, %v, want the same", again, err)
+	}
+	write(t, path, "key-two")
+	two, err := k.Resolve(t.Context(), scope, "alpha")
+	if err != nil || two.Key.Reveal() != "key-two" || two.Fingerprint == one.Fingerprint {
+		t.Errorf("replaced: %q, %v, want the new key and another fingerprint", two.Key.Reveal(), err)
+	}
+	write(t, path, "\n")
+	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
+		t.Errorf("empty file: %v, want ErrNoKey", err)
+	}
+	write(t, path, "key-one")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(lookEvery)
+	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
+		t.Errorf("removed file: %v, want ErrNoKey", err)
+	}
+	if local, err := k.Resolve(t.Context(), scope, "local"); err != nil || !local.Key.IsZero() || local.Fingerprint != "" {
+		t.Errorf("without a file: %+v, %v, want a call without a key", local, err)
+	}
+	if _, err := k.Resolve(t.Context(), scope, "nobody"); !errors.Is(err, ErrNoKey) {
+		t.Errorf("unknown provider: %v, want ErrNoKey", err)
+	}
+}
+
+// own has credentials of organizations, or fails.
+type own map[string]error
+
+func (o own) Find(_ context.Context, organization, name string, _ bool) (provider.Credential, error) {
+	err, ok := o[organization+"/"+name]
+	if !ok {
+		err = ErrNoKey
+	}
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	return provider.Credential{Key: secret.New("own of " + name), Source: SourceByok}, nil
+}
+
+// Who pays for a call, by what the request says, what the policy says, and what
+// keys there are.
+func TestByokOrder(t *testing.T) {
+	away := errors.New("away")
+	path := filepath.Join(t.TempDir(), "k")
+	write(t, path, "fleet-key")
+	files := map[string]string{"both": path, "mine": filepath.Join(t.TempDir(), "absent"), "theirs": path, "broken": path, "alone": filepath.Join(t.TempDir(), "absent")}
+	mine := own{"acme/both": nil, "acme/mine": nil, "acme/broken": away, "acme/alone": away, "acme/unknown": nil}
+	for _, test := range []struct {
+		policy, mode Mode
+		only, name   string
+		want         string
+		err          error
+	}{
+		{"", "", "", "both", SourceFleet, nil},
+		{"", "", "", "mine", "", ErrNoKey},
+		{ModeFleet, "", "", "both", SourceFleet, nil},
+		{ModePrefer, "", "", "both", SourceByok, nil},
+		{ModePrefer, "", "", "theirs", SourceFleet, nil},
+		{ModeRequire, "", "", "theirs", "", ErrNoKey},
+		{ModeRequire, ModePrefer, "", "theirs", SourceFleet, nil},
+		{"", ModeRequire, "", "both", SourceByok, nil},
+		{"", ModeRequire, "", "mine", SourceByok, nil},
+		{"", ModeRequire, "", "theirs", "", ErrNoKey},
+		{"", ModeRequire, "", "broken", "", away},
+		{"", ModePrefer, "", "both", SourceByok, nil},
+		{"", ModePrefer, "", "mine", SourceByok, nil},
+		{"", ModePrefer, "", "theirs", SourceFleet, nil},
+		{"", ModePrefer, "", "broken", SourceFleet, nil},
+		{"", ModePrefer, "", "alone", "", away},
+		{"", ModeRequire, "both", "both", SourceByok, nil},
+		{"", ModeRequire, "alias", "both", SourceByok, nil},
+		{"", ModeRequire, "both", "mine", "", ErrNoKey},
+		{"", ModeRequire, "nobody", "both", "", ErrNoKey},
+		{"", ModePrefer, "mine", "both", SourceFleet, nil},
+		{"", ModeRequire, "", "unknown", "", ErrNoKey}, // A key never goes to an address that is not configured.
+	} {
+		canonical := func(name string) (string, bool) {
+			if name == "alias" {
+				return "both", true
+			}
+			_, ok := files[name]
+			return name, ok
+		}
+		k := New(Options{Log: testkit.Logger(t), Files: files, Fingerprint: NewFingerprint(secret.Value{}), Own: mine, Mode: test.policy, Canonical: canonical})
+		got, err := k.Resolve(t.Context(), Scope{Organization: "acme", Byok: test.mode, Provider: test.only}, test.name)
+		if got.Source != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%+v: %q, %v", test, got.Source, err)
+		}
+		if got, _ := k.Resolve(t.Context(), Scope{Organization: "bolt", Byok: ModePrefer}, test.name); got.Source == SourceByok {
+			t.Errorf("another organization's call to %s has acme's key", test.name)
+		}
+	}
+}
+
+func TestWithoutOwn(t *testing.T) {
+	k := newKeyring(testkit.Logger(t), map[string]string{"local": ""})
+	if _, err := k.Resolve(t.Context(), Scope{Byok: ModeRequire}, "local"); !errors.Is(err, ErrNoKey) {
+		t.Errorf("require: %v, want ErrNoKey", err)
+	}
+	if _, err := k.Resolve(t.Context(), Scope{Byok: ModePrefer}, "local"); err != nil {
+		t.Errorf("prefer: %v, want the fleet's", err)
+	}
+}
+
+func newKeyring(log *slog.Logger, files map[string]string) *Keyring {
+	return New(Options{Log: log, Files: files, Fingerprint: NewFingerprint(secret.New("pin"))})
+}
+
+func TestFingerprintIsKeyed(t *testing.T) {
+	a, b := NewFingerprint(secret.New("a"))(secret.New("same-key")), NewFingerprint(secret.New("b"))(secret.New("same-key"))
+	if a == b || a == "" {
+		t.Errorf("fingerprints %q and %q, want two", a, b)
+	}
+}
+
+func TestKeysStayOutOfTheLog(t *testing.T) {
+	var log bytes.Buffer
+	const canary = "sk-canary-0123456789"
+	path := filepath.Join(t.TempDir(), "k")
+	k := newKeyring(slog.New(slog.NewJSONHandler(&log, nil)), map[string]string{"a": path})
+	write(t, path, canary)
+	credential, err := k.Resolve(t.Context(), Scope{}, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("credential", "credential", credential)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = k.Resolve(t.Context(), Scope{}, "a")
+	testkit.NoLeak(t, canary, log.String(), credential.Fingerprint)
+}

@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Every field of an entry comes back from its record: of those with nothing but
+// zeros, and of those where each field has a value of its own.
+func TestRecordHoldsEveryField(t *testing.T) {
+	var full Entry
+	fill(t, reflect.ValueOf(&full).Elem(), new(int64))
+	odd := full
+	odd.Model, odd.Run = "mo\"d\\el\u2028é<&>", strings.Repeat("r\n\t\x7f", 100)
+	for _, want := range []Entry{{}, full, odd} {
+		text := want.appendRecord(nil)
+		var got Entry
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\n got %+v\nwant %+v", text, got, want)
+		}
+		if strings.ContainsRune(string(text), '\n') {
+			t.Errorf("a record is one line: %s", text)
+		}
+	}
+}
+
+// fill gives each field a value that no other field has.
+func fill(t *testing.T, v reflect.Value, next *int64) {
+	t.Helper()
+	*next++
+	switch into := v.Addr().Interface().(type) {
+	case *time.Time:
+		*into = time.Unix(*next, *next).UTC()
+		return
+	case *uuid.UUID:
+		*into = uuid.UUID{15: byte(*next)}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			fill(t, field, next)
+		}
+	case reflect.String:
+		v.SetString("v" + strings.Repeat("x", int(*next)))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(*next)
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		t.Fatalf("a field of kind %s: teach appendRecord and this test", v.Kind())
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	e := Entry{
+		ID: uuid.New(), RequestID: "req_KVMHMYGDFS6WZAP4A5PBNJORAP", Organization: "acme", Key: "key_1", Service: "edge", Operation: "chat",
+		RequestedModel: "gpt-5", Provider: "openai", Model: "gpt-5", Credential: "fleet", Fingerprint: "0011223344556677",
+		Usage: provider.Usage{Input: 100, Output: 50}, State: StateReported, Cost: 1e9, PriceVersion: "openai/gpt-5@2025-08-07", Outcome: OutcomeCompleted,
+		StartedAt: time.Now(), EndedAt: time.Now(),
+	}
+	var text []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		text = e.appendRecord(text[:0])
+	}
+}

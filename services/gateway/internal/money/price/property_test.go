@@ -1,0 +1,151 @@
+package price
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// drawUsage makes any usage, buckets being at most most.
+func drawUsage(t *rapid.T, most int64) (u provider.Usage) {
+	v := reflect.ValueOf(&u).Elem()
+	for i := range v.NumField() {
+		v.Field(i).SetInt(rapid.Int64Range(0, most).Draw(t, v.Type().Field(i).Name))
+	}
+	return u
+}
+
+// drawRates makes rates with some of the buckets left out.
+func drawRates(t *rapid.T, most int64) (r Rates) {
+	v := reflect.ValueOf(&r).Elem()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if name != "Input" && name != "Output" && rapid.Bool().Draw(t, "has "+name) {
+			continue
+		}
+		rate := reflect.New(v.Field(i).Type().Elem())
+		rate.Elem().SetInt(rapid.Int64Range(0, most).Draw(t, name))
+		v.Field(i).Set(rate)
+	}
+	return r
+}
+
+// No token is priced twice or not at all: the buckets one by one cost together
+// what they cost at once.
+func TestCostIsTheSumOfItsBuckets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rates, usage := drawRates(t, 1e9), drawUsage(t, 1e7)
+		var sum Pico
+		v := reflect.ValueOf(usage)
+		for i := range v.NumField() {
+			var one provider.Usage
+			reflect.ValueOf(&one).Elem().Field(i).SetInt(v.Field(i).Int())
+			sum += rates.cost(&one)
+		}
+		if got := rates.cost(&usage); got != sum {
+			t.Fatalf("cost %d, its buckets %d", got, sum)
+		}
+	})
+}
+
+// Every bucket of a usage has a price where the row has input, output and images.
+func TestEveryBucketIsPriced(t *testing.T) {
+	one, each := Rate(3), Each(3)
+	rates := Rates{Input: &one, Output: &one, Image: &each}
+	v := reflect.ValueOf(provider.Usage{})
+	for i := range v.NumField() {
+		var u provider.Usage
+		reflect.ValueOf(&u).Elem().Field(i).SetInt(2)
+		if got := rates.cost(&u); got != 6 {
+			t.Errorf("%s costs %d, want 6", v.Type().Field(i).Name, got)
+		}
+	}
+}
+
+// More of anything never costs less, and nothing overflows into a small or
+// negative bill.
+func TestCostIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rates, usage := drawRates(t, math.MaxInt64), drawUsage(t, math.MaxInt64/2)
+		more := usage
+		v := reflect.ValueOf(&more).Elem()
+		field := v.Field(rapid.IntRange(0, v.NumField()-1).Draw(t, "bucket"))
+		field.SetInt(field.Int() + rapid.Int64Range(0, math.MaxInt64/2).Draw(t, "more"))
+		less, most := rates.cost(&usage), rates.cost(&more)
+		if less < 0 || most < less {
+			t.Fatalf("%d, and for more %d", less, most)
+		}
+	})
+}
+
+const tiered = `
+providers:
+  - provider: acme
+    source: https://acme.example/prices
+    reviewed: 2026-01-01
+    review_every_days: 30
+    models:
+      - model: m
+        effective_from: 2026-01-01
+        input_per_mtok_usd: "1"
+        output_per_mtok_usd: "2"
+        tiers: [{above_tokens: 200000, input_per_mtok_usd: "2", output_per_mtok_usd: "3"}]
+      - {model: m, effective_from: 2026-03-01, effective_to: 2026-04-01, input_per_mtok_usd: "0.5", output_per_mtok_usd: "1"}
+      - {model: draw, effective_from: 2026-01-01, per_image_usd: "0.04"}
+`
+
+func TestTiersAndEnds(t *testing.T) {
+	table := table(t, tiered)
+	day := func(text string) time.Time {
+		at, err := time.Parse(time.DateOnly, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	cases := []struct {
+		name, model, at string
+		usage           provider.Usage
+		want            Pico
+		version         string
+	}{
+		{"at the bound", "m", "2026-02-01", provider.Usage{Input: 100_000, CacheRead: 100_000, Output: 1}, 200_000e6 + 2e6, "acme/m@2026-01-01"},
+		{"above it all is dearer", "m", "2026-02-01", provider.Usage{Input: 100_000, CacheRead: 100_001, Output: 1}, 200_001*2e6 + 3e6, "acme/m@2026-01-01"},
+		{"an offer", "m", "2026-03-31", provider.Usage{Input: 2}, 1e6, "acme/m@2026-03-01"},
+		{"after the offer", "m", "2026-04-01", provider.Usage{Input: 2}, 2e6, "acme/m@2026-01-01"},
+		{"images", "draw", "2026-02-01", provider.Usage{Images: 3, Input: 50}, 3 * 4e10, "acme/draw@2026-01-01"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if got := table.Cost("acme", c.model, day(c.at), c.usage); got != (Cost{c.want, c.version, true}) {
+				t.Errorf("%+v, want %d by %s", got, c.want, c.version)
+			}
+		})
+	}
+	rows := table.Rows()
+	if len(rows) != 3 || rows[0].Version != "acme/draw@2026-01-01" || rows[0].ReviewEvery != 30*24*time.Hour || !rows[0].Reviewed.Equal(day("2026-01-01")) {
+		t.Errorf("rows %+v", rows)
+	}
+}
+
+func BenchmarkCost(b *testing.B) {
+	one := Rate(1_000_000)
+	row, err := NewRow("p", "m", Rates{Input: &one, Output: &one})
+	if err != nil {
+		b.Fatal(err)
+	}
+	table, err := NewTable([]Row{row})
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		table.Cost("p", "m", now, provider.Usage{Input: 100, Output: 50})
+	}
+}

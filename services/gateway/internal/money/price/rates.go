@@ -1,0 +1,135 @@
+package price
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Rates are the prices of one model, one for each bucket of provider.Usage. A
+// bucket without a rate of its own costs what its wider one does: input of any
+// kind as Input, output of any kind as Output, a long cache write as a short one.
+type Rates struct {
+	Input          *Rate `yaml:"input_per_mtok_usd"`
+	CacheRead      *Rate `yaml:"cache_read_per_mtok_usd"`
+	CacheWrite     *Rate `yaml:"cache_write_per_mtok_usd"`
+	CacheWriteLong *Rate `yaml:"cache_write_1h_per_mtok_usd"`
+	ImageInput     *Rate `yaml:"image_input_per_mtok_usd"`
+	AudioInput     *Rate `yaml:"audio_input_per_mtok_usd"`
+	Output         *Rate `yaml:"output_per_mtok_usd"`
+	Reasoning      *Rate `yaml:"reasoning_per_mtok_usd"`
+	ImageOutput    *Rate `yaml:"image_output_per_mtok_usd"`
+	AudioOutput    *Rate `yaml:"audio_output_per_mtok_usd"`
+	// Image is the price of one image made, beside its tokens if it has any.
+	Image *Each `yaml:"per_image_usd"`
+}
+
+// IsZero reports whether no price was given at all.
+func (r Rates) IsZero() bool { return r == Rates{} }
+
+// check wants the two rates that the others fall back to, or the price of an image.
+func (r Rates) check() error {
+	switch {
+	case r.Input != nil && r.Output != nil:
+		return nil
+	case r.Image != nil && r.Input == nil && r.Output == nil:
+		return nil
+	}
+	return errors.New("input_per_mtok_usd and output_per_mtok_usd: both are required, or per_image_usd alone")
+}
+
+// line is a bucket of a usage and its rate; nil costs nothing.
+type line struct {
+	count int64
+	rate  *Rate
+}
+
+// lines pairs the token buckets with their rates.
+func (r *Rates) lines(u *provider.Usage) [10]line {
+	return [...]line{
+		{u.Input, r.Input},
+		{u.CacheRead, or(r.CacheRead, r.Input)},
+		{u.CacheWrite, or(r.CacheWrite, r.Input)},
+		{u.CacheWriteLong, or(r.CacheWriteLong, or(r.CacheWrite, r.Input))},
+		{u.ImageInput, or(r.ImageInput, r.Input)},
+		{u.AudioInput, or(r.AudioInput, r.Input)},
+		{u.Output, r.Output},
+		{u.Reasoning, or(r.Reasoning, r.Output)},
+		{u.ImageOutput, or(r.ImageOutput, r.Output)},
+		{u.AudioOutput, or(r.AudioOutput, r.Output)},
+	}
+}
+
+func or(rate, wider *Rate) *Rate {
+	if rate != nil {
+		return rate
+	}
+	return wider
+}
+
+// cost sums the buckets. What would not fit is the largest amount there is: no
+// vendor's report may turn into a small or negative bill.
+func (r *Rates) cost(u *provider.Usage) Pico {
+	var sum uint64
+	for _, l := range r.lines(u) {
+		if l.rate != nil {
+			sum = add(sum, l.count, int64(*l.rate))
+		}
+	}
+	if r.Image != nil {
+		sum = add(sum, u.Images, int64(*r.Image))
+	}
+	return Pico(sum)
+}
+
+// add adds count times rate, and stays at math.MaxInt64 once it is there.
+func add(sum uint64, count, rate int64) uint64 {
+	high, low := bits.Mul64(uint64(max(count, 0)), uint64(rate))
+	total, carry := bits.Add64(sum, low, 0)
+	if high != 0 || carry != 0 || total > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return total
+}
+
+// Tier is the price of requests whose prompt is longer than a number of tokens:
+// of the whole request, not of what is beyond.
+type Tier struct {
+	AboveTokens int64 `yaml:"above_tokens"`
+	Rates       `yaml:",inline"`
+}
+
+// checkTiers wants each tier to price every bucket that the row does: one left
+// out would fall back to a rate that is not its own.
+func checkTiers(base Rates, tiers []Tier) error {
+	for i, tier := range tiers {
+		if tier.AboveTokens < 1 || i > 0 && tier.AboveTokens <= tiers[i-1].AboveTokens {
+			return fmt.Errorf("tiers[%d].above_tokens: must be above zero and above the one before", i)
+		}
+		if err := tier.check(); err != nil {
+			return fmt.Errorf("tiers[%d]: %w", i, err)
+		}
+		for _, pair := range [...]struct {
+			name     string
+			row, own bool
+		}{
+			{"cache_read_per_mtok_usd", base.CacheRead != nil, tier.CacheRead != nil},
+			{"cache_write_per_mtok_usd", base.CacheWrite != nil, tier.CacheWrite != nil},
+			{"cache_write_1h_per_mtok_usd", base.CacheWriteLong != nil, tier.CacheWriteLong != nil},
+			{"image_input_per_mtok_usd", base.ImageInput != nil, tier.ImageInput != nil},
+			{"audio_input_per_mtok_usd", base.AudioInput != nil, tier.AudioInput != nil},
+			{"reasoning_per_mtok_usd", base.Reasoning != nil, tier.Reasoning != nil},
+			{"image_output_per_mtok_usd", base.ImageOutput != nil, tier.ImageOutput != nil},
+			{"audio_output_per_mtok_usd", base.AudioOutput != nil, tier.AudioOutput != nil},
+			{"per_image_usd", base.Image != nil, tier.Image != nil},
+		} {
+			if pair.row && !pair.own {
+				return fmt.Errorf("tiers[%d].%s: is required, since the row has it", i, pair.name)
+			}
+		}
+	}
+	return nil
+}

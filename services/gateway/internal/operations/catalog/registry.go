@@ -1,0 +1,302 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
+)
+
+// Status of a model.
+type Status string
+
+// The statuses. A deprecated model is served with a warning, a retired one refused.
+const (
+	Active     Status = "active"
+	Deprecated Status = "deprecated"
+	Retired    Status = "retired"
+)
+
+// NoticeTime is how long before its cutoff a model appears in Notices.
+const NoticeTime = 90 * 24 * time.Hour
+
+// Deprecation is what an operator set of a model, over the catalog.
+type Deprecation struct {
+	provider.Target
+	Successor, Reason string
+	// Cutoff is zero where the catalog's holds.
+	Cutoff    time.Time
+	At        time.Time
+	By        string
+	UpdatedAt time.Time
+}
+
+// Row is the life of one model.
+type Row struct {
+	provider.Target
+	Owner             string
+	Successor, Reason string
+	// Cutoff is the first day on which it is not served, DeprecatedAt from when on
+	// callers are warned; zero is not known.
+	Cutoff, DeprecatedAt time.Time
+	// By is the operator who deprecated it; empty where none did.
+	By string
+	// UpdatedAt is zero for models that only the policy knows.
+	UpdatedAt time.Time
+}
+
+// Status of the model at a moment.
+func (r *Row) Status(now time.Time) Status {
+	life := r.life()
+	switch {
+	case life.IsRetired(now):
+		return Retired
+	case life.IsDeprecated(now):
+		return Deprecated
+	}
+	return Active
+}
+
+func (r *Row) life() *routing.Life {
+	text := "model " + r.String() + " is deprecated"
+	if !r.Cutoff.IsZero() {
+		text += ", and not served from " + r.Cutoff.Format(time.DateOnly) + " on"
+	}
+	if r.Successor != "" {
+		text += "; use " + r.Successor
+	}
+	return &routing.Life{Deprecated: r.DeprecatedAt, Cutoff: r.Cutoff, Successor: r.Successor, Warning: headerText(text)}
+}
+
+// headerText keeps a text within what a header may hold.
+func headerText(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return '?'
+		}
+		return c
+	}, text)
+}
+
+// Registry is a catalog with what operators set over it. It is never changed
+// after it was made.
+type Registry struct {
+	*Catalog
+
+	rows  []Row // by provider and model
+	lives map[provider.Target]*routing.Life
+}
+
+// NewRegistry lays deprecations over a catalog.
+func NewRegistry(c *Catalog, set []Deprecation) *Registry {
+	r := &Registry{Catalog: c, lives: make(map[provider.Target]*routing.Life)}
+	rows := make(map[provider.Target]Row)
+	for _, t := range c.targets() {
+		rows[t] = Row{Target: t}
+	}
+	for t, e := range c.file.entries {
+		_, listed := rows[t]
+		if _, configured := c.policy.Canonical(t.Provider); configured && (listed || !e.borrowed) {
+			rows[t] = Row{Target: t, Owner: e.Owner, Successor: e.Successor, Reason: e.Reason, Cutoff: e.Cutoff, DeprecatedAt: e.Deprecated, UpdatedAt: e.Reviewed}
+		}
+	}
+	for _, d := range set {
+		row, known := rows[d.Target]
+		if !known {
+			continue // Its provider is not configured any more.
+		}
+		row.Successor, row.Reason, row.By, row.UpdatedAt = d.Successor, d.Reason, d.By, d.UpdatedAt
+		row.DeprecatedAt = d.At
+		if !d.Cutoff.IsZero() {
+			row.Cutoff = d.Cutoff
+		}
+		rows[d.Target] = row
+	}
+	for t, row := range rows {
+		r.rows = append(r.rows, row)
+		if life := row.life(); !life.Deprecated.IsZero() || !life.Cutoff.IsZero() {
+			r.lives[t] = life
+		}
+	}
+	slices.SortFunc(r.rows, func(a, b Row) int { return compare(a.Target, b.Target) })
+	return r
+}
+
+// Life implements routing.Lives.
+func (r *Registry) Life(t provider.Target) *routing.Life { return r.lives[t] }
+
+// Gone implements routing.Lives.
+func (r *Registry) Gone(of, model string, now time.Time) (provider.Target, *routing.Life) {
+	if prefix, rest, found := strings.Cut(model, "/"); found && (of == "" || of == prefix) {
+		if t := (provider.Target{Provider: prefix, Model: rest}); r.lives[t] != nil && r.lives[t].IsRetired(now) {
+			return t, r.lives[t]
+		}
+	}
+	for i := range r.rows {
+		t := r.rows[i].Target
+		if life := r.lives[t]; t.Model == model && (of == "" || of == t.Provider) && life != nil && life.IsRetired(now) {
+			return t, life
+		}
+	}
+	return provider.Target{}, nil
+}
+
+// Rows are all models that are known, by provider and model.
+func (r *Registry) Rows() []Row { return r.rows }
+
+func (r *Registry) find(t provider.Target) (Row, bool) {
+	i, found := slices.BinarySearchFunc(r.rows, t, func(row Row, t provider.Target) int { return compare(row.Target, t) })
+	if !found {
+		return Row{}, false
+	}
+	return r.rows[i], true
+}
+
+// Cards are those of the models that can be called, by provider and model.
+func (r *Registry) Cards(now time.Time) []Card {
+	targets := r.targets()
+	cards := make([]Card, len(targets))
+	for i, t := range targets {
+		cards[i] = r.card(t, now)
+		cards[i].Life, _ = r.find(t)
+	}
+	return cards
+}
+
+// Notice is a model to move away from.
+type Notice struct {
+	Row
+	// Expiring reports whether its cutoff is near and it has not been deprecated.
+	Expiring bool
+}
+
+// Notices are the deprecated models and those whose cutoff is within NoticeTime,
+// soonest cutoff first, those without one last.
+func (r *Registry) Notices(now time.Time) []Notice {
+	var all []Notice
+	for _, row := range r.rows {
+		near := !row.Cutoff.IsZero() && !row.Cutoff.After(now.Add(NoticeTime))
+		deprecated := row.Status(now) != Active
+		if near || deprecated {
+			all = append(all, Notice{Row: row, Expiring: !deprecated})
+		}
+	}
+	slices.SortFunc(all, func(a, b Notice) int {
+		return cmp.Or(strings.Compare(a.Order(), b.Order()), compare(a.Target, b.Target))
+	})
+	return all
+}
+
+// Order is what notices are sorted by: the cutoff, none being last.
+func (r *Row) Order() string {
+	if r.Cutoff.IsZero() {
+		return "9999"
+	}
+	return r.Cutoff.Format(time.DateOnly)
+}
+
+// Wish is a deprecation that a caller asks for.
+type Wish struct {
+	// Provider, by its name or an alias, may be empty where one alone has the model.
+	Provider, Model   string
+	Successor, Reason string
+	// Cutoff is zero to leave it as it is.
+	Cutoff time.Time
+	By     string
+	At     time.Time
+}
+
+// Deprecate checks a wish. The error is an *apierr.Error that names the field.
+func (r *Registry) Deprecate(w Wish) (Deprecation, error) {
+	row, err := r.only(w.Provider, w.Model)
+	if err != nil {
+		return Deprecation{}, err
+	}
+	successor, err := r.successor(row.Target, w.Successor, w.At)
+	if err != nil {
+		return Deprecation{}, err
+	}
+	name := successor.Model
+	if successor.Provider != row.Provider {
+		name = successor.String()
+	}
+	return Deprecation{
+		Target: row.Target, Successor: name, Reason: w.Reason, Cutoff: w.Cutoff, At: w.At, By: w.By, UpdatedAt: w.At,
+	}, nil
+}
+
+// only finds the one model of a name.
+func (r *Registry) only(provider, model string) (Row, error) {
+	if provider != "" {
+		canonical, ok := r.policy.Canonical(provider)
+		if !ok {
+			return Row{}, apierr.New(apierr.KindInvalid, routing.ReasonProviderUnknown, fmt.Sprintf("provider: no provider %s is configured", screen.Quote(provider)))
+		}
+		provider = canonical
+	}
+	var found []Row
+	for _, row := range r.rows {
+		if (row.Model == model || row.String() == model) && (provider == "" || provider == row.Provider) {
+			found = append(found, row)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Row{}, apierr.New(apierr.KindNotFound, routing.ReasonModelNotFound, fmt.Sprintf(
+			"model_id: there is no model %s; the known ones are in GET /v1/models/registry", screen.Quote(model)))
+	case 1:
+		return found[0], nil
+	}
+	names := make([]string, len(found))
+	for i := range found {
+		names[i] = found[i].Provider
+	}
+	return Row{}, apierr.Invalid("provider", "is required, since several have this model: "+strings.Join(names, ", "))
+}
+
+// successor finds what is to come after a model: of the same provider, or of
+// another that is named or alone has it.
+func (r *Registry) successor(of provider.Target, name string, now time.Time) (provider.Target, error) {
+	row, ok := r.find(provider.Target{Provider: of.Provider, Model: name})
+	if !ok {
+		var err error
+		if row, err = r.only("", name); err != nil {
+			if apierr.From(err).Kind == apierr.KindNotFound {
+				return provider.Target{}, apierr.Invalid("successor", fmt.Sprintf("there is no model %s; the known ones are in GET /v1/models/registry", screen.Quote(name)))
+			}
+			return provider.Target{}, apierr.Invalid("successor", "several providers have this model; write provider/model")
+		}
+	}
+	switch {
+	case row.Target == of:
+		return row.Target, apierr.Invalid("successor", "is the model itself")
+	case row.Status(now) == Retired:
+		return row.Target, apierr.Invalid("successor", row.String()+" is retired itself")
+	case r.leadsTo(row, of):
+		return row.Target, apierr.Invalid("successor", row.String()+" has the model as its own successor")
+	}
+	return row.Target, nil
+}
+
+// leadsTo follows successors.
+func (r *Registry) leadsTo(row Row, of provider.Target) bool {
+	for range len(r.rows) {
+		next, ok := r.find(provider.Target{Provider: row.Provider, Model: row.Successor})
+		if !ok {
+			if prefix, model, found := strings.Cut(row.Successor, "/"); found {
+				next, ok = r.find(provider.Target{Provider: prefix, Model: model})
+			}
+		}
+		if !ok || next.Target == of {
+			return ok
+		}
+		row = next
+	}
+	return false
+}

@@ -1,0 +1,276 @@
+package probe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/operations/probe"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a prober over fakes of all that it needs.
+type bench struct {
+	*probe.Prober
+
+	mu       sync.Mutex
+	requests []*inference.Request
+	// answer says what a request is answered.
+	answer func(r *inference.Request) (string, error)
+	// wait is how long each call takes.
+	wait time.Duration
+
+	holder  uuid.UUID
+	lost    bool
+	ceiling organization.Budget
+	spent   float64
+}
+
+const golden = "cases: [{name: one, prompt: first, contains: [first]}, {name: two, prompt: second, exact: no}, {name: three, prompt: third, contains: [third]}]"
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{answer: func(r *inference.Request) (string, error) { return "said " + r.Chat.Messages[0].Text(), nil }}
+	b.Prober = probe.New(probe.Options{
+		Engine: b, Lease: b, Budget: b, Organization: "probes", CeilingCents: 10,
+		Golden: func() (*probe.Golden, error) { return probe.ParseGolden([]byte(golden)) },
+		Defaults: func() []policy.Default {
+			return []policy.Default{
+				{Target: provider.Target{Provider: "a", Model: "a-1"}, Operation: provider.OperationChat},
+				{Target: provider.Target{Provider: "a", Model: "a-e"}, Operation: provider.OperationEmbeddings},
+				{Target: provider.Target{Provider: "b", Model: "b-1"}, Operation: provider.OperationChat},
+			}
+		},
+		Log: testkit.Logger(t),
+	})
+	return b
+}
+
+func (b *bench) serve(ctx context.Context, r *inference.Request) (string, inference.Report, error) {
+	b.mu.Lock()
+	b.requests = append(b.requests, r)
+	answer := b.answer
+	b.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return "", inference.Report{}, apierr.From(ctx.Err())
+	case <-time.After(b.wait):
+	}
+	text, err := answer(r)
+	return text, inference.Report{Provider: "a", Model: "a-1", Prompt: 3, Completion: 2, Cost: 5e9, Usage: provider.Usage{Input: 3, Output: 2}}, err
+}
+
+func (b *bench) Chat(ctx context.Context, r *inference.Request) (*inference.Completion, error) {
+	text, report, err := b.serve(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &inference.Completion{Text: text, Report: report, FinishReason: provider.FinishStop}, nil
+}
+
+func (b *bench) Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error) {
+	r.Chat.Messages = []provider.Message{{Content: []provider.Part{{Text: r.Embedding.Input[0]}}}}
+	_, report, err := b.serve(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &inference.Embedded{Report: report}, nil
+}
+
+func (b *bench) Take(_ context.Context, holder uuid.UUID, _ probe.Kind, _ time.Duration) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.holder != uuid.Nil {
+		return false, nil
+	}
+	b.holder = holder
+	return true, nil
+}
+
+func (b *bench) Prolong(context.Context, uuid.UUID, time.Duration) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.lost, nil
+}
+
+func (b *bench) Release(context.Context, uuid.UUID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holder = uuid.Nil
+	return nil
+}
+
+func (b *bench) Running(context.Context) (probe.Kind, time.Time, error) {
+	return probe.KindCanary, time.Unix(0, 0), nil
+}
+
+func (b *bench) Spend(context.Context, string, time.Time) (organization.Spend, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return organization.Spend{Organization: organization.Organization{Budget: b.ceiling}, SpentCents: b.spent}, nil
+}
+
+func (b *bench) SetBudget(_ context.Context, _ string, set organization.Budget, _ string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ceiling = set
+	return nil
+}
+
+func TestCanary(t *testing.T) {
+	b := setup(t)
+	report, err := b.Canary(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Passed != 2 || report.Failed != 1 || report.Verdicts[1].Reason == "" || report.Verdicts[1].Answer != "said second" || report.Verdicts[0].Name != "one" ||
+		report.Usage.Prompt != 9 || report.Usage.Cost != 15e9 || report.Provider != "a" {
+		t.Errorf("%+v", report)
+	}
+	for _, r := range b.requests {
+		if !r.Probe || !r.BypassCache || r.Byok != keyring.ModeFleet || r.Organization != "probes" || r.Route.Substitution || r.Chat.MaxTokens != 256 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if b.ceiling.CeilingCents != 10 || b.ceiling.Period != organization.PeriodDay || b.holder != uuid.Nil {
+		t.Errorf("ceiling %v, holder %v", b.ceiling, b.holder)
+	}
+	b.answer = func(r *inference.Request) (string, error) {
+		if r.Chat.Messages[0].Text() == "first" {
+			return "", apierr.New(apierr.KindUpstream, "provider_failed", "it is down")
+		}
+		return "third", nil
+	}
+	report, err = b.Canary(t.Context(), "b", "b-1")
+	if err != nil || report.Passed != 1 || report.Verdicts[0].Class != apierr.ClassServerError || report.Verdicts[0].Reason != "it is down" {
+		t.Errorf("%+v %v", report, err)
+	}
+	if last := b.requests[len(b.requests)-1]; last.Route.Provider != "b" || last.Route.Model != "b-1" {
+		t.Errorf("%+v", last.Route)
+	}
+}
+
+func TestConsistency(t *testing.T) {
+	b := setup(t)
+	n := 0
+	b.answer = func(*inference.Request) (string, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		n++
+		switch n {
+		case 1:
+			return "the cat sat", nil
+		case 2:
+			return "", errors.New("down")
+		}
+		return " the cat ran ", nil
+	}
+	got, err := b.Consistency(t.Context(), probe.Question{Prompt: "p", Count: 4, MaxTokens: 5})
+	if err != nil || got.Distinct != 2 || fmt.Sprintf("%.3f %.3f", got.Agreement, got.Overlap) != "0.667 0.667" || len(got.Samples) != 4 {
+		t.Errorf("%+v %v", got, err)
+	}
+	b.answer = func(*inference.Request) (string, error) { return "", errors.New("down") }
+	if got, err = b.Consistency(t.Context(), probe.Question{Prompt: "p", Count: 2}); err != nil || got.Distinct != 0 || got.Agreement != 0 || got.Samples[0].Class == "" {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestLiveness(t *testing.T) {
+	b := setup(t)
+	b.answer = func(r *inference.Request) (string, error) {
+		if r.Route.Provider == "b" {
+			cause := &provider.Error{Class: apierr.ClassAuth, Code: "invalid_api_key"}
+			return "", (&apierr.Error{Kind: apierr.KindUpstream, Reason: "provider_failed", Class: apierr.ClassAuth}).Wrap(cause)
+		}
+		return "ok", nil
+	}
+	got, err := b.Liveness(t.Context(), "")
+	if err != nil || got.AllAlive || len(got.Signs) != 3 || !got.Signs[0].Alive || !got.Signs[1].Alive || got.Cost != 10e9 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if s := got.Signs[2]; s.Alive || s.Class != apierr.ClassAuth || s.Code != "invalid_api_key" || s.Usage != nil {
+		t.Errorf("%+v", s)
+	}
+	if got, err = b.Liveness(t.Context(), "a"); err != nil || !got.AllAlive || len(got.Signs) != 2 {
+		t.Errorf("%+v %v", got, err)
+	}
+	if _, err = b.Liveness(t.Context(), "z"); apierr.From(err).Kind != apierr.KindNotFound {
+		t.Error(err)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	b := setup(t)
+	b.ceiling, b.spent = organization.Budget{CeilingCents: 7, Period: organization.PeriodMonth}, 7
+	_, err := b.Liveness(t.Context(), "")
+	if e := apierr.From(err); e.Kind != apierr.KindForbidden || e.Reason != probe.ReasonBudgetExceeded || len(b.requests) != 0 || b.ceiling.CeilingCents != 7 {
+		t.Errorf("%v with %d calls", err, len(b.requests))
+	}
+	// Refused on the way, before anything was asked, is refused as a whole; later it is told case by case.
+	b.spent = 0
+	spentUp := apierr.New(apierr.KindForbidden, probe.ReasonBudgetExceeded, "spent")
+	b.answer = func(*inference.Request) (string, error) { return "", spentUp }
+	if _, err = b.Canary(t.Context(), "", ""); apierr.From(err).Reason != probe.ReasonBudgetExceeded {
+		t.Error(err)
+	}
+	b.answer = func(r *inference.Request) (string, error) {
+		if r.Chat.Messages[0].Text() == "first" {
+			return "first", nil
+		}
+		return "", spentUp
+	}
+	if report, err := b.Canary(t.Context(), "", ""); err != nil || report.Passed != 1 || report.Failed != 2 {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.wait = 40 * time.Second // Longer than the lease: it is prolonged.
+		var first sync.WaitGroup
+		first.Go(func() {
+			if _, err := b.Consistency(t.Context(), probe.Question{Prompt: "p", Count: 2}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		_, err := b.Canary(t.Context(), "", "")
+		if e := apierr.From(err); e.Kind != apierr.KindConflict || e.Reason != probe.ReasonRunning || !strings.Contains(e.Text, "canary, since 1970") {
+			t.Errorf("%v", err)
+		}
+		first.Wait()
+		b.wait = 0
+		if _, err := b.Canary(t.Context(), "", ""); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A probe that has lost its place ends: another one may have begun.
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.wait, b.lost = time.Hour, true
+		start := time.Now()
+		if _, err := b.Canary(t.Context(), "", ""); apierr.From(err).Kind != apierr.KindUnavailable || time.Since(start) > 6*time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
+}

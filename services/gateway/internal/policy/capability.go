@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Feature is a set of things that a model may be able to do beside its operations.
+type Feature uint8
+
+// The features, by their names in the policy.
+const (
+	// FeatureTools is "tools", FeatureParallelTools "parallel_tools": several calls
+	// in one turn.
+	FeatureTools Feature = 1 << iota
+	FeatureParallelTools
+	// FeatureJSON is "json_object", FeatureJSONSchema "json_schema".
+	FeatureJSON
+	FeatureJSONSchema
+	// FeatureImageURLs is "image_urls": the vendor fetches images itself.
+	FeatureImageURLs
+	// FeatureTokenInput is "token_input": texts to embed may come as tokens.
+	FeatureTokenInput
+)
+
+var featureNames = []string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls", "token_input"}
+
+// UnmarshalYAML reads a list of features into the set.
+func (f *Feature) UnmarshalYAML(node *yaml.Node) error {
+	var names []string
+	if err := node.Decode(&names); err != nil {
+		return errors.New("features: want a list")
+	}
+	*f = 0
+	for _, name := range names {
+		bit := slices.Index(featureNames, name)
+		if bit < 0 {
+			return fmt.Errorf("features: %q: want one of %v", name, featureNames)
+		}
+		*f |= 1 << bit
+	}
+	return nil
+}
+
+// Capabilities say what a model can do. What is left out is not known, and taken
+// for given: its vendor refuses what it can't.
+type Capabilities struct {
+	// Operations that it does; absent: all that its dialect has.
+	Operations []provider.Operation `yaml:"operations"`
+	// Features that it has; absent: all, an empty list: none.
+	Features *Feature `yaml:"features"`
+	Limits   Limits   `yaml:"limits"`
+	// Dimensions of its vectors.
+	Dimensions Dimensions `yaml:"dimensions"`
+	// ImageSizes that it makes, as "1024x1024"; absent: any.
+	ImageSizes []string `yaml:"image_sizes"`
+	// ImageTokens is what one image usually costs in tokens of output, to compare prices.
+	ImageTokens int `yaml:"image_tokens"`
+}
+
+// Limits are in tokens; 0 is unknown.
+type Limits struct {
+	// Context bounds input and output together, Input and Output each.
+	Context int `yaml:"context"`
+	Input   int `yaml:"input"`
+	Output  int `yaml:"output"`
+}
+
+// Dimensions are lengths of vectors that may be asked for: those listed, or any
+// from Min to Max; neither is any.
+type Dimensions struct {
+	AnyOf []int `yaml:"any_of"`
+	Min   int   `yaml:"min"`
+	Max   int   `yaml:"max"`
+}
+
+// Allows reports whether vectors of length n may be asked for; 0 leaves the length to the model.
+func (d Dimensions) Allows(n int) bool {
+	switch {
+	case n == 0:
+		return true
+	case len(d.AnyOf) > 0:
+		return slices.Contains(d.AnyOf, n)
+	}
+	return n >= d.Min && (d.Max == 0 || n <= d.Max)
+}
+
+func (c Capabilities) check() error {
+	for _, operation := range c.Operations {
+		if operation.Set() == 0 {
+			return fmt.Errorf("operations: %q: want chat, embeddings, vision or images", operation)
+		}
+	}
+	d := c.Dimensions
+	switch {
+	case min(c.Limits.Context, c.Limits.Input, c.Limits.Output, c.ImageTokens) < 0:
+		return errors.New("limits, image_tokens: must not be negative")
+	case len(d.AnyOf) > 0 && (d.Min != 0 || d.Max != 0), d.Min < 0, d.Max != 0 && d.Max < d.Min:
+		return errors.New("dimensions: want any_of, or min and max")
+	}
+	return nil
+}
+
+// within fills in what a model leaves to its provider.
+func (c Capabilities) within(provider Capabilities) Capabilities {
+	if c.Operations == nil {
+		c.Operations = provider.Operations
+	}
+	if c.Features == nil {
+		c.Features = provider.Features
+	}
+	return c
+}
+
+// dialects are the wire forms there are, and what each can carry.
+var dialects = map[string]provider.OperationSet{
+	"openai":    provider.SetOf(provider.Operations()...),
+	"anthropic": provider.SetOf(provider.OperationChat, provider.OperationVision),
+	"gemini":    provider.SetOf(provider.Operations()...),
+	"cohere":    provider.SetOf(provider.OperationEmbeddings),
+	"sandbox":   provider.SetOf(provider.Operations()...),
+}
+
+// takesTokens are the dialects that can carry tokens to embed.
+var takesTokens = []string{"openai", "sandbox"}
+
+// MakesSize reports whether the model makes images of a size; "" and "auto" leave the size to it.
+func (c *Capabilities) MakesSize(size string) bool {
+	return size == "" || size == "auto" || len(c.ImageSizes) == 0 || slices.Contains(c.ImageSizes, size)
+}

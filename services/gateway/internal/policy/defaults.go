@@ -1,0 +1,27 @@
+package policy
+
+import "switchyard.dev/services/gateway/internal/vendors/provider"
+
+// Default is the model that a provider serves an operation with, for requests that
+// name only the provider.
+type Default struct {
+	provider.Target
+	Operation provider.Operation
+}
+
+// Defaults are the default models of all providers for some operations, by the
+// order of the policy. A model stands for all that it does.
+func (p *Policy) Defaults(operations ...provider.Operation) []Default {
+	var all []Default
+	for i := range p.Providers {
+		of := p.byName[p.Providers[i].Name]
+		seen := make(map[provider.Target]bool)
+		for _, operation := range operations {
+			if o := of.defaults[operation]; o != nil && !seen[o.Target] {
+				seen[o.Target] = true
+				all = append(all, Default{o.Target, operation})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,224 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// document is the policy file.
+type document struct {
+	// DefaultModel serves requests that name no model.
+	DefaultModel perOperation[string] `yaml:"default_model"`
+	DefaultGoal  Goal                 `yaml:"default_goal"`
+	Providers    []Provider           `yaml:"providers"`
+	// Goals ranks targets for each goal, the best first.
+	Goals map[Goal][]tier `yaml:"goals"`
+	// Ladder is tried, in order, when what was asked for fails.
+	Ladder             perOperation[[]string] `yaml:"ladder"`
+	DataClassification []Tenant               `yaml:"data_classification"`
+	Resilience         Resilience             `yaml:"resilience"`
+	Cache              Cache                  `yaml:"cache"`
+	Budget             Budget                 `yaml:"budget"`
+	Traces             Traces                 `yaml:"traces"`
+	// ToolsNeedingApproval are tools by name; "*" stands for any characters.
+	ToolsNeedingApproval []string `yaml:"tools_needing_approval"`
+	// Byok is the mode of requests that name none.
+	Byok keyring.Mode `yaml:"byok"`
+
+	// replaced are providers whose models are another file's: what the policy
+	// ranks of theirs may be gone.
+	replaced map[string]bool
+}
+
+// perOperation is a setting for each operation: a mapping by operation, or one
+// value for all operations that it fits.
+type perOperation[T any] struct {
+	of  map[provider.Operation]T
+	all bool
+}
+
+// UnmarshalYAML reads either form.
+func (p *perOperation[T]) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.MappingNode {
+		return node.Decode(&p.of)
+	}
+	var one T
+	if err := node.Decode(&one); err != nil {
+		return err
+	}
+	p.all, p.of = true, make(map[provider.Operation]T)
+	for _, operation := range provider.Operations() {
+		p.of[operation] = one
+	}
+	return nil
+}
+
+// tier is a target, or several that are as good as each other.
+type tier []string
+
+// UnmarshalYAML reads a name, or a list of names.
+func (t *tier) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		*t = tier{node.Value}
+		return nil
+	}
+	return node.Decode((*[]string)(t))
+}
+
+// UnmarshalYAML reads a model given by its name alone, or as an object.
+func (m *Model) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		m.Name = node.Value
+		return nil
+	}
+	type plain Model
+	return strictNode(node, (*plain)(m))
+}
+
+// Source is a configuration file: its text and where it lies.
+type Source struct {
+	// Name of the file in errors; empty for what is compiled in.
+	Name string
+	Text []byte
+	// KeysDir is where relative key_files lie; empty when they lie nowhere.
+	KeysDir string
+}
+
+// Parse reads a policy, and the file of further providers (may be empty). A
+// further provider takes the place of one of the same name, and keeps its
+// models when it names none. An error names the file, the path in it and the rule.
+func Parse(policy, extra Source) (*Policy, error) {
+	policy.Name = cmp.Or(policy.Name, "policy")
+	extra.Name = cmp.Or(extra.Name, "extra providers")
+	doc := document{Resilience: defaults}
+	if err := strict(policy.Text, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", policy.Name, err)
+	}
+	var more struct {
+		Providers []Provider `yaml:"providers"`
+	}
+	if err := strict(extra.Text, &more); err != nil {
+		return nil, fmt.Errorf("%s: %w", extra.Name, err)
+	}
+	if err := checkProviders(policy, doc.Providers); err != nil {
+		return nil, err
+	}
+	if err := checkProviders(extra, more.Providers); err != nil {
+		return nil, err
+	}
+	doc.add(more.Providers)
+	p, err := build(doc)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", policy.Name, err)
+	}
+	p.version = Hash(policy.Text, extra.Text)
+	return p, nil
+}
+
+// add puts further providers in the place of those of their names.
+func (doc *document) add(more []Provider) {
+	doc.replaced = make(map[string]bool)
+	for _, provider := range more {
+		i := slices.IndexFunc(doc.Providers, func(p Provider) bool { return p.Name == provider.Name })
+		if i < 0 {
+			doc.Providers = append(doc.Providers, provider)
+			continue
+		}
+		if old := doc.Providers[i]; len(provider.Models) == 0 {
+			provider.Models = old.Models
+			provider.Capabilities = provider.within(old.Capabilities)
+		} else {
+			doc.replaced[provider.Name] = true
+		}
+		if provider.Aliases == nil {
+			provider.Aliases = doc.Providers[i].Aliases
+		}
+		doc.Providers[i] = provider
+	}
+}
+
+// Hash tells configurations apart by their texts.
+func Hash(texts ...[]byte) string {
+	sum := sha256.New()
+	for _, text := range texts {
+		sum.Write([]byte(strconv.Itoa(len(text)) + ":"))
+		sum.Write(text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6])
+}
+
+// typeName is how the YAML library says what it read into; a reader has no use for it.
+var typeName = regexp.MustCompile(` (not found )?in type [^\s]+| into [\[\]a-zA-Z]*\.[a-zA-Z.\[\]]+`)
+
+func strict(text []byte, into any) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	err := decoder.Decode(into)
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	said := strings.TrimPrefix(err.Error(), "yaml: ")
+	said = strings.ReplaceAll(strings.TrimPrefix(said, "unmarshal errors:\n  "), "\n  ", "; ")
+	return errors.New(typeName.ReplaceAllStringFunc(said, func(found string) string {
+		if found[1] == 'n' {
+			return ": there is no such field"
+		}
+		return ""
+	}))
+}
+
+// strictNode reads a part of a file: node.Decode would let unknown fields pass.
+func strictNode(node *yaml.Node, into any) error {
+	text, err := yaml.Marshal(node)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", node.Line, err)
+	}
+	if err := strict(text, into); err != nil {
+		return fmt.Errorf("line %d: %s", node.Line, innerLine.ReplaceAllString(err.Error(), ""))
+	}
+	return nil
+}
+
+// innerLine is a line's number within a part of a file, which means nothing outside of it.
+var innerLine = regexp.MustCompile(`\bline \d+: `)
+
+// nowhere can't hold a key: it is where key files lie that have no directory.
+const nowhere = "/nonexistent"
+
+var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// checkProviders checks a file's providers, and makes their key files absolute,
+// so that the working directory says nothing about keys.
+func checkProviders(source Source, providers []Provider) error {
+	seen := make(map[string]bool)
+	for i := range providers {
+		p := &providers[i]
+		err := p.check()
+		if err == nil && seen[p.Name] {
+			err = errors.New("name: is there twice")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: providers[%d] %q: %w", source.Name, i, p.Name, err)
+		}
+		seen[p.Name] = true
+		if p.KeyFile != "" && !filepath.IsAbs(p.KeyFile) {
+			p.KeyFile = filepath.Join(cmp.Or(source.KeysDir, nowhere), p.KeyFile)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package policy_test
+
+import (
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/policy/policytest"
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+// What operators write, the policy and the extra providers, bounded at a size
+// that a file of thousands of providers has.
+func TestParseGrowsLinearly(t *testing.T) {
+	extra := []growth.Input{
+		growth.Number("providers", `{"providers": [`, `{"name": "p#", "dialect": "openai", "base_url": "http://127.0.0.1:11434"},`, `{"name": "z", "dialect": "openai", "base_url": "http://127.0.0.1:1"}]}`),
+		growth.Number("models", `{"providers": [{"name": "p", "dialect": "openai", "base_url": "http://127.0.0.1:11434", "models": [`, `"m#", `, `"z"]}]}`),
+		growth.Nest("nested lists", "[", "", "]").In(`{"providers": `, "}"), growth.Repeat("a long name", `{"providers": [{"name": "`, "n", `"}]}`),
+	}
+	growth.Linear(t, growth.Each(growth.UpTo(64<<10, extra), func(text []byte) {
+		_, _ = policy.Parse(policy.Source{Text: []byte(policytest.Small)}, policy.Source{Text: text})
+	})...)
+	policies := []growth.Input{
+		growth.Number("rungs", "providers:\n  - {name: sandbox, dialect: sandbox, models: [m]}\ndefault_model: sandbox/m\nladder:\n", "  - sandbox/m#\n", ""),
+		growth.Number("aliases", "providers:\n  - {name: sandbox, dialect: sandbox, models: [m]}\ndefault_model: sandbox/m\naliases:\n", "  a#: sandbox/m\n", ""),
+		growth.Number("anchors", "a: &a [1]\nb:\n", "  - *a\n", ""),
+	}
+	growth.Linear(t, growth.Each(growth.UpTo(64<<10, policies), func(text []byte) { _, _ = policy.Parse(policy.Source{Text: text}, policy.Source{}) })...)
+}

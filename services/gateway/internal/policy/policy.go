@@ -1,0 +1,132 @@
+// Package policy holds what the operator's files say about providers: which there are, what their models can do, who is
+// preferred for which goal, whose data each may see, and what is kept of requests. Parse reads and checks the files. A
+// Policy never changes once it is made, and all of its methods are safe for concurrent use. Package routing plans
+// requests by it; internal/app reads the files and puts a policy in force.
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"switchyard.dev/services/gateway/internal/content/redact"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// DefaultModel is the alias of the policy's default model in requests.
+const DefaultModel = "default"
+
+// Goal is what a selection is optimized for.
+type Goal string
+
+// The goals.
+const (
+	GoalCost    Goal = "cost"
+	GoalLatency Goal = "latency"
+	GoalQuality Goal = "quality"
+)
+
+var goals = []Goal{GoalCost, GoalLatency, GoalQuality}
+
+// Goals returns all goals, in the order in which documents list them.
+func Goals() []Goal { return slices.Clone(goals) }
+
+// IsKnown reports whether there is such a goal.
+func (g Goal) IsKnown() bool { return g.index() >= 0 }
+
+func (g Goal) index() int {
+	switch g {
+	case GoalCost:
+		return 0
+	case GoalLatency:
+		return 1
+	case GoalQuality:
+		return 2
+	}
+	return -1
+}
+
+// Policy says which providers there are and how to choose between them.
+type Policy struct {
+	// Providers in order of preference.
+	Providers []Provider
+
+	version    string
+	byName     map[string]*entry
+	byModel    map[string][]*Offer
+	goal       Goal
+	ranks      map[Goal][]*Offer
+	defaults   map[provider.Operation]*Offer
+	ladders    map[provider.Operation][]*Offer
+	tenants    []tenant
+	resilience Resilience
+	cache      Cache
+	budget     Budget
+	// traces with what holds for each of their rules, the policy's own first.
+	traces   Traces
+	tracings []Tracing
+	redactor *redact.Redactor
+	// approvalTools are patterns of tools whose calls need an approval.
+	approvalTools []string
+	byok          keyring.Mode
+	aliases       map[string]string
+	replaced      map[string]bool
+}
+
+// Version is a hash of the files that the policy was read from.
+func (p *Policy) Version() string { return p.version }
+
+func build(doc document) (*Policy, error) {
+	p := &Policy{
+		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*Offer),
+		goal:  cmp.Or(doc.DefaultGoal, GoalQuality),
+		ranks: make(map[Goal][]*Offer), resilience: doc.Resilience, cache: doc.Cache, budget: doc.Budget, replaced: doc.replaced,
+		approvalTools: doc.ToolsNeedingApproval,
+	}
+	if !p.goal.IsKnown() {
+		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
+	}
+	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases()); err != nil {
+		return nil, err
+	}
+	for i := range p.Providers {
+		if err := p.addProvider(i); err != nil {
+			return nil, fmt.Errorf("providers[%d] %q: %w", i, p.Providers[i].Name, err)
+		}
+	}
+	for goal, tiers := range doc.Goals {
+		if err := p.addRanks(goal, tiers); err != nil {
+			return nil, fmt.Errorf("goals.%s: %w", goal, err)
+		}
+	}
+	var err error
+	if p.defaults, err = p.pick("default_model", doc.DefaultModel); err != nil {
+		return nil, err
+	}
+	if p.defaults[provider.OperationChat] == nil {
+		return nil, errors.New("default_model: is required, for chat at least")
+	}
+	if err := p.addLadders(doc.Ladder); err != nil {
+		return nil, err
+	}
+	for i := range doc.DataClassification {
+		if err := p.addTenant(&doc.DataClassification[i]); err != nil {
+			return nil, fmt.Errorf("data_classification[%d].%w", i, err)
+		}
+	}
+	return p, nil
+}
+
+func (p *Policy) addProvider(index int) error {
+	e := &entry{Provider: &p.Providers[index], index: index, offers: make(map[string]*Offer)}
+	p.byName[e.Name] = e
+	for i := range e.Models {
+		model := &e.Models[i]
+		o := e.offer(model)
+		e.offers[model.Name] = o
+		p.byModel[model.Name] = append(p.byModel[model.Name], o)
+	}
+	return p.addDefaults(e)
+}

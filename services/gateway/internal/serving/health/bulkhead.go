@@ -1,0 +1,72 @@
+package health
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	failsafe "github.com/failsafe-go/failsafe-go/bulkhead"
+
+	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+)
+
+// bulkhead bounds the calls to one vendor: when it hangs, it holds so many
+// requests and no more, and of those one organization has its part.
+type bulkhead struct {
+	permits  failsafe.Bulkhead[any]
+	parts    *fairshare.Pool
+	limit    int
+	queue    time.Duration
+	inFlight atomic.Int64
+	waiting  atomic.Int64
+	rejected atomic.Uint32
+}
+
+func newBulkhead(limit, percent int, queue time.Duration) *bulkhead {
+	return &bulkhead{
+		permits: failsafe.New[any](uint(limit)), parts: fairshare.New(int64(limit), percent), limit: limit, queue: queue,
+	}
+}
+
+// acquire takes a permit for an organization's call (empty: of none, without a part), or waits its short time with
+// a few others. The cause of a refusal is empty for none.
+func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
+	if !b.permits.TryAcquirePermit() {
+		if organization != "" && b.parts.Of(organization) >= b.parts.Part() { // It takes no place in the queue.
+			b.rejected.Add(1)
+			return CauseShare
+		}
+		if !b.wait(ctx) {
+			b.rejected.Add(1)
+			return CauseFull
+		}
+	}
+	if organization != "" && !b.parts.Take(organization, 1) {
+		b.permits.ReleasePermit()
+		b.rejected.Add(1)
+		return CauseShare
+	}
+	b.inFlight.Add(1)
+	return ""
+}
+
+// full reports whether an organization's call would have to wait, or be refused.
+func (b *bulkhead) full(organization string) bool {
+	return b.inFlight.Load() >= int64(b.limit) || organization != "" && b.parts.Full(organization)
+}
+
+func (b *bulkhead) wait(ctx context.Context) bool {
+	defer b.waiting.Add(-1)
+	if b.waiting.Add(1) > int64(max(b.limit/4, 1)) {
+		return false
+	}
+	return b.permits.AcquirePermitWithMaxWait(ctx, b.queue) == nil
+}
+
+func (b *bulkhead) release(organization string) {
+	b.inFlight.Add(-1)
+	if organization != "" {
+		b.parts.Give(organization, 1)
+	}
+	b.permits.ReleasePermit()
+}

@@ -1,0 +1,169 @@
+package health
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+const (
+	// MaxCooldown caps a vendor's hint: an unbounded one would take a key out for
+	// a day.
+	MaxCooldown = 5 * time.Minute
+	// keyCooldown is how long a credential rests that was refused: long enough to
+	// spare the vendor, short enough for a key that was just mended.
+	keyCooldown = 10 * time.Second
+	// guessCooldown is that of a rate limit without a hint.
+	guessCooldown = time.Second
+	// staleLimit is how long a limit holds whose end the vendor doesn't name.
+	staleLimit = time.Second
+	// maxCredentials are remembered for each vendor and for each circuit.
+	maxCredentials = 1024
+)
+
+// credentials are those of one vendor, or of one model family of a vendor: by
+// fingerprint, what they may do now. Only those that something is known of are in
+// it. Reads take no lock.
+type credentials struct {
+	mu sync.Mutex // of writes
+	by atomic.Pointer[map[string]*allowance]
+}
+
+// allowance is what is known of one credential.
+type allowance struct {
+	mu sync.Mutex
+	// all is the rest that holds for every organization; own that of the organization
+	// by, by number, which met the longest refusal.
+	all, own rest
+	by       uint64
+	limits   provider.Limits
+	// requests, tokens are until when the limits hold.
+	requests, tokens time.Time
+}
+
+// rest of a credential.
+type rest struct {
+	until time.Time
+	cause Cause
+}
+
+func (c *credentials) find(fingerprint string) *allowance {
+	if by := c.by.Load(); by != nil {
+		return (*by)[fingerprint]
+	}
+	return nil
+}
+
+func (c *credentials) findOrMake(fingerprint string, now time.Time) *allowance {
+	if a := c.find(fingerprint); a != nil {
+		return a
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.by.Load()
+	next := make(map[string]*allowance)
+	if old != nil {
+		if a := (*old)[fingerprint]; a != nil {
+			return a
+		}
+		maps.Copy(next, *old)
+	}
+	if len(next) >= maxCredentials {
+		maps.DeleteFunc(next, func(_ string, a *allowance) bool { return a.quiet(now) })
+	}
+	a := &allowance{}
+	if len(next) < maxCredentials {
+		next[fingerprint] = a
+		c.by.Store(&next)
+	}
+	return a
+}
+
+// cool rests a credential after a refusal that an organization's call met, by
+// number; 0 is a call of none.
+func (c *credentials) cool(fingerprint string, cause Cause, by uint64, span time.Duration, now time.Time) {
+	a := c.findOrMake(fingerprint, now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cool(rest{now.Add(min(span, MaxCooldown)), cause}, by, now)
+}
+
+// cool notes a refusal; a longer rest stands. What one organization alone has met
+// may be its own request's doing (too large for the limit, or of a feature that the
+// key lacks), and holds for it. What a second one meets meanwhile holds for all, for
+// as long as both say.
+func (a *allowance) cool(r rest, by uint64, now time.Time) {
+	switch {
+	case by == 0:
+		a.all = a.all.longer(r)
+	case a.by == by:
+		a.own = a.own.longer(r)
+	case !now.Before(a.own.until):
+		a.own, a.by = r, by
+	default:
+		both := r
+		if a.own.until.Before(r.until) {
+			both, a.own, a.by = a.own, r, by
+		}
+		a.all = a.all.longer(both)
+	}
+}
+
+func (r rest) longer(other rest) rest {
+	if other.until.After(r.until) {
+		return other
+	}
+	return r
+}
+
+// learn keeps what a vendor said is left.
+func (c *credentials) learn(fingerprint string, l provider.Limits, now time.Time) {
+	if !l.Requests.Known && !l.Tokens.Known {
+		return
+	}
+	a := c.findOrMake(fingerprint, now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limits = l
+	a.requests, a.tokens = now.Add(holds(l.Requests)), now.Add(holds(l.Tokens))
+}
+
+func holds(a provider.Allowance) time.Duration {
+	if a.Reset <= 0 {
+		return staleLimit
+	}
+	return min(a.Reset, MaxCooldown)
+}
+
+// refuse is why a credential can't be used for an organization's call of about so
+// many tokens; nil when it can.
+func (c *credentials) refuse(fingerprint string, by uint64, tokens int, now time.Time) *Refusal {
+	a := c.find(fingerprint)
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.all
+	if by != 0 && by == a.by {
+		r = r.longer(a.own)
+	}
+	switch {
+	case now.Before(r.until):
+		return &Refusal{Cause: r.cause, RetryAfter: r.until.Sub(now)}
+	case a.limits.Requests.Known && a.limits.Requests.Remaining == 0 && now.Before(a.requests):
+		return &Refusal{Cause: CauseNoRequests, RetryAfter: a.requests.Sub(now), Soft: true}
+	case a.limits.Tokens.Known && a.limits.Tokens.Remaining < int64(max(tokens, 1)) && now.Before(a.tokens):
+		return &Refusal{Cause: CauseNoTokens, RetryAfter: a.tokens.Sub(now), Soft: true}
+	}
+	return nil
+}
+
+func (a *allowance) quiet(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !now.Before(a.all.until) && !now.Before(a.own.until) && !now.Before(a.requests) && !now.Before(a.tokens)
+}

@@ -1,0 +1,268 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Call is an attempt that someone would like to make.
+type Call struct {
+	Target provider.Target
+	// Credential by its fingerprint; Byok tells that it is an organization's own:
+	// what it meets says nothing about the fleet.
+	Credential string
+	Byok       bool
+	// Organization that the call is for; see share.go.
+	Organization string
+	// Unlisted tells that no policy names the model: a caller made the name, and it has
+	// a place of its own only once the vendor has served it.
+	Unlisted bool
+	// Tokens that it will take, about; 0 is unknown.
+	Tokens int
+	// Insist calls in spite of a Soft refusal, where no other candidate is left.
+	Insist bool
+}
+
+// Cause of a refusal.
+type Cause string
+
+// The causes.
+const (
+	CauseOpen        Cause = "circuit_open"
+	CauseHeld        Cause = "organization_held_back"
+	CauseShare       Cause = "organization_share"
+	CauseFull        Cause = "bulkhead_full"
+	CauseRateLimited Cause = "rate_limited"
+	CauseKeyRefused  Cause = "key_refused"
+	CauseNoRequests  Cause = "no_requests_left"
+	CauseNoTokens    Cause = "no_tokens_left"
+)
+
+// Refusal is why a call may not be made now.
+type Refusal struct {
+	Cause Cause
+	// RetryAfter is how long to wait before asking again; 0 when unknown.
+	RetryAfter time.Duration
+	// Soft: a guess from what the vendor said was left. The call might go through.
+	Soft bool
+}
+
+// Text says it for people.
+func (r *Refusal) Text() string {
+	text := map[Cause]string{
+		CauseOpen: "its circuit is open after failures", CauseFull: "too many calls are under way",
+		CauseHeld: "this organization's calls failed there too often", CauseShare: "too many of this organization's calls are under way",
+		CauseRateLimited: "it asked to wait", CauseKeyRefused: "it refused its key a moment ago",
+		CauseNoRequests: "its rate limit is used up", CauseNoTokens: "its token limit is used up",
+	}[r.Cause]
+	if r.RetryAfter > 0 {
+		text += fmt.Sprintf(" (for %s more)", r.RetryAfter.Round(100*time.Millisecond))
+	}
+	return "not called: " + text
+}
+
+// Class is the error class of the refusal.
+func (r *Refusal) Class() apierr.Class {
+	switch r.Cause {
+	case CauseRateLimited, CauseNoRequests, CauseNoTokens:
+		return apierr.ClassRateLimit
+	case CauseKeyRefused:
+		return apierr.ClassAuth
+	case CauseOpen, CauseHeld, CauseFull, CauseShare:
+	}
+	return apierr.ClassTransient
+}
+
+// Outcome is what a call says about its vendor.
+type Outcome int8
+
+// The outcomes. Answered is an answer that was the caller's or the credential's
+// fault: the vendor is there, which a probe wants to know, but it counts neither
+// way. Void says nothing at all: the caller left, or nothing was sent.
+const (
+	Void Outcome = iota
+	Good
+	Bad
+	Answered
+)
+
+// Verdict is an outcome with its cause.
+type Verdict struct {
+	Outcome Outcome
+	// Class of the failure.
+	Class apierr.Class
+	// Cause for people, without the vendor's own words.
+	Cause string
+	// RetryAfter that the vendor asked for.
+	RetryAfter time.Duration
+}
+
+func (v Verdict) probe() Event {
+	switch v.Outcome {
+	case Good, Answered:
+		return Event{Kind: Passed}
+	case Bad:
+		return Event{Kind: Failed, Cause: "the probe failed: " + v.Cause, Floor: min(v.RetryAfter, MaxCooldown), Jitter: jitter()}
+	case Void:
+	}
+	return Event{Kind: Voided}
+}
+
+// Permit lets one call go. Its holder calls Begin at the first content of a
+// stream, and End exactly once.
+type Permit struct {
+	monitor *Monitor
+	target  *target
+	pass    pass
+	call    Call
+	by      caller
+	begun   time.Time
+	// began: a stream has said that the vendor is well.
+	began bool
+}
+
+// Acquire asks whether a call may go now. It may wait shortly for the bulkhead,
+// and for the lease of a probe.
+func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
+	t, by := m.find(c.Target, c.Unlisted), callerOf(c.Organization)
+	now := m.now()
+	if r := t.rest(c, by, now); r != nil {
+		return Permit{}, r
+	}
+	p, r := m.pass(ctx, t, c, by, now)
+	if r != nil {
+		return Permit{}, r
+	}
+	if cause := t.vendor.bulkhead.acquire(ctx, by.name); cause != "" {
+		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
+		return Permit{}, &Refusal{Cause: cause}
+	}
+	return Permit{monitor: m, target: t, pass: p, call: c, by: by, begun: now}, nil
+}
+
+// rest reports whether the credential rests.
+func (t *target) rest(c Call, by caller, now time.Time) *Refusal {
+	r := t.vendor.credentials.refuse(c.Credential, by.id, 0, now)
+	if r == nil {
+		r = t.circuit.credentials.refuse(c.Credential, by.id, c.Tokens, now)
+	}
+	if r != nil && r.Soft && c.Insist {
+		return nil
+	}
+	return r
+}
+
+// pass asks the circuit. A call with an organization's own credential minds an
+// open one, but is no probe.
+func (m *Monitor) pass(ctx context.Context, t *target, c Call, by caller, now time.Time) (pass, *Refusal) {
+	if c.Byok {
+		if wait, ok := t.circuit.breaker.passable(0, now); !ok {
+			return pass{}, &Refusal{Cause: CauseOpen, RetryAfter: wait}
+		}
+		return pass{}, nil
+	}
+	return t.circuit.acquire(ctx, by.id, func(ctx context.Context, of uint64) bool { return m.lease(ctx, t.circuit.name, of) })
+}
+
+// Admits reports whether Acquire would likely let a call go, without taking anything.
+func (m *Monitor) Admits(c Call) bool {
+	t, by := m.find(c.Target, c.Unlisted), callerOf(c.Organization)
+	now := m.now()
+	return t.rest(c, by, now) == nil && t.available(by, now)
+}
+
+// available reports whether circuit and bulkhead would let an organization's call go.
+func (t *target) available(by caller, now time.Time) bool {
+	return t.circuit.passable(by.id, now) == nil && !t.vendor.bulkhead.full(by.name)
+}
+
+// First counts a request's first call to a vendor: it earns a share of a retry.
+func (p *Permit) First() { p.target.vendor.budgets[p.by.id%groups].earn() }
+
+// Learn keeps what the vendor says is left of the credential's rate limit.
+func (p *Permit) Learn(l provider.Limits) {
+	if l.Requests.Known || l.Tokens.Known {
+		p.target.circuit.credentials.learn(p.call.Credential, l, p.monitor.now())
+	}
+}
+
+// Begin takes the first content of a stream.
+func (p *Permit) Begin(ctx context.Context) {
+	now := p.monitor.now()
+	p.target.beginning.add(p.by, now.Sub(p.begun), now)
+	p.record(ctx, Verdict{Outcome: Good}, now)
+	p.began = true
+	p.pass.probe, p.pass.own.probe = false, false
+}
+
+// End takes what came of the call, and gives the permit back.
+func (p *Permit) End(ctx context.Context, v Verdict) {
+	p.target.vendor.bulkhead.release(p.by.name)
+	now := p.monitor.now()
+	if v.Outcome == Good && p.call.Unlisted {
+		p.monitor.served(p.call.Target)
+	}
+	if !p.call.Byok {
+		p.target.traffic.count(v, now.Sub(p.monitor.base), now)
+	}
+	if v.Outcome == Good {
+		p.target.answers.add(p.by, now.Sub(p.begun), now)
+		if p.began {
+			return // It has been counted.
+		}
+	}
+	p.record(ctx, v, now)
+}
+
+func (p *Permit) record(ctx context.Context, v Verdict, now time.Time) {
+	if !p.call.Byok {
+		p.target.circuit.record(ctx, p.pass, p.by, v, now.Sub(p.monitor.base))
+	}
+}
+
+// Fail ends a call that failed, and rests the credential where the failure says
+// so. repeated tells that the request met this failure at this vendor before: it
+// counts once.
+func (p *Permit) Fail(ctx context.Context, e *provider.Error, repeated bool) {
+	now := p.monitor.now()
+	p.Learn(e.Limits)
+	switch {
+	case e.Class == apierr.ClassRateLimit:
+		rest := e.RetryAfter
+		if rest <= 0 {
+			rest = guessCooldown
+		}
+		p.target.circuit.credentials.cool(p.call.Credential, CauseRateLimited, p.by.id, rest, now)
+	case e.Class == apierr.ClassAuth && e.Status == statusUnauthorized:
+		p.target.vendor.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
+	case e.Class == apierr.ClassAuth:
+		// Perhaps only this model is not the key's to call.
+		p.target.circuit.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
+	}
+	v := Judge(e)
+	if repeated && v.Outcome == Bad {
+		v.Outcome = Void
+	}
+	p.End(ctx, v)
+}
+
+const statusUnauthorized = 401
+
+// Judge tells what a failure says about the vendor.
+func Judge(e *provider.Error) Verdict {
+	v := Verdict{Outcome: Answered, Class: e.Class, Cause: string(e.Class), RetryAfter: e.RetryAfter}
+	if e.Status != 0 {
+		v.Cause += fmt.Sprintf(" (status %d)", e.Status)
+	}
+	switch {
+	case e.Unsupported:
+		v.Outcome = Void
+	case e.Class == apierr.ClassTransient, e.Class == apierr.ClassServerError:
+		v.Outcome = Bad
+	}
+	return v
+}

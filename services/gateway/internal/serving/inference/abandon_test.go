@@ -1,0 +1,199 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// An attempt that is given up once its vendor is at work has a row, estimated, that
+// takes the place of its reservation, whatever ended it.
+func TestAbandonedAttemptsAreBilled(t *testing.T) {
+	silent := []step{{wait: time.Hour}}
+	thinking := []step{{event: provider.Event{Reasoning: "12345678"}}, {wait: time.Hour}}
+	for name, c := range map[string]struct {
+		steps   []step
+		stream  bool
+		outside bool // ended by a revocation
+		clock   bool // the caller stays
+		outcome string
+		output  int64
+	}{
+		"a whole answer":          {steps: silent, outcome: "cancelled"},
+		"a stream":                {steps: silent, stream: true, outcome: "cancelled"},
+		"thinking":                {steps: thinking, stream: true, outcome: "cancelled", output: 2},
+		"whole, from outside":     {steps: silent, outside: true, outcome: "aborted"},
+		"thinking, from outside":  {steps: thinking, stream: true, outside: true, outcome: "aborted", output: 2},
+		"whole, out of time":      {steps: silent, clock: true, outcome: "interrupted"},
+		"a stream, out of time":   {steps: silent, stream: true, clock: true, outcome: "interrupted"},
+		"thinking, and then idle": {steps: thinking, stream: true, clock: true, outcome: "interrupted", output: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, nil, &script{name: "a", steps: c.steps})
+				d := &door{terms: Terms{Reserves: true, Priced: true}}
+				b.Admission = d
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				switch {
+				case c.outside:
+					time.AfterFunc(500*time.Millisecond, func() { d.end(run.ErrRevoked) })
+				case !c.clock:
+					time.AfterFunc(500*time.Millisecond, cancel)
+				}
+				r := request()
+				r.Chat.MaxTokens = 100
+				if _, err := serveRequest(ctx, b, r, c.stream); err == nil {
+					t.Fatal("it is served")
+				}
+				if got := b.ledger.outcomes(); got != c.outcome {
+					t.Fatalf("billed as %q, want %q", got, c.outcome)
+				}
+				row := b.ledger.entries[0]
+				if row.State != ledger.StateEstimated || row.Usage != (provider.Usage{Input: 2, Output: c.output}) || row.Cost == 0 || row.Provider != "a" {
+					t.Errorf("%s %s: %+v, %d", row.Provider, row.State, row.Usage, row.Cost)
+				}
+				if reserved, ok := d.reserved[row.ID]; !ok || row.Cost > reserved {
+					t.Errorf("billed %d, reserved %d (%t)", row.Cost, reserved, ok)
+				}
+				if len(d.left) != 1 || !d.left[0] || d.inside != 0 {
+					t.Errorf("left %v, %d inside", d.left, d.inside)
+				}
+			})
+		})
+	}
+}
+
+func serveRequest(ctx context.Context, b *bench, r *Request, stream bool) (string, error) {
+	if !stream {
+		answer, err := b.Chat(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		return answer.Text, nil
+	}
+	s, err := b.StreamChat(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	return read(s)
+}
+
+// What a vendor refused, failed itself, or was never sent, is not billed.
+func TestFailedAttemptsAreNotBilled(t *testing.T) {
+	for name, a := range map[string]*script{
+		"refused":          {name: "a", steps: failing(apierr.ClassServerError, 500)},
+		"a broken line":    {name: "a", steps: []step{{err: &provider.Error{Class: apierr.ClassTransient, Text: "reset"}}}},
+		"broken, thinking": {name: "a", steps: []step{{event: provider.Event{Reasoning: "12345678"}}, {err: &provider.Error{Class: apierr.ClassTransient, Text: "reset"}}}},
+	} {
+		for _, stream := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, nil, a, &script{name: "b", answer: good, steps: []step{text("x"), end(nil)}})
+				if _, err := serveRequest(t.Context(), b, request(), stream); err != nil {
+					t.Fatal(err)
+				}
+				if got := b.ledger.outcomes(); got != "completed" || b.ledger.entries[0].Provider != "b" {
+					t.Errorf("%s, stream %t: billed as %q", name, stream, got)
+				}
+			})
+		}
+	}
+	// A caller who left before the request was sent.
+	b := setup(t, nil, &script{name: "a", answer: good})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Chat(ctx, request()); err == nil || len(b.ledger.entries) != 0 {
+		t.Errorf("%v, %d rows", err, len(b.ledger.entries))
+	}
+}
+
+// A request that goes on to another vendor after a clock has a row for each, of ids
+// of their own, and each of them is reserved before its call.
+func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Hour}}}, &script{name: "b", answer: good})
+		d := &door{terms: Terms{Reserves: true, Priced: true}}
+		b.Admission = d
+		answer, err := b.Chat(t.Context(), request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.ledger.outcomes(); got != "interrupted completed" {
+			t.Fatalf("billed as %q", got)
+		}
+		first, second := b.ledger.entries[0], b.ledger.entries[1]
+		if first.ID == second.ID || first.RequestID != second.RequestID {
+			t.Errorf("ids %s and %s of %s and %s", first.ID, second.ID, first.RequestID, second.RequestID)
+		}
+		if first.Provider != "a" || second.Provider != "b" || answer.Report.Cost != second.Cost {
+			t.Errorf("billed to %s and %s, told %d", first.Provider, second.Provider, answer.Report.Cost)
+		}
+		if len(d.reserved) != 2 || d.reserved[first.ID] == 0 || d.reserved[second.ID] == 0 || len(d.left) != 1 || !d.left[0] {
+			t.Errorf("reserved %v, left %v", d.reserved, d.left)
+		}
+	})
+}
+
+// full refuses every reservation but the first.
+type full struct{ *door }
+
+func (f full) Admit(ctx context.Context, r *Request) (Grant, error) {
+	g, err := f.door.Admit(ctx, r)
+	return once{g.(*pass)}, err //nolint:forcetypeassert // The door gives no other.
+}
+
+type once struct{ *pass }
+
+func (o once) Reserve(ctx context.Context, id uuid.UUID, worst price.Pico) error {
+	if len(o.reserved) > 0 {
+		return budget.ErrExceeded
+	}
+	return o.pass.Reserve(ctx, id, worst)
+}
+
+// Where a ceiling doesn't cover a second call it is not made.
+func TestNoCallBeyondTheCeilingAfterAClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Hour}}}, &script{name: "b", answer: good})
+		d := &door{terms: Terms{Reserves: true, Priced: true}}
+		b.Admission = full{d}
+		_, err := b.Chat(t.Context(), request())
+		if !errors.Is(err, budget.ErrExceeded) {
+			t.Errorf("%v", err)
+		}
+		if calls, _ := b.scripts["b"].count(); calls != 0 || b.ledger.outcomes() != "interrupted" {
+			t.Errorf("%d calls of b, billed as %q", calls, b.ledger.outcomes())
+		}
+	})
+}
+
+// Images and vectors are billed too: the price of images was settled by the request.
+func TestAbandonedImagesAndVectors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := chain(t, "a", [2]string{"a-1", "a-1"}, &maker{name: "a", waits: true}, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := drawRequest("")
+		r.ImageRequest.Count = 3
+		if _, err := b.MakeImages(ctx, r); err == nil {
+			t.Fatal("it is served")
+		}
+		if got := b.ledger.outcomes(); got != "cancelled" {
+			t.Fatalf("images are billed as %q", got)
+		}
+		if row := b.ledger.entries[0]; row.Usage.Images != 3 || row.State != ledger.StateEstimated || row.Operation != string(provider.OperationImages) {
+			t.Errorf("%s %s: %+v", row.Operation, row.State, row.Usage)
+		}
+	})
+}

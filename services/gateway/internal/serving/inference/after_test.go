@@ -1,0 +1,42 @@
+package inference
+
+import (
+	"context"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// records keeps all records.
+type records struct{ all []*Record }
+
+func (*records) Observe(*Request) (int, bool)            { return 0, true }
+func (r *records) Record(_ context.Context, one *Record) { r.all = append(r.all, one) }
+
+// Who watches is told behind the answer, once, how it ended; the ledger isn't
+// waited for so long.
+func TestToldBehindTheAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		script *script
+		want   Status
+		billed int
+	}{
+		"served": {&script{name: "a", answer: good, steps: []step{{event: provider.Event{Text: "hi", FinishReason: provider.FinishStop}}}}, StatusOK, 1},
+		"failed": {&script{name: "a", steps: refusedBy(401, apierr.ClassAuth, 0), openBy: refusedBy(401, apierr.ClassAuth, 0)[0].err}, StatusFailed, 0},
+	} {
+		for _, stream := range []bool{false, true} {
+			b, w := setup(t, nil, c.script), &records{}
+			var later []func()
+			b.Recorder, b.After = w, func(_ context.Context, f func()) { later = append(later, f) }
+			_, err := serve(t, b, request(), stream)
+			if (err == nil) != (c.want == StatusOK) || len(b.ledger.entries) != c.billed || len(w.all) != 0 || len(later) != 1 {
+				t.Fatalf("%s, stream %t: %v, %d rows, recorded %d times, %d put off", name, stream, err, len(b.ledger.entries), len(w.all), len(later))
+			}
+			later[0]()
+			if len(w.all) != 1 || w.all[0].Status != c.want || (w.all[0].Report != nil) != (c.billed == 1) || w.all[0].Ended.IsZero() {
+				t.Errorf("%s, stream %t: recorded %+v", name, stream, w.all)
+			}
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+const (
+	// maxAttempts caps the calls that one request may make, maxCandidates those
+	// that it may consider.
+	maxAttempts   = 4
+	maxCandidates = 8
+	// lastGrace is how much longer the last candidate may take: behind it is only
+	// a failure, so that a slow answer is worth waiting for.
+	lastGrace = 2
+	// repeatPause, and up to as much again, passes before a call is repeated;
+	// maxPause is the longest hint that is waited for.
+	repeatPause = 100 * time.Millisecond
+	maxPause    = 5 * time.Second
+)
+
+// attempt is a call to one candidate; grace multiplies its clocks.
+type attempt func(ctx context.Context, c candidate, grace time.Duration) error
+
+// round is one request's way through its candidates: the one place that retries.
+type round struct {
+	*execution
+
+	call     attempt
+	failures []failure
+	// spared are candidates that might serve, though the vendor's last word was
+	// that little is left.
+	spared []candidate
+	// err ends the round: not a vendor's failure, but the request's own.
+	err error
+}
+
+// try calls the candidates in turn until one serves.
+func (x *execution) try(ctx context.Context, call attempt) error {
+	r := round{execution: x, call: call}
+	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) {
+		return r.err
+	}
+	last := r.failures[len(r.failures)-1]
+	x.unserved = last.Failover()
+	x.metrics.request(last.provider, outcomeFailed)
+	err := refusal(r.failures, x.request.Route.Substitution)
+	x.record.failed(err)
+	return err
+}
+
+// tryWhole is try for whole answers, of which one clock bounds each attempt: that
+// of answers, or what the total one has left.
+func (x *execution) tryWhole(ctx context.Context, call func(ctx context.Context, c candidate) error) error {
+	return x.try(ctx, func(ctx context.Context, c candidate, grace time.Duration) error {
+		end, cause := time.Now().Add(x.Clocks.Answer*grace), errAnswer
+		if x.deadline().Before(end) {
+			end, cause = x.deadline(), errTotal
+		}
+		ctx, cancel := context.WithDeadlineCause(ctx, end, cause)
+		defer cancel()
+		return call(ctx, c)
+	})
+}
+
+// verdict is what an attempt comes to.
+type verdict int
+
+const (
+	next   verdict = iota // another candidate may do better
+	over                  // it is served, or the request is at its end
+	failed                // no other candidate may be asked
+)
+
+// each tries candidates in turn, and reports whether the request is at its end.
+func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (done bool) {
+	for i, c := range candidates {
+		if r.attempts == maxAttempts {
+			return false
+		}
+		last := !r.more(candidates[i+1:])
+		v := r.attempt(ctx, c, last, insist)
+		if v == next && r.repeats(ctx, c, last) {
+			v = r.attempt(ctx, c, last, insist)
+		}
+		switch v {
+		case over:
+			return true
+		case failed:
+			r.spared = nil
+			return false
+		case next:
+		}
+	}
+	return false
+}
+
+// more reports whether one of the candidates may be called too.
+func (r *round) more(candidates []candidate) bool {
+	if r.attempts+1 >= maxAttempts {
+		return false
+	}
+	for _, c := range candidates {
+		if r.Health.Admits(r.asks(c, false)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *round) asks(c candidate, insist bool) health.Call {
+	return health.Call{
+		Target: c.Target, Unlisted: c.Unlisted, Organization: r.request.Organization, Credential: c.credential.Fingerprint, Byok: c.credential.Source == keyring.SourceByok,
+		Tokens: r.request.Route.Needs.Context, Insist: insist,
+	}
+}
+
+// attempt asks for a permit, makes the call and records what came of it.
+func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) verdict {
+	if err := r.over(ctx); err != nil {
+		return r.end(c, err)
+	}
+	if err := r.renew(ctx); err != nil {
+		return r.end(c, err)
+	}
+	permit, refused := r.Health.Acquire(ctx, r.asks(c, insist))
+	if refused != nil {
+		return r.skip(ctx, c, refused)
+	}
+	if !r.called(c.Provider) {
+		permit.First()
+	}
+	grace := time.Duration(1)
+	if last {
+		grace = lastGrace
+	}
+	r.permit, r.answered, r.arrived = permit, false, tally{}
+	r.attempts++
+	r.metrics.attempt(c.Provider, r.attempts)
+	err := r.guarded(r.beginCall(ctx, c), c, grace)
+	r.upstream += time.Since(r.now.started)
+	if err != nil {
+		r.abandon(ctx, c, err)
+	}
+	switch fault, ok := errors.AsType[*apierr.Error](err); {
+	case err == nil:
+		r.served = c
+		r.record.called(c, r.now, TryOK, nil)
+		if !r.streams {
+			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
+		}
+		return over
+	case ok: // The request's own, found while it was prepared.
+		r.record.called(c, r.now, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
+		r.failCall(ctx, string(fault.Reason), time.Now())
+		r.permit.End(ctx, health.Verdict{})
+		return r.end(c, fault)
+	}
+	if ended := r.over(ctx); ended != nil {
+		r.record.called(c, r.now, TryCancelled, nil)
+		r.failCall(ctx, string(ledger.OutcomeCancelled), time.Now())
+		r.permit.End(ctx, health.Verdict{})
+		return r.end(c, ended)
+	}
+	return r.fail(ctx, c, err)
+}
+
+func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (err error) {
+	defer guard(&err)
+	return r.call(ctx, c, grace)
+}
+
+// fail notes an attempt that failed at the vendor.
+func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
+	f := newFailure(c, err)
+	f.full = errors.Is(err, memory.ErrFull)
+	r.record.called(c, r.now, TryFailed, &f)
+	r.failCall(ctx, string(f.Class), time.Now())
+	f.repeatable = !r.answered && repeatable(err)
+	if _, ok := errors.AsType[blameless](err); ok || f.full {
+		r.permit.End(ctx, health.Verdict{})
+	} else {
+		r.permit.Fail(ctx, f.Error, r.met(f))
+	}
+	r.failures = append(r.failures, f)
+	r.failed(ctx, f)
+	if !f.Failover() {
+		return failed
+	}
+	return next
+}
+
+// skip notes a candidate that may not be called now.
+func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) verdict {
+	if ctx.Err() != nil { // It left while it waited.
+		return r.end(c, ended(ctx))
+	}
+	if refused.Soft {
+		r.spared = append(r.spared, c)
+	}
+	r.metrics.skipped(c.Provider, refused.Cause)
+	r.record.skipped(c, refused)
+	r.failures = append(r.failures, failure{
+		Error:    &provider.Error{Class: refused.Class(), Text: refused.Text(), RetryAfter: refused.RetryAfter},
+		provider: c.Provider, model: c.Model, skipped: refused.Cause,
+	})
+	return next
+}
+
+func (r *round) end(c candidate, err error) verdict {
+	r.err = err
+	r.record.failed(err)
+	outcome := outcomeFailed
+	if r.billed != nil {
+		outcome = r.billed.outcome
+	}
+	r.metrics.request(c.Provider, outcome)
+	return over
+}
+
+// called reports whether the request has called a vendor before.
+func (r *round) called(vendor string) bool {
+	for _, f := range r.failures {
+		if f.provider == vendor && f.skipped == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// met reports whether the request has met a failure before at this vendor: one
+// request that makes a server fail is not many failures of the server.
+func (r *round) met(f failure) bool {
+	for _, g := range r.failures {
+		if g.provider == f.provider && g.skipped == "" && g.Class == f.Class && g.Status == f.Status && g.Code == f.Code {
+			return true
+		}
+	}
+	return false
+}
+
+// repeats reports whether the only candidate is called once more, after a pause.
+// Where there is another one, that one is called instead. A call is repeated
+// when the vendor had not begun to answer, so that nothing was paid for twice.
+func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
+	if !last || r.attempts != 1 || len(r.failures) == 0 {
+		return false
+	}
+	f := r.failures[len(r.failures)-1]
+	pause := max(repeatPause+rand.N(repeatPause), f.RetryAfter) //nolint:gosec // It spreads load and guards nothing.
+	if !f.repeatable || pause > maxPause {
+		return false
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause || time.Until(r.deadline()) <= pause {
+		return false
+	}
+	if !r.Health.Retry(c.Target, r.request.Organization) {
+		r.metrics.retry(c.Provider, false)
+		return false
+	}
+	r.metrics.retry(c.Provider, true)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	r.upstream += pause
+	return true
+}
+
+// repeatable reports whether the same call may be made again: it did not reach the
+// vendor, or the vendor had no answer, and nothing says that it won't have one.
+func repeatable(err error) bool {
+	e, ok := errors.AsType[*provider.Error](err)
+	switch {
+	case !ok, e.Unsupported, e.ShouldRetry != nil && !*e.ShouldRetry:
+		return false
+	case e.Status == 0:
+		// A clock that ran out has waited long enough.
+		return e.Class == apierr.ClassTransient && !errors.Is(err, errAnswer) && !errors.Is(err, errFirstToken)
+	case e.Status == http.StatusRequestTimeout, e.Status >= http.StatusInternalServerError:
+		return e.Class == apierr.ClassTransient || e.Class == apierr.ClassServerError
+	}
+	return false
+}
+
+// failed counts and logs one attempt that failed.
+func (x *execution) failed(ctx context.Context, f failure) {
+	x.metrics.attemptFailed(f.provider, f.Class)
+	x.Log.WarnContext(ctx, "attempt failed",
+		slog.String("provider", f.provider), slog.String("model", f.model),
+		slog.Int("attempt", x.attempts), slog.String("error", f.Error.Error()))
+}

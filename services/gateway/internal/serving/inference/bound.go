@@ -1,0 +1,285 @@
+package inference
+
+import (
+	"log/slog"
+	"math"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Bounds are what a native body says of the size and the price of its answer,
+// beside what every dialect can carry. The zero value is a body that says nothing.
+type Bounds struct {
+	// Choices is how many answers are asked for; 0 is one.
+	Choices int64
+	// Output is the most tokens of each answer that any field allows; 0 where none
+	// does. It only ever adds to what is set aside: not every server knows every
+	// field. Thinking is the budget of thinking, which some servers count apart.
+	Output, Thinking int64
+	// Extra are tokens that may be billed as output without being in an answer: of a
+	// prediction that did not come true.
+	Extra int64
+	// OpenInput: the vendor may read more than the body holds (a file by its id, a
+	// page, a search of the web).
+	OpenInput bool
+	// Surcharged: the vendor bills other than tokens at their list price (a service
+	// tier, a search of the web), so that its count is but a part of the bill.
+	// Unpriced names the field because of which that may be more; empty for none.
+	Surcharged bool
+	Unpriced   string
+}
+
+// Bounds of what the request and the model's limits leave open, in tokens.
+const (
+	// assumedOutput is set aside for an answer whose bound is unknown; a stream that
+	// grows beyond it is cut. openOutput is what a vendor may report of such an answer
+	// where nothing was set aside: no model writes more at once.
+	assumedOutput = 32 << 10
+	openOutput    = 128 << 10
+	// openInput is what a vendor may read beside the body, where the model's limit is
+	// unknown.
+	openInput = 1 << 20
+	// requestInput is what a vendor may add to any conversation (prompts of its own)
+	// where that is set aside, and looseInput where nothing is; toolsInput is what it
+	// may add to one with tools, messageInput what it may add around a message, a tool
+	// or a text to embed.
+	requestInput, looseInput, toolsInput, messageInput = 256, 4096, 1024, 32
+	// choiceOutput is what a vendor may count around an answer: its end, the marks of
+	// a call.
+	choiceOutput = 16
+	// imageInput is set aside for an image that is looked at, imageOutput for one
+	// that is made, where the vendor counts such. dearImageInput is of models that
+	// count an image as many cheap tokens (OpenAI's gpt-4o-mini: 2,833 and 5,667 for
+	// each of up to eight tiles).
+	imageInput, imageOutput = 8192, 8192
+	dearImageInput          = 49152
+)
+
+// bound is the most that a request can use at a candidate, whichever buckets the
+// vendor counts it in: Input holds all input, and Output all tokens of output.
+type bound struct {
+	provider.Usage
+	// assumed: neither the request nor the model's limits bound the output.
+	assumed bool
+}
+
+// mostUsage bounds what a request can use: a token for each byte, which no
+// vendor's text goes beyond, and the longest answer. reserved tells that only
+// what is set aside may be used of an answer that nothing bounds.
+func mostUsage(r *Request, c *candidate, reserved bool) bound {
+	if r.Embedding.Len() > 0 {
+		return bound{Usage: provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}}
+	}
+	most := bound{Usage: provider.Usage{Input: mostInput(r, c, reserved)}}
+	if r.ImageRequest.Prompt != "" {
+		most.Images = int64(max(r.ImageRequest.Count, 1))
+		most.Output = most.Images * imageOutput
+		return most
+	}
+	output := int64(firstOf(r.Chat.MaxTokens, c.Limits.Output, c.Limits.Context))
+	if most.assumed = output == 0; most.assumed {
+		output = openOutput
+		if reserved {
+			output = assumedOutput
+		}
+	}
+	output = max(output, r.Bounds.Output)
+	if native := r.Chat.Native; r.Bounds.Thinking >= output || native != nil && native.Dialect != dialectAnthropic {
+		output += r.Bounds.Thinking // Anthropic counts a smaller budget within max_tokens; others may not.
+	}
+	choices := max(r.Bounds.Choices, 1)
+	most.Output = (output+choiceOutput)*choices + r.Bounds.Extra
+	return most
+}
+
+// dialectAnthropic is the dialect whose thinking is within max_tokens.
+const dialectAnthropic = "anthropic"
+
+// mostInput bounds the input of anything but an embedding.
+func mostInput(r *Request, c *candidate, reserved bool) int64 {
+	input, images := int64(promptBytes(r)+len(r.Chat.ResponseFormat)), 0
+	for i := range r.Chat.Messages {
+		m := &r.Chat.Messages[i]
+		input += int64(len(m.Name) + len(m.ToolCallID))
+		for _, call := range m.ToolCalls {
+			input += int64(len(call.ID) + len(call.Extra))
+		}
+		for _, part := range m.Content {
+			if part.ImageURL != "" {
+				images++
+			}
+		}
+	}
+	if native := r.Chat.Native; native != nil {
+		input = max(input, int64(len(native.Body)-imageBytes(r)))
+	}
+	input += looseInput
+	if reserved {
+		input += requestInput - looseInput
+	}
+	input += int64(messageInput*(len(r.Chat.Messages)+len(r.Chat.Tools)) + imageTokensAt(c)*images)
+	if len(r.Chat.Tools) > 0 {
+		input += toolsInput
+	}
+	limit := int64(firstOf(c.Limits.Input, c.Limits.Context))
+	switch {
+	case r.Bounds.OpenInput && limit == 0:
+		return input + openInput
+	case r.Bounds.OpenInput:
+		return limit
+	case limit > 0:
+		return min(input, limit)
+	}
+	return input
+}
+
+// imageTokensAt is what an image can count at a candidate.
+func imageTokensAt(c *candidate) int {
+	if strings.Contains(c.Upstream, "4o-mini") {
+		return dearImageInput
+	}
+	return imageInput
+}
+
+// mostEmbedded bounds what an embedding can use: each input has the model's limit
+// for itself.
+func mostEmbedded(e *provider.Embedding, limits policy.Limits) (most int64) {
+	limit := firstOf(limits.Input, limits.Context, math.MaxInt)
+	for _, text := range e.Input {
+		most += int64(min(len(text)+messageInput, limit))
+	}
+	for _, tokens := range e.Tokens {
+		most += int64(min(len(tokens)+messageInput, limit))
+	}
+	return most
+}
+
+// imageBytes is what inlined images take of a body.
+func imageBytes(r *Request) (n int) {
+	for i := range r.Chat.Messages {
+		for _, part := range r.Chat.Messages[i].Content {
+			n += len(part.ImageURL)
+		}
+	}
+	return n
+}
+
+func firstOf(limits ...int) int {
+	for _, limit := range limits {
+		if limit > 0 {
+			return limit
+		}
+	}
+	return 0
+}
+
+// excess says of which part of a usage a vendor reported more than can be.
+type excess string
+
+// The parts, as the metric names them.
+const (
+	excessInput  excess = "input"
+	excessOutput excess = "output"
+	excessImages excess = "images"
+	// excessStream is of a stream that went on beyond its bound, and was cut.
+	excessStream excess = "stream"
+)
+
+// clamp cuts a report down to what can be, and says what was beyond it. Negative
+// counts are none. visible is how many bytes of the answer came: where the vendor
+// counts thinking apart, the rest is at most a token for each of them.
+func (b *bound) clamp(u *provider.Usage, visible int) (beyond []excess) {
+	for _, bucket := range []*int64{
+		&u.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWriteLong, &u.ImageInput, &u.AudioInput,
+		&u.Output, &u.Reasoning, &u.ImageOutput, &u.AudioOutput, &u.Images,
+	} {
+		*bucket = max(*bucket, 0)
+	}
+	if take(b.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWriteLong, &u.ImageInput, &u.AudioInput, &u.Input) {
+		beyond = append(beyond, excessInput)
+	}
+	output := take(b.Output, &u.Reasoning, &u.AudioOutput, &u.ImageOutput, &u.Output)
+	if u.Reasoning > 0 && visible > 0 {
+		output = take(int64(visible)+toolsInput, &u.Output) || output
+	}
+	if output {
+		beyond = append(beyond, excessOutput)
+	}
+	if take(b.Images, &u.Images) {
+		beyond = append(beyond, excessImages)
+	}
+	return beyond
+}
+
+// take hands a total out to buckets in their order, each at most what it has, and
+// reports whether that cut one of them. Sums can't overflow.
+func take(left int64, buckets ...*int64) (cut bool) {
+	for _, bucket := range buckets {
+		if *bucket > left {
+			*bucket, cut = left, true
+		}
+		left -= *bucket
+	}
+	return cut
+}
+
+// Bytes that a token of text can have. The longest words of the vocabularies in
+// use are below textBytes (".translatesAutoresizingMaskIntoConstraints" has 42),
+// and runs of one character, as spaces or dashes, come in tokens of up to runBytes.
+const (
+	textBytes = 48
+	runBytes  = 128
+)
+
+// leastTokens is the smallest number of tokens that a text can be: an honest
+// answer within its bound never has a larger one.
+func leastTokens(bytes, runs int) int64 { return int64((bytes-runs)/textBytes + runs/runBytes) }
+
+// runsOf counts the bytes of a text that repeat the one before.
+func runsOf(text string) (n int) {
+	for i := 1; i < len(text); i++ {
+		if text[i] == text[i-1] {
+			n++
+		}
+	}
+	return n
+}
+
+// Bytes of a stream, whatever is in them: what may come with each token (the log
+// probabilities of twenty others have some 11 KiB, a token of sound 6 KiB) and what
+// may come with an answer (a page that was read, the code's output).
+const (
+	streamToken = 16 << 10
+	streamSpare = 4 << 20
+)
+
+// outgrown is the error of an answer that went on beyond its bound with an event: by
+// what the vendor says that it has used, or where that is not said by the fewest
+// tokens that so many bytes of output, or of anything, can be. Where no bound is
+// known an estimate decides. ended reports that the vendor had said that it was at
+// its end, and size is how many bytes have come.
+func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
+	most := s.most.Output
+	beyond := int64(size-streamSpare)/streamToken > most
+	switch {
+	case s.most.assumed && !s.x.reserves():
+		return nil
+	case beyond:
+	case event.FinishReason != "" && !ended, ended && !event.Output(): // What it used is clamped.
+		return nil
+	case s.most.assumed:
+		if provider.Estimate(0, s.tally.bytes).Output > assumedOutput*max(s.x.request.Bounds.Choices, 1) {
+			return budget.ErrOutgrown
+		}
+		return nil
+	case leastTokens(s.tally.bytes, s.tally.runs) <= most && (ended || s.tally.usage == nil || s.tally.usage.Completion() <= most):
+		return nil
+	}
+	s.x.metrics.implausible(s.x.served.Provider, excessStream)
+	s.x.Log.WarnContext(s.ctx, "a stream went on beyond the output that was asked for, and was cut",
+		slog.String("provider", s.x.served.Provider), slog.String("model", s.x.served.Model), slog.Int("bytes", s.tally.bytes))
+	return errBeyondLimit
+}

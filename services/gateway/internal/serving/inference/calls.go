@@ -1,0 +1,104 @@
+package inference
+
+import (
+	"unsafe"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// callStream is a vendor's stream with its tool calls held to their bounds: one
+// that goes beyond them fails. hold is charged for what others keep of it until its
+// end: dialects the ids of calls, and faces that write the events anew whatever
+// comes behind the first call.
+type callStream struct {
+	provider.Stream
+	limit provider.CallLimit
+	hold  *memory.Hold
+	calls bool // one has begun
+}
+
+// Next gives the next event.
+func (s *callStream) Next() (provider.Event, error) {
+	event, err := s.Stream.Next()
+	if err == nil {
+		err = s.limit.Add(event.Text, event.ToolCalls)
+	}
+	if err == nil {
+		err = s.charge(&event)
+	}
+	if err != nil {
+		return provider.Event{}, err
+	}
+	return event, nil
+}
+
+func (s *callStream) charge(e *provider.Event) error {
+	if s.calls = s.calls || len(e.ToolCalls) > 0; !s.calls {
+		return nil
+	}
+	n := 0
+	if e.Native == nil {
+		n = len(e.Text) + callBytes(e.ToolCalls)
+	}
+	for i := range e.ToolCalls {
+		n += len(e.ToolCalls[i].ID)
+	}
+	if err := s.hold.Charge(n); err != nil {
+		return &provider.Error{Class: apierr.ClassTransient, Text: err.Error(), Cause: err}
+	}
+	return nil
+}
+
+// heldSize is about what an event takes in memory, in bytes: its texts, and the
+// event itself, which may say nothing.
+func heldSize(e provider.Event) int {
+	n := int(unsafe.Sizeof(e)) + len(e.Text) + len(e.Reasoning) + len(e.Other) + len(e.Native) + len(e.NativeType)
+	for i := range e.ToolCalls {
+		call := &e.ToolCalls[i]
+		n += int(unsafe.Sizeof(*call)) + len(call.ID) + len(call.Name) + len(call.Arguments) + len(call.Extra)
+	}
+	return n
+}
+
+// callJoiner puts the deltas of a stream's calls together, in time that grows with
+// their size. The zero value has none.
+type callJoiner struct {
+	calls     []provider.ToolCall
+	arguments [][]byte // by the place of the call in calls
+	places    map[int]int
+}
+
+// add appends a delta to its call. The first one of a call names it.
+func (j *callJoiner) add(delta provider.ToolCall) {
+	place, known := j.places[delta.Index]
+	if !known {
+		if j.places == nil {
+			j.places = make(map[int]int)
+		}
+		j.places[delta.Index] = len(j.calls)
+		j.calls = append(j.calls, delta)
+		j.arguments = append(j.arguments, nil)
+		return
+	}
+	if delta.Extra != nil {
+		j.calls[place].Extra = delta.Extra
+	}
+	if delta.Arguments != "" {
+		if j.arguments[place] == nil {
+			j.arguments[place] = []byte(j.calls[place].Arguments)
+		}
+		j.arguments[place] = append(j.arguments[place], delta.Arguments...)
+	}
+}
+
+// join gives the calls so far.
+func (j *callJoiner) join() []provider.ToolCall {
+	for place, arguments := range j.arguments {
+		if arguments != nil {
+			j.calls[place].Arguments = string(arguments)
+		}
+	}
+	return j.calls
+}

@@ -1,0 +1,120 @@
+package inference
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Embedded is what an embedding made.
+type Embedded struct {
+	// Vectors in the order of the inputs.
+	Vectors [][]float32
+	Report  Report
+	Route   Route
+}
+
+// Embed makes the vectors of texts, or of tokens. Vectors of two models can't be compared:
+// when another model than the one asked for made them, the report says that it
+// was substituted, also where the provider is the same.
+func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
+	ctx, x, err := e.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer x.leave(ctx)
+	x.anchor()
+	var vectors *provider.Vectors
+	var unfit candidate // whose vectors are not what was asked for
+	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
+		made, err := x.embed(ctx, c)
+		if made != nil {
+			vectors, unfit = made, c
+		}
+		return err
+	})
+	if err != nil {
+		if vectors != nil && x.billed == nil { // The vendor has made what its model makes.
+			x.bill(ctx, unfit, ledger.OutcomeAborted, tally{usage: vectors.Usage, whole: true})
+		}
+		return nil, err
+	}
+	embedded := &Embedded{Vectors: vectors.Vectors, Report: x.settle(ctx, ledger.OutcomeCompleted, tally{usage: vectors.Usage})}
+	embedded.Route = x.route()
+	x.record.answered(Answer{Vectors: vectors.Vectors})
+	return embedded, nil
+}
+
+// anchor makes the plan's first choice the one that was asked for where the
+// caller left it open: a later call must be told when its vectors are others.
+func (x *execution) anchor() {
+	if x.plan.Requested == "" && len(x.plan.Candidates) > 0 {
+		x.plan.Requested = x.plan.Candidates[0].Provider
+	}
+}
+
+// anotherSpace reports whether vectors are, or may be, of another model than the
+// one asked for.
+func (x *execution) anotherSpace() bool {
+	return x.request.Route.Operation == provider.OperationEmbeddings &&
+		(x.served.Substitute || x.served.Model != x.plan.Candidates[0].Model)
+}
+
+func (x *execution) embed(ctx context.Context, c candidate) (*provider.Vectors, error) {
+	embedder, ok := c.provider.(provider.Embedder)
+	if !ok {
+		return nil, incapable("embeddings")
+	}
+	request := x.request.Embedding
+	request.Model = c.Upstream
+	vectors, err := embedder.Embed(ctx, c.credential, &request)
+	if err != nil {
+		return nil, err
+	}
+	err = checkVectors(vectors.Vectors, &request)
+	if e, ok := errors.AsType[*provider.Error](err); ok && !e.Unsupported {
+		return nil, err
+	}
+	return vectors, err
+}
+
+// checkVectors refuses what isn't one vector per input, all of one length, of
+// real numbers: it would be stored and spoil an index much later.
+func checkVectors(vectors [][]float32, asked *provider.Embedding) error {
+	if len(vectors) != asked.Len() {
+		return malformed(fmt.Sprintf("%d vectors for %d inputs", len(vectors), asked.Len()))
+	}
+	length := len(vectors[0])
+	if want := cmp.Or(asked.Dimensions, length); want != length {
+		return provider.Unsupported("dimensions", fmt.Sprintf("the model makes vectors of length %d only", length))
+	}
+	for _, vector := range vectors {
+		if len(vector) == 0 || len(vector) != length {
+			return malformed("vectors of different lengths")
+		}
+		for _, x := range vector {
+			if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+				return malformed("a vector that holds no number")
+			}
+		}
+	}
+	return nil
+}
+
+// malformed types an answer that can't be passed on. Another provider may do
+// better.
+func malformed(what string) *provider.Error {
+	return &provider.Error{Class: apierr.ClassServerError, Text: "the provider's answer holds " + what}
+}
+
+// incapable is the error of a provider that has no such operation. Plans hold
+// none; a policy that says otherwise is answered like a vendor that can't.
+func incapable(operation string) *provider.Error {
+	return provider.Unsupported("provider", "has no "+operation)
+}

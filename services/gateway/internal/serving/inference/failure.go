@@ -1,0 +1,233 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
+)
+
+// Reasons of a request that no provider served.
+const (
+	ReasonAllProvidersFailed apierr.Reason = "all_providers_failed"
+	ReasonProviderFailed     apierr.Reason = "provider_failed"
+	ReasonProviderAuth       apierr.Reason = "provider_auth"
+	ReasonMissingKeys        apierr.Reason = "missing_keys"
+	ReasonContextOverflow    apierr.Reason = "context_overflow"
+	ReasonContentPolicy      apierr.Reason = "content_policy"
+	ReasonStreamInterrupted  apierr.Reason = "stream_interrupted"
+	ReasonLedgerFull         apierr.Reason = "ledger_full"
+	ReasonMemoryFull         apierr.Reason = "answer_memory_full"
+)
+
+// retryAfter is the hint where no provider gave one.
+const retryAfter = 2 * time.Second
+
+var (
+	errMissingKeys = &apierr.Error{
+		Kind: apierr.KindUnavailable, Reason: ReasonMissingKeys, Class: apierr.ClassAuth,
+		Text: "no provider configured (missing keys)",
+	}
+	errMemoryFull = &apierr.Error{
+		Kind: apierr.KindUnavailable, Reason: ReasonMemoryFull, RetryAfter: retryAfter,
+		Text: "the memory for answers is used up at the moment",
+	}
+	errLedgerAway = &apierr.Error{
+		Kind: apierr.KindUnavailable, Reason: ReasonLedgerFull, RetryAfter: retryAfter,
+		Text: "completions can't be billed at the moment; nothing was sent to a provider",
+	}
+	// errBeyondLimit ends an answer that went on beyond the limit that was asked for.
+	errBeyondLimit = &apierr.Error{
+		Kind: apierr.KindUpstream, Reason: ReasonStreamInterrupted, Class: apierr.ClassServerError,
+		Text: "the provider went on beyond the output that was asked for; the answer is cut off here",
+	}
+)
+
+// Causes of a call that a clock ended.
+var (
+	errAnswer     = errors.New("no answer in time")
+	errFirstToken = errors.New("no first token in time")
+	errIdle       = errors.New("no further event in time")
+	errTotal      = errors.New("the request ran out of time")
+	errLeft       = errors.New("the caller left")
+)
+
+// failure is an attempt that failed, with the key it was made with taken out of
+// every text: vendors echo what they were sent.
+type failure struct {
+	*provider.Error
+	provider, model string
+	// skipped is why the candidate was not called; empty when it was.
+	skipped health.Cause
+	// full: there was no memory for the answer, for which the vendor can do nothing.
+	full bool
+	// repeatable reports whether the same call may be made once more.
+	repeatable bool
+}
+
+// blameless is a failure that says nothing about the vendor's health, though its
+// attempt is lost: what it was to send, or to deliver, lies elsewhere.
+type blameless struct{ failure *provider.Error }
+
+func (b blameless) Error() string { return b.failure.Error() }
+func (b blameless) Unwrap() error { return b.failure }
+
+// guard makes a panic of an adapter a failure of its vendor: one answer that it
+// could not read must neither keep a permit nor cost the request its other
+// candidates. It is deferred.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = &provider.Error{
+			Class: apierr.ClassServerError, Text: "the provider's adapter failed",
+			Cause: fmt.Errorf("panic: %v\n%s", p, debug.Stack()),
+		}
+	}
+}
+
+func newFailure(c candidate, err error) failure {
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok {
+		e = &provider.Error{Class: apierr.ClassServerError, Text: "the provider could not be called", Cause: err}
+	}
+	clean := *e
+	clean.Code, clean.Text = scrub(e.Code, c.credential.Key), scrub(e.Text, c.credential.Key)
+	if e.Cause != nil {
+		clean.Cause = errors.New(scrub(e.Cause.Error(), c.credential.Key))
+	}
+	return failure{Error: &clean, provider: c.Provider, model: c.Model}
+}
+
+func scrub(text string, key secret.Value) string {
+	if key.IsZero() {
+		return text
+	}
+	return strings.ReplaceAll(text, key.Reveal(), key.String())
+}
+
+// describe is what a caller reads of a failure.
+func (f failure) describe() string {
+	text := f.provider + ": "
+	if f.Status != 0 {
+		text += fmt.Sprintf("status %d: ", f.Status)
+	}
+	return text + f.Text
+}
+
+// answer makes an error of a failure, with the provider's own class and hint.
+func (f failure) answer(kind apierr.Kind, reason apierr.Reason) *apierr.Error {
+	return &apierr.Error{
+		Kind: kind, Reason: reason, Class: f.Class, Text: f.describe(), RetryAfter: f.RetryAfter, Cause: f.Error,
+	}
+}
+
+// refusal is the answer to a request that failed at each provider tried. It is
+// the last failure's own where that is the caller's fault or where no other
+// provider was allowed.
+func refusal(failures []failure, substitution bool) *apierr.Error {
+	last := failures[len(failures)-1]
+	if !last.Failover() || unsupported(failures) {
+		return last.answer(apierr.KindInvalid, faults[last.Class])
+	}
+	if !substitution && !last.full {
+		return last.answer(apierr.KindUpstream, ReasonProviderFailed)
+	}
+	switch {
+	case last.full:
+		return errMemoryFull.Wrap(last.Error)
+	case all(failures, apierr.ClassAuth):
+		return last.answer(apierr.KindUpstream, ReasonProviderAuth)
+	case all(failures, apierr.ClassRateLimit):
+		e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "every provider is rate limited: "+list(failures))
+		e.RetryAfter = hint(failures)
+		return e.Wrap(last.Error)
+	}
+	e := apierr.New(apierr.KindUnavailable, ReasonAllProvidersFailed, "every provider failed: "+list(failures))
+	e.RetryAfter = hint(failures)
+	return e.Wrap(last.Error)
+}
+
+// faults are the classes that are the caller's to mend.
+var faults = map[apierr.Class]apierr.Reason{
+	apierr.ClassPolicy:          apierr.ReasonInvalidRequest,
+	apierr.ClassContextOverflow: ReasonContextOverflow,
+	apierr.ClassContentPolicy:   ReasonContentPolicy,
+}
+
+func all(failures []failure, class apierr.Class) bool {
+	for _, f := range failures {
+		if f.Class != class {
+			return false
+		}
+	}
+	return true
+}
+
+// unsupported tells that no candidate's dialect could carry the request.
+func unsupported(failures []failure) bool {
+	return !slices.ContainsFunc(failures, func(f failure) bool { return !f.Unsupported })
+}
+
+func list(failures []failure) string {
+	texts := make([]string, len(failures))
+	for i, f := range failures {
+		why := string(f.Class)
+		if f.skipped != "" {
+			why = f.Text
+		}
+		texts[i] = f.provider + " (" + why + ")"
+	}
+	return strings.Join(texts, ", ")
+}
+
+// hint is the shortest wait that a provider named: then one may serve again.
+func hint(failures []failure) time.Duration {
+	var shortest time.Duration
+	for _, f := range failures {
+		if f.RetryAfter > 0 && (shortest == 0 || f.RetryAfter < shortest) {
+			shortest = f.RetryAfter
+		}
+	}
+	if shortest == 0 {
+		return retryAfter
+	}
+	return shortest
+}
+
+// over is why a request may go no further; nil while it may.
+func (x *execution) over(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case !time.Now().Before(x.deadline()):
+		return late()
+	}
+	return nil
+}
+
+// ended is the answer to a request whose own context ended.
+func ended(ctx context.Context) error {
+	if e := terminated(ctx); e != nil {
+		return e
+	}
+	if errors.Is(context.Cause(ctx), errTotal) {
+		return late()
+	}
+	return apierr.From(ctx.Err())
+}
+
+func late() error {
+	return apierr.New(apierr.KindTimeout, apierr.ReasonTimeout, "no provider answered in time").Wrap(errTotal)
+}
+
+// interrupted is the error in a stream that broke off after its first piece.
+func interrupted(f failure) *apierr.Error {
+	return f.answer(apierr.KindUpstream, ReasonStreamInterrupted)
+}

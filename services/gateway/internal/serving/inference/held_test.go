@@ -1,0 +1,164 @@
+package inference
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// pile is a stream that something holds back or keeps: n steps of 64 KiB
+// each, and then none for half a second.
+func pile(n int, event func(text string) provider.Event) []step {
+	text := strings.Repeat("0123456789abcdef", 4<<10)
+	steps := []step{{event: provider.Event{Text: "well"}}}
+	for range n {
+		steps = append(steps, step{event: event(text)})
+	}
+	return append(steps, step{wait: time.Second / 2, event: provider.Event{FinishReason: provider.FinishStop}})
+}
+
+// What many streams hold at a time is within the memory for answers, and given back
+// whatever ends them.
+func TestWhatStreamsHoldIsCharged(t *testing.T) {
+	const streams, limit = 24, 32 << 20
+	for name, c := range map[string]struct {
+		steps   []step
+		checked bool
+		traced  bool
+		leaves  bool // the callers leave
+		spared  bool // what is kept is given up before the stream
+	}{
+		"calls that wait for a name":       {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), checked: true},
+		"their callers leave":              {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), checked: true, leaves: true},
+		"frames behind them":               {steps: append([]step{{event: toolEvent("", "{")}}, pile(28, func(s string) provider.Event { return provider.Event{Text: "x", Native: []byte(s)} })...), checked: true},
+		"calls that a face puts in order":  {steps: pile(50, func(s string) provider.Event { return toolEvent("look", s) })},
+		"text that a face puts in order":   {steps: append([]step{{event: toolEvent("look", "{}")}}, pile(50, func(s string) provider.Event { return provider.Event{Text: s} })...)},
+		"answers that are kept for traces": {steps: pile(50, func(s string) provider.Event { return provider.Event{Text: s} }), traced: true, spared: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := guarded(t, &script{name: "a", steps: c.steps})
+				b.log = nil
+				if !c.checked {
+					b.Fleet().NeedsApproval = nil
+				}
+				w := &keeper{}
+				if c.traced {
+					b.Recorder = w
+				}
+				b.Ledger = &forgetful{}
+				b.Memory = memory.New(limit, 100)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var served, full atomic.Int32
+				var all sync.WaitGroup
+				for i := range streams {
+					all.Go(func() {
+						r := asking("approved")
+						r.Organization, r.Chat.MaxTokens = "acme", 1<<20
+						r.ID = fmt.Sprint("req_", i)
+						_, err := serveRequest(ctx, b, r, true)
+						switch e := apierr.From(err); {
+						case err == nil:
+							served.Add(1)
+						case e.Reason == ReasonMemoryFull || strings.Contains(e.Text, memory.ErrFull.Error()):
+							full.Add(1)
+						case !c.leaves:
+							t.Errorf("ended with %v", err)
+						}
+					})
+				}
+				time.Sleep(100 * time.Millisecond)
+				held := b.Memory.Held()
+				if held > limit || held == 0 {
+					t.Errorf("%d of %d bytes are held at once", held, limit)
+				}
+				if c.leaves {
+					cancel()
+				}
+				all.Wait()
+				synctest.Wait()
+				if !c.leaves && !c.spared && (served.Load() == 0 || full.Load() == 0 || served.Load()+full.Load() != streams) {
+					t.Errorf("%d streams were served and %d given up", served.Load(), full.Load())
+				}
+				if c.spared && (served.Load() != streams || w.cut.Load() == 0) {
+					t.Errorf("%d streams were served, %d are cut in their trace", served.Load(), w.cut.Load())
+				}
+				if held := b.Memory.Held(); held != 0 {
+					t.Errorf("%d bytes are still charged", held)
+				}
+			})
+		})
+	}
+}
+
+func toolEvent(name, arguments string) provider.Event {
+	return provider.Event{ToolCalls: []provider.ToolCall{{Name: name, Arguments: arguments}}}
+}
+
+// keeper keeps the answers of all requests.
+type keeper struct{ cut atomic.Int32 }
+
+func (*keeper) Observe(*Request) (int, bool) { return 4 << 20, true }
+
+func (k *keeper) Record(_ context.Context, a *Record) {
+	if a.Answer.Cut {
+		k.cut.Add(1)
+	}
+}
+
+// Where all memory is taken, an ordinary stream whose calls wait for their approval
+// comes through.
+func TestAnOrdinaryStreamIsHeldWithoutMemory(t *testing.T) {
+	arguments := strings.Repeat("x", 100)
+	steps := []step{text("well")}
+	for range 20 {
+		steps = append(steps, step{event: toolEvent("", arguments)})
+	}
+	b := guarded(t, &script{name: "a", steps: append(steps, step{event: toolEvent("deploy", "")}, end(used))})
+	b.Memory = memory.New(128<<20, 100)
+	hog := b.Memory.Open("hog", 0)
+	for hog.Charge(1<<20) == nil {
+	}
+	defer hog.Close()
+	if _, err := serveRequest(t.Context(), b, asking("approved"), true); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was held and has gone out is given back before the stream's end.
+func TestHeldEventsAreGivenBack(t *testing.T) {
+	b := guarded(t, &script{name: "a", steps: append(pile(10, func(s string) provider.Event { return toolEvent("", s) })[:11],
+		step{event: toolEvent("look", "")}, text("and on"), end(used))})
+	b.Memory = memory.New(64<<20, 100)
+	s, err := b.StreamChat(t.Context(), request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	most := int64(0)
+	for {
+		event, err := s.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, b.Memory.Held())
+		if event.Text == "and on" {
+			break
+		}
+	}
+	s.approvals.settle(len(s.passed))
+	// A face may have the calls still, so that their text stays charged.
+	if held := b.Memory.Held(); held > most/2 {
+		t.Errorf("%d of %d bytes are charged after they went out", held, most)
+	}
+}

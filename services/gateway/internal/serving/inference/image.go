@@ -1,0 +1,119 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Forms that an image is delivered in.
+const (
+	DeliverURL    = "url"
+	DeliverBase64 = "b64_json"
+)
+
+// ImageResult is the answer to an ImageRequest.
+type ImageResult struct {
+	// Images in the form that was asked for.
+	Images []provider.Image
+	Report Report
+	Route  Route
+}
+
+// MakeImages makes images.
+func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, error) {
+	ctx, x, err := e.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer x.leave(ctx)
+	var images *provider.Images
+	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
+		images, err = x.draw(ctx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	size := tally{usage: images.Usage, images: len(images.Images)}
+	if size.usage != nil && size.usage.Images == 0 {
+		counted := *size.usage
+		counted.Images = int64(len(images.Images))
+		size.usage = &counted
+	}
+	result := &ImageResult{Images: images.Images, Report: x.settle(ctx, ledger.OutcomeCompleted, size)}
+	result.Route = x.route()
+	x.record.answered(Answer{Images: images.Images})
+	return result, nil
+}
+
+func (x *execution) draw(ctx context.Context, c candidate) (*provider.Images, error) {
+	maker, ok := c.provider.(provider.ImageMaker)
+	if !ok {
+		return nil, incapable("images")
+	}
+	request := x.request.ImageRequest
+	request.Model = c.Upstream
+	images, err := maker.MakeImages(ctx, c.credential, &request)
+	if err != nil {
+		return nil, err
+	}
+	if len(images.Images) == 0 {
+		return nil, malformed("no image")
+	}
+	for i := range images.Images {
+		if err := x.deliver(ctx, &images.Images[i], request.Delivery); err != nil {
+			return nil, err
+		}
+	}
+	return images, nil
+}
+
+// deliver brings an image into the form that was asked for. Bytes become a
+// data: URI; a vendor's URL is fetched, since it has been paid for.
+func (x *execution) deliver(ctx context.Context, image *provider.Image, form string) error {
+	switch {
+	case image.URL == "" && image.Base64 == "":
+		return malformed("an image without URL and bytes")
+	case image.Base64 != "" && image.MediaType == "":
+		image.MediaType = imagefetch.TypeOfBase64(image.Base64)
+	}
+	switch {
+	case form == DeliverURL && image.URL == "":
+		*image = provider.Image{URL: imagefetch.DataURI(image.MediaType, image.Base64), RevisedPrompt: image.RevisedPrompt}
+	case form == DeliverBase64 && image.Base64 == "":
+		return x.download(ctx, image)
+	}
+	return nil
+}
+
+func (x *execution) download(ctx context.Context, image *provider.Image) error {
+	uri := image.URL
+	if !strings.HasPrefix(uri, dataScheme) {
+		fetched, err := x.Images.Fetch(ctx, uri)
+		if err != nil {
+			return undelivered(err)
+		}
+		uri = fetched.DataURI()
+	}
+	head, text, _ := strings.Cut(uri, ",")
+	mediaType, _, _ := strings.Cut(strings.TrimPrefix(head, dataScheme), ";")
+	*image = provider.Image{Base64: text, MediaType: mediaType, RevisedPrompt: image.RevisedPrompt}
+	return nil
+}
+
+// undelivered is not the caller's fault: the URL is the vendor's own. Nor does it
+// count against the vendor, which has answered well: the host of its images is
+// another one, and the way there is ours.
+func undelivered(err error) error {
+	const text = "the image could not be fetched from the provider"
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return blameless{&provider.Error{Class: apierr.ClassServerError, Text: text + ": " + e.Text, Cause: e.Cause}}
+	}
+	return blameless{&provider.Error{Class: apierr.ClassServerError, Text: text, Cause: err}}
+}

@@ -1,0 +1,232 @@
+package inference
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// tally is what is known of a completion's size: the provider's report, if
+// there was one, and the bytes or images that came.
+type tally struct {
+	usage *provider.Usage
+	// counted: some of usage was not reported, but counted here.
+	counted bool
+	// bytes of output; runs are those that repeat the one before.
+	bytes, runs int
+	// frames are the bytes of a vendor's own frames, which hold all that came.
+	frames int
+	images int
+	// whole tells that the answer came to its end, whatever became of it then.
+	whole bool
+	// state of a usage that was settled before; empty: not yet.
+	state ledger.State
+}
+
+// output counts an event, or a whole answer. This is all that counts as output: what
+// the model wrote, wherever the dialect has it. What comes with that (log
+// probabilities, sound, signatures, citations, results of the vendor's own tools) is
+// bounded by the size of a stream alone; see Stream.outgrown.
+func (t *tally) output(e *provider.Event) {
+	t.text(e.Text)
+	t.text(e.Reasoning)
+	t.text(e.Other)
+	for i := range e.ToolCalls {
+		t.text(e.ToolCalls[i].Name)
+		t.text(e.ToolCalls[i].Arguments)
+	}
+	t.frames += len(e.Native)
+}
+
+// text counts a piece of text.
+func (t *tally) text(s string) {
+	t.bytes += len(s)
+	t.runs += runsOf(s)
+}
+
+// settle prices a completion and records it, and returns what the caller is
+// told. The provider has been paid: a row that is lost is in the log, and the
+// answer goes out.
+func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) Report {
+	now := time.Now()
+	usage, state := x.usage(ctx, t, outcome)
+	cost := x.cost(now, usage)
+	if !cost.Known {
+		x.Log.InfoContext(ctx, "no price; nothing is billed",
+			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
+	}
+	requested := x.requestedProvider()
+	report := Report{
+		Provider: x.served.Provider, Model: x.served.Model,
+		Prompt: usage.Prompt(), Completion: usage.Completion(), Usage: usage, Cost: cost.Amount,
+		Estimated:         state != ledger.StateReported || !cost.Known,
+		RequestedProvider: requested, RequestedGoal: string(x.request.Route.Goal),
+		CacheHit:    x.hit,
+		Substituted: requested != "" && (requested != x.served.Provider || x.anotherSpace()),
+	}
+	entry := x.entry(report, outcome, now)
+	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
+	x.state = state
+	err := x.Ledger.Commit(context.WithoutCancel(ctx), entry)
+	if x.recorded = err == nil; !x.recorded {
+		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
+	}
+	x.billed = &bill{report: report, price: cost.Version, outcome: outcome, served: x.served}
+	return report
+}
+
+// bill is a completion that was settled.
+type bill struct {
+	report  Report
+	price   string // its version
+	outcome ledger.Outcome
+	served  candidate
+	// abandoned: no answer had begun; see abandon.
+	abandoned bool
+}
+
+// tell gives metrics, spans and the recorder what became of the request.
+func (x *execution) tell(ctx context.Context) {
+	if b := x.billed; b != nil {
+		x.record.settled(b)
+		x.metrics.spent(&b.report)
+		if !b.abandoned { // The request and its call are counted where the attempt ended.
+			x.metrics.request(b.report.Provider, b.outcome)
+		}
+		if !b.abandoned && !x.hit {
+			x.endCall(ctx, b)
+		}
+	}
+	x.record.close(ctx, x)
+}
+
+// cost prices a usage. An answer from the cache was paid for when it was made.
+func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
+	if x.hit {
+		return price.Cost{Known: true}
+	}
+	return x.fleet.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
+}
+
+// usage prefers the provider's report, as far as it can be. Where the answer was
+// cut off, a report is of what had come until then; where there is none, bytes
+// are counted.
+func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
+	if t.usage != nil && t.state != "" {
+		return *t.usage, t.state
+	}
+	most := x.boundAt(&x.served)
+	if t.usage == nil {
+		u := estimateInput(x.request)
+		u.Output = provider.Estimate(0, t.bytes).Output
+		u.Images = int64(t.images)
+		most.clamp(&u, 0)
+		return u, ledger.StateEstimated
+	}
+	u := *t.usage
+	beyond := most.clamp(&u, t.bytes+t.frames)
+	x.implausible(ctx, beyond, most.assumed, t.usage)
+	if outcome != ledger.OutcomeCompleted && !t.whole {
+		// Some vendors tell the input at the beginning and the output only at the end.
+		u.Output = min(max(u.Output, provider.Estimate(0, t.bytes).Output), most.Output-u.Completion()+u.Output)
+		if t.counted {
+			return u, ledger.StateEstimated
+		}
+		return u, ledger.StatePartial
+	}
+	if x.request.Bounds.Surcharged || len(beyond) > 0 {
+		return u, ledger.StatePartial
+	}
+	return u, ledger.StateReported
+}
+
+// implausible counts and logs a report of more than can be. Where nothing bounds
+// an answer, a long one is no fault of its vendor.
+func (x *execution) implausible(ctx context.Context, beyond []excess, assumed bool, told *provider.Usage) {
+	for _, part := range beyond {
+		if part == excessOutput && assumed {
+			continue
+		}
+		x.metrics.implausible(x.served.Provider, part)
+		x.Log.WarnContext(ctx, "a provider reports more than the request can use; what is beyond is not billed",
+			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model),
+			slog.String("part", string(part)), slog.Any("reported", *told))
+	}
+}
+
+// requestedProvider is the provider asked for, where another one might have
+// served.
+func (x *execution) requestedProvider() string {
+	risk := len(x.candidates) > 1 || x.served.Provider != x.plan.Requested || x.anotherSpace()
+	if !risk {
+		return ""
+	}
+	return x.plan.Requested
+}
+
+func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) ledger.Entry {
+	r := x.request
+	return ledger.Entry{
+		ID: x.id, RequestID: r.ID,
+		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: r.ledgerOperation(),
+		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
+		Provider: report.Provider, Model: report.Model,
+		Credential: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint,
+		Substituted: report.Substituted, CacheHit: report.CacheHit, Attempts: x.attempts,
+		Cost: report.Cost, Outcome: outcome, StartedAt: x.started, EndedAt: now,
+	}
+}
+
+// ledgerOperation is the request's kind in the ledger.
+func (r *Request) ledgerOperation() string {
+	if r.Probe {
+		return ledger.OperationProbe
+	}
+	return string(r.Route.Operation)
+}
+
+// imageTokens is what an image in a prompt counts where the vendor reported no
+// usage. Its bytes say nothing about its tokens; vendors count from 85 (OpenAI,
+// low detail) to about 1,600 (Anthropic, the largest that it doesn't shrink), and
+// around this for one megapixel.
+const imageTokens = 1000
+
+// estimateInput guesses the input of a request.
+func estimateInput(r *Request) provider.Usage {
+	u := provider.Estimate(promptBytes(r), 0)
+	for _, tokens := range r.Embedding.Tokens {
+		u.Input += int64(len(tokens))
+	}
+	for _, m := range r.Chat.Messages {
+		for _, part := range m.Content {
+			if part.ImageURL != "" {
+				u.ImageInput += imageTokens
+			}
+		}
+	}
+	return u
+}
+
+// promptBytes is the size of the texts that are sent, for an estimate.
+func promptBytes(r *Request) int {
+	n := len(r.ImageRequest.Prompt)
+	for _, text := range r.Embedding.Input {
+		n += len(text)
+	}
+	for _, m := range r.Chat.Messages {
+		for _, part := range m.Content {
+			n += len(part.Text)
+		}
+		for _, call := range m.ToolCalls {
+			n += len(call.Name) + len(call.Arguments)
+		}
+	}
+	for _, tool := range r.Chat.Tools {
+		n += len(tool.Name) + len(tool.Description) + len(tool.Parameters)
+	}
+	return n
+}

@@ -1,0 +1,193 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// outcomeFailed is a request that no provider served; it has no ledger entry.
+const outcomeFailed ledger.Outcome = "failed"
+
+// metrics are the pipeline's instruments. None has the organization as a label:
+// their number has no bound. Models have one; see execution.modelLabel.
+type metrics struct {
+	requests, failures, attempts, skips, retries, tokens, cost, beyond *counter
+
+	duration, firstChunk, perChunk metric.Float64Histogram
+	tokenUsage                     metric.Int64Histogram
+
+	mu     sync.RWMutex
+	labels map[label]metric.MeasurementOption
+}
+
+// label is a set of labels: always the provider; a model and operation where the
+// convention wants them; and one more, by its key.
+type label struct {
+	provider, model, operation string
+	key                        attribute.Key
+	value                      string
+}
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	m := metrics{labels: make(map[label]metric.MeasurementOption)}
+	var errs []error
+	count := func(into **counter, name, what string) {
+		var err error
+		*into, err = newCounter(meter, name, what)
+		errs = append(errs, err)
+	}
+	count(&m.requests, "switchyard.gateway.requests", "Completions by the provider that ended them and by outcome.")
+	count(&m.failures, "switchyard.gateway.attempt.failures", "Attempts that failed, by provider and error class.")
+	count(&m.tokens, "switchyard.gateway.tokens", "Tokens metered, by provider and bucket.")
+	count(&m.attempts, "switchyard.gateway.attempts", "Calls to providers; kind is failover where the request had called another before.")
+	count(&m.skips, "switchyard.gateway.skips", "Candidates not called, by provider and cause: breaker, bulkhead, rest of a credential.")
+	count(&m.retries, "switchyard.gateway.retries", "Calls repeated at the same provider, and those that the retry budget refused.")
+	count(&m.beyond, "switchyard.gateway.usage.implausible", "Reports, and streams, of more than the request can use, by provider and part; what is beyond is not billed.")
+	observe := func(into *metric.Float64Histogram, name, what string, buckets []float64) {
+		var err error
+		*into, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
+		errs = append(errs, err)
+	}
+	observe(&m.duration, metricDuration, "Time of one call to a provider, to the end of its answer.", durationBuckets)
+	observe(&m.firstChunk, metricFirstChunk, "Time to the first content of a stream.", chunkBuckets)
+	observe(&m.perChunk, metricPerOutputChunk, "Mean time between the pieces of a stream, after the first.", chunkBuckets)
+	var err error
+	m.tokenUsage, err = meter.Int64Histogram(metricTokens, metric.WithUnit("{token}"),
+		metric.WithDescription("Tokens of one call, as billed."), metric.WithExplicitBucketBoundaries(tokenBuckets...))
+	errs = append(errs, err)
+	m.cost, err = newCostCounter(meter, "switchyard.gateway.cost", "Cost metered, by provider.")
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("instruments: %w", err)
+	}
+	return &m, nil
+}
+
+// with is the option of a label. Options are made once: making one costs more
+// than counting.
+func (m *metrics) with(l label) metric.MeasurementOption {
+	m.mu.RLock()
+	option := m.labels[l]
+	m.mu.RUnlock()
+	if option != nil {
+		return option
+	}
+	option = l.option()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.labels[l] = option
+	return option
+}
+
+func (l label) option() metric.MeasurementOption {
+	var set []attribute.KeyValue
+	if l.operation != "" {
+		set = append(set, attrProvider.String(l.provider), attrRequestModel.String(l.model), attrOperation.String(l.operation))
+	} else {
+		set = append(set, attribute.String("provider", l.provider))
+	}
+	if l.key != "" {
+		set = append(set, l.key.String(l.value))
+	}
+	return metric.WithAttributeSet(attribute.NewSet(set...))
+}
+
+func by(name string, key attribute.Key, value string) label {
+	return label{provider: name, key: key, value: value}
+}
+
+func (m *metrics) request(name string, outcome ledger.Outcome) {
+	m.requests.add(by(name, "outcome", string(outcome)), 1)
+}
+
+func (m *metrics) attemptFailed(name string, class apierr.Class) {
+	m.failures.add(by(name, "error_class", string(class)), 1)
+}
+
+// attempt counts a call, the request's nth.
+func (m *metrics) attempt(name string, n int) {
+	kind := "first"
+	if n > 1 {
+		kind = "failover"
+	}
+	m.attempts.add(by(name, "kind", kind), 1)
+}
+
+func (m *metrics) skipped(name string, cause health.Cause) {
+	m.skips.add(by(name, "cause", string(cause)), 1)
+}
+
+func (m *metrics) retry(name string, granted bool) {
+	outcome := "granted"
+	if !granted {
+		outcome = "refused"
+	}
+	m.retries.add(by(name, "budget", outcome), 1)
+}
+
+// called records one call to a provider that has ended.
+func (m *metrics) called(ctx context.Context, l label, took time.Duration) {
+	m.duration.Record(ctx, took.Seconds(), m.with(l))
+}
+
+// streamed records the pace of a stream; pieces beyond the first came within rest.
+func (m *metrics) streamed(ctx context.Context, l label, pieces int, rest time.Duration) {
+	if pieces > 1 {
+		m.perChunk.Record(ctx, rest.Seconds()/float64(pieces-1), m.with(l))
+	}
+}
+
+func (m *metrics) first(ctx context.Context, l label, after time.Duration) {
+	m.firstChunk.Record(ctx, after.Seconds(), m.with(l))
+}
+
+// used records the tokens of a call.
+func (m *metrics) used(ctx context.Context, l label, u provider.Usage) {
+	for _, kind := range []struct {
+		name   string
+		tokens int64
+	}{{tokenInput, u.Prompt()}, {tokenOutput, u.Completion()}} {
+		l.key, l.value = attrTokenType, kind.name
+		m.tokenUsage.Record(ctx, kind.tokens, m.with(l))
+	}
+}
+
+// implausible counts what a vendor reported, or sent, beyond what was asked for.
+func (m *metrics) implausible(name string, part excess) {
+	m.beyond.add(by(name, "part", string(part)), 1)
+}
+
+// spent counts what was billed.
+func (m *metrics) spent(r *Report) {
+	u := r.Usage
+	m.cost.add(by(r.Provider, "", ""), int64(r.Cost))
+	for _, bucket := range [...]struct {
+		name   string
+		tokens int64
+	}{
+		{"input", u.Input},
+		{"cache_read", u.CacheRead},
+		{"cache_write", u.CacheWrite},
+		{"cache_write_long", u.CacheWriteLong},
+		{"image_input", u.ImageInput},
+		{"audio_input", u.AudioInput},
+		{"output", u.Output},
+		{"reasoning", u.Reasoning},
+		{"image_output", u.ImageOutput},
+		{"audio_output", u.AudioOutput},
+	} {
+		if bucket.tokens > 0 {
+			m.tokens.add(by(r.Provider, "bucket", bucket.name), bucket.tokens)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/cache"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Answers keeps whole answers; see package cache.
+type Answers interface {
+	Get(ctx context.Context, scope cache.Scope, request []byte) ([]byte, cache.Place)
+	Put(ctx context.Context, p cache.Place, answer []byte, ttl time.Duration)
+}
+
+// kept is an answer in the response cache.
+type kept struct {
+	Text         string                `json:"text,omitzero"`
+	ToolCalls    []provider.ToolCall   `json:"tool_calls,omitzero"`
+	FinishReason provider.FinishReason `json:"finish_reason"`
+	// RequestID is of the request that it was made for.
+	RequestID string         `json:"request_id,omitzero"`
+	Usage     provider.Usage `json:"usage"`
+	State     ledger.State   `json:"usage_state"`
+	// Native is a vendor's whole answer, Frames its stream: what a face of that
+	// dialect was told. A request in no dialect has neither, and is answered from
+	// the fields above whole or as a stream.
+	Native json.RawMessage  `json:"native,omitzero"`
+	Frames []provider.Event `json:"frames,omitzero"`
+}
+
+// meaning is everything that decides an answer, in one form for equal requests.
+type meaning struct {
+	Provider, Model string
+	Chat            provider.Chat
+	Native          map[string]json.RawMessage
+	Frames          bool
+}
+
+// recall looks for the answer to the same request. nil is a miss; the answer is
+// then worth keeping where x.place says.
+func (x *execution) recall(ctx context.Context, stream bool) *kept {
+	first, request := x.candidates[0], x.request
+	ttl := x.fleet.cacheTTL(request.Organization)
+	if x.Answers == nil || ttl == 0 || request.BypassCache || request.ApprovalRef != "" {
+		return nil
+	}
+	scope := cache.Scope{Organization: request.Organization, Credential: first.credential.Source}
+	if scope.Credential != credentialFleet {
+		if first.credential.Fingerprint == "" {
+			return nil // Whose key it is can't be told.
+		}
+		scope.Credential += " " + first.credential.Fingerprint
+	}
+	asked, ok := x.meaning(first, stream)
+	if !ok {
+		return nil
+	}
+	text, place := x.Answers.Get(ctx, scope, asked)
+	x.place, x.ttl = place, ttl
+	if text == nil {
+		return nil
+	}
+	if x.hold.Charge(len(text)) != nil {
+		x.place = cache.Place{} // A vendor's answer needs as much; at least it isn't kept too.
+		return nil
+	}
+	var answer kept
+	if err := json.Unmarshal(text, &answer); err != nil {
+		x.Log.WarnContext(ctx, "a cached answer is unreadable", slog.String("error", err.Error()))
+		return nil
+	}
+	x.served, x.hit = first, true
+	x.record.cached(answer.RequestID)
+	return &answer
+}
+
+// credentialFleet is the source of keys that organizations share.
+const credentialFleet = "fleet"
+
+// meaning is false for a request whose answer may change though it doesn't: one
+// with an image that is somewhere else.
+func (x *execution) meaning(c candidate, stream bool) ([]byte, bool) {
+	m := meaning{Provider: c.Provider, Model: c.Upstream, Chat: x.request.Chat}
+	for _, message := range m.Chat.Messages {
+		for _, part := range message.Content {
+			if part.ImageURL != "" && !strings.HasPrefix(part.ImageURL, "data:") {
+				return nil, false
+			}
+		}
+	}
+	if native := m.Chat.Native; native != nil {
+		if json.Unmarshal(native.Body, &m.Native) != nil {
+			return nil, false
+		}
+		for _, field := range []string{"model", "stream", "stream_options"} {
+			delete(m.Native, field) // How it is asked for, not what.
+		}
+		m.Chat.Native = &provider.Native{Dialect: native.Dialect, Headers: native.Headers}
+		m.Frames = stream
+	}
+	m.Chat.Model = ""
+	text, err := json.Marshal(m)
+	return text, err == nil
+}
+
+// remember keeps an answer that the first candidate has given whole.
+func (x *execution) remember(ctx context.Context, answer kept) {
+	if x.place == (cache.Place{}) || x.hit || x.served.Target != x.candidates[0].Target || answer.FinishReason == provider.FinishContentFilter {
+		return
+	}
+	answer.RequestID = x.request.ID
+	text, err := json.Marshal(answer)
+	if err != nil {
+		x.Log.WarnContext(ctx, "an answer can't be kept", slog.String("error", err.Error()))
+		return
+	}
+	x.Answers.Put(ctx, x.place, text, x.ttl)
+}
+
+// replay answers from the cache, with a ledger row of its own that costs nothing.
+func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, error) {
+	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+		x.record.failed(err)
+		x.settle(ctx, ledger.OutcomeAborted, answer.tally())
+		return nil, err
+	}
+	x.record.answered(Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
+	return &Completion{
+		Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
+		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(), record: x.record,
+	}, nil
+}
+
+func (k *kept) tally() tally { return tally{usage: &k.Usage, state: k.State} }
+
+// replayStream streams from the cache: the frames as they came, or all at once.
+func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
+	s := &Stream{
+		x: x, ctx: ctx, release: func() {}, route: x.route(), ended: true,
+		approvals: x.newApprovalCheck(), held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
+	}
+	for i := range answer.ToolCalls {
+		answer.ToolCalls[i].Index = i // A whole answer has no indexes.
+	}
+	if s.held == nil && (answer.Text != "" || s.calls) {
+		s.held = []provider.Event{{Text: answer.Text, ToolCalls: answer.ToolCalls}}
+	}
+	return s
+}
+
+// recording puts a stream's events together again, for the cache.
+type recording struct {
+	text   strings.Builder
+	calls  callJoiner
+	frames []provider.Event
+	size   int
+}
+
+// recorded is what keeping an event takes, in bytes.
+func recorded(e provider.Event) int {
+	if e.Native != nil {
+		return heldSize(e)
+	}
+	return len(e.Text) + callBytes(e.ToolCalls)
+}
+
+// add notes an event. Its native frame lives no longer than the event.
+func (r *recording) add(e provider.Event) {
+	r.size += recorded(e)
+	if r.size > cache.MaxAnswer {
+		*r = recording{size: r.size} // Too large to keep.
+		return
+	}
+	if e.Native != nil {
+		e.Native = bytes.Clone(e.Native)
+		r.frames = append(r.frames, e)
+		return
+	}
+	_, _ = r.text.WriteString(e.Text)
+	for _, delta := range e.ToolCalls {
+		r.calls.add(delta)
+	}
+}
+
+// keep gives a stream's answer to the cache once it has ended well.
+func (s *Stream) keep() {
+	if r := s.recording; r != nil && r.size <= cache.MaxAnswer {
+		s.x.remember(s.ctx, kept{
+			Text: r.text.String(), ToolCalls: r.calls.join(), FinishReason: s.FinishReason(),
+			Usage: s.report.Usage, State: s.x.state, Frames: r.frames,
+		})
+	}
+}

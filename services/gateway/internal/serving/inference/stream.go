@@ -1,0 +1,366 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/cache"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Stream is an answer as it arrives. It begins once a provider has sent
+// content: until then a failure moves on to the next candidate, after it never.
+// The caller calls Close, whatever happened. Not safe for concurrent use.
+type Stream struct {
+	x   *execution
+	ctx context.Context //nolint:containedctx // The request's own: the stream is the rest of that call.
+	// release ends the total clock.
+	release context.CancelFunc
+
+	upstream provider.Stream
+	cancel   context.CancelCauseFunc
+	timer    *streamTimer
+	route    Route
+
+	// held are the events up to the first content, in order; most is what the answer
+	// may use.
+	held   []provider.Event
+	most   bound
+	tally  tally
+	finish provider.FinishReason
+	calls  bool
+	ended  bool // the provider has said everything
+	// pieces of content, the first of them at began.
+	pieces int
+	began  time.Time
+
+	// recording is what goes to the response cache; nil where nothing does.
+	recording *recording
+
+	// approvals holds tool calls to the approvals that they need; nil where none does.
+	// passed are the events that it let out, withheld is why it lets no more.
+	approvals *approvalCheck
+	passed    []provider.Event
+	withheld  error
+
+	settled bool
+	report  Report
+	err     error // what Next returns from now on
+}
+
+// StreamChat serves an answer as a stream.
+func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
+	ctx, x, err := e.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	x.record.streams()
+	begun := false
+	defer func() {
+		if !begun {
+			x.leaveUnserved(ctx)
+		}
+	}()
+	if answer := x.recall(ctx, true); answer != nil {
+		begun = true
+		return x.replayStream(ctx, answer), nil
+	}
+	x.streams = true
+	s := &Stream{x: x, ctx: ctx, approvals: x.newApprovalCheck()}
+	if x.place != (cache.Place{}) {
+		s.recording = &recording{}
+	}
+	bounded, release := context.WithDeadlineCause(ctx, x.deadline(), errTotal)
+	s.release = release
+	if err := x.try(bounded, s.open); err != nil {
+		release()
+		return nil, err
+	}
+	begun = true
+	s.route = x.route()
+	return s, nil
+}
+
+// open starts a stream at a candidate and reads up to its first content.
+func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) error {
+	start := time.Now()
+	s.most, s.tally = s.x.boundAt(&c), tally{}
+	ctx, cancel := context.WithCancelCause(ctx)
+	clock := newStreamTimer(cancel, s.x.Clocks.FirstToken*grace, s.x.Clocks.Idle)
+	upstream, err := s.dial(ctx, c)
+	if err == nil {
+		err = s.hold(upstream, clock)
+	}
+	if err == nil && !clock.restart() {
+		err = &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
+	}
+	if err != nil {
+		s.x.arrived = s.tally
+		clock.stop()
+		cancel(err)
+		if upstream != nil {
+			_ = upstream.Close()
+		}
+		return err
+	}
+	s.x.permit.Begin(ctx)
+	s.began = time.Now()
+	s.x.record.began(s.began)
+	s.x.metrics.first(ctx, s.x.now.label, s.began.Sub(start))
+	s.upstream, s.cancel, s.timer = upstream, cancel, clock
+	return nil
+}
+
+// dial makes the call and returns once the vendor's response head has arrived.
+func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error) {
+	p, err := c.chatProvider()
+	if err != nil {
+		return nil, err
+	}
+	chat, err := s.x.chat(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := p.StreamChat(ctx, c.credential, chat)
+	if err != nil {
+		return nil, err
+	}
+	s.x.answered = true
+	if limited, ok := upstream.(provider.LimitedStream); ok {
+		s.x.permit.Learn(limited.Limits())
+	}
+	return &callStream{Stream: upstream, hold: s.x.hold}, nil
+}
+
+// maxHeld bounds what is held of a stream's frames, in bytes: a vendor that has
+// said so much has begun, whatever it is saying.
+const maxHeld = 64 << 10
+
+// hold reads until the first event that carries content, and keeps the vendor's
+// frames before it for a face that relays them. A stream that ends before it,
+// and says why, is an empty answer; one that just ends is a failure.
+func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
+	s.held, s.tally, s.finish, s.calls, s.ended, s.pieces = nil, tally{}, "", false, false, 0
+	if s.recording != nil {
+		s.recording = &recording{}
+	}
+	for size := 0; ; {
+		event, err := advance(upstream)
+		switch {
+		case errors.Is(err, io.EOF) && s.finish != "":
+			s.ended = true
+			return nil
+		case errors.Is(err, io.EOF):
+			return &provider.Error{Class: apierr.ClassTransient, Text: "the stream ended before it began"}
+		case err != nil:
+			return err
+		}
+		if err := s.note(event, upstream.Size()); err != nil {
+			return err
+		}
+		if (clock.alive || event.Output()) && !clock.restart() {
+			return &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
+		}
+		if !shown(event) {
+			continue
+		}
+		event.Native = bytes.Clone(event.Native) // Its own only until the next event.
+		s.held = append(s.held, event)
+		if size += heldSize(event); begins(event) || size > maxHeld {
+			return nil
+		}
+	}
+}
+
+// shown reports whether an event reaches the face: content, or a vendor's frame of
+// whatever kind, which a face of its dialect relays.
+func shown(event provider.Event) bool { return event.Content() || event.Native != nil }
+
+// begins reports whether an event is the beginning of an answer. Output that is no content
+// is, where the face shows it, which is where it relays frames.
+func begins(event provider.Event) bool {
+	return event.Content() || (event.Native != nil && event.Output())
+}
+
+// note keeps what an event says about the whole, of which size bytes have come. The
+// error is that of an answer that went on beyond its bound.
+func (s *Stream) note(event provider.Event, size int) error {
+	ended := s.finish != ""
+	s.tally.output(&event)
+	if event.Content() {
+		s.pieces++
+	}
+	s.calls = s.calls || len(event.ToolCalls) > 0
+	if event.Usage != nil {
+		s.tally.usage = event.Usage
+	}
+	if event.FinishReason != "" {
+		s.finish = event.FinishReason
+	}
+	if s.recording != nil && s.x.hold.Charge(recorded(event)) != nil {
+		s.recording = nil // Kept for later is what can be spared first.
+	}
+	if s.recording != nil {
+		s.recording.add(event)
+	}
+	return s.outgrown(event, ended, size)
+}
+
+// Route says who serves the stream.
+func (s *Stream) Route() Route { return s.route }
+
+// Next gives the next event that carries content, or that is a frame of the
+// request's own dialect. After the last one it records the completion and
+// returns io.EOF; any other error is an *apierr.Error.
+func (s *Stream) Next() (provider.Event, error) {
+	for {
+		if len(s.passed) > 0 {
+			event := s.passed[0]
+			s.passed = s.passed[1:]
+			s.x.record.heard(event)
+			return event, nil
+		}
+		s.approvals.settle(len(s.passed))
+		if s.withheld != nil && s.err == nil {
+			s.tally.whole = s.ended
+			s.x.record.failed(s.withheld)
+			s.settle(ledger.OutcomeAborted)
+			s.err = s.withheld
+		}
+		if s.err != nil {
+			return provider.Event{}, s.err
+		}
+		event, more := s.read()
+		switch {
+		case s.err != nil:
+		case more && s.approvals == nil:
+			s.x.record.heard(event)
+			return event, nil
+		case more:
+			s.passed, s.withheld = s.approvals.pass(s.ctx, event)
+		default:
+			s.complete()
+		}
+	}
+}
+
+// read gives the next event that may be shown; false at the end of the answer, or
+// where it broke off.
+func (s *Stream) read() (provider.Event, bool) {
+	if len(s.held) > 0 {
+		event := s.held[0]
+		s.held = s.held[1:]
+		return event, true
+	}
+	for !s.ended && s.err == nil {
+		event, err := advance(s.upstream)
+		switch {
+		case errors.Is(err, io.EOF):
+			s.ended = true
+		case err != nil:
+			s.fail(err)
+		default:
+			s.timer.restart()
+			if s.err = s.note(event, s.upstream.Size()); s.err != nil {
+				s.x.record.failed(s.err)
+				s.settle(ledger.OutcomeAborted)
+				break
+			}
+			if shown(event) {
+				return event, true
+			}
+		}
+	}
+	return provider.Event{}, false
+}
+
+// complete records an answer that has come to its end, once nothing is held.
+func (s *Stream) complete() {
+	if s.approvals != nil {
+		if s.passed, s.withheld = s.approvals.end(s.ctx); s.withheld != nil || len(s.passed) > 0 {
+			return
+		}
+	}
+	s.settle(ledger.OutcomeCompleted)
+	s.keep()
+	s.err = io.EOF
+}
+
+// advance reads an event.
+func advance(upstream provider.Stream) (event provider.Event, err error) {
+	defer guard(&err)
+	return upstream.Next()
+}
+
+// fail ends a stream that has begun: what came is billed.
+func (s *Stream) fail(err error) {
+	f := newFailure(s.x.served, err)
+	if s.ctx.Err() != nil {
+		s.err = ended(s.ctx)
+		s.x.record.failed(s.err)
+		s.settle(left(s.ctx))
+		return
+	}
+	s.x.failed(s.ctx, f)
+	if f.full = errors.Is(err, memory.ErrFull); f.full || errors.Is(err, errTotal) { // Neither our memory nor our clock says anything about the vendor.
+		s.x.permit.End(s.ctx, health.Verdict{})
+	} else {
+		s.x.permit.Fail(s.ctx, f.Error, false)
+	}
+	s.err = interrupted(f)
+	s.x.record.failed(s.err)
+	s.settle(ledger.OutcomeInterrupted)
+}
+
+// settle records the completion, once, after the upstream call has ended.
+func (s *Stream) settle(outcome ledger.Outcome) {
+	s.settled = true
+	defer s.x.leave(s.ctx)
+	if s.x.hit { // Nothing is under way.
+		s.report = s.x.settle(s.ctx, outcome, s.tally)
+		return
+	}
+	s.stop()
+	s.x.finish = s.finish
+	s.x.metrics.streamed(s.ctx, s.x.now.label, s.pieces, time.Since(s.began))
+	switch outcome {
+	case ledger.OutcomeCompleted:
+		s.x.permit.End(s.ctx, health.Verdict{Outcome: health.Good})
+	case ledger.OutcomeCancelled, ledger.OutcomeAborted:
+		s.x.permit.End(s.ctx, health.Verdict{})
+	case ledger.OutcomeInterrupted: // fail has ended it.
+	}
+	s.report = s.x.settle(s.ctx, outcome, s.tally)
+}
+
+func (s *Stream) stop() {
+	s.timer.stop()
+	s.cancel(errLeft)
+	_ = s.upstream.Close()
+	s.release()
+}
+
+// FinishReason is why the answer ended, known after io.EOF.
+func (s *Stream) FinishReason() provider.FinishReason { return finishReason(s.finish, s.calls) }
+
+// Report is what the answer used, known after io.EOF.
+func (s *Stream) Report() Report { return s.report }
+
+// Close ends the upstream call of a stream that was not read to its end, and
+// bills what came.
+func (s *Stream) Close() {
+	if !s.settled {
+		if s.ctx.Err() != nil {
+			s.x.record.failed(ended(s.ctx))
+		}
+		s.x.record.failed(context.Canceled)
+		s.settle(left(s.ctx))
+	}
+}

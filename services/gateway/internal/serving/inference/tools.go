@@ -1,0 +1,186 @@
+package inference
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"switchyard.dev/services/gateway/internal/governance/approval"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
+)
+
+// Approvals has people's decisions on tool executions.
+type Approvals interface {
+	// Get reads one of an organization; the error is approval.ErrNotFound where it
+	// has none of this ref.
+	Get(ctx context.Context, organization, ref string) (approval.Approval, error)
+}
+
+// Reasons of tool calls that are kept from the caller.
+const (
+	ReasonApprovalRequired apierr.Reason = "approval_required"
+	ReasonApprovalDenied   apierr.Reason = "approval_denied"
+)
+
+// approvalTime bounds the wait for a decision to be read.
+const approvalTime = 2 * time.Second
+
+func withheld(reason apierr.Reason, tool, why string) error {
+	return &apierr.Error{
+		Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy,
+		Text: fmt.Sprintf("tool %s: %s", screen.Quote(tool), why),
+	}
+}
+
+// needsApproval reports whether calls of any of these names need one.
+func (x *execution) needsApproval(names ...string) bool {
+	return x.fleet.NeedsApproval != nil && slices.ContainsFunc(names, x.fleet.NeedsApproval)
+}
+
+// approve looks for the approval of a tool's calls. One of certain arguments is
+// still to be compared with them.
+func (x *execution) approve(ctx context.Context, tool string) (*approval.Approval, error) {
+	if x.request.ApprovalRef == "" || x.Approvals == nil {
+		return nil, withheld(ReasonApprovalRequired, tool, "needs an approval; approval_ref names none")
+	}
+	if x.approval == nil {
+		ctx, cancel := context.WithTimeout(ctx, approvalTime)
+		defer cancel()
+		found, err := x.Approvals.Get(ctx, x.request.Organization, x.request.ApprovalRef)
+		switch {
+		case errors.Is(err, approval.ErrNotFound):
+			return nil, withheld(ReasonApprovalRequired, tool, "needs an approval; there is none of approval_ref")
+		case err != nil:
+			return nil, apierr.Unavailable("approvals can't be read at the moment", err)
+		}
+		found = found.At(time.Now())
+		x.approval = &found
+	}
+	if !x.approval.Names(x.toolCall(tool, "")) {
+		return nil, withheld(ReasonApprovalRequired, tool, "needs an approval; the one of approval_ref is for another tool or run")
+	}
+	switch x.approval.Status {
+	case approval.Approved:
+		return x.approval, nil
+	case approval.Denied:
+		return nil, withheld(ReasonApprovalDenied, tool, "the approval was denied")
+	case approval.Expired:
+		return nil, withheld(approval.ReasonExpired, tool, "the approval has expired")
+	case approval.Pending:
+	}
+	return nil, withheld(ReasonApprovalRequired, tool, "the approval is pending")
+}
+
+func (x *execution) toolCall(tool, arguments string) approval.Call {
+	return approval.Call{Organization: x.request.Organization, Run: x.request.Run, Tool: tool, Arguments: arguments}
+}
+
+// approveCall looks for the approval of one call with its arguments.
+func (x *execution) approveCall(ctx context.Context, tool, arguments string) error {
+	found, err := x.approve(ctx, tool)
+	if err == nil && !found.Covers(x.toolCall(tool, arguments)) {
+		err = errOtherArguments(tool)
+	}
+	return err
+}
+
+// approveUnseen looks for the approval of a tool that only the vendor's own words
+// name: a call of a kind whose arguments aren't read here.
+func (x *execution) approveUnseen(ctx context.Context, tool string) error {
+	found, err := x.approve(ctx, tool)
+	if err == nil && !found.AnyArguments() {
+		err = errOtherArguments(tool)
+	}
+	return err
+}
+
+func errOtherArguments(tool string) error {
+	return withheld(ReasonApprovalRequired, tool, "needs an approval; the one of approval_ref is for other arguments")
+}
+
+// approveAnswer looks for the approvals of all calls of a whole answer.
+func (x *execution) approveAnswer(ctx context.Context, calls []provider.ToolCall, native []byte) error {
+	if x.fleet.NeedsApproval == nil {
+		return nil
+	}
+	for _, call := range calls {
+		if !x.needsApproval(call.Name) {
+			continue
+		}
+		if err := x.approveCall(ctx, call.Name, call.Arguments); err != nil {
+			return err
+		}
+	}
+	return x.approveNative(ctx, calls, native)
+}
+
+// approveNative looks for the approvals of tools that a vendor's frame names and
+// calls don't.
+func (x *execution) approveNative(ctx context.Context, calls []provider.ToolCall, native []byte) error {
+	found := names(native)
+	if len(found) == 0 {
+		return nil
+	}
+	known := make(map[string]bool, len(calls))
+	for i := range calls {
+		known[calls[i].Name] = true
+	}
+	for _, name := range found {
+		if known[name] || !x.needsApproval(name) {
+			continue
+		}
+		if err := x.approveUnseen(ctx, name); err != nil {
+			return err
+		}
+		known[name] = true
+	}
+	return nil
+}
+
+// names are the values of every "name" in a vendor's frame: that is what the tool
+// is called in each kind of call of each dialect, those that are to come included.
+// A name is given once. What a call is made with says "name" of other things.
+func names(native []byte) (found []string) {
+	if !mayName(native) {
+		return nil
+	}
+	seen := make(map[string]bool)
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(native), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return found // At its end: it was checked when it came.
+		}
+		kind, at := decoder.StackIndex(decoder.StackDepth())
+		if kind != '{' || at%2 == 0 || token.Kind() != '"' { // Not the name of a member.
+			continue
+		}
+		switch token.String() {
+		case "input", "arguments":
+			if decoder.SkipValue() != nil {
+				return found
+			}
+		case "name":
+			if decoder.PeekKind() != '"' {
+				continue
+			}
+			value, err := decoder.ReadToken()
+			if name := value.String(); err == nil && !seen[name] {
+				seen[name] = true
+				found = append(found, name)
+			}
+		}
+	}
+}
+
+// mayName reports whether a frame may hold a member "name", however it is written.
+func mayName(native []byte) bool {
+	return bytes.Contains(native, []byte(`"name"`)) || bytes.Contains(native, []byte(`\u`))
+}

@@ -1,0 +1,171 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
+)
+
+// ImageSource gets the images that a message names by https URL. Its errors are
+// *apierr.Error, with a text that begins with the rule.
+type ImageSource interface {
+	// CheckURL refuses what is not a URL of a public place, without a lookup;
+	// CheckHost looks the name up too.
+	CheckURL(raw string) error
+	CheckHost(ctx context.Context, raw string) error
+	Fetch(ctx context.Context, raw string) (imagefetch.Image, error)
+}
+
+// parallelFetches are made at a time for one request.
+const parallelFetches = 4
+
+const dataScheme = "data:"
+
+// checkImages refuses images that no provider is to be sent, on whatever face
+// they came: a URL of an inner place, which a vendor in the house could be made to
+// fetch, and a data: URI that holds something else than an image.
+func (e *Engine) checkImages(ctx context.Context, r *Request) error {
+	for i, m := range r.Chat.Messages {
+		for j, part := range m.Content {
+			var err error
+			switch url := part.ImageURL; {
+			case url == "":
+			case strings.HasPrefix(url, dataScheme):
+				_, err = imagefetch.CheckDataURI(url)
+			case r.Route.Operation == provider.OperationVision:
+				err = e.Images.CheckHost(ctx, url)
+			default:
+				err = e.Images.CheckURL(url)
+			}
+			if err != nil {
+				return within(imageField(r, i, j, false), err)
+			}
+		}
+	}
+	return nil
+}
+
+// imageField is the path of an image in the request as its caller wrote it, who
+// does not count the instruction that a localized one begins with.
+func imageField(r *Request, message, part int, localized bool) string {
+	url := r.Chat.Messages[message].Content[part].ImageURL
+	switch isData := strings.HasPrefix(url, dataScheme); {
+	case r.Route.Operation == provider.OperationVision && isData:
+		return "image.base64"
+	case r.Route.Operation == provider.OperationVision:
+		return "image.url"
+	}
+	if localized {
+		message--
+	}
+	return fmt.Sprintf("messages[%d].content[%d].image_url.url", message, part)
+}
+
+// within names the field that an error is about.
+func within(field string, err error) error {
+	e, ok := errors.AsType[*apierr.Error](err)
+	if !ok {
+		return err
+	}
+	named := *e
+	named.Text = field + ": " + e.Text
+	return &named
+}
+
+// fetches reports whether a candidate's vendor fetches images itself: the policy
+// may say that it doesn't, and so may its dialect.
+func (c candidate) fetches() bool {
+	if c.Lacks&policy.FeatureImageURLs != 0 {
+		return false
+	}
+	f, ok := c.provider.(provider.ImageFetcher)
+	return !ok || f.FetchesImages()
+}
+
+// namesImages reports whether messages name an image by https URL.
+func namesImages(messages []provider.Message) bool {
+	return slices.ContainsFunc(messages, func(m provider.Message) bool { return slices.ContainsFunc(m.Content, isNamed) })
+}
+
+func isNamed(part provider.Part) bool {
+	return part.ImageURL != "" && !strings.HasPrefix(part.ImageURL, dataScheme)
+}
+
+// inline gives the messages with their images as data: URIs, fetched once a
+// request. An *apierr.Error is the caller's own to mend.
+func (x *execution) inline(ctx context.Context) ([]provider.Message, error) {
+	if x.inlined != nil {
+		return x.inlined, nil
+	}
+	messages := slices.Clone(x.request.Chat.Messages)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelFetches)
+	for i := range messages {
+		messages[i].Content = slices.Clone(messages[i].Content)
+		for j := range messages[i].Content {
+			part := &messages[i].Content[j]
+			if !isNamed(*part) {
+				continue
+			}
+			group.Go(panics.Guard(func() error {
+				image, err := x.Images.Fetch(ctx, part.ImageURL)
+				if err != nil {
+					return within(imageField(x.request, i, j, x.request.Locale != ""), err)
+				}
+				part.ImageURL = image.DataURI()
+				return nil
+			}))
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fetchFailed(err)
+	}
+	if err := boundImages(messages); err != nil {
+		return nil, err
+	}
+	x.inlined = messages
+	return messages, nil
+}
+
+// fetchFailed types an error that isn't the image's: the attempt's time is up,
+// before the vendor was called.
+func fetchFailed(err error) error {
+	if _, ok := errors.AsType[*apierr.Error](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*panics.Error](err); ok {
+		return apierr.Internal(err)
+	}
+	text := "the image could not be fetched in time"
+	if errors.Is(err, memory.ErrFull) {
+		text = memory.ErrFull.Error()
+	}
+	return blameless{&provider.Error{Class: apierr.ClassTransient, Text: text, Cause: err}}
+}
+
+// boundImages keeps a request with many images from growing beyond what vendors
+// take, and what this process can hold.
+func boundImages(messages []provider.Message) error {
+	size := 0
+	for _, m := range messages {
+		for _, part := range m.Content {
+			size += len(part.ImageURL)
+		}
+	}
+	if limit := imagefetch.MaxBytes / 3 * 4; size > limit+1024 {
+		return apierr.New(apierr.KindInvalid, imagefetch.ReasonImageInvalid,
+			fmt.Sprintf("messages: the images are together larger than %d bytes", imagefetch.MaxBytes))
+	}
+	return nil
+}

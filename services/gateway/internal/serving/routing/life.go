@@ -1,0 +1,105 @@
+package routing
+
+import (
+	"fmt"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
+)
+
+// ReasonModelRetired refuses a request for a model that is served no more.
+const ReasonModelRetired apierr.Reason = "model_retired"
+
+// LackRetired is of a model that is past its cutoff.
+const LackRetired Lack = "retired"
+
+// Life is how long a model is served. It never changes once made.
+type Life struct {
+	// Deprecated is from when on callers are warned, Cutoff from when on the model
+	// is refused; zero is never.
+	Deprecated, Cutoff time.Time
+	// Successor to use instead; empty for none.
+	Successor string
+	// Warning for callers while it is deprecated, one line.
+	Warning string
+}
+
+// IsRetired reports whether the model is past its cutoff.
+func (l *Life) IsRetired(now time.Time) bool { return !l.Cutoff.IsZero() && !now.Before(l.Cutoff) }
+
+// IsDeprecated reports whether callers should move on; a retired model is, too.
+func (l *Life) IsDeprecated(now time.Time) bool {
+	return !l.Deprecated.IsZero() && !now.Before(l.Deprecated) || l.IsRetired(now)
+}
+
+// Lives knows how long models are served.
+type Lives interface {
+	// Life of a model; nil where nothing is known to end it.
+	Life(t provider.Target) *Life
+	// Gone finds a retired model that no provider of the policy lists; an empty
+	// provider (of) is any.
+	Gone(of, model string, now time.Time) (provider.Target, *Life)
+}
+
+func (b *planner) life(t provider.Target) *Life {
+	if b.state.Lives == nil {
+		return nil
+	}
+	return b.state.Lives.Life(t)
+}
+
+func (b *planner) isRetired(t provider.Target) bool {
+	l := b.life(t)
+	return l != nil && l.IsRetired(b.state.Now)
+}
+
+// served refuses offers that were asked for by name when all of them are retired:
+// no other model stands in, since the caller has to move on.
+func (b *planner) served(offers []*policy.Offer) ([]*policy.Offer, bool, error) {
+	for _, o := range offers {
+		if !b.isRetired(o.Target) {
+			return offers, false, nil
+		}
+	}
+	t := offers[0].Target
+	return nil, false, errRetired(t, b.life(t))
+}
+
+// unlisted returns the refusal of a model that no provider has: it may have been retired.
+func (b *planner) unlisted() error {
+	r := &b.request
+	if b.state.Lives != nil {
+		if t, l := b.state.Lives.Gone(r.Provider, r.Model, b.state.Now); l != nil {
+			return errRetired(t, l)
+		}
+	}
+	return apierr.New(apierr.KindNotFound, ReasonModelNotFound, fmt.Sprintf(
+		"model: no configured provider has a model %s; the configured ones are in GET /v1/models/catalog", screen.Quote(r.Model)))
+}
+
+func errRetired(t provider.Target, l *Life) error {
+	text := fmt.Sprintf("model: %s was retired on %s", t, l.Cutoff.Format(time.DateOnly))
+	if l.Successor != "" {
+		text += "; use " + l.Successor
+	}
+	return apierr.New(apierr.KindInvalid, ReasonModelRetired, text)
+}
+
+// warning is what a caller is told of the model that it asked for, or that was
+// chosen for it.
+func (b *planner) warning(asked []*policy.Offer, open bool) string {
+	if b.state.Lives == nil {
+		return ""
+	}
+	t := asked[0].Target
+	if len(b.picked) > 0 && (open || !b.picked[0].substitute) {
+		t = b.picked[0].Target
+	}
+	if l := b.life(t); l != nil && l.IsDeprecated(b.state.Now) {
+		return l.Warning
+	}
+	return ""
+}

@@ -1,0 +1,246 @@
+package routing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/screen"
+)
+
+// NewPlan orders the candidates of a request: those that were asked for, then
+// other providers of the same model, then the ladder, each ranked by the goal.
+// Candidates that can't serve the request, or may not, are left out before the ranking,
+// and named in the plan. The same policy, request and state give the same plan.
+func NewPlan(p *policy.Policy, r Request, s State) (Plan, error) {
+	b := planners.Get().(*planner) //nolint:errcheck // The pool holds nothing else.
+	defer b.release()
+	b.policy, b.request, b.state = p, r, s
+	if err := b.read(); err != nil {
+		return Plan{}, err
+	}
+	if s.Override.Pin != nil {
+		return b.pinned(*s.Override.Pin)
+	}
+	asked, open, err := b.asked()
+	if err != nil {
+		return Plan{}, err
+	}
+	b.section(asked, false)
+	if !open {
+		b.requested = b.askedProvider(asked)
+	}
+	if !open && !r.Substitution {
+		b.warn = b.warning(asked, open)
+		return b.plan()
+	}
+	if !open {
+		b.section(p.OffersOf(asked[0].Model), true)
+	}
+	b.section(p.Ladder(b.operation), !open)
+	b.canary(asked, open)
+	b.warn = b.warning(asked, open)
+	return b.plan()
+}
+
+// planner is a plan in the making.
+type planner struct {
+	policy    *policy.Policy
+	request   Request
+	state     State
+	operation provider.Operation
+	goal      policy.Goal
+	access    policy.Access
+	offers    []*policy.Offer
+	requested string
+	// vocabulary is the model whose tokens the request holds; empty for texts.
+	vocabulary string
+	picked     []scored
+	excluded   []Exclusion
+	isCanary   bool
+	isPinned   bool
+	isAffine   bool
+	warn       string
+}
+
+// planners are used again: making one costs more than a plan.
+var planners = sync.Pool{New: func() any {
+	return &planner{offers: make([]*policy.Offer, 0, 32), picked: make([]scored, 0, 32)}
+}}
+
+// release forgets the request, and gives the room back.
+func (b *planner) release() {
+	clear(b.picked)
+	clear(b.offers)
+	*b = planner{offers: b.offers[:0], picked: b.picked[:0]}
+	planners.Put(b)
+}
+
+// read checks what the request says, and finds the rules that it is under.
+func (b *planner) read() error {
+	r := &b.request
+	b.goal = cmp.Or(r.Goal, b.policy.DefaultGoal())
+	if !b.goal.IsKnown() {
+		return apierr.Invalid("optimization_goal", "must be cost, latency or quality")
+	}
+	b.operation = cmp.Or(r.Operation, provider.OperationChat)
+	if b.operation == provider.OperationChat && r.Needs.Vision {
+		b.operation = provider.OperationVision
+	}
+	if b.operation.Set() == 0 {
+		return apierr.Internal(fmt.Errorf("plan: no operation %q", r.Operation))
+	}
+	if canonical, ok := b.policy.Canonical(r.Provider); ok {
+		r.Provider = canonical
+	} else if r.Provider != "" {
+		return apierr.New(apierr.KindInvalid, ReasonProviderUnknown,
+			fmt.Sprintf("provider: no provider %s is configured", screen.Quote(r.Provider)))
+	}
+	var err error
+	b.access, err = b.policy.Access(r.Organization, r.Classification)
+	return err
+}
+
+// asked lists the offers that a request names; open reports whether it named none,
+// so that the list is the policy's own choice.
+func (b *planner) asked() (offers []*policy.Offer, open bool, err error) {
+	p, r := b.policy, &b.request
+	switch isDefault := r.Model == "" || r.Model == policy.DefaultModel; {
+	case isDefault && r.Needs.Tokens > 0:
+		return nil, false, apierr.Invalid("model", "must be named where the input is tokens: each model has its own")
+	case isDefault && r.Provider != "":
+		if o := p.ProviderDefault(r.Provider, b.operation); o != nil {
+			return b.served(b.only(o))
+		}
+		return nil, false, apierr.Invalid("model", "is required with the provider "+r.Provider)
+	case isDefault:
+		return b.open()
+	}
+	if offers = b.named(); len(offers) > 0 {
+		if r.Needs.Tokens > 0 {
+			b.vocabulary = offers[0].Model
+		}
+		return b.served(offers)
+	}
+	return nil, false, b.unlisted()
+}
+
+// open is the policy's choice: its default model; where a goal was asked for,
+// the goal's ranks come first.
+func (b *planner) open() (offers []*policy.Offer, open bool, err error) {
+	fallback := b.policy.Default(b.operation)
+	if b.request.Goal != "" {
+		for _, o := range b.policy.Ranked(b.goal) {
+			if o.Operations.Has(b.operation) {
+				b.offers = append(b.offers, o)
+			}
+		}
+	}
+	if fallback != nil && !slices.Contains(b.offers, fallback) {
+		b.offers = append(b.offers, fallback)
+	}
+	if len(b.offers) == 0 {
+		return nil, false, apierr.Invalid("model", "is required: the policy has no default for "+string(b.operation))
+	}
+	return b.offers, true, nil
+}
+
+// named finds the offers of the request's model: of the provider that its prefix
+// names, or of all that list it. One without a list has any model, but only when
+// it is named.
+func (b *planner) named() []*policy.Offer {
+	p, model, of := b.policy, b.request.Model, b.request.Provider
+	if prefix, rest, found := strings.Cut(model, "/"); found && (of == "" || of == prefix) {
+		if o := p.Offer(provider.Target{Provider: prefix, Model: rest}); o != nil {
+			return b.only(o)
+		}
+	}
+	if of == "" {
+		return p.OffersOf(model)
+	}
+	if o := p.Offer(provider.Target{Provider: of, Model: model}); o != nil {
+		return b.only(o)
+	}
+	return nil
+}
+
+func (b *planner) only(o *policy.Offer) []*policy.Offer {
+	b.offers = append(b.offers[:0], o)
+	return b.offers
+}
+
+// askedProvider is the one that the caller asked for: the best of those that
+// have the model and can serve, or else the first.
+func (b *planner) askedProvider(asked []*policy.Offer) string {
+	if len(b.picked) > 0 {
+		return b.picked[0].Provider
+	}
+	return asked[0].Provider
+}
+
+// section adds those of the offers that can serve and aren't there yet, ranked.
+func (b *planner) section(offers []*policy.Offer, substitute bool) {
+	from := len(b.picked)
+	for _, o := range offers {
+		if !b.has(o) && b.admits(o) {
+			b.picked = append(b.picked, scored{Offer: o, substitute: substitute, index: int32(len(b.picked))})
+		}
+	}
+	b.rank(b.picked[from:])
+	if from == 0 {
+		b.isAffine = b.request.Affinity != 0 && affine(b.picked)
+	}
+}
+
+func (b *planner) has(o *policy.Offer) bool {
+	for i := range b.picked {
+		if b.picked[i].is(o) {
+			return true
+		}
+	}
+	return len(b.excluded) > 0 && slices.ContainsFunc(b.excluded, func(e Exclusion) bool { return e.Target == o.Target })
+}
+
+// admits reports whether an offer may and can serve, and notes why not.
+func (b *planner) admits(o *policy.Offer) bool {
+	if !b.access.Admits(o) {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackClassification})
+		return false
+	}
+	if b.vocabulary != "" && b.vocabulary != o.Model {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackVocabulary})
+		return false
+	}
+	if lack, limit := lackOf(o, b.operation, &b.request.Needs); lack != "" {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: lack, Limit: limit})
+		return false
+	}
+	if b.isRetired(o.Target) {
+		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackRetired})
+		return false
+	}
+	return true
+}
+
+// plan returns the result: the picked candidates, or an error that says why there are none.
+func (b *planner) plan() (Plan, error) {
+	if len(b.picked) == 0 {
+		return Plan{}, Refuse(&b.request, b.excluded)
+	}
+	plan := Plan{
+		Requested: b.requested, Excluded: b.excluded, Pinned: b.isPinned, Canary: b.isCanary, Affinity: b.isAffine && !b.isCanary, Warning: b.warn,
+		Candidates: make([]Candidate, len(b.picked)),
+	}
+	if c := b.state.Override.Canary; c != nil && !b.isPinned {
+		plan.CanaryRevision = c.Revision
+	}
+	for i := range b.picked {
+		plan.Candidates[i] = b.picked[i].candidate()
+	}
+	return plan, nil
+}

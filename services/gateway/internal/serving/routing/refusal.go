@@ -1,0 +1,59 @@
+package routing
+
+import (
+	"fmt"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// maxNamed bounds the candidates that an error names.
+const maxNamed = 8
+
+// Refuse says what of a request none of those that were left out can do, or may see.
+func Refuse(r *Request, excluded []Exclusion) error {
+	named := make([]string, 0, maxNamed)
+	lacks := make(map[Lack]int)
+	for _, e := range excluded {
+		if len(named) < maxNamed {
+			named = append(named, e.String())
+		}
+		lacks[e.Lack]++
+	}
+	list := strings.Join(named, ", ")
+	if len(excluded) > maxNamed {
+		list += fmt.Sprintf(" and %d more", len(excluded)-maxNamed)
+	}
+	unfit := len(excluded) - lacks[LackClassification]
+	able := unfit - lacks[LackVocabulary] // Another model was never asked for.
+	switch {
+	case unfit == 0:
+		return policy.Denied("data_classification: no provider that may see this data has what was asked for: " + list)
+	case able > 0 && lacks[LackContext] == able:
+		return &apierr.Error{
+			Kind: apierr.KindInvalid, Reason: ReasonContextOverflow, Class: apierr.ClassContextOverflow,
+			Text: inputField(r.Operation) + ": too long for every candidate: " + list,
+		}
+	case able > 0 && lacks[LackDialect] == able && r.Needs.DialectField != "":
+		return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported,
+			r.Needs.DialectField+": only providers of the "+r.Needs.Dialect+" dialect can carry it: "+list)
+	case able > 0 && lacks[LackTokenInput] == able:
+		return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported,
+			"input: tokens are read by the model that was named alone, and nobody who has it takes them; send texts: "+list)
+	}
+	return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported, "no candidate can do what was asked for: "+list)
+}
+
+// inputField is the field of a request that holds most of its input.
+func inputField(operation provider.Operation) string {
+	switch operation {
+	case provider.OperationEmbeddings:
+		return "input"
+	case provider.OperationVision, provider.OperationImages:
+		return "prompt"
+	case provider.OperationChat:
+	}
+	return "messages"
+}

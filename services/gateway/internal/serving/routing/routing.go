@@ -1,0 +1,72 @@
+// Package routing decides which provider and model serve a request. A plan is a pure function of the policy, the request
+// and the state of the moment; a Router supplies the state. Package inference asks for plans; internal/app makes a Router
+// for each policy that comes into force.
+package routing
+
+import (
+	"slices"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Router plans requests by one policy, in the state of the moment. Safe for
+// concurrent use.
+type Router struct{ o Options }
+
+// Options of a Router. Only Policy is required.
+type Options struct {
+	Policy *policy.Policy
+	// Prices order candidates by cost.
+	Prices Prices
+	// Live is what is known of the candidates.
+	Live Live
+	// Lives knows how long models are served.
+	Lives Lives
+	// Override gives the operators' present one; it is called once a plan.
+	Override func() steering.Override
+	// Warmth is kept over reloads of the policy.
+	Warmth *Warmth
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// NewRouter returns a Router.
+func NewRouter(o Options) *Router {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Router{o}
+}
+
+// Plan orders the candidates of a request.
+func (r *Router) Plan(request Request) (Plan, error) {
+	state := State{Now: r.o.Now(), Prices: r.o.Prices, Live: r.o.Live, Lives: r.o.Lives}
+	if r.o.Override != nil {
+		state.Override = r.o.Override()
+	}
+	remembers := r.o.Warmth != nil && request.Affinity != 0
+	if remembers {
+		state.Last, state.LastAt = r.o.Warmth.last(request.Affinity)
+	}
+	plan, err := NewPlan(r.o.Policy, request, state)
+	if remembers && err == nil && len(plan.Candidates) > 1 {
+		r.o.Warmth.note(request.Affinity, plan.Candidates[0].Target, state.Now)
+	}
+	return plan, err
+}
+
+// Listing names the models of the router's policy that are not retired.
+func (r *Router) Listing() []provider.Target {
+	listing := r.o.Policy.Listing()
+	if r.o.Lives == nil {
+		return listing
+	}
+	now := r.o.Now()
+	return slices.DeleteFunc(listing, func(t provider.Target) bool {
+		l := r.o.Lives.Life(t)
+		return l != nil && l.IsRetired(now)
+	})
+}

@@ -1,0 +1,77 @@
+package routing
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// now is the moment of these tests.
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// policytest.Wide is a policy with everything in it: hosts of one model, all operations,
+// limits, features, regions.
+const widePrices = `
+providers:
+  - provider: one
+    models:
+      - {model: big, effective_from: 2026-01-01, input_per_mtok_usd: "2", output_per_mtok_usd: "8"}
+      - {model: small, effective_from: 2026-01-01, input_per_mtok_usd: "1", output_per_mtok_usd: "20"}
+      - {model: small, effective_from: 2027-01-01, input_per_mtok_usd: "0.1", output_per_mtok_usd: "0.1"}
+      - {model: shared, effective_from: 2026-01-01, input_per_mtok_usd: "3", output_per_mtok_usd: "3"}
+  - provider: two
+    models:
+      - {model: wise, effective_from: 2026-01-01, input_per_mtok_usd: "5", output_per_mtok_usd: "5"}
+      - {model: shared, effective_from: 2026-01-01, input_per_mtok_usd: "2", output_per_mtok_usd: "2"}
+`
+
+func prices(tb testing.TB) *price.Table {
+	tb.Helper()
+	rows, err := price.Parse([]byte(widePrices))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	table, err := price.NewTable(rows)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return table
+}
+
+// seen is what a test says was seen of the targets.
+type seen struct {
+	latency map[provider.Target]time.Duration
+	down    map[provider.Target]bool
+}
+
+func (s seen) Latency(t provider.Target) (time.Duration, bool) {
+	d, ok := s.latency[t]
+	return d, ok
+}
+
+func (s seen) Available(t provider.Target, _ string) bool { return !s.down[t] }
+
+// names writes the candidates of a plan; one that stands in for what was asked
+// for has a tilde.
+func names(plan Plan) string {
+	var all []string
+	for _, c := range plan.Candidates {
+		text := c.String()
+		if c.Substitute {
+			text = "~" + text
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+func left(plan Plan) string {
+	var all []string
+	for _, e := range plan.Excluded {
+		all = append(all, e.String())
+	}
+	return strings.Join(all, " ")
+}

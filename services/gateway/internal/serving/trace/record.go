@@ -1,0 +1,110 @@
+package trace
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/screen"
+)
+
+// newRecord returns the part of a record that holds no content.
+func newRecord(a *inference.Record, rule Rule) Record {
+	r := &a.Request
+	record := Record{
+		ID: a.ID, RequestID: r.ID, Organization: r.Organization, Run: r.Run, Key: r.Key, Service: r.Service,
+		Operation: string(r.Route.Operation), Status: string(a.Status), Stream: a.Stream, W3CTrace: a.TraceID,
+		RequestedModel: shown(r.Route.Model, a), RequestedProvider: shown(r.Route.Provider, a), RequestedGoal: string(r.Route.Goal),
+		Route: a.Route, PolicyVersion: a.Policy, PriceVersion: a.Price,
+		Classification: r.Route.Classification, ApprovalRef: nameOf(r.ApprovalRef),
+		Messages: messages(r), Tools: len(r.Chat.Tools), ResponseBytes: a.AnswerBytes,
+		StartedAt: a.Started, FirstTokenMs: milliseconds(a.FirstToken), DurationMs: milliseconds(a.Ended.Sub(a.Started)),
+		ExpiresAt: a.Ended.Add(rule.Retention),
+	}
+	if record.Operation == "" {
+		record.Operation = string(provider.OperationChat)
+	}
+	switch {
+	case r.ReplayOf != "":
+		record.Parent, record.ParentKind = r.ReplayOf, ParentReplay
+	case a.CachedFrom != "":
+		record.Parent, record.ParentKind = a.CachedFrom, ParentCache
+	}
+	if report := a.Report; report != nil {
+		record.Provider, record.Model = a.Served.Provider, a.Served.Model
+		record.Credential, record.Fingerprint = a.Credential.Source, a.Credential.Fingerprint
+		record.Billed, record.Prompt, record.Completion, record.Cost = true, report.Prompt, report.Completion, report.Cost
+		record.Estimated, record.CacheHit, record.Substituted = report.Estimated, report.CacheHit, report.Substituted
+	}
+	if a.Err != nil {
+		record.Error, record.ErrorClass, record.HTTPStatus = string(a.Err.Reason), string(a.Err.ErrorClass()), a.Err.Kind.HTTPStatus()
+	}
+	if a.Status != inference.StatusOK {
+		record.Error = cmp.Or(record.Error, "unknown") // Whatever it was, it was no success.
+	}
+	for i := range a.Tries {
+		record.Attempts = append(record.Attempts, newAttempt(&a.Tries[i]))
+	}
+	return record.cleaned()
+}
+
+// shown is what a request asked for by name: one that nothing was found by is kept
+// only where it is like a name.
+func shown(name string, a *inference.Record) string {
+	if a.Route != "" {
+		return name
+	}
+	return nameOf(name)
+}
+
+func nameOf(text string) string {
+	if screen.IsName(text) {
+		return text
+	}
+	return ""
+}
+
+func newAttempt(t *inference.Try) Attempt {
+	return Attempt{
+		Provider: t.Provider, Model: t.Model, Credential: t.Credential, Outcome: t.Outcome,
+		Class: string(t.Class), Error: t.Code, HTTPStatus: t.HTTPStatus, VendorID: t.VendorID, StartedAt: t.Started,
+		FirstTokenMs: milliseconds(t.FirstToken), DurationMs: milliseconds(t.Duration),
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(max(d, 0).Microseconds()) / 1000 }
+
+// messages counts turns of a conversation, or inputs.
+func messages(r *inference.Request) int {
+	if r.ImageRequest.Prompt != "" {
+		return 1
+	}
+	return len(r.Chat.Messages) + r.Embedding.Len()
+}
+
+// cleaned is the record without what a store of text can't take: a name that a
+// caller made up must not cost the others of its batch.
+func (r Record) cleaned() Record {
+	for _, field := range []*string{
+		&r.RequestID, &r.Organization, &r.Run, &r.Key, &r.Service, &r.Parent, &r.RequestedModel, &r.RequestedProvider, &r.RequestedGoal,
+		&r.Provider, &r.Model, &r.Classification, &r.ApprovalRef,
+	} {
+		if strings.IndexByte(*field, 0) >= 0 || !utf8.ValidString(*field) {
+			*field = strings.ReplaceAll(strings.ToValidUTF8(*field, "\uFFFD"), "\x00", "\uFFFD")
+		}
+	}
+	return r
+}
+
+// digest is SHA-256 of a text; nil of none.
+func digest(text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	sum := sha256.Sum256(text)
+	return sum[:]
+}

@@ -1,0 +1,307 @@
+package trace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/platform/panics"
+)
+
+// Bounds of the recorder.
+const (
+	// maxQueue records wait, of maxQueueBytes together. Each holds its request and
+	// answer, some ten kilobytes: twice as many, and a busy gateway whose store falls
+	// behind would take half as much memory again.
+	maxQueue      = 2048
+	maxQueueBytes = 64 << 20
+	// maxBatch entries are stored in one transaction, of which the first waits for
+	// linger, or until there are as many.
+	maxBatch = 512
+	linger   = 100 * time.Millisecond
+	// storeTime bounds one transaction. While the store is away it is asked again
+	// after each pause, and what doesn't fit into the queue is dropped.
+	storeTime  = 5 * time.Second
+	storePause = 500 * time.Millisecond
+	// sayEvery is how often drops are logged.
+	sayEvery = time.Minute
+)
+
+// Options of a Recorder. All but Keys are required.
+type Options struct {
+	Store Store
+	// Keys seal contents; nil keeps none.
+	Keys *Keys
+	// Rule gives what is kept of an organization's requests.
+	Rule func(organization string) Rule
+	// Answer writes the answer of a record in the contract's words; nil where it
+	// would be longer than what is kept.
+	Answer func(a *inference.Record) (json.RawMessage, error)
+	Log    *slog.Logger
+	Meter  metric.Meter
+}
+
+// Recorder takes records and stores them in the background. Safe for concurrent use.
+type Recorder struct {
+	Options
+
+	queue chan *inference.Record
+	// plenty wakes Run, which sleeps while records gather.
+	plenty  chan struct{}
+	bytes   atomic.Int64
+	dropped atomic.Int64 // since that was logged
+	said    time.Time
+	entries metric.Int64Counter
+	// Room of Run, and of Close behind it, that each batch uses again.
+	room  scratch
+	batch []Entry
+}
+
+// NewRecorder returns a recorder that stores nothing until Run.
+func NewRecorder(o Options) (*Recorder, error) {
+	r := &Recorder{Options: o, queue: make(chan *inference.Record, maxQueue), plenty: make(chan struct{}, 1)}
+	var err error
+	r.entries, err = o.Meter.Int64Counter("switchyard.gateway.traces",
+		metric.WithDescription("Traces of requests by outcome: kept, or dropped because the queue was full or the store refused them."))
+	if err != nil {
+		return nil, fmt.Errorf("trace: instruments: %w", err)
+	}
+	return r, nil
+}
+
+// Observe implements inference.Recorder.
+func (r *Recorder) Observe(request *inference.Request) (keep int, ok bool) {
+	rule := r.Rule(request.Organization)
+	if rule.Lineage && r.Keys != nil && (rule.SamplePercent >= 100 || rand.Float64()*100 < rule.SamplePercent) { //nolint:gosec // It guards nothing.
+		keep = rule.MaxBytes
+	}
+	return keep, rule.Lineage
+}
+
+// Record implements inference.Recorder.
+func (r *Recorder) Record(_ context.Context, a *inference.Record) {
+	size := weight(a)
+	waiting := r.bytes.Add(size)
+	if waiting > maxQueueBytes/2 || len(r.queue) >= maxBatch {
+		select {
+		case r.plenty <- struct{}{}:
+		default:
+		}
+	}
+	if waiting <= maxQueueBytes {
+		select {
+		case r.queue <- a:
+			return
+		default:
+		}
+	}
+	r.bytes.Add(-size)
+	r.drop("queue", 1)
+}
+
+// weight is about how much memory a record holds.
+func weight(a *inference.Record) int64 {
+	n := int64(2048 + len(a.Request.Raw.Body))
+	if a.Request.Raw.Body == nil {
+		for i := range a.Request.Chat.Messages {
+			n += int64(len(a.Request.Chat.Messages[i].Text()))
+		}
+	}
+	if a.Answer != nil {
+		n += int64(a.AnswerBytes + len(a.Answer.Written))
+	}
+	return n
+}
+
+func (r *Recorder) drop(cause string, n int) {
+	r.dropped.Add(int64(n))
+	r.entries.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", "dropped"), attribute.String("cause", cause)))
+}
+
+// Run stores until ctx ends. It is a part of the service's lifecycle.
+func (r *Recorder) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case first := <-r.queue:
+			r.store(ctx, r.gather(ctx, first))
+			r.say(ctx)
+		}
+	}
+}
+
+// Close stores what is left, as far as its time allows.
+func (r *Recorder) Close(ctx context.Context) error {
+	for {
+		select {
+		case first := <-r.queue:
+			r.store(ctx, r.gather(ctx, first))
+			if ctx.Err() != nil {
+				return fmt.Errorf("store traces: %w", ctx.Err())
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// gather makes a batch of what waits, once that has had a moment to grow: it sleeps
+// meanwhile, since each record comes from a request whose answer is still to be sent.
+func (r *Recorder) gather(ctx context.Context, first *inference.Record) []Entry {
+	r.pause(ctx)
+	if r.Keys != nil {
+		_ = r.Keys.read() // Else the keys before serve on.
+	}
+	clear(r.batch) // The one before is stored.
+	r.batch = r.batch[:0]
+	add := func(a *inference.Record) {
+		size := weight(a)
+		if entry, err := r.guarded(ctx, a); err != nil {
+			r.Log.ErrorContext(ctx, "a trace can't be made", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
+			r.drop("panic", 1)
+		} else {
+			r.batch = append(r.batch, entry)
+		}
+		r.bytes.Add(-size)
+	}
+	add(first)
+	for len(r.batch) < maxBatch {
+		select {
+		case a := <-r.queue:
+			add(a)
+		default:
+			return r.batch
+		}
+	}
+	return r.batch
+}
+
+// pause waits for linger, or until there is plenty to do.
+func (r *Recorder) pause(ctx context.Context) {
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	select {
+	case <-r.plenty:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// store tries until the entries are stored, are refused, or ctx ends.
+func (r *Recorder) store(ctx context.Context, batch []Entry) {
+	for len(batch) > 0 {
+		err := r.append(ctx, batch)
+		switch {
+		case err == nil:
+			r.entries.Add(ctx, int64(len(batch)), metric.WithAttributes(attribute.String("outcome", "kept")))
+			return
+		case errors.Is(err, ErrRefused):
+			r.each(ctx, batch)
+			return
+		}
+		timer := time.NewTimer(storePause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			if err := r.append(ctx, batch); err != nil {
+				r.drop("store", len(batch))
+			}
+			return
+		case <-timer.C:
+			r.say(ctx)
+		}
+	}
+}
+
+// each stores entries one by one, so that one that is refused costs no other.
+func (r *Recorder) each(ctx context.Context, batch []Entry) {
+	for i := range batch {
+		if err := r.append(ctx, batch[i:i+1]); err != nil {
+			r.Log.WarnContext(ctx, "a trace can't be stored", slog.String("trace_request_id", batch[i].RequestID), slog.String("error", err.Error()))
+			r.drop("store", 1)
+			continue
+		}
+		r.entries.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", "kept")))
+	}
+}
+
+// append outlives ctx by its own bound: a shutdown must not break off a commit.
+func (r *Recorder) append(ctx context.Context, batch []Entry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	err := panics.Call(func() error { return r.Store.Append(ctx, batch) })
+	if _, ok := errors.AsType[*panics.Error](err); ok {
+		return errors.Join(ErrRefused, err) // It is of one of the entries.
+	}
+	return err
+}
+
+// say logs what was dropped, now and then.
+func (r *Recorder) say(ctx context.Context) {
+	if now := time.Now(); r.dropped.Load() > 0 && now.Sub(r.said) >= sayEvery {
+		r.said = now
+		r.Log.WarnContext(ctx, "traces were dropped", slog.Int64("count", r.dropped.Swap(0)))
+	}
+}
+
+// guarded is entry with a panic as its error: one record that can't be read costs
+// no other.
+func (r *Recorder) guarded(ctx context.Context, a *inference.Record) (e Entry, err error) {
+	defer panics.Recover(&err)
+	return r.entry(ctx, a), nil
+}
+
+// entry makes the entry of a record: here, behind the answers, texts are
+// written, hashed and sealed.
+func (r *Recorder) entry(ctx context.Context, a *inference.Record) Entry {
+	rule := r.Rule(a.Request.Organization)
+	e := Entry{Record: newRecord(a, rule)}
+	raw, err := rawOf(a)
+	if err != nil {
+		r.Log.WarnContext(ctx, "a request can't be written for its trace", slog.String("error", err.Error()))
+	}
+	e.RequestBytes, e.RequestDigest = len(raw), digest(raw)
+	cut := err != nil
+	var said json.RawMessage
+	if a.Answer != nil {
+		if said, err = r.Answer(a); err != nil {
+			r.Log.WarnContext(ctx, "an answer can't be written for its trace", slog.String("error", err.Error()))
+		}
+		cut = cut || a.Answer.Cut || said == nil
+		if !a.Answer.Cut {
+			e.ResponseDigest = digest(said)
+		}
+	}
+	if a.Keep == 0 || r.Keys == nil || rule.ContentRetention <= 0 {
+		return e
+	}
+	packet := &Packet{Form: a.Request.Raw.Form, Header: a.Request.Raw.Header, Metadata: a.Request.Metadata}
+	var cutRequest, cutResponse bool
+	packet.Request, cutRequest = shorten(raw, a.Keep)
+	packet.Response, cutResponse = shorten(said, a.Keep)
+	content := &Content{Truncated: cut || cutRequest || cutResponse, Replayable: !cutRequest && len(raw) > 0, CapturedAt: a.Ended, ExpiresAt: a.Ended.Add(min(rule.ContentRetention, rule.Retention))}
+	if content.Key, content.Sealed, err = r.Keys.seal(&r.room, e.Organization, e.ID, packet); err != nil {
+		r.Log.WarnContext(ctx, "a trace can't be sealed; its content is not kept", slog.String("error", err.Error()))
+		return e
+	}
+	e.Content = content
+	return e
+}
+
+// rawOf returns the request as its caller wrote it.
+func rawOf(a *inference.Record) (json.RawMessage, error) {
+	if raw := a.Request.Raw; raw.Body != nil || raw.Encode == nil {
+		return raw.Body, nil
+	}
+	return a.Request.Raw.Encode()
+}

@@ -1,0 +1,360 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shelf is a store in memory that fails on demand.
+type shelf struct {
+	Store
+
+	mu      sync.Mutex
+	err     error
+	refuses string // a request id
+	breaks  string // a request id that makes it panic
+	entries []Entry
+	tries   int
+	dropped []int
+}
+
+func (s *shelf) Append(_ context.Context, entries []Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries++
+	if s.err != nil {
+		return s.err
+	}
+	for i := range entries {
+		if s.breaks != "" && entries[i].RequestID == s.breaks {
+			panic("bug in storing")
+		}
+		if entries[i].RequestID == s.refuses {
+			return ErrRefused
+		}
+	}
+	s.entries = append(s.entries, entries...)
+	return nil
+}
+
+func (s *shelf) Drop(context.Context, time.Time, int) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.dropped) == 0 {
+		return 0, s.err
+	}
+	n := s.dropped[0]
+	s.dropped = s.dropped[1:]
+	return n, nil
+}
+
+func keyFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func long(c string) string { return strings.Repeat(c, MinSecret) }
+
+func newRecorder(t *testing.T, store Store) *Recorder {
+	t.Helper()
+	keys, err := NewKeys(secret.File(keyFile(t, long("a"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRecorder(Options{
+		Store: store, Keys: keys, Log: testkit.Logger(t), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Rule: func(string) Rule {
+			return Rule{Lineage: true, Retention: time.Hour, SamplePercent: 100, MaxBytes: 4096, ContentRetention: time.Minute}
+		},
+		Answer: func(a *inference.Record) (json.RawMessage, error) { return json.Marshal(a.Answer.Text) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func recordOf(id, body string) *inference.Record {
+	a := &inference.Record{
+		ID: uuid.New(), Status: inference.StatusOK, Started: time.Now(), Ended: time.Now(), Keep: 4096,
+		Answer: &inference.Answer{Text: "answer"}, AnswerBytes: 6, Report: &inference.Report{Prompt: 1},
+	}
+	a.Request.ID, a.Request.Organization = id, "acme"
+	a.Request.Raw = inference.RawRequest{Form: "chat", Body: json.RawMessage(body)}
+	return a
+}
+
+func TestRecorderStoresBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{err: errors.New("away")}
+		r := newRecorder(t, s)
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = r.Run(ctx) })
+		r.Record(ctx, recordOf("one", `{"a":1}`))
+		time.Sleep(10 * time.Second) // Away for a while: it waits, and so do others.
+		r.Record(ctx, recordOf("two", `{"a":2}`))
+		r.Record(ctx, recordOf("bad", `{"a":3}`))
+		s.mu.Lock()
+		s.err, s.refuses = nil, "bad"
+		s.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		stop()
+		group.Wait()
+		r.Record(ctx, recordOf("last", `{"a":4}`))
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		var ids []string
+		for _, e := range s.entries {
+			ids = append(ids, e.RequestID)
+			if e.Content == nil || bytes.Contains(e.Content.Sealed, []byte(`"a"`)) || !e.Content.Replayable || e.Content.Truncated || len(e.RequestDigest) != 32 || len(e.ResponseDigest) != 32 {
+				t.Errorf("%+v", e)
+			}
+		}
+		if strings.Join(ids, " ") != "one two last" || r.dropped.Load() > 1 || r.bytes.Load() != 0 {
+			t.Errorf("stored %v, %d bytes held", ids, r.bytes.Load())
+		}
+	})
+}
+
+// What comes within a moment shares a transaction, and plenty doesn't wait for its
+// end.
+func TestRecorderGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{}
+		r := newRecorder(t, s)
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = r.Run(ctx) })
+		for range 3 {
+			r.Record(ctx, recordOf("few", `{}`))
+			time.Sleep(linger / 10)
+		}
+		stored := func() (entries, tries int) {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.entries), s.tries
+		}
+		if _, tries := stored(); tries != 0 {
+			t.Errorf("stored after %s", 3*linger/10)
+		}
+		time.Sleep(linger)
+		if entries, tries := stored(); tries != 1 || entries != 3 {
+			t.Errorf("%d in %d transactions", entries, tries)
+		}
+		begun := time.Now()
+		for range maxBatch + 2 {
+			r.Record(ctx, recordOf("many", `{}`))
+		}
+		if entries, _ := stored(); entries < maxBatch || time.Since(begun) != 0 {
+			t.Errorf("%d stored after %s", entries, time.Since(begun))
+		}
+		stop()
+		group.Wait()
+	})
+}
+
+// A record that the recorder or its store breaks on is dropped; all others are kept.
+func TestRecorderOutlivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{breaks: "unstorable"}
+		r := newRecorder(t, s)
+		write := r.Answer
+		r.Answer = func(a *inference.Record) (json.RawMessage, error) {
+			if a.Request.ID == "unreadable" {
+				panic("bug in writing an answer")
+			}
+			return write(a)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(ctx) })
+		for _, batch := range [][]string{{"unreadable"}, {"a", "unreadable", "b"}, {"c", "unstorable", "d"}} {
+			for _, id := range batch {
+				r.Record(ctx, recordOf(id, `{}`))
+			}
+			time.Sleep(time.Second)
+		}
+		cancel()
+		running.Wait()
+		var kept []string
+		for _, e := range s.entries {
+			kept = append(kept, e.RequestID)
+		}
+		if got := strings.Join(kept, " "); got != "a b c d" {
+			t.Errorf("kept %s, want a b c d", got)
+		}
+		if r.bytes.Load() != 0 {
+			t.Errorf("%d bytes count as held", r.bytes.Load())
+		}
+	})
+}
+
+// A full queue drops, and never waits.
+func TestRecorderDrops(t *testing.T) {
+	r := newRecorder(t, &shelf{})
+	start := time.Now()
+	for range maxQueue + 100 {
+		r.Record(t.Context(), recordOf("x", `{}`))
+	}
+	if r.dropped.Load() != 100 || time.Since(start) > 2*time.Second {
+		t.Errorf("%d dropped in %s", r.dropped.Load(), time.Since(start))
+	}
+	r = newRecorder(t, &shelf{})
+	big := strings.Repeat("x", maxQueueBytes/4)
+	for range 8 {
+		r.Record(t.Context(), recordOf("x", big))
+	}
+	if r.dropped.Load() != 5 || r.bytes.Load() > maxQueueBytes {
+		t.Errorf("%d dropped, %d bytes held", r.dropped.Load(), r.bytes.Load())
+	}
+}
+
+func TestRecords(t *testing.T) {
+	r := newRecorder(t, &shelf{})
+	a := recordOf("id\x00", `{}`)
+	a.Err, a.Status, a.Report = apierr.NotFound("model"), inference.StatusFailed, nil
+	a.Request.ReplayOf = "before"
+	e := r.entry(t.Context(), a)
+	if e.RequestID != "id\uFFFD" || e.Error != "not_found" || e.HTTPStatus != 404 || e.ParentKind != ParentReplay || e.Billed || e.Operation != "chat" {
+		t.Errorf("%+v", e.Record)
+	}
+	cut := recordOf("cut", `{"m":"`+strings.Repeat("long ", 4000)+`"}`)
+	cut.Answer.Cut = true
+	if e = r.entry(t.Context(), cut); !e.Content.Truncated || e.Content.Replayable || e.ResponseDigest != nil || e.RequestBytes < 20000 {
+		t.Errorf("%+v", e)
+	}
+	none := recordOf("none", `{}`)
+	none.Keep = 0
+	if e = r.entry(t.Context(), none); e.Content != nil || len(e.RequestDigest) != 32 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	path := keyFile(t, long("a"))
+	keys, err := NewKeys(secret.File(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := uuid.New()
+	packet := &Packet{Form: "chat", Request: []byte("{ \"a\" : 1 }\n"), Response: []byte(`"<&>"`), Metadata: map[string]string{"a": "b"}}
+	name, sealed, err := keys.seal(new(scratch), "acme", id, packet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := Content{Key: name, Sealed: sealed}
+	got, err := keys.open("acme", id, content)
+	if err != nil || string(got.Request) != string(packet.Request) || string(got.Response) != string(packet.Response) || got.Metadata["a"] != "b" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if _, err := keys.open("bolt", id, content); err == nil {
+		t.Error("it opens for another organization")
+	}
+	if _, err := keys.open("acme", uuid.New(), content); err == nil {
+		t.Error("it opens as another record")
+	}
+	// Another key seals from now on, the old one still opens; taken away it doesn't.
+	if err := os.WriteFile(path, []byte(long("b")+"\n"+long("a")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.read(); err != nil {
+		t.Fatal(err)
+	}
+	after, sealed, err := keys.seal(new(scratch), "acme", id, packet)
+	if err != nil || after == name {
+		t.Errorf("still sealed with %s: %v", after, err)
+	}
+	if _, err := keys.open("acme", id, Content{Key: after, Sealed: sealed}); err != nil {
+		t.Errorf("what the new key sealed: %v", err)
+	}
+	if _, err := keys.open("acme", id, content); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path, []byte(long("c")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.read(); err != nil {
+		t.Error(err)
+	}
+	if _, err := keys.open("acme", id, content); !errors.Is(err, errKey) {
+		t.Errorf("%v", err)
+	}
+	if _, err := NewKeys(secret.File(keyFile(t, "short"))); err == nil || strings.Contains(err.Error(), "short") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestShorten(t *testing.T) {
+	for _, text := range []string{
+		`{"a":"` + strings.Repeat("é", 9000) + `","b":[1,2]}`, `["` + strings.Repeat(`\n`, 9000) + `"]`,
+		"[" + strings.Repeat(`"word",`, 5000) + "1]", `"` + strings.Repeat("x", 1<<20) + `"`,
+	} {
+		short, cut := shorten(json.RawMessage(text), 2048)
+		if !cut || len(short) > 2048 || short != nil && !json.Valid(short) {
+			t.Errorf("%d bytes: %s", len(short), short)
+		}
+	}
+	if short, cut := shorten(json.RawMessage(`{"a":1}`), 2048); cut || string(short) != `{"a":1}` {
+		t.Errorf("%s %v", short, cut)
+	}
+}
+
+func TestUpkeepTakesBoundedBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{dropped: []int{dropBatch, dropBatch, 7, dropBatch}}
+		ctx, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = NewUpkeep(s, testkit.Logger(t)).Run(ctx) })
+		synctest.Wait()
+		s.mu.Lock()
+		left := len(s.dropped)
+		s.mu.Unlock()
+		if left != 1 {
+			t.Errorf("%d batches left after the first look", left)
+		}
+		stop()
+		group.Wait()
+	})
+}
+
+// BenchmarkSaw is what the request's own path pays.
+func BenchmarkSaw(b *testing.B) {
+	r := &Recorder{queue: make(chan *inference.Record, 1), Options: Options{Rule: func(string) Rule { return Rule{} }}}
+	r.entries, _ = metricnoop.NewMeterProvider().Meter("").Int64Counter("x")
+	a := recordOf("x", `{}`)
+	for b.Loop() {
+		r.Record(b.Context(), a)
+		select {
+		case got := <-r.queue:
+			r.bytes.Add(-weight(got))
+		default:
+		}
+	}
+}

@@ -1,0 +1,248 @@
+// Package imagefetch owns the images that requests bring along: it fetches those
+// that are named by URL, through the guard against forged targets, and knows
+// what counts as an image. Nothing here decodes pixels, so that a small file
+// that unpacks to a huge one does no harm. Package inference inlines images with
+// it, package api reads the type of bytes.
+package imagefetch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/netguard"
+)
+
+// Reasons of images that are not taken.
+const (
+	ReasonImageInvalid     apierr.Reason = "image_invalid"
+	ReasonTargetNotAllowed apierr.Reason = "target_not_allowed"
+)
+
+const (
+	// MaxBytes is the size of the largest image.
+	MaxBytes = 20 << 20
+	// maxRedirects are followed, each checked like the URL itself.
+	maxRedirects = 3
+	// maxFetches are made at a time, so that images can't fill the memory.
+	maxFetches = 16
+	// fetchTime bounds a fetch from the lookup to the last byte.
+	fetchTime = 15 * time.Second
+	// lookupTime bounds the early look at a name; the dial looks again.
+	lookupTime = 500 * time.Millisecond
+)
+
+// Options of a Fetcher. The zero value is what production uses.
+type Options struct {
+	// AllowTargets are host:port pairs that the guard lets through, and that may
+	// speak plain http. For development.
+	AllowTargets []string
+	// DenyPrefixes are networks that are refused beside those that are not public.
+	DenyPrefixes []netip.Prefix
+	// Resolver looks names up; nil means the machine's.
+	Resolver *net.Resolver
+	// Transport bounds the steps of a fetch and says whom to trust.
+	Transport netguard.TransportOptions
+	// Time bounds a fetch; 15 s when zero.
+	Time time.Duration
+}
+
+// Fetcher gets images. Safe for concurrent use.
+type Fetcher struct {
+	guard  *netguard.Guard
+	client *http.Client
+	plain  map[string]bool // host:port that may speak http
+	slots  chan struct{}
+	time   time.Duration
+}
+
+// New fails on an allowed target that is not host:port.
+func New(o Options) (*Fetcher, error) {
+	guard, err := netguard.New(netguard.Options{AllowTargets: o.AllowTargets, DenyPrefixes: o.DenyPrefixes, Resolver: o.Resolver})
+	if err != nil {
+		return nil, fmt.Errorf("image fetcher: %w", err)
+	}
+	f := &Fetcher{guard: guard, plain: make(map[string]bool), slots: make(chan struct{}, maxFetches), time: cmp.Or(o.Time, fetchTime)}
+	for _, target := range o.AllowTargets {
+		f.plain[strings.ToLower(target)] = true
+	}
+	f.client = guard.Client(0, o.Transport) // Fetch has the clock.
+	f.client.CheckRedirect = f.redirect
+	return f, nil
+}
+
+// Close drops idle connections.
+func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
+
+// CheckURL refuses a URL that is not one of a public place, without a lookup.
+// Errors are *apierr.Error, 400 with the reason target_not_allowed.
+func (f *Fetcher) CheckURL(raw string) error {
+	_, err := f.read(raw)
+	return err
+}
+
+// CheckHost does what CheckURL does, and also refuses a name that leads to an address
+// that is not public. A name that can't be looked up passes, and is left to the fetch.
+func (f *Fetcher) CheckHost(ctx context.Context, raw string) error {
+	u, err := f.read(raw)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	return refused(f.guard.CheckHost(ctx, u))
+}
+
+func (f *Fetcher) read(raw string) (*url.URL, error) {
+	u, err := f.guard.CheckURL(raw)
+	if err == nil {
+		err = f.checkScheme(u)
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	return u, nil
+}
+
+// checkScheme wants https, but of the targets that the operator let through.
+func (f *Fetcher) checkScheme(u *url.URL) error {
+	port := cmp.Or(u.Port(), "80")
+	if u.Scheme == "https" || f.plain[net.JoinHostPort(u.Hostname(), port)] {
+		return nil
+	}
+	return &netguard.Refusal{Rule: netguard.RuleScheme, Text: "the URL must be https"}
+}
+
+func (f *Fetcher) redirect(next *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return errRedirects
+	}
+	next.Header.Del("Referer") // The caller's URL may hold a token.
+	if _, err := f.guard.CheckURL(next.URL.String()); err != nil {
+		return err
+	}
+	return f.checkScheme(next.URL)
+}
+
+var errRedirects = errors.New("too many redirects")
+
+// Fetch gets an image. Its bytes decide its type; what the server calls it
+// doesn't matter. Errors are *apierr.Error with a text that begins with the rule:
+// 400 for a target that is not allowed and for an image that can't be had. An
+// ended context is returned as it is, and memory.ErrFull where there is no memory
+// for the image at the moment.
+func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
+	u, err := f.read(raw)
+	if err != nil {
+		return Image{}, err
+	}
+	select {
+	case f.slots <- struct{}{}:
+		defer func() { <-f.slots }()
+	case <-ctx.Done():
+		return Image{}, context.Cause(ctx)
+	}
+	bounded, cancel := context.WithTimeout(ctx, f.time)
+	defer cancel()
+	data, err := f.get(bounded, u.String())
+	switch { // First the clocks: what a cut leaves may look like the end of a body.
+	case ctx.Err() != nil:
+		return Image{}, context.Cause(ctx)
+	case bounded.Err() != nil:
+		return Image{}, invalid("the image did not come in time", err)
+	case err != nil:
+		return Image{}, err
+	}
+	return identify(data)
+}
+
+func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, http.NoBody)
+	if err != nil {
+		return nil, invalid("the URL can't be requested", nil)
+	}
+	request.Header.Set("Accept", "image/jpeg, image/png, image/webp, image/gif")
+	request.Header.Set("User-Agent", "switchyard-gateway")
+	response, err := f.client.Do(request)
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return nil, invalid(fmt.Sprintf("the image's server answered with status %d", response.StatusCode), nil)
+	case response.ContentLength > MaxBytes:
+		return nil, tooLarge()
+	}
+	hold := memory.Of(ctx)
+	data, err := memory.ReadAll(hold, response.Body, response.ContentLength, MaxBytes)
+	if err == nil {
+		err = hold.Charge(len(data)) // For the request that it is put into.
+	}
+	switch {
+	case errors.Is(err, memory.ErrTooLarge):
+		return nil, tooLarge()
+	case errors.Is(err, memory.ErrFull):
+		return nil, err
+	case err != nil:
+		return nil, failed(err)
+	}
+	return data, nil
+}
+
+// refused turns the guard's refusal into an answer; nil stays nil.
+func refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	refusal, ok := errors.AsType[*netguard.Refusal](err)
+	if !ok {
+		return invalid("the URL can't be checked", err)
+	}
+	e := apierr.New(apierr.KindInvalid, ReasonTargetNotAllowed, "is not allowed ("+refusal.Rule+"): "+refusal.Text)
+	if refusal.Addr.IsValid() {
+		return e.Wrap(fmt.Errorf("%w: %s", refusal, refusal.Addr))
+	}
+	return e
+}
+
+// failed types what went wrong on the wire. The error's own text may name inner
+// addresses, so it stays in the cause; the URL, which may be a signed one, is not
+// even there.
+func failed(err error) error {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err
+	}
+	if _, ok := errors.AsType[*netguard.Refusal](err); ok {
+		return refused(err)
+	}
+	text := "the image's server could not be reached"
+	switch timeout, ok := errors.AsType[net.Error](err); {
+	case errors.Is(err, errRedirects):
+		text = "the image's server redirects too often"
+	case ok && timeout.Timeout():
+		text = "the image did not come in time"
+	}
+	return invalid(text, err)
+}
+
+func tooLarge() error {
+	return invalid(fmt.Sprintf("the image is larger than %d bytes", MaxBytes), nil)
+}
+
+func invalid(text string, cause error) *apierr.Error {
+	e := apierr.New(apierr.KindInvalid, ReasonImageInvalid, text)
+	if cause != nil {
+		e = e.Wrap(cause)
+	}
+	return e
+}

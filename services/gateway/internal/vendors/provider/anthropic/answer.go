@@ -1,0 +1,110 @@
+package anthropic
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
+)
+
+// noArguments are the arguments of a call that has none.
+const noArguments = "{}"
+
+// read reads a whole answer, which may turn out to be an error. The result
+// holds as long as text.
+func read(ctx context.Context, caller *wire.Caller, response *http.Response) (text []byte, root gjson.Result, err error) {
+	if text, err = wire.Read(ctx, response); err != nil {
+		return nil, root, err
+	}
+	if !jsoncheck.Valid(text) {
+		return nil, root, wire.Malformed("the answer is not the JSON expected", nil)
+	}
+	root = wire.ParseView(text)
+	if root.Get("type").Str == "error" {
+		return nil, root, caller.Refused(response.StatusCode, text)
+	}
+	return text, root, nil
+}
+
+// decode keeps text, calls and the thinking that belongs to calls. Blocks of
+// other types (server tools and their results, and what is yet to come) say
+// nothing in our words; a face of this dialect has them in Native.
+func decode(root gjson.Result) (*provider.Answer, error) {
+	content := root.Get("content")
+	if !content.IsArray() {
+		return nil, wire.Malformed("the answer holds no content", nil)
+	}
+	out := &provider.Answer{FinishReason: finishReason(root.Get("stop_reason").Str), Model: wire.Text(root.Get("model"))}
+	var u usage
+	u.update(root.Get("usage"))
+	out.Usage = u.disjoint()
+	var kept thinking
+	var said, reasoning, other wire.Joined
+	content.ForEach(func(_, block gjson.Result) bool {
+		switch kind := block.Get("type").Str; {
+		case kind == "text":
+			said.Add(wire.Text(block.Get("text")))
+		case kind == "tool_use" && len(out.ToolCalls) > provider.MaxToolCalls: // One more shows that there are too many.
+		case kind == "tool_use":
+			out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
+				Index: len(out.ToolCalls), ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")),
+				Arguments: arguments(block), Extra: kept.take(),
+			})
+		case isThinking(kind):
+			text := wire.Text(block.Get("thinking"))
+			reasoning.Add(text)
+			kept.add(signed(block, text, wire.Text(block.Get("signature"))), !said.Empty() || len(out.ToolCalls) > 0)
+		default:
+			other.Add(unshown(block))
+		}
+		return true
+	})
+	out.Text, out.Reasoning, out.Other = said.String(), reasoning.String(), other.String()
+	if err := provider.CheckCalls(out.ToolCalls); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// unshown is what the model wrote into a block of another kind: what it calls a tool
+// of the vendor's own with (server_tool_use, mcp_tool_use), or a summary of the
+// conversation (compaction). Results of such tools are not the model's words.
+func unshown(block gjson.Result) string {
+	switch block.Get("type").Str {
+	case "server_tool_use", "mcp_tool_use":
+		if input := block.Get("input"); input.IsObject() && input.Raw != noArguments {
+			return string(wire.Bytes(input))
+		}
+	case "compaction":
+		return wire.Text(block.Get("content"))
+	}
+	return ""
+}
+
+// arguments of a tool_use block; a tool without parameters is called with none.
+func arguments(block gjson.Result) string {
+	if input := wire.Bytes(block.Get("input")); len(input) > 0 {
+		return string(input)
+	}
+	return noArguments
+}
+
+// finishReason maps the vendor's words. A paused turn is not at its end: who
+// asks again gets more of it, as after a limit.
+func finishReason(stop string) provider.FinishReason {
+	switch stop {
+	case "":
+		return ""
+	case "max_tokens", "model_context_window_exceeded", "pause_turn":
+		return provider.FinishLength
+	case "tool_use":
+		return provider.FinishToolCalls
+	case "refusal":
+		return provider.FinishContentFilter
+	}
+	return provider.FinishStop
+}

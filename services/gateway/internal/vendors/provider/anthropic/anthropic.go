@@ -1,0 +1,141 @@
+// Package anthropic speaks Anthropic's Messages dialect.
+// Source: Anthropic API reference, "Messages" and "Streaming Messages",
+// version 2023-06-01.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// Dialect is the name of bodies that the provider relays as they are.
+const Dialect = "anthropic"
+
+const apiVersion = "2023-06-01"
+
+// defaultMaxTokens is sent when neither the request nor the configuration sets
+// a limit: the dialect requires one. It is below the limits of present models.
+const defaultMaxTokens = 8192
+
+// Config of one provider that speaks the dialect.
+type Config struct {
+	// Name as the policy calls it.
+	Name string
+	// BaseURL with or without the version: "https://api.anthropic.com".
+	BaseURL string
+	// MaxTokens are the output limits of models, by the vendor's name, for
+	// requests that set none. A model that isn't there gets 8192.
+	MaxTokens map[string]int
+	// Transport reaches the vendor; see wire.NewTransport.
+	Transport http.RoundTripper
+}
+
+// Provider is a configured vendor. Safe for concurrent use.
+type Provider struct {
+	config Config
+	url    *url.URL
+	caller wire.Caller
+}
+
+// New fails on a base URL that is not absolute.
+func New(config Config) (*Provider, error) {
+	base, err := wire.Base(config.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasSuffix(base.Path, "/v1") {
+		base.Path += "/v1"
+	}
+	base.Path += "/messages"
+	return &Provider{
+		config: config, url: base,
+		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
+	}, nil
+}
+
+// Name as the policy calls the provider.
+func (p *Provider) Name() string { return p.config.Name }
+
+// Chat asks for a whole message.
+func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
+	body, err := p.body(chat, false)
+	if err != nil {
+		return nil, err
+	}
+	caller := p.caller.With(credential.Key)
+	response, err := caller.Post(ctx, p.url, header(credential, chat.Native), body) //nolint:bodyclose // read closes it.
+	if err != nil {
+		return nil, err
+	}
+	text, root, err := read(ctx, caller, response)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := decode(root)
+	if err != nil {
+		return nil, err
+	}
+	answer.Limits = caller.Limits(response)
+	if native(chat) {
+		answer.Native = text
+	}
+	return answer, nil
+}
+
+// StreamChat asks for a streamed message.
+func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
+	body, err := p.body(chat, true)
+	if err != nil {
+		return nil, err
+	}
+	h := header(credential, chat.Native)
+	h.Set("Accept", "text/event-stream")
+	caller := p.caller.With(credential.Key)
+	response, err := caller.Post(ctx, p.url, h, body) //nolint:bodyclose // The stream or read closes it.
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		return newStream(ctx, caller, response, native(chat)), nil
+	}
+	if _, _, err := read(ctx, caller, response); err != nil {
+		return nil, err
+	}
+	return nil, wire.Malformed("the answer is not an event stream", nil)
+}
+
+// native tells that the caller wrote the body in this dialect.
+func native(chat *provider.Chat) bool { return chat.Native != nil && chat.Native.Dialect == Dialect }
+
+// body is what to send: the caller's own, or one made of the parsed fields.
+func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
+	if native(chat) {
+		return relay(chat, stream)
+	}
+	return encode(chat, stream, cmp.Or(chat.MaxTokens, p.config.MaxTokens[chat.Model], defaultMaxTokens))
+}
+
+// header carries the version and the beta features that a body is written for,
+// and nothing else that a caller may have sent.
+func header(credential provider.Credential, body *provider.Native) http.Header {
+	h := http.Header{}
+	h.Set("Anthropic-Version", apiVersion)
+	if body != nil && body.Dialect == Dialect {
+		for name, value := range body.Headers {
+			if name = http.CanonicalHeaderKey(name); value != "" && (name == "Anthropic-Version" || name == "Anthropic-Beta") {
+				h.Set(name, value)
+			}
+		}
+	}
+	if !credential.Key.IsZero() {
+		h.Set("X-Api-Key", credential.Key.Reveal())
+	}
+	return h
+}

@@ -1,0 +1,121 @@
+package anthropic_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+)
+
+// endless is a vendor whose stream begins and then repeats a frame for ever.
+type endless struct {
+	start, frame string
+}
+
+func (e endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
+		Body: io.NopCloser(io.MultiReader(strings.NewReader(e.start), &repeated{text: e.frame})),
+	}, nil
+}
+
+type repeated struct {
+	text string
+	at   int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	n := copy(p, r.text[r.at:])
+	r.at = (r.at + n) % len(r.text)
+	return n, nil
+}
+
+const begin = `event: message_start
+data: {"type":"message_start","message":{"usage":{"input_tokens":1,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"n","input":{}}}
+
+`
+
+var deltas = map[string]string{
+	"text":    `{"type":"text_delta","text":"hello wor"}`,
+	"escaped": `{"type":"text_delta","text":"line\nnext \"Zürich\" \ud83d\ude00"}`,
+	"tool":    `{"type":"input_json_delta","partial_json":"{\"city\": \"Par"}`,
+	"unknown": `{"type":"citations_delta","citation":{"type":"char_location","cited_text":"a"}}`,
+}
+
+func openStream(tb testing.TB, delta string, native bool) provider.Stream {
+	tb.Helper()
+	frame := "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":" + delta + "}\n\n"
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: endless{begin, frame}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	chat := &provider.Chat{Model: "m"}
+	if native {
+		chat.Native = &provider.Native{Dialect: anthropic.Dialect, Body: []byte("{}")}
+	}
+	stream, err := p.StreamChat(tb.Context(), provider.Credential{}, chat)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return stream
+}
+
+// A chunk costs at most two allocations, relayed or translated.
+func TestChunkAllocations(t *testing.T) {
+	for name, delta := range deltas {
+		stream := openStream(t, delta, true)
+		if n := testing.AllocsPerRun(1000, func() { _, _ = stream.Next() }); n > 2 {
+			t.Errorf("%s: %v allocations a chunk, want at most 2", name, n)
+		}
+	}
+}
+
+// BenchmarkChunk is the cost of one chunk with its usage tap; the budget of a
+// relayed one is 10 µs and 2 allocations.
+func BenchmarkChunk(b *testing.B) {
+	for _, native := range []bool{true, false} {
+		for name, delta := range deltas {
+			if name == "unknown" && !native {
+				continue // It says nothing: Next would read on for ever.
+			}
+			b.Run(map[bool]string{true: "relayed/", false: "translated/"}[native]+name, func(b *testing.B) {
+				stream := openStream(b, delta, native)
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := stream.Next(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkAnswer is the cost of a whole answer of 10 KB.
+func BenchmarkAnswer(b *testing.B) {
+	body := `{"type":"message","model":"m","content":[{"type":"text","text":"` + strings.Repeat(`lorem ipsum \n`, 780) +
+		`"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`
+	vendor := roundTrip(func() *http.Response {
+		return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}
+	})
+	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Chat(b.Context(), provider.Credential{}, &provider.Chat{Model: "m"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+type roundTrip func() *http.Response
+
+func (f roundTrip) RoundTrip(*http.Request) (*http.Response, error) { return f(), nil }

@@ -1,0 +1,64 @@
+package anthropic
+
+import (
+	"encoding/json"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// outputConfig constrains the answer's text to JSON of a schema.
+type outputConfig struct {
+	Format struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	} `json:"format"`
+}
+
+// Words for what the dialect has no setting for. Fences would make the answer's
+// text more than JSON.
+const (
+	askForObject = "Answer with one JSON object and nothing else: no Markdown, no code fence."
+	askForSchema = "Answer with one JSON value that matches this JSON schema, and nothing else: no Markdown, no code fence.\n"
+)
+
+// encodeFormat constrains the output where the schema is strict, so that the
+// text is JSON of that schema and never a tool call. The constraint takes only
+// closed schemas, which strict ones are; a loose schema and "any object" are
+// asked for in words, as the dialect has no setting for them.
+func encodeFormat(r *request, format json.RawMessage) error {
+	if len(format) == 0 {
+		return nil
+	}
+	var f struct {
+		Type       string `json:"type"`
+		JSONSchema struct {
+			Description string          `json:"description"`
+			Strict      bool            `json:"strict"`
+			Schema      json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	}
+	if err := json.Unmarshal(format, &f); err != nil {
+		return &provider.Error{Class: apierr.ClassPolicy, Text: "response_format: is not valid", Cause: err}
+	}
+	ask := func(text string) { r.System = append(r.System, block{Type: "text", Text: text}) }
+	switch schema := f.JSONSchema; {
+	case f.Type == "" || f.Type == "text":
+		return nil
+	case f.Type == "json_object":
+		ask(askForObject)
+	case f.Type != "json_schema":
+		return provider.Unsupported("response_format.type", "this provider has json_object and json_schema")
+	case len(schema.Schema) == 0:
+		return &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
+	case schema.Strict:
+		r.OutputConfig = &outputConfig{}
+		r.OutputConfig.Format.Type, r.OutputConfig.Format.Schema = "json_schema", schema.Schema
+	default:
+		ask(askForSchema + string(schema.Schema))
+	}
+	if f.JSONSchema.Description != "" {
+		ask("The answer is: " + f.JSONSchema.Description)
+	}
+	return nil
+}

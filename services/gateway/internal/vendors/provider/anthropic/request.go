@@ -1,0 +1,229 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
+)
+
+type request struct {
+	Model        string        `json:"model"`
+	MaxTokens    int           `json:"max_tokens"`
+	System       []block       `json:"system,omitempty"`
+	Messages     []message     `json:"messages"`
+	Tools        []tool        `json:"tools,omitempty"`
+	ToolChoice   *choice       `json:"tool_choice,omitempty"`
+	OutputConfig *outputConfig `json:"output_config,omitempty"`
+	Temperature  *float64      `json:"temperature,omitempty"`
+	TopP         *float64      `json:"top_p,omitempty"`
+	Stop         []string      `json:"stop_sequences,omitempty"`
+	Stream       bool          `json:"stream,omitempty"`
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content []any  `json:"content"`
+}
+
+// block is any content block of the dialect; each type fills its own fields. A
+// block that comes back as it was is a json.RawMessage instead.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	Source    *source         `json:"source,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   []block         `json:"content,omitempty"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	URL       string `json:"url,omitempty"`
+	MediaType string `json:"media_type,omitempty"`
+	Data      string `json:"data,omitempty"`
+}
+
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	Strict      bool            `json:"strict,omitempty"`
+}
+
+type choice struct {
+	Type            string `json:"type"`
+	Name            string `json:"name,omitempty"`
+	DisableParallel bool   `json:"disable_parallel_tool_use,omitempty"`
+}
+
+// encode puts system messages into the dialect's own slot, and joins turns of
+// the same side: the dialect wants user and assistant to alternate.
+func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
+	if err := check(chat); err != nil {
+		return nil, err
+	}
+	r := &request{
+		Model: chat.Model, MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP,
+		Stop: chat.Stop, Stream: stream, ToolChoice: encodeChoice(chat),
+	}
+	for _, m := range chat.Messages {
+		if m.Role == provider.RoleSystem {
+			r.System = append(r.System, encodeParts(m.Content)...)
+			continue
+		}
+		blocks, err := encodeBlocks(m)
+		if err != nil {
+			return nil, err
+		}
+		r.join(m.Role, blocks)
+	}
+	for _, t := range chat.Tools {
+		schema := t.Parameters
+		if len(schema) == 0 {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, t.Strict})
+	}
+	return r, encodeFormat(r, chat.ResponseFormat)
+}
+
+// check refuses what the dialect has no words for; a setting that is left out
+// in silence would change the answer.
+func check(chat *provider.Chat) error {
+	switch {
+	case chat.Temperature != nil && *chat.Temperature > 1:
+		return provider.Unsupported("temperature", "this provider takes 0 to 1")
+	case chat.Seed != nil:
+		return provider.Unsupported("seed", "this provider has none")
+	}
+	for _, m := range chat.Messages {
+		if m.Name != "" && m.Role != provider.RoleTool {
+			return provider.Unsupported("messages[].name", "this provider has no names of participants")
+		}
+	}
+	return nil
+}
+
+// join adds a turn; one that says nothing the dialect would refuse.
+func (r *request) join(of provider.Role, blocks []any) {
+	if len(blocks) == 0 {
+		return
+	}
+	role := "user"
+	if of == provider.RoleAssistant {
+		role = "assistant"
+	}
+	if last := len(r.Messages) - 1; last >= 0 && r.Messages[last].Role == role {
+		r.Messages[last].Content = append(r.Messages[last].Content, blocks...)
+		return
+	}
+	r.Messages = append(r.Messages, message{role, blocks})
+}
+
+// encodeBlocks gives a turn's blocks in the order that the vendor made them in:
+// thinking, text, and each call behind the thinking that led to it.
+func encodeBlocks(m provider.Message) ([]any, error) {
+	parts := encodeParts(m.Content)
+	if m.Role == provider.RoleTool {
+		return []any{block{Type: "tool_result", ToolUseID: toolID(m.ToolCallID), Content: parts}}, nil
+	}
+	var lead, calls []any
+	for _, call := range m.ToolCalls {
+		thought, err := thinkingOf(call)
+		if err != nil {
+			return nil, err
+		}
+		use, err := encodeCall(call)
+		if err != nil {
+			return nil, err
+		}
+		lead = appendRaw(lead, thought.Lead)
+		calls = append(appendRaw(calls, thought.Before), use)
+	}
+	blocks := lead
+	for _, part := range parts {
+		blocks = append(blocks, part)
+	}
+	return append(blocks, calls...), nil
+}
+
+func appendRaw(blocks []any, raw []json.RawMessage) []any {
+	for _, b := range raw {
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+func encodeCall(call provider.ToolCall) (block, error) {
+	input := bytes.TrimSpace([]byte(call.Arguments))
+	if len(input) == 0 {
+		input = []byte(noArguments)
+	}
+	if !jsoncheck.Valid(input) {
+		return block{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the arguments of the function " + screen.Quote(call.Name) + " are not JSON"}
+	}
+	return block{Type: "tool_use", ID: toolID(call.ID), Name: call.Name, Input: input}, nil
+}
+
+// toolID keeps to the characters that the dialect takes: ids of other vendors
+// ("functions.get_time:0") come here when a conversation changes its provider.
+func toolID(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || (r >= '0' && r <= '9') || (r >= 'A' && r <= 'Z') || (r >= 'a' && r <= 'z') {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+// encodeParts leaves empty text out, which the dialect refuses. It has no setting
+// for an image's detail, which is but a hint.
+func encodeParts(parts []provider.Part) []block {
+	var blocks []block
+	for _, part := range parts {
+		switch {
+		case part.ImageURL != "":
+			blocks = append(blocks, encodeImage(part.ImageURL))
+		case part.Text != "":
+			blocks = append(blocks, block{Type: "text", Text: part.Text})
+		}
+	}
+	return blocks
+}
+
+// encodeImage splits a data: URI (RFC 2397) into what the dialect wants; any
+// other URL is fetched by the vendor.
+func encodeImage(url string) block {
+	rest, isData := strings.CutPrefix(url, "data:")
+	kind, data, hasBase64 := strings.Cut(rest, ";base64,")
+	if !isData || !hasBase64 {
+		return block{Type: "image", Source: &source{Type: "url", URL: url}}
+	}
+	return block{Type: "image", Source: &source{Type: "base64", MediaType: kind, Data: data}}
+}
+
+// encodeChoice says which tools, and whether several at a time: the dialect has
+// that in the choice, so that a request without one gets "auto", the default.
+func encodeChoice(chat *provider.Chat) *choice {
+	single := chat.ParallelTools != nil && !*chat.ParallelTools && len(chat.Tools) > 0
+	c := choice{Type: "auto", DisableParallel: single}
+	switch {
+	case chat.ToolChoice == nil && !single:
+		return nil
+	case chat.ToolChoice == nil:
+	case chat.ToolChoice.Mode == "required":
+		c.Type = "any"
+	case chat.ToolChoice.Mode == "tool":
+		c.Type, c.Name = "tool", chat.ToolChoice.Name
+	case chat.ToolChoice.Mode == "none":
+		return &choice{Type: "none"}
+	}
+	return &c
+}

@@ -1,0 +1,70 @@
+package anthropic
+
+import (
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// usage counts disjointly already: input_tokens leaves out what the cache served
+// or took in. The events of a stream carry some of the counts each, and an
+// absent count is not zero.
+type usage struct {
+	input, output, reasoning          count
+	cacheRead, cacheWrite, cache1Hour count
+	cache5Minutes                     count
+}
+
+type count struct {
+	n     int64
+	known bool
+}
+
+func (c *count) update(value gjson.Result) {
+	if n, ok := wire.Tokens(value); ok {
+		c.n, c.known = n, true
+	}
+}
+
+// update lets the counts of a later event replace earlier ones: they are cumulative.
+func (u *usage) update(report gjson.Result) {
+	if !report.IsObject() {
+		return
+	}
+	report.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "input_tokens":
+			u.input.update(value)
+		case "output_tokens":
+			u.output.update(value)
+		case "output_tokens_details":
+			u.reasoning.update(value.Get("thinking_tokens"))
+		case "cache_read_input_tokens":
+			u.cacheRead.update(value)
+		case "cache_creation_input_tokens":
+			u.cacheWrite.update(value)
+		case "cache_creation":
+			u.cache1Hour.update(value.Get("ephemeral_1h_input_tokens"))
+			u.cache5Minutes.update(value.Get("ephemeral_5m_input_tokens"))
+		}
+		return true
+	})
+}
+
+// disjoint is nil when nothing was reported. Parts beyond their total are cut:
+// the total is what the vendor bills.
+func (u *usage) disjoint() *provider.Usage {
+	if !u.input.known && !u.output.known {
+		return nil
+	}
+	written := u.cacheWrite.n
+	if !u.cacheWrite.known {
+		written = u.cache5Minutes.n + u.cache1Hour.n
+	}
+	long, reasoning := min(u.cache1Hour.n, written), min(u.reasoning.n, u.output.n)
+	return &provider.Usage{
+		Input: u.input.n, CacheRead: u.cacheRead.n, CacheWrite: written - long, CacheWriteLong: long,
+		Output: u.output.n - reasoning, Reasoning: reasoning,
+	}
+}

@@ -1,0 +1,169 @@
+package gemini
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// piece is what one answer, or one chunk of a stream, says.
+type piece struct {
+	text, reasoning string
+	other           string // code that the vendor runs
+	calls           []provider.ToolCall
+	finish          string // the vendor's word
+}
+
+// reader puts the pieces of an answer together: it numbers the calls and gives
+// ids to those that have none.
+type reader struct {
+	calls int
+	said  bool // text or a call has come
+	id    string
+	usage *provider.Usage
+}
+
+// read takes one answer or chunk. Parts of other kinds (what came of code that the
+// vendor ran, images) say nothing in a chat's words.
+func (r *reader) read(root gjson.Result) (piece, error) {
+	var p piece
+	var text, reasoning, other wire.Joined
+	if u := usageOf(root.Get("usageMetadata")); u != nil {
+		r.usage = u // The last one is of the whole.
+	}
+	candidate := root.Get("candidates.0")
+	if !candidate.Exists() {
+		return p, blocked(root.Get("promptFeedback"))
+	}
+	p.finish = wire.Text(candidate.Get("finishReason"))
+	candidate.Get("content.parts").ForEach(func(_, part gjson.Result) bool {
+		if call := part.Get("functionCall"); call.IsObject() {
+			if len(p.calls) > provider.MaxToolCalls { // One more shows that there are too many.
+				return false
+			}
+			p.calls = append(p.calls, r.call(root, call, wire.Text(part.Get("thoughtSignature"))))
+			return true
+		}
+		other.Add(wire.Text(part.Get("executableCode.code")))
+		said := wire.Text(part.Get("text"))
+		if part.Get("thought").Bool() {
+			reasoning.Add(said)
+		} else {
+			text.Add(said)
+		}
+		return true
+	})
+	p.text, p.reasoning, p.other = text.String(), reasoning.String(), other.String()
+	r.said = r.said || p.text != "" || len(p.calls) > 0
+	return p, failure(p.finish, candidate, r.said)
+}
+
+// call reads a call. The vendor's older models give it no id: then the answer's
+// own makes one, which no other turn of the conversation has.
+func (r *reader) call(root, call gjson.Result, signature string) provider.ToolCall {
+	out := provider.ToolCall{
+		Index: r.calls, ID: wire.Text(call.Get("id")), Name: wire.Text(call.Get("name")),
+		Arguments: noArguments, Extra: extra(signature),
+	}
+	if args := call.Get("args"); args.IsObject() {
+		out.Arguments = compact(args.Raw)
+	}
+	if out.ID == "" {
+		if r.id == "" {
+			r.id = wire.Text(root.Get("responseId"))
+		}
+		if r.id == "" {
+			r.id = rand.Text()
+		}
+		out.ID = "call_" + r.id + "_" + strconv.Itoa(r.calls)
+	}
+	r.calls++
+	return out
+}
+
+// compact takes the spaces out: a whole answer comes indented, line by line.
+func compact(object string) string {
+	var out bytes.Buffer
+	if json.Compact(&out, []byte(object)) != nil {
+		return noArguments // It was read from valid JSON; that can't fail.
+	}
+	return out.String()
+}
+
+// blocked types an answer without a candidate: with HTTP 200 it says that the
+// prompt was refused.
+func blocked(feedback gjson.Result) error {
+	reason := wire.Text(feedback.Get("blockReason"))
+	if reason == "" {
+		return nil
+	}
+	text := wire.Text(feedback.Get("blockReasonMessage"))
+	if text == "" {
+		text = "the provider blocked the prompt: " + reason
+	}
+	return &provider.Error{Class: apierr.ClassContentPolicy, Status: http.StatusOK, Code: wire.Shorten(reason), Text: wire.Shorten(text)}
+}
+
+// failure types the ends of an answer that are none: the model's own failures,
+// and an end for "other" reasons before anything was said.
+func failure(finish string, candidate gjson.Result, said bool) error {
+	e := &provider.Error{Class: apierr.ClassServerError, Status: http.StatusOK, Code: wire.Shorten(finish)}
+	switch finish {
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE":
+	case "MISSING_THOUGHT_SIGNATURE":
+		e.Class = apierr.ClassPolicy
+	case "OTHER":
+		if said {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if e.Text = wire.Shorten(wire.Text(candidate.Get("finishMessage"))); e.Text == "" {
+		e.Text = "the model ended its answer with " + e.Code
+	}
+	return e
+}
+
+// finishReason maps the vendor's words; what blocks an answer cuts it off.
+func finishReason(finish string, calls bool) provider.FinishReason {
+	switch finish {
+	case "":
+		return ""
+	case "MAX_TOKENS", "CONTINUATION":
+		return provider.FinishLength
+	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER":
+		return provider.FinishContentFilter
+	}
+	if calls {
+		return provider.FinishToolCalls
+	}
+	return provider.FinishStop
+}
+
+func decode(root gjson.Result) (*provider.Answer, error) {
+	var r reader
+	p, err := r.read(root)
+	if err != nil {
+		return nil, err
+	}
+	if !root.Get("candidates.0").Exists() {
+		return nil, wire.Malformed("the answer holds no candidate", nil)
+	}
+	if err := provider.CheckCalls(p.calls); err != nil {
+		return nil, err
+	}
+	return &provider.Answer{
+		Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, FinishReason: finishReason(p.finish, r.calls > 0),
+		Usage: r.usage, Model: wire.Text(root.Get("modelVersion")),
+	}, nil
+}

@@ -1,0 +1,155 @@
+// Package gemini speaks Google's generateContent dialect: chat, embeddings and
+// images. Source: Gemini API reference, version v1beta, and the types of Google's
+// own client (google.golang.org/genai).
+package gemini
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
+)
+
+// Config of one provider that speaks the dialect.
+type Config struct {
+	// Name as the policy calls it.
+	Name string
+	// BaseURL with or without the version: "https://generativelanguage.googleapis.com".
+	BaseURL string
+	// Transport reaches the vendor; see wire.NewTransport.
+	Transport http.RoundTripper
+}
+
+// Provider is a configured vendor. Safe for concurrent use.
+type Provider struct {
+	config Config
+	base   *url.URL
+	caller wire.Caller
+}
+
+// versioned is a path that names a version of the API.
+var versioned = regexp.MustCompile(`/v\d\w*(/|$)`)
+
+// New fails on a base URL that is not absolute, or that holds a key.
+func New(config Config) (*Provider, error) {
+	base, err := wire.Base(config.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if !versioned.MatchString(base.Path) {
+		base.Path += "/v1beta"
+	}
+	return &Provider{
+		config: config, base: base,
+		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
+	}, nil
+}
+
+// Name as the policy calls the provider.
+func (p *Provider) Name() string { return p.config.Name }
+
+// FetchesImages is false: the vendor takes the bytes of images, not their URLs.
+func (p *Provider) FetchesImages() bool { return false }
+
+// url of a method of a model. The model is one segment of the path, whatever
+// its name holds.
+func (p *Provider) url(model, method string) *url.URL {
+	return p.base.JoinPath("models", url.PathEscape(bare(model))+":"+method)
+}
+
+// bare is a model's name without the collection that the vendor lists it in.
+func bare(model string) string { return strings.TrimPrefix(model, "models/") }
+
+// header carries the key. The vendor takes it in the URL too, where every proxy
+// and every error would show it.
+func header(credential provider.Credential) http.Header {
+	h := http.Header{}
+	if !credential.Key.IsZero() {
+		h.Set("X-Goog-Api-Key", credential.Key.Reveal())
+	}
+	return h
+}
+
+// call posts to a method and reads the whole answer.
+func (p *Provider) call(ctx context.Context, credential provider.Credential, u *url.URL, body any) (gjson.Result, provider.Limits, error) {
+	caller := p.caller.With(credential.Key)
+	response, err := caller.Post(ctx, u, header(credential), body) //nolint:bodyclose // read closes it.
+	if err != nil {
+		return gjson.Result{}, provider.Limits{}, err
+	}
+	root, err := read(ctx, caller, response)
+	return root, caller.Limits(response), err
+}
+
+// read reads a whole answer, which may turn out to be an error.
+func read(ctx context.Context, caller *wire.Caller, response *http.Response) (gjson.Result, error) {
+	text, err := wire.Read(ctx, response)
+	if err != nil {
+		return gjson.Result{}, err
+	}
+	return parse(caller, response.StatusCode, text)
+}
+
+// parse reads JSON that may turn out to be an error; it holds as long as text.
+func parse(caller *wire.Caller, status int, text []byte) (gjson.Result, error) {
+	if !jsoncheck.Valid(text) {
+		return gjson.Result{}, wire.Malformed("the answer is not the JSON expected", nil)
+	}
+	root := wire.ParseView(text)
+	if failed(root) {
+		return root, caller.Refused(status, text)
+	}
+	return root, nil
+}
+
+// Chat asks for a whole answer.
+func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
+	body, err := encode(chat)
+	if err != nil {
+		return nil, err
+	}
+	root, limits, err := p.call(ctx, credential, p.url(chat.Model, "generateContent"), body)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := decode(root)
+	if err != nil {
+		return nil, err
+	}
+	answer.Limits = limits
+	return answer, nil
+}
+
+// StreamChat asks for a streamed answer.
+func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
+	body, err := encode(chat)
+	if err != nil {
+		return nil, err
+	}
+	h := header(credential)
+	h.Set("Accept", "text/event-stream")
+	caller := p.caller.With(credential.Key)
+	u := p.url(chat.Model, "streamGenerateContent")
+	query := u.Query()
+	query.Set("alt", "sse")
+	u.RawQuery = query.Encode()
+	response, err := caller.Post(ctx, u, h, body) //nolint:bodyclose // The stream or read closes it.
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		return newStream(ctx, caller, response), nil
+	}
+	if _, err := read(ctx, caller, response); err != nil {
+		return nil, err
+	}
+	return nil, wire.Malformed("the answer is not an event stream", nil)
+}

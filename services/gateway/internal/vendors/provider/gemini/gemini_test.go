@@ -1,0 +1,279 @@
+package gemini_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
+	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
+	"switchyard.dev/services/platform/apierr"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The provider does all of it.
+var (
+	_ provider.ImageFetcher = (*gemini.Provider)(nil)
+	_ provider.Embedder     = (*gemini.Provider)(nil)
+	_ provider.ImageMaker   = (*gemini.Provider)(nil)
+)
+
+func dialect() providertest.Dialect {
+	return providertest.Dialect{
+		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
+			return gemini.New(gemini.Config{Name: "gemini", BaseURL: baseURL, Transport: transport})
+		},
+		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,
+		Parts: func(texts, calls int) string {
+			return `{"candidates":[{"content":{"parts":[` + strings.Repeat(`{"text":"so","thought":true},{"text":"a piece"},`, texts) +
+				strings.Repeat(`{"functionCall":{"name":"f","args":{}}},`, calls) + `{"text":"."}]},"finishReason":"STOP"}]}`
+		},
+	}
+}
+
+func TestConformance(t *testing.T) { providertest.Run(t, dialect()) }
+
+// roundTrip is a vendor without a network.
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// over is a provider of a vendor that answers with one text.
+func over(tb testing.TB, status int, kind, text string) *gemini.Provider {
+	tb.Helper()
+	vendor := roundTrip(func(*http.Request) *http.Response {
+		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
+	})
+	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: vendor})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func failure(t *testing.T, err error) *provider.Error {
+	t.Helper()
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok {
+		t.Fatalf("err = %v, want an *provider.Error", err)
+	}
+	return e
+}
+
+func TestBlocked(t *testing.T) {
+	for name, want := range blocked() {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("testdata", "errors", name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = over(t, 200, "application/json", string(text)).Chat(t.Context(), providertest.Credential(), &provider.Chat{Model: flash})
+			if diff := cmp.Diff(want, *failure(t, err), cmpopts.IgnoreFields(provider.Error{}, "Cause")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What the dialect can't carry is left out of the shared requests, and refused
+// (TestUnsupported).
+func TestRequests(t *testing.T) {
+	d := dialect()
+	chats := providertest.Chats()
+	images := chats["images"].Messages[0].Content
+	chats["images"].Messages[0].Content = slices.Delete(images, 1, 2)
+	chats["conversation_back"] = conversation(flash)
+	chats["conversation_back_3"] = conversation("models/gemini-3-pro-preview")
+	chats["json_loose"] = &provider.Chat{
+		Model: "model", Messages: chats["text"].Messages,
+		ResponseFormat: []byte(`{"type":"json_schema","json_schema":{"name":"n","description":"A city.","schema":{"type":"object","not":{}}}}`),
+	}
+	for name, chat := range chats {
+		t.Run(name, func(t *testing.T) { d.Request(t, name, chat, false) })
+	}
+	t.Run("stream", func(t *testing.T) { d.Request(t, "stream", chats["text"], true) })
+}
+
+// conversation goes on after the answer "signatures", with a call in it that
+// another vendor made.
+func conversation(model string) *provider.Chat {
+	answer := answers()["signatures"]
+	foreign := provider.ToolCall{ID: "toolu_1", Name: "get_time", Extra: []byte(`{"anthropic":{"lead":[{"type":"thinking"}]}}`)}
+	turn := func(role provider.Role, text, call string) provider.Message {
+		return provider.Message{Role: role, ToolCallID: call, Content: []provider.Part{{Text: text}}}
+	}
+	return &provider.Chat{Model: model, Messages: []provider.Message{
+		turn(provider.RoleUser, "The time?", ""),
+		{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{foreign}},
+		turn(provider.RoleTool, "[10, 36]", "toolu_1"),
+		turn(provider.RoleUser, "And the weather?", ""),
+		{Role: provider.RoleAssistant, ToolCalls: answer.ToolCalls},
+		turn(provider.RoleTool, ` {"sky": 1.50} `, "fc_1"),
+		turn(provider.RoleTool, "", "fc_2"),
+	}}
+}
+
+// sentTo notes where a request goes and answers nothing of use.
+type sentTo struct {
+	url, header string
+}
+
+func (s *sentTo) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.url = r.URL.String()
+	s.header = r.Header.Get("X-Goog-Api-Key")
+	return &http.Response{StatusCode: http.StatusTeapot, Body: http.NoBody}, nil
+}
+
+func TestURLs(t *testing.T) {
+	const google = "https://generativelanguage.googleapis.com"
+	for _, tt := range []struct{ base, model, whole, stream string }{
+		{google, flash, google + "/v1beta/models/gemini-2.5-flash:generateContent", google + "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"},
+		{google + "/v1/", "models/m", google + "/v1/models/m:generateContent", google + "/v1/models/m:streamGenerateContent?alt=sse"},
+		{google + "/v1alpha", "m", google + "/v1alpha/models/m:generateContent", google + "/v1alpha/models/m:streamGenerateContent?alt=sse"},
+		{"http://relay.example/g?a=b", "m", "http://relay.example/g/v1beta/models/m:generateContent?a=b", "http://relay.example/g/v1beta/models/m:streamGenerateContent?a=b&alt=sse"},
+		{google, "../../x?key=1#a/b", google + "/v1beta/models/..%2F..%2Fx%3Fkey=1%23a%2Fb:generateContent", google + "/v1beta/models/..%2F..%2Fx%3Fkey=1%23a%2Fb:streamGenerateContent?alt=sse"},
+	} {
+		var sent sentTo
+		p, err := gemini.New(gemini.Config{Name: "mine", BaseURL: tt.base, Transport: &sent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = p.Chat(t.Context(), providertest.Credential(), &provider.Chat{Model: tt.model})
+		if sent.url != tt.whole || p.Name() != "mine" || p.FetchesImages() || sent.header != providertest.Key {
+			t.Errorf("%s sent to %s, want %s", p.Name(), sent.url, tt.whole)
+		}
+		_, _ = p.StreamChat(t.Context(), providertest.Credential(), &provider.Chat{Model: tt.model})
+		if sent.url != tt.stream || strings.Contains(sent.url, providertest.Key) {
+			t.Errorf("stream sent to %s, want %s", sent.url, tt.stream)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, base := range []string{"", "api.example", "/v1", "ftp://x", "https://", "http://a b", ":", "https://a.example?key=secret"} {
+		if _, err := gemini.New(gemini.Config{BaseURL: base}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", base, err)
+		}
+	}
+}
+
+// refusal asks whole and streamed for what is refused before anything is sent.
+func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
+	t.Helper()
+	var sent sentTo
+	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Transport: &sent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, whole := p.Chat(t.Context(), providertest.Credential(), chat)
+	_, streamed := p.StreamChat(t.Context(), providertest.Credential(), chat)
+	if diff := cmp.Diff(failure(t, whole).Text, failure(t, streamed).Text); diff != "" || sent.url != "" || failure(t, whole).Class != apierr.ClassPolicy {
+		t.Fatalf("err = %v, %v, sent to %q; want class policy and nothing sent", whole, streamed, sent.url)
+	}
+	return failure(t, whole)
+}
+
+func message(role provider.Role, part provider.Part) []provider.Message {
+	return []provider.Message{{Role: role, ToolCallID: "1", Name: "n", Content: []provider.Part{part}}}
+}
+
+func TestChatRefuses(t *testing.T) {
+	calls := func(call provider.ToolCall) *provider.Chat {
+		call.ID, call.Name = "1", "get_time"
+		return &provider.Chat{Messages: []provider.Message{{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{call}}}}
+	}
+	for name, chat := range map[string]*provider.Chat{
+		"arguments that are not JSON":      calls(provider.ToolCall{Arguments: `{"a":`}),
+		"arguments that are no object":     calls(provider.ToolCall{Arguments: `[1]`}),
+		"state that is not ours":           calls(provider.ToolCall{Extra: []byte(`{"google":5}`)}),
+		"a result of an unknown call":      {Messages: []provider.Message{{Role: provider.RoleTool, ToolCallID: "9"}}},
+		"a format that is not JSON":        {ResponseFormat: []byte("{")},
+		"a format without its schema":      {ResponseFormat: []byte(`{"type":"json_schema","json_schema":{"strict":true}}`)},
+		"a loose schema that is not JSON":  {Tools: []provider.Tool{{Name: "get_time", Parameters: []byte("{")}}},
+		"a strict schema that is not JSON": {Tools: []provider.Tool{{Name: "get_time", Strict: true, Parameters: []byte("{")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if e := refusal(t, chat); e.Unsupported || e.Failover() {
+				t.Errorf("%+v is for another candidate", e)
+			}
+		})
+	}
+}
+
+// A setting that the dialect lacks is never left out in silence: another
+// candidate may have it.
+func TestUnsupported(t *testing.T) {
+	schema := func(text string) *provider.Chat {
+		return &provider.Chat{ResponseFormat: json.RawMessage(`{"type":"json_schema","json_schema":{"strict":true,"schema":` + text + `}}`)}
+	}
+	const at = "response_format.json_schema.schema"
+	tool := []provider.Tool{{Name: "a"}, {Name: "b", Strict: true, Parameters: []byte(`{"properties":{"x":{"pattern":"a"}}}`)}}
+	for want, chat := range map[string]*provider.Chat{
+		"seed: ":                 {Seed: new(int64(1 << 31))},
+		"messages[].name: ":      {Messages: message(provider.RoleUser, provider.Part{Text: "a"})},
+		"parallel_tool_calls: ":  {Tools: tool[:1], ParallelTools: new(false)},
+		"response_format.type: ": {ResponseFormat: []byte(`{"type":"grammar"}`)},
+		"messages[].content: this provider takes images as data:":         {Messages: message(provider.RoleSystem, provider.Part{ImageURL: "https://a.example/a.png"})[:0:0]},
+		"messages[].content: this provider takes no images":               {Messages: message(provider.RoleTool, provider.Part{ImageURL: "data:image/png;base64,aQ=="})},
+		`tools[1].function.parameters.properties.x: this provider has no`: {Tools: tool},
+		at + `: this provider has no keyword "not"`:                       schema(`{"type":"object","not":{}}`),
+		at + `.items.anyOf[]: this provider has no keyword "minLength"`:   schema(`{"items":{"anyOf":[{"type":"string"},{"minLength":1}]}}`),
+		at + `.$defs.a.const: `:                                           schema(`{"$defs":{"a":{"const":null}}}`),
+		at + `.properties: must be an object`:                             schema(`{"properties":[1]}`),
+		at + `.items: this provider wants an object`:                      schema(`{"items":true}`),
+		at + ": is nested deeper":                                         schema(strings.Repeat(`{"items":`, 40) + "{}" + strings.Repeat("}", 40)),
+	} {
+		if strings.Contains(want, "data:") {
+			chat.Messages = []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://a.example/a.png"}}}}
+		}
+		if e := refusal(t, chat); !e.Unsupported || !e.Failover() || !strings.HasPrefix(e.Text, want) {
+			t.Errorf("%s: %+v", want, e)
+		}
+	}
+}
+
+// Long names in a schema are not copied for each keyword below them.
+func TestSchemaIsProportional(t *testing.T) {
+	p := over(t, http.StatusOK, "application/json", "{}")
+	providertest.Proportional(t, 1000, func(n int) func() {
+		schema := `{"properties":{"` + strings.Repeat("x", 10*n) + `":{"properties":{` + strings.Repeat(`"a":{"type":"string"},`, n) + `"b":{}}}}}`
+		chat := &provider.Chat{ResponseFormat: json.RawMessage(`{"type":"json_schema","json_schema":{"strict":true,"schema":` + schema + `}}`)}
+		return func() { _, _ = p.Chat(t.Context(), provider.Credential{}, chat) }
+	})
+}
+
+// A schema that must hold goes in the vendor's words, in its own order.
+func TestStrictSchema(t *testing.T) {
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		body = string(text)
+	}))
+	defer server.Close()
+	p, err := gemini.New(gemini.Config{BaseURL: server.URL, Transport: server.Client().Transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const given = `{"$schema":"x","type":"object","properties":{"z":{"const":"a"},"const":{"type":["string","null"]},"l":{"type":"array","items":{"$ref":"#/$defs/d"},"minItems":1,` +
+		`"prefixItems":[{"enum":[1,2]}]},"m":{"anyOf":[{"const":1.50},{"type":"null"}]}},"required":["z"],"additionalProperties":false,"$defs":{"d":{"type":"object","additionalProperties":{"type":"string"},"default":null}}}`
+	want := strings.NewReplacer(`{"const":"a"}`, `{"enum":["a"]}`, `{"const":1.50}`, `{"enum":[1.50]}`).Replace(given)
+	_, _ = p.Chat(t.Context(), provider.Credential{}, &provider.Chat{
+		ResponseFormat: json.RawMessage(`{"type":"json_schema","json_schema":{"strict":true,"schema":` + given + `}}`),
+	})
+	if !strings.Contains(body, `"responseJsonSchema":`+want) {
+		t.Errorf("%s lacks %s", body, want)
+	}
+}

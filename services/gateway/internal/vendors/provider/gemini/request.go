@@ -1,0 +1,173 @@
+package gemini
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+type request struct {
+	System     *content          `json:"systemInstruction,omitempty"`
+	Contents   []content         `json:"contents"`
+	Tools      []tools           `json:"tools,omitempty"`
+	ToolConfig *toolConfig       `json:"toolConfig,omitempty"`
+	Generation *generationConfig `json:"generationConfig,omitempty"`
+}
+
+type content struct {
+	Role  string `json:"role,omitempty"`
+	Parts []part `json:"parts"`
+}
+
+// part is one of text, inline data, a call, or a call's result.
+type part struct {
+	Text             string            `json:"text,omitempty"`
+	InlineData       *blob             `json:"inlineData,omitempty"`
+	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
+	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
+	ThoughtSignature string            `json:"thoughtSignature,omitempty"`
+}
+
+type blob struct {
+	MIMEType string `json:"mimeType"`
+	Data     string `json:"data"`
+}
+
+type generationConfig struct {
+	MaxTokens      int             `json:"maxOutputTokens,omitempty"`
+	Temperature    *float64        `json:"temperature,omitempty"`
+	TopP           *float64        `json:"topP,omitempty"`
+	Stop           []string        `json:"stopSequences,omitempty"`
+	Seed           *int64          `json:"seed,omitempty"`
+	ResponseType   string          `json:"responseMimeType,omitempty"`
+	ResponseSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
+	// Modalities and Image are for models that draw.
+	Modalities []string     `json:"responseModalities,omitempty"`
+	Image      *imageConfig `json:"imageConfig,omitempty"`
+}
+
+// encode puts system messages into the dialect's own slot, and joins turns of
+// the same side: the dialect wants user and model to alternate.
+func encode(chat *provider.Chat) (*request, error) {
+	if err := check(chat); err != nil {
+		return nil, err
+	}
+	r := &request{Contents: []content{}}
+	calls := make(map[string]string) // names by id
+	for _, m := range chat.Messages {
+		role, parts, err := encodeMessage(chat.Model, m, calls)
+		if err != nil {
+			return nil, err
+		}
+		r.join(role, parts)
+	}
+	if err := r.encodeTools(chat); err != nil {
+		return nil, err
+	}
+	g := generationConfig{
+		MaxTokens: chat.MaxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop, Seed: chat.Seed,
+	}
+	if err := r.encodeFormat(&g, chat.ResponseFormat); err != nil {
+		return nil, err
+	}
+	r.Generation = &g
+	return r, nil
+}
+
+// check refuses what the dialect has no words for; a setting that is left out
+// in silence would change the answer.
+func check(chat *provider.Chat) error {
+	switch {
+	case chat.Seed != nil && (*chat.Seed < math.MinInt32 || *chat.Seed > math.MaxInt32):
+		return provider.Unsupported("seed", "this provider takes 32 bits")
+	case chat.ParallelTools != nil && !*chat.ParallelTools && len(chat.Tools) > 0:
+		return provider.Unsupported("parallel_tool_calls", "this provider can't be kept from several calls at a time")
+	}
+	for _, m := range chat.Messages {
+		if m.Name != "" && m.Role != provider.RoleTool {
+			return provider.Unsupported("messages[].name", "this provider has no names of participants")
+		}
+	}
+	return nil
+}
+
+// The sides of a conversation.
+const (
+	roleUser  = "user"
+	roleModel = "model"
+)
+
+// join adds a turn; one that says nothing the dialect would refuse. A turn
+// without a role belongs to the system.
+func (r *request) join(role string, parts []part) {
+	if len(parts) == 0 {
+		return
+	}
+	if role == "" {
+		if r.System == nil {
+			r.System = &content{}
+		}
+		r.System.Parts = append(r.System.Parts, parts...)
+		return
+	}
+	if last := len(r.Contents) - 1; last >= 0 && r.Contents[last].Role == role {
+		r.Contents[last].Parts = append(r.Contents[last].Parts, parts...)
+		return
+	}
+	r.Contents = append(r.Contents, content{role, parts})
+}
+
+// encodeMessage notes the names of a turn's calls, by which their results go.
+func encodeMessage(model string, m provider.Message, calls map[string]string) (role string, parts []part, err error) {
+	if m.Role == provider.RoleTool {
+		result, err := encodeResult(m, calls)
+		return roleUser, []part{result}, err
+	}
+	if parts, err = encodeParts(m.Content); err != nil {
+		return "", nil, err
+	}
+	switch m.Role {
+	case provider.RoleSystem:
+		return "", parts, nil
+	case provider.RoleAssistant:
+	case provider.RoleUser, provider.RoleTool:
+		return roleUser, parts, nil
+	}
+	for i, call := range m.ToolCalls {
+		calls[call.ID] = call.Name
+		encoded, err := encodeCall(model, call, i == 0)
+		if err != nil {
+			return "", nil, err
+		}
+		parts = append(parts, encoded)
+	}
+	return roleModel, parts, nil
+}
+
+// encodeParts leaves empty text out, which the dialect refuses. The detail of an
+// image is but a hint, which only some models take.
+func encodeParts(parts []provider.Part) ([]part, error) {
+	var encoded []part
+	for _, p := range parts {
+		switch {
+		case p.ImageURL != "":
+			kind, data, ok := dataURI(p.ImageURL)
+			if !ok {
+				return nil, provider.Unsupported("messages[].content", "this provider takes images as data: URIs in base64 only")
+			}
+			encoded = append(encoded, part{InlineData: &blob{kind, data}})
+		case p.Text != "":
+			encoded = append(encoded, part{Text: p.Text})
+		}
+	}
+	return encoded, nil
+}
+
+// dataURI splits a data: URI (RFC 2397) in base64.
+func dataURI(uri string) (kind, data string, ok bool) {
+	rest, isData := strings.CutPrefix(uri, "data:")
+	kind, data, isBase64 := strings.Cut(rest, ";base64,")
+	return kind, data, isData && isBase64
+}

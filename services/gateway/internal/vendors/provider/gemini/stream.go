@@ -1,0 +1,86 @@
+package gemini
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/sse"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// stream reads chunks until the connection's end: the dialect has no mark of
+// its own. Some models give a finish reason with every chunk, so that only the
+// last one counts; an end without any is a cut connection.
+type stream struct {
+	ctx    context.Context //nolint:containedctx // The call's: it tells a cancelled read from a broken one.
+	caller *wire.Caller
+	body   io.ReadCloser
+	events *sse.Reader
+	limits provider.Limits
+	reader reader
+	finish string
+	done   bool
+}
+
+func newStream(ctx context.Context, caller *wire.Caller, response *http.Response) *stream {
+	return &stream{
+		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.Of(ctx)), limits: caller.Limits(response),
+	}
+}
+
+// Limits are those of the response's head.
+func (s *stream) Limits() provider.Limits { return s.limits }
+
+// Next gives the next event that says something.
+func (s *stream) Next() (provider.Event, error) {
+	for !s.done {
+		chunk, err := s.events.Next()
+		switch {
+		case errors.Is(err, io.EOF) && s.finish != "":
+			s.done = true
+			return provider.Event{FinishReason: finishReason(s.finish, s.reader.calls > 0), Usage: s.reader.usage}, nil
+		case errors.Is(err, io.EOF):
+			return provider.Event{}, wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
+		case err != nil:
+			return provider.Event{}, wire.Interrupted(s.ctx, err)
+		}
+		event, err := s.decode(chunk.Data)
+		if err != nil {
+			return provider.Event{}, err
+		}
+		if event.Output() || event.Usage != nil {
+			return event, nil
+		}
+	}
+	return provider.Event{}, io.EOF
+}
+
+func (s *stream) decode(data []byte) (provider.Event, error) {
+	root, err := parse(s.caller, 0, data)
+	if err != nil {
+		return provider.Event{}, err
+	}
+	p, err := s.reader.read(root)
+	if err != nil {
+		return provider.Event{}, err
+	}
+	if p.finish != "" {
+		s.finish = p.finish
+	}
+	return provider.Event{Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, Usage: s.reader.usage}, nil
+}
+
+// Size is how many bytes have been read.
+func (s *stream) Size() int { return s.events.Size() }
+
+// Close ends the call; the connection is kept when the answer was read to its end.
+func (s *stream) Close() error {
+	if s.done {
+		return wire.Finish(s.body)
+	}
+	return s.body.Close()
+}

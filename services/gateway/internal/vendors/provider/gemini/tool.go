@@ -1,0 +1,169 @@
+package gemini
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strconv"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/screen"
+)
+
+// noArguments are the arguments of a call that has none.
+const noArguments = "{}"
+
+type tools struct {
+	Declarations []declaration `json:"functionDeclarations"`
+}
+
+type declaration struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
+}
+
+type toolConfig struct {
+	Calling callingConfig `json:"functionCallingConfig"`
+}
+
+type callingConfig struct {
+	Mode    string   `json:"mode"`
+	Allowed []string `json:"allowedFunctionNames,omitempty"`
+}
+
+type functionCall struct {
+	ID   string          `json:"id,omitempty"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+type functionResponse struct {
+	ID       string          `json:"id,omitempty"`
+	Name     string          `json:"name"`
+	Response json.RawMessage `json:"response"`
+}
+
+// encodeTools declares the functions. A strict one is held to its schema, so
+// that its schema must say nothing the vendor doesn't hold it to; of others the
+// schema is advice, and goes as it is.
+func (r *request) encodeTools(chat *provider.Chat) error {
+	mode := "AUTO"
+	var declared []declaration
+	for i, tool := range chat.Tools {
+		d := declaration{tool.Name, tool.Description, tool.Parameters}
+		if tool.Strict {
+			mode = "VALIDATED"
+			var err error
+			if d.Parameters, err = convertSchema("tools["+strconv.Itoa(i)+"].function.parameters", tool.Parameters); err != nil {
+				return err
+			}
+		}
+		declared = append(declared, d)
+	}
+	if declared != nil {
+		r.Tools = []tools{{declared}}
+	}
+	config := callingConfig{Mode: mode}
+	if c := chat.ToolChoice; c != nil {
+		switch c.Mode {
+		case "none":
+			config.Mode = "NONE"
+		case "required":
+			config.Mode = "ANY"
+		case "tool":
+			config = callingConfig{"ANY", []string{c.Name}}
+		}
+	}
+	if chat.ToolChoice != nil || mode != "AUTO" {
+		r.ToolConfig = &toolConfig{config}
+	}
+	return nil
+}
+
+// state is what a call has to bring back; other vendors' is left out.
+type state struct {
+	Google struct {
+		Signature string `json:"thought_signature"`
+	} `json:"google"`
+}
+
+// extra is the state of a call as its Extra, in the form of Google's own
+// OpenAI-compatible face.
+func extra(signature string) json.RawMessage {
+	if signature == "" {
+		return nil
+	}
+	text, _ := json.Marshal(map[string]any{"google": map[string]string{"thought_signature": signature}}) // Strings always do.
+	return text
+}
+
+// unsigned is the vendor's word for a call that it didn't make: without any
+// signature its models from Gemini 3 on refuse the conversation.
+// Source: Gemini API, "Thought signatures", FAQ.
+const unsigned = "skip_thought_signature_validator"
+
+var generation = regexp.MustCompile(`^gemini-(\d+)`)
+
+// wantsSignature reports whether a model refuses calls without one.
+func wantsSignature(model string) bool {
+	match := generation.FindStringSubmatch(bare(model))
+	if match == nil {
+		return false
+	}
+	n, err := strconv.Atoi(match[1])
+	return err == nil && n >= 3
+}
+
+// encodeCall gives a call back with its signature. Of calls made at a time only
+// the first has one.
+func encodeCall(model string, call provider.ToolCall, first bool) (part, error) {
+	args := bytes.TrimSpace([]byte(call.Arguments))
+	if len(args) == 0 {
+		args = []byte(noArguments)
+	}
+	if args[0] != '{' || !jsoncheck.Valid(args) {
+		return part{}, invalid("tool_calls: the arguments of the function "+screen.Quote(call.Name)+" are not a JSON object", nil)
+	}
+	var s state
+	if len(call.Extra) > 0 {
+		if err := json.Unmarshal(call.Extra, &s); err != nil {
+			return part{}, invalid("tool_calls: the extra content of the function "+screen.Quote(call.Name)+" is not what the provider gave", err)
+		}
+	}
+	if s.Google.Signature == "" && first && wantsSignature(model) {
+		s.Google.Signature = unsigned
+	}
+	return part{
+		FunctionCall:     &functionCall{call.ID, call.Name, args},
+		ThoughtSignature: s.Google.Signature,
+	}, nil
+}
+
+// encodeResult answers a call by the name of its function, which the
+// conversation tells. A result that is a JSON object goes as it is.
+func encodeResult(m provider.Message, calls map[string]string) (part, error) {
+	name := calls[m.ToolCallID]
+	if name == "" {
+		name = m.Name
+	}
+	if name == "" {
+		return part{}, invalid("messages[].tool_call_id: "+"an id "+screen.Quote(m.ToolCallID)+" is no call of the conversation", nil)
+	}
+	for _, p := range m.Content {
+		if p.ImageURL != "" {
+			return part{}, provider.Unsupported("messages[].content", "this provider takes no images in the results of tools")
+		}
+	}
+	response := bytes.TrimSpace([]byte(m.Text()))
+	if len(response) == 0 || response[0] != '{' || !jsoncheck.Valid(response) {
+		response, _ = json.Marshal(map[string]string{"output": m.Text()}) // Strings always do.
+	}
+	return part{FunctionResponse: &functionResponse{m.ToolCallID, name, response}}, nil
+}
+
+func invalid(text string, cause error) error {
+	return &provider.Error{Class: apierr.ClassPolicy, Text: text, Cause: cause}
+}

@@ -1,0 +1,124 @@
+package openai
+
+import (
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/platform/jsoncheck"
+)
+
+// answerOf reads a whole completion.
+func answerOf(caller *wire.Caller, status int, data []byte) (*provider.Answer, error) {
+	var c chunk
+	if err := c.read(caller, status, data); err != nil {
+		return nil, err
+	}
+	if c.choices == 0 {
+		return nil, wire.Malformed("the answer holds no choice", nil)
+	}
+	if err := c.failure(caller, http.StatusOK); err != nil {
+		return nil, err
+	}
+	answer := &provider.Answer{
+		Text: c.text.String(), Reasoning: c.reasoning.String(), Other: c.other.String(), FinishReason: finishReason(c.finish, c.refused),
+		Usage: c.usage, Model: wire.Text(c.model),
+	}
+	if len(c.calls) > 0 {
+		answer.ToolCalls = make([]provider.ToolCall, len(c.calls))
+	}
+	for i, call := range c.calls {
+		call.Index = i
+		if call.ID == "" {
+			call.ID = newID()
+		}
+		answer.ToolCalls[i] = call.ToolCall
+	}
+	if err := provider.CheckCalls(answer.ToolCalls); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// reply holds what answers other than completions are made of, as long as their text.
+type reply struct{ data, usage, model, format gjson.Result }
+
+func (r *reply) member(name string, value gjson.Result) {
+	switch name {
+	case "data":
+		first(&r.data, value)
+	case "usage":
+		first(&r.usage, value)
+	case "model":
+		first(&r.model, value)
+	case "output_format":
+		first(&r.format, value)
+	}
+}
+
+// parse goes once over the members of an answer or a chunk, a JSON object. One
+// that turns out to be an error is one, whatever visit was shown of it before.
+// What visit is shown holds as long as data.
+func parse(caller *wire.Caller, status int, data []byte, visit func(name string, value gjson.Result)) error {
+	if !jsoncheck.Valid(data) {
+		return unexpected()
+	}
+	root := wire.ParseView(data)
+	if !root.IsObject() {
+		if root.Get("0.error").Exists() { // Google wraps errors in a list.
+			return caller.Refused(status, data)
+		}
+		return unexpected()
+	}
+	failed := false
+	members(root, func(name string, value gjson.Result) {
+		switch name {
+		case "error":
+			failed = failed || said(value)
+		case "object": // The flat form of vLLM.
+			failed = failed || value.Str == "error"
+		default:
+			visit(name, value)
+		}
+	})
+	if failed {
+		return caller.Refused(status, data)
+	}
+	return nil
+}
+
+func unexpected() error { return wire.Malformed("the answer is not the JSON expected", nil) }
+
+// said tells null, false and "" from an error.
+func said(value gjson.Result) bool {
+	return value.Type != gjson.Null && value.Type != gjson.False && value.Raw != `""`
+}
+
+// each goes through a list; anything else is an empty one.
+func each(list gjson.Result, visit func(item gjson.Result)) {
+	if list.IsArray() {
+		list.ForEach(func(_, item gjson.Result) bool {
+			visit(item)
+			return true
+		})
+	}
+}
+
+// members goes through an object; anything else is an empty one.
+func members(object gjson.Result, visit func(name string, value gjson.Result)) {
+	if object.IsObject() {
+		object.ForEach(func(key, value gjson.Result) bool {
+			visit(key.Str, value)
+			return true
+		})
+	}
+}
+
+// first keeps a member. Of several by one name the first counts.
+func first(kept *gjson.Result, value gjson.Result) {
+	if !kept.Exists() {
+		*kept = value
+	}
+}

@@ -1,0 +1,128 @@
+package openai
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// maxInputs is how many texts, or token sequences, one call may hold.
+const maxInputs = 2048
+
+type embeddingRequest struct {
+	Model string `json:"model"`
+	// Input is a []string, or [][]int32 of tokens.
+	Input      any `json:"input"`
+	Dimensions int `json:"dimensions,omitempty"`
+	// EncodingFormat "base64" halves the bytes. OpenAI's own clients ask for it, so
+	// that compatible servers know it, or answer with plain numbers.
+	EncodingFormat string `json:"encoding_format"`
+}
+
+// Embed makes vectors, with one call.
+func (p *Provider) Embed(ctx context.Context, credential provider.Credential, request *provider.Embedding) (*provider.Vectors, error) {
+	if request.Len() > maxInputs {
+		return nil, provider.Unsupported("input", fmt.Sprintf("must hold at most %d texts for this provider", maxInputs))
+	}
+	var input any = request.Input
+	if len(request.Tokens) > 0 {
+		input = request.Tokens
+	}
+	answer, err := p.ask(ctx, credential, embeddings, request.Model, embeddingRequest{
+		Model: request.Model, Input: input, Dimensions: request.Dimensions, EncodingFormat: "base64",
+	})
+	if err != nil {
+		return nil, err
+	}
+	vectors, err := vectorsOf(answer.data, request.Len())
+	if err != nil {
+		return nil, err
+	}
+	return &provider.Vectors{
+		Vectors: vectors, Usage: inputOf(answer.usage), Model: wire.Text(answer.model),
+	}, nil
+}
+
+// inputOf is a usage that is all input; some servers give the total alone.
+func inputOf(usage gjson.Result) *provider.Usage {
+	for _, name := range []string{"prompt_tokens", "total_tokens"} {
+		if tokens := usage.Get(name); tokens.Type == gjson.Number {
+			return &provider.Usage{Input: count(tokens)}
+		}
+	}
+	return nil
+}
+
+// vectorsOf puts vectors in the order of their inputs. Each has to be there, once.
+func vectorsOf(data gjson.Result, inputs int) ([][]float32, error) {
+	vectors := make([][]float32, inputs)
+	var problem error
+	position := 0
+	each(data, func(item gjson.Result) {
+		at := position
+		if index := item.Get("index"); index.Type == gjson.Number {
+			at = int(index.Int())
+		}
+		position++
+		switch {
+		case problem != nil:
+		case at < 0 || at >= inputs || vectors[at] != nil:
+			problem = wire.Malformed("the answer holds a vector that nobody asked for", nil)
+		default:
+			vectors[at], problem = vectorOf(item.Get("embedding"))
+		}
+	})
+	if problem != nil {
+		return nil, problem
+	}
+	return vectors, checkVectors(vectors)
+}
+
+func checkVectors(vectors [][]float32) error {
+	for _, vector := range vectors {
+		if len(vector) == 0 {
+			return wire.Malformed("the answer lacks a vector", nil)
+		}
+		if len(vector) != len(vectors[0]) {
+			return wire.Malformed("the vectors differ in length", nil)
+		}
+	}
+	return nil
+}
+
+// vectorOf reads both forms: base64 of little-endian 32-bit floats, and numbers.
+func vectorOf(value gjson.Result) ([]float32, error) {
+	var vector []float32
+	switch {
+	case value.Type == gjson.String:
+		raw, err := base64.StdEncoding.DecodeString(value.Str)
+		if err != nil || len(raw)%4 != 0 {
+			return nil, wire.Malformed("a vector is not base64 of 32-bit floats", err)
+		}
+		vector = make([]float32, len(raw)/4)
+		for i := range vector {
+			vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+	case value.IsArray():
+		each(value, func(number gjson.Result) {
+			n := math.NaN()
+			if number.Type == gjson.Number {
+				n = number.Num
+			}
+			vector = append(vector, float32(n))
+		})
+	}
+	for _, n := range vector {
+		if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+			return nil, wire.Malformed("a vector holds what is no number", nil)
+		}
+	}
+	return vector, nil
+}

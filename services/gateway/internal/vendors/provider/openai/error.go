@@ -1,0 +1,199 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// problem is an error as the server tells it. OpenAI puts it under "error";
+// compatible servers give the error as a text, put its fields at the top, call it
+// "detail", or wrap it all in a list. The message may be an object too, the code
+// a text or a status.
+type problem struct {
+	Message    json.RawMessage `json:"message"`
+	Type       string          `json:"type"`
+	Code       any             `json:"code"`
+	InnerError struct {
+		Code string `json:"code"`
+	} `json:"innererror"`
+}
+
+// rule gives a class to what a server says. A rule looks only behind the statuses
+// that it opens for, then at the code, then at the text.
+type rule struct {
+	gate  func(status int) bool
+	codes []string
+	// texts in lower case, any of which the message holds.
+	texts []string
+	class apierr.Class
+}
+
+// rules, the first that fits counts; behind them is the status alone.
+var rules = []rule{
+	{inRequest, []string{"string_above_max_length"}, nil, apierr.ClassPolicy},
+	{inRequest, []string{"context_length_exceeded", "exceed_context_size_error"}, []string{
+		"maximum context length", "input tokens exceed the configured limit", "request too large for",
+		"is longer than the model's context length", "maximum input length is", "exceeds the available context size",
+		"total length of all messages is too long", "too large for model with", "reduce the length of the messages",
+		"exceed the context window", "exceeds the context window",
+	}, apierr.ClassContextOverflow},
+	{inContent, []string{
+		"content_policy_violation", "moderation_blocked", "content_filter", "contentFilter", "ResponsibleAIPolicyViolation",
+	}, []string{
+		"violating our usage policy", "safety system", "input was flagged", "content management policy",
+	}, apierr.ClassContentPolicy},
+	{belowServer, []string{
+		"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated",
+		"invalid_api_key", "account_deactivated",
+	}, nil, apierr.ClassAuth},
+	{always, []string{"rate_limit_exceeded", "rate_limit_error", "slow_down", "too_many_requests"}, nil, apierr.ClassRateLimit},
+}
+
+// The gates. Below 400 is an error inside an answer that began well; a stream's
+// has the status 0.
+func inBand(status int) bool { return status < http.StatusBadRequest }
+
+// inRequest opens for what may be the request's fault. Old servers answer 500 to
+// a prompt that is too long.
+func inRequest(status int) bool {
+	return inBand(status) || slices.Contains([]int{
+		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+		http.StatusTooManyRequests, http.StatusInternalServerError,
+	}, status)
+}
+
+func inContent(status int) bool { return inRequest(status) || status == http.StatusForbidden }
+
+func belowServer(status int) bool { return status < http.StatusInternalServerError }
+
+func always(int) bool { return true }
+
+// classify reads an error body: status gate, then code, then text.
+func classify(e *provider.Error, _ http.Header, body []byte) {
+	p := parseProblem(body)
+	e.Code, e.Text = p.code(), plain(p.Message)
+	e.Class = p.class(p.status(e.Status), e.Text)
+	if e.Class == apierr.ClassRateLimit && e.RetryAfter == 0 {
+		e.RetryAfter = saidWait(e.Text)
+	}
+}
+
+func (p problem) class(status int, text string) apierr.Class {
+	codes, text := []string{p.code(), p.Type, p.InnerError.Code}, strings.ToLower(text)
+	for _, r := range rules {
+		if r.gate(status) && (r.named(codes) || r.told(text)) {
+			return r.class
+		}
+	}
+	return byStatus(status, p.Type)
+}
+
+func (r rule) named(codes []string) bool {
+	return slices.ContainsFunc(codes, func(code string) bool { return code != "" && slices.Contains(r.codes, code) })
+}
+
+func (r rule) told(text string) bool {
+	return slices.ContainsFunc(r.texts, func(sign string) bool { return strings.Contains(text, sign) })
+}
+
+// byStatus is what a status says by itself. A redirect, which no vendor gives, is
+// the server's fault.
+func byStatus(status int, kind string) apierr.Class {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return apierr.ClassRateLimit
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+		return apierr.ClassAuth
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusGatewayTimeout, status == 499:
+		return apierr.ClassTransient
+	case status >= 500, inBand(status) && kind != "invalid_request_error":
+		return apierr.ClassServerError
+	}
+	return apierr.ClassPolicy
+}
+
+func parseProblem(body []byte) problem {
+	var list []json.RawMessage
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) && json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	var doc struct {
+		Error json.RawMessage `json:"error"`
+		problem
+		Detail json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(body, &doc) != nil {
+		return problem{}
+	}
+	var p problem
+	switch {
+	case bytes.HasPrefix(doc.Error, []byte{'{'}):
+		_ = json.Unmarshal(doc.Error, &p)
+		return p
+	case plain(doc.Error) != "":
+		return problem{Message: doc.Error}
+	case doc.Message == nil:
+		doc.Message = doc.Detail
+	}
+	return doc.problem
+}
+
+// code prefers the code and falls back to the type; a number is a status.
+func (p problem) code() string {
+	if text, ok := p.Code.(string); ok && text != "" {
+		return text
+	}
+	return p.Type
+}
+
+// status is the code where that is a number: an error inside a stream or a 200
+// has no other, and a relay in between may have changed the answer's own.
+func (p problem) status(status int) int {
+	if code, ok := p.Code.(float64); ok && code >= 400 && code < 600 {
+		return int(code)
+	}
+	return status
+}
+
+// plain is a JSON string's text, or any other JSON as it is.
+func plain(raw json.RawMessage) string {
+	var s *string
+	switch {
+	case len(raw) == 0:
+		return ""
+	case json.Unmarshal(raw, &s) != nil:
+		return string(raw)
+	case s == nil:
+		return ""
+	}
+	return *s
+}
+
+// wait is how messages name one: "try again in 6m0.5s", "retry after 7 seconds".
+var wait = regexp.MustCompile(`(?i)(?:try again in|retry (?:after|in)) ((?:\d{1,6}(?:\.\d{1,6})?(?:ms|h|m|s)){1,3})|(?:try again in|retry (?:after|in)) (\d{1,6}) seconds?`)
+
+// saidWait is the hint that a rate limit's text holds; headers may lack it.
+func saidWait(text string) time.Duration {
+	found := wait.FindStringSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	said := found[1]
+	if said == "" {
+		said = found[2] + "s"
+	}
+	d, err := time.ParseDuration(said)
+	if err != nil {
+		return 0
+	}
+	return min(d, wire.MaxRetryAfter)
+}

@@ -1,0 +1,169 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/sse"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// stream reads chunks until "[DONE]". An end without it and without a finish
+// reason is a cut connection, not the end of the answer; so is an end at once.
+type stream struct {
+	ctx      context.Context //nolint:containedctx // The call's: it tells a cancelled read from a broken one.
+	caller   *wire.Caller
+	body     io.ReadCloser
+	events   *sse.Reader
+	call     call
+	limits   provider.Limits
+	chunk    chunk
+	calls    numbering
+	arena    arena
+	spoke    bool // an event was given
+	refused  bool // the model refused
+	finished bool // a finish reason was given
+	done     bool
+}
+
+func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, call call, limits provider.Limits) *stream {
+	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.Of(ctx)), call: call, limits: limits}
+}
+
+// Limits are those of the response's head.
+func (s *stream) Limits() provider.Limits { return s.limits }
+
+// Next gives the next event that says something; of a native stream, each frame.
+func (s *stream) Next() (provider.Event, error) {
+	for !s.done {
+		frame, err := s.events.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if err := s.end(s.finished); err != nil {
+				return provider.Event{}, err
+			}
+			continue
+		case err != nil:
+			return provider.Event{}, wire.Interrupted(s.ctx, err)
+		}
+		switch string(bytes.TrimSpace(frame.Data)) {
+		case "": // Some relays keep a connection alive so.
+			continue
+		case "[DONE]":
+			if err := s.end(s.spoke); err != nil {
+				return provider.Event{}, err
+			}
+			continue
+		}
+		event, err := s.decode(frame)
+		if err != nil {
+			return provider.Event{}, err
+		}
+		says := event.Output() || event.FinishReason != "" || event.Usage != nil
+		s.spoke = s.spoke || says
+		if says || event.Native != nil {
+			return event, nil
+		}
+	}
+	return provider.Event{}, io.EOF
+}
+
+// end takes the stream as done, or as cut when it is not whole.
+func (s *stream) end(whole bool) error {
+	if !whole {
+		return wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
+	}
+	s.done = true
+	return nil
+}
+
+func (s *stream) decode(frame sse.Event) (provider.Event, error) {
+	c := &s.chunk
+	if err := c.read(s.caller, 0, frame.Data); err != nil {
+		return provider.Event{}, err
+	}
+	if frame.Name == "error" { // Some relays name the event and leave the document free.
+		return provider.Event{}, s.caller.Refused(0, frame.Data)
+	}
+	if err := c.failure(s.caller, 0); err != nil {
+		return provider.Event{}, err
+	}
+	s.refused = s.refused || c.refused
+	event := provider.Event{
+		Text: c.text.String(), Reasoning: c.reasoning.String(), Other: c.other.String(), FinishReason: finishReason(c.finish, s.refused), Usage: c.usage,
+	}
+	if len(c.calls) > 0 {
+		event.ToolCalls = s.arena.take(len(c.calls))
+		for i, call := range c.calls {
+			event.ToolCalls[i] = s.calls.number(call)
+		}
+		if len(s.calls.ids) > provider.MaxToolCalls || len(s.calls.at) > provider.MaxToolCalls {
+			return provider.Event{}, wire.Malformed("the answer has too many tool calls", nil)
+		}
+	}
+	s.finished = s.finished || event.FinishReason != ""
+	if ours := c.choices == 0 && c.usage != nil && !s.call.usageAsked; s.call.native != nil && !ours {
+		event.Native, event.NativeType = frame.Data, frame.Name
+	}
+	return event, nil
+}
+
+// Size is how many bytes have been read.
+func (s *stream) Size() int { return s.events.Size() }
+
+// Close ends the call; the connection is kept when the answer was read to its end.
+func (s *stream) Close() error {
+	if s.done {
+		return wire.Finish(s.body)
+	}
+	return s.body.Close()
+}
+
+// arena hands out the slices of calls, each once, many from one allocation.
+type arena struct{ free []provider.ToolCall }
+
+func (a *arena) take(n int) []provider.ToolCall {
+	if len(a.free) < n {
+		a.free = make([]provider.ToolCall, max(n, 16))
+	}
+	taken := a.free[:n:n]
+	a.free = a.free[n:]
+	return taken
+}
+
+// place is where a server's index of a call holds.
+type place struct{ choice, index int }
+
+// numbering gives the calls of an answer the numbers 0, 1, …: OpenAI does, but
+// some compatible servers leave the index out or give it twice, some repeat id
+// and name in each delta, and some give no id. A new id begins a new call; so
+// does a name where there is neither id nor index.
+type numbering struct {
+	ids []string
+	// at holds our number of the call that the server's index last meant.
+	at map[place]int
+}
+
+func (n *numbering) number(d delta) provider.ToolCall {
+	at := place{d.choice, d.index}
+	number, known := n.at[at]
+	begins := d.ID == "" && d.Name != "" && d.index < 0
+	if known && !begins && (d.ID == "" || d.ID == n.ids[number]) {
+		d.ID, d.Name, d.Index = "", "", number
+		return d.ToolCall
+	}
+	if n.at == nil {
+		n.at = make(map[place]int)
+	}
+	d.Index = len(n.ids)
+	n.at[at] = d.Index
+	if d.ID == "" {
+		d.ID = newID()
+	}
+	n.ids = append(n.ids, d.ID)
+	return d.ToolCall
+}

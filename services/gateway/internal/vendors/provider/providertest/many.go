@@ -1,0 +1,57 @@
+package providertest
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// canned is a vendor without a network, which answers with one text.
+type canned struct {
+	header http.Header
+	text   string
+}
+
+func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: c.header, ContentLength: -1, Body: io.NopCloser(strings.NewReader(c.text))}, nil
+}
+
+func (d Dialect) canned(t *testing.T, header http.Header, text string) provider.ChatProvider {
+	t.Helper()
+	p, err := d.New("http://vendor.example", canned{header, text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// many: an answer of many parts costs in proportion, and one of more calls than
+// there may be is refused, however many more they are.
+func (d Dialect) many(t *testing.T) {
+	t.Run("parts", func(t *testing.T) {
+		Proportional(t, 2000, func(n int) func() {
+			p := d.canned(t, asJSON, d.Parts(n, 0))
+			return func() {
+				if _, err := p.Chat(t.Context(), Credential(), question()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	})
+	for n, served := range map[int]bool{provider.MaxToolCalls: true, provider.MaxToolCalls + 1: false, 100 * provider.MaxToolCalls: false} {
+		answer, err := d.canned(t, asJSON, d.Parts(1, n)).Chat(t.Context(), Credential(), question())
+		if served {
+			if err != nil || len(answer.ToolCalls) != n {
+				t.Errorf("%d calls: %v", n, err)
+			}
+			continue
+		}
+		if e := failure(t, err); e.Class != apierr.ClassServerError || !strings.Contains(e.Text, "tool calls") {
+			t.Errorf("%d calls: %v, want a server error that says so", n, err)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package providertest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Vendor writes answers in its dialect, for the property test.
+type Vendor struct {
+	// Generate makes an answer that the dialect can express; see Generate.
+	Generate func(t *rapid.T) *provider.Answer
+	// Whole is the body of an answer, Stream the text of the same answer as a
+	// stream; Pieces cuts its texts.
+	Whole  func(answer *provider.Answer) string
+	Stream func(t *rapid.T, answer *provider.Answer) string
+}
+
+// Property checks that a stream, however the vendor cuts its texts and however
+// the network cuts its bytes, means what the whole answer means.
+func Property(t *testing.T, d Dialect, v Vendor) {
+	t.Helper()
+	vendor := new(scissors)
+	p, err := d.New("http://vendor.example", vendor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		want := v.Generate(t)
+		vendor.whole, vendor.stream = v.Whole(want), v.Stream(t, want)
+		vendor.sizes = rapid.SliceOfN(rapid.IntRange(1, 300), 1, 8).Draw(t, "sizes")
+		if err := answers(t.Context(), p, question(), want); err != nil {
+			t.Fatalf("%v\nwhole: %s\nstream: %s", err, vendor.whole, vendor.stream)
+		}
+	})
+}
+
+// Generate makes an answer with everything in it that our words can say: text of
+// any kind, reasoning, up to four calls at a time, and disjoint usage.
+func Generate(t *rapid.T) *provider.Answer {
+	tokens := rapid.Int64Range(0, 1<<30)
+	answer := &provider.Answer{
+		Model: "model", Text: rapid.String().Draw(t, "text"), Reasoning: rapid.String().Draw(t, "reasoning"),
+		FinishReason: rapid.SampledFrom([]provider.FinishReason{
+			provider.FinishStop, provider.FinishLength, provider.FinishContentFilter,
+		}).Draw(t, "finish"),
+	}
+	for i := range rapid.IntRange(0, 4).Draw(t, "calls") {
+		answer.FinishReason = provider.FinishToolCalls
+		arguments := rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "arguments")
+		text, _ := json.Marshal(arguments) // texts always marshal
+		answer.ToolCalls = append(answer.ToolCalls, provider.ToolCall{
+			Index: i, ID: "call_" + strconv.Itoa(i) + rapid.StringMatching(`[A-Za-z0-9]{6}`).Draw(t, "id"),
+			Name: rapid.StringMatching(`[a-z_]{1,20}`).Draw(t, "name"), Arguments: string(text),
+		})
+	}
+	if rapid.Bool().Draw(t, "usage known") {
+		answer.Usage = &provider.Usage{
+			Input: tokens.Draw(t, "input"), CacheRead: tokens.Draw(t, "read"), CacheWrite: tokens.Draw(t, "written"),
+			Output: tokens.Draw(t, "output"), Reasoning: tokens.Draw(t, "thought"),
+		}
+	}
+	return answer
+}
+
+// Pieces cuts a text between characters into pieces, of which none is empty.
+func Pieces(t *rapid.T, text string) []string {
+	size := rapid.IntRange(1, 12).Draw(t, "piece")
+	var pieces []string
+	var piece strings.Builder
+	for _, r := range text {
+		piece.WriteRune(r)
+		if piece.Len() >= size {
+			pieces = append(pieces, piece.String())
+			piece.Reset()
+		}
+	}
+	if piece.Len() > 0 {
+		pieces = append(pieces, piece.String())
+	}
+	return pieces
+}
+
+// scissors is a vendor without a network, whose answers arrive in parts.
+type scissors struct {
+	whole, stream string
+	sizes         []int
+}
+
+// RoundTrip answers whole or with a stream, as the request wants it.
+func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
+	text, header := s.whole, asJSON
+	if r.Header.Get("Accept") == "text/event-stream" {
+		text, header = s.stream, asEvents
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: header.Clone(), Request: r, ContentLength: -1,
+		Body: io.NopCloser(&parts{strings.NewReader(text), s.sizes, 0}),
+	}, nil
+}
+
+// parts reads at most one of the sizes at a time, in turn.
+type parts struct {
+	text  *strings.Reader
+	sizes []int
+	reads int
+}
+
+func (p *parts) Read(into []byte) (int, error) {
+	size := p.sizes[p.reads%len(p.sizes)]
+	p.reads++
+	return p.text.Read(into[:min(size, len(into))])
+}

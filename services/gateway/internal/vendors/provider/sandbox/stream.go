@@ -1,0 +1,75 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// stream gives events that were made beforehand.
+type stream struct {
+	ctx    context.Context //nolint:containedctx // The call's: a cancelled call gives no more events.
+	events []provider.Event
+	err    error         // after the last event; nil is the end
+	step   time.Duration // before each event
+}
+
+// events cuts an answer as vendors do: thinking and text by word, each call as its head and
+// then its arguments in two pieces, and last the finish reason with the usage.
+func events(a *provider.Answer) []provider.Event {
+	var list []provider.Event
+	for word := range strings.SplitAfterSeq(a.Reasoning, " ") {
+		if word != "" {
+			list = append(list, provider.Event{Reasoning: word})
+		}
+	}
+	if a.Text != "" {
+		for word := range strings.SplitAfterSeq(a.Text, " ") {
+			if word != "" {
+				list = append(list, provider.Event{Text: word})
+			}
+		}
+	}
+	for _, call := range a.ToolCalls {
+		half := len(call.Arguments) / 2
+		for _, delta := range []provider.ToolCall{
+			{Index: call.Index, ID: call.ID, Name: call.Name},
+			{Index: call.Index, Arguments: call.Arguments[:half]},
+			{Index: call.Index, Arguments: call.Arguments[half:]},
+		} {
+			list = append(list, provider.Event{ToolCalls: []provider.ToolCall{delta}})
+		}
+	}
+	return append(list, provider.Event{FinishReason: a.FinishReason, Usage: a.Usage})
+}
+
+// Next gives the next event.
+func (s *stream) Next() (provider.Event, error) {
+	if s.step > 0 && len(s.events) > 0 {
+		pause(s.ctx, s.step)
+	}
+	switch {
+	case s.ctx.Err() != nil:
+		return provider.Event{}, wire.Interrupted(s.ctx, s.ctx.Err())
+	case len(s.events) > 0:
+		event := s.events[0]
+		s.events = s.events[1:]
+		return event, nil
+	case s.err != nil:
+		return provider.Event{}, wire.Interrupted(s.ctx, s.err)
+	}
+	return provider.Event{}, io.EOF
+}
+
+// Size is 0: nothing is read.
+func (*stream) Size() int { return 0 }
+
+// Close ends the stream.
+func (s *stream) Close() error {
+	s.events = nil
+	return nil
+}

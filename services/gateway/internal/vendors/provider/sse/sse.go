@@ -1,0 +1,247 @@
+// Package sse reads Server-Sent Events as vendors send them (WHATWG HTML,
+// section 9.2.6), with bounded memory. The dialects pull events from it.
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+)
+
+const (
+	// MaxEvent bounds one event in bytes: the data of an image fits.
+	MaxEvent = 16 << 20
+	// MaxStream bounds a stream in bytes, whatever is in it: many times what the
+	// longest answers take.
+	MaxStream = 256 << 20
+	// maxName bounds the name of an event; the rest of it is left out.
+	maxName = 128
+)
+
+// Failures of a stream.
+var (
+	ErrTooLarge = errors.New("server-sent event is larger than 16 MiB")
+	ErrEndless  = errors.New("stream is larger than 256 MiB")
+)
+
+// Event is one event. Data is valid until the next call of Next.
+type Event struct {
+	// Name of the event field; empty for a plain message.
+	Name string
+	// Data lines joined by newlines.
+	Data []byte
+}
+
+// Reader pulls events from a response body. Not safe for concurrent use.
+type Reader struct {
+	source     io.Reader
+	buf        []byte
+	start, end int
+	skipLF     bool // the last line ended in CR: a LF that follows belongs to it
+	data       []byte
+	names      map[string]string // seen so far: a stream has a handful
+	total      int
+	err        error
+
+	// hold is charged for buffers beyond the first; charged is the largest so far.
+	hold    *memory.Hold
+	charged int
+}
+
+// Charge makes the reader charge h for what it holds; its events fail with
+// memory.ErrFull when there is no room. It returns the reader.
+func (r *Reader) Charge(h *memory.Hold) *Reader {
+	r.hold = h
+	return r
+}
+
+// room charges for a buffer of n bytes.
+func (r *Reader) room(n int) error {
+	if n <= max(r.charged, firstBuffer) {
+		return nil
+	}
+	if err := r.hold.Charge(n - r.charged); err != nil {
+		return err
+	}
+	r.charged = n
+	return nil
+}
+
+// Size is how many bytes of the stream have been read.
+func (r *Reader) Size() int { return r.total }
+
+const firstBuffer = 4 << 10
+
+// maxNames bounds what is kept of names.
+const maxNames = 64
+
+// name gives an event's name without a new string for each event.
+func (r *Reader) name(value []byte) string {
+	value = value[:min(len(value), maxName)]
+	if name, ok := r.names[string(value)]; ok {
+		return name
+	}
+	name := string(value)
+	if r.names == nil {
+		r.names = make(map[string]string)
+	}
+	if len(r.names) < maxNames {
+		r.names[name] = name
+	}
+	return name
+}
+
+// NewReader returns a Reader of r.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{source: r, buf: make([]byte, firstBuffer)}
+}
+
+// Next returns the next event that carries data. At the end it returns io.EOF;
+// an event that the end cut short before its blank line is still returned,
+// since some vendors leave it out.
+func (r *Reader) Next() (Event, error) {
+	var event Event
+	r.data = r.data[:0]
+	hasData := false
+	for {
+		line, err := r.line()
+		if err != nil {
+			if errors.Is(err, io.EOF) && hasData {
+				event.Data = r.data
+				return event, nil
+			}
+			return Event{}, err
+		}
+		if len(line) == 0 {
+			if hasData {
+				event.Data = r.data
+				return event, nil
+			}
+			event = Event{}
+			continue
+		}
+		field, value, _ := bytes.Cut(line, []byte{':'})
+		value = bytes.TrimPrefix(value, []byte{' '})
+		switch string(field) {
+		case "data":
+			if hasData {
+				if err := r.append([]byte{'\n'}); err != nil {
+					return Event{}, err
+				}
+			}
+			hasData = true
+			if err := r.append(value); err != nil {
+				return Event{}, err
+			}
+		case "event":
+			event.Name = r.name(value)
+		}
+	}
+}
+
+// append adds to the event's data, with room for as much again.
+func (r *Reader) append(value []byte) error {
+	size := len(r.data) + len(value)
+	if size > MaxEvent {
+		return ErrTooLarge
+	}
+	if size > cap(r.data) {
+		room := min(max(2*cap(r.data), size), MaxEvent)
+		if err := r.room(room); err != nil {
+			return err
+		}
+		r.data = append(make([]byte, 0, room), r.data...)
+	}
+	r.data = append(r.data, value...)
+	return nil
+}
+
+// line returns the next line without its end (LF, CR or CRLF). It is valid
+// until the next call.
+func (r *Reader) line() ([]byte, error) {
+	searched := 0
+	for {
+		if r.skipLF && r.start < r.end {
+			if r.buf[r.start] == '\n' {
+				r.start++
+			}
+			r.skipLF = false
+		}
+		if i := lineEnd(r.buf[r.start+searched : r.end]); i >= 0 {
+			line := r.buf[r.start : r.start+searched+i]
+			r.skipLF = r.buf[r.start+searched+i] == '\r'
+			r.start += searched + i + 1
+			return line, nil
+		}
+		searched = r.end - r.start
+		if r.err != nil {
+			return r.rest()
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lineEnd finds the first CR or LF, or -1: two searches for one byte each are
+// faster than one for either. It goes block by block, so that the way to a LF that
+// is far off isn't searched for each of many CRs.
+func lineEnd(text []byte) int {
+	const size = 512
+	for from := 0; from < len(text); from += size {
+		block := text[from:min(from+size, len(text))]
+		lf := bytes.IndexByte(block, '\n')
+		if lf >= 0 {
+			block = block[:lf]
+		}
+		if cr := bytes.IndexByte(block, '\r'); cr >= 0 {
+			return from + cr
+		}
+		if lf >= 0 {
+			return from + lf
+		}
+	}
+	return -1
+}
+
+// rest gives the text after the last line end, then the source's error.
+func (r *Reader) rest() ([]byte, error) {
+	if r.start < r.end {
+		line := r.buf[r.start:r.end]
+		r.start = r.end
+		return line, nil
+	}
+	return nil, r.err
+}
+
+// fill reads once, making room first.
+func (r *Reader) fill() error {
+	if r.start > 0 {
+		copy(r.buf, r.buf[r.start:r.end])
+		r.start, r.end = 0, r.end-r.start
+	}
+	if r.end == len(r.buf) {
+		if len(r.buf) >= MaxEvent {
+			return ErrTooLarge
+		}
+		if err := r.room(2 * len(r.buf)); err != nil {
+			return err
+		}
+		r.buf = append(r.buf, make([]byte, len(r.buf))...)
+	}
+	n, err := r.source.Read(r.buf[r.end:])
+	r.end += n
+	if r.total += n; r.total > MaxStream {
+		return ErrEndless
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read events: %w", err)
+	} else if err != nil {
+		err = io.EOF
+	}
+	r.err = err
+	return nil
+}

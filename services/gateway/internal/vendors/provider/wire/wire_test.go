@@ -1,0 +1,233 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/platform/apierr"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestRetryAfter(t *testing.T) {
+	tests := map[string]struct {
+		header http.Header
+		want   time.Duration
+	}{
+		"none":                    {http.Header{}, 0},
+		"seconds":                 {http.Header{"Retry-After": {"7"}}, 7 * time.Second},
+		"fraction":                {http.Header{"Retry-After": {" 0.25 "}}, 250 * time.Millisecond},
+		"milliseconds win":        {http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {"120"}}, 120 * time.Millisecond},
+		"Azure's milliseconds":    {http.Header{"X-Ms-Retry-After-Ms": {"80"}}, 80 * time.Millisecond},
+		"date":                    {http.Header{"Retry-After": {"Sat, 21 Nov 2026 12:00:30 GMT"}}, 30 * time.Second},
+		"date, RFC 850":           {http.Header{"Retry-After": {"Saturday, 21-Nov-26 12:00:30 GMT"}}, 30 * time.Second},
+		"date passed":             {http.Header{"Retry-After": {"Sat, 21 Nov 2026 11:59:00 GMT"}}, 0},
+		"a day is capped":         {http.Header{"Retry-After": {"86400"}}, wire.MaxRetryAfter},
+		"beyond any int":          {http.Header{"Retry-After": {"1e300"}}, wire.MaxRetryAfter},
+		"negative":                {http.Header{"Retry-After": {"-1"}}, 0},
+		"not a number":            {http.Header{"Retry-After": {"NaN"}}, 0},
+		"garbage":                 {http.Header{"Retry-After": {"soon"}}, 0},
+		"Azure's zero is no hint": {http.Header{"Retry-After-Ms": {"0"}, "Retry-After": {"2"}}, 2 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := wire.RetryAfter(tt.header, noon); got != tt.want {
+				t.Errorf("RetryAfter = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{"1", "0.5", "-3", "Inf", "Sat, 21 Nov 2026 12:00:30 GMT", "1e999"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		if got := wire.RetryAfter(http.Header{"Retry-After": {value}}, noon); got < 0 || got > wire.MaxRetryAfter {
+			t.Errorf("%q: %v", value, got)
+		}
+	})
+}
+
+// at is the address of a server of a test.
+func at(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	base, err := wire.Base(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
+// A base URL is a place, and holds no key.
+func TestBase(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://vendor.example/v1/": "https://vendor.example/v1", "http://127.0.0.1:8000": "http://127.0.0.1:8000",
+		"vendor.example": "absolute", "ftp://vendor.example": "absolute", "https://": "absolute", "https://%zz": "absolute",
+		"https://user:pass@vendor.example": "key file", "https://user@vendor.example": "key file", "https://vendor.example/?key=k": "key file",
+	} {
+		base, err := wire.Base(raw)
+		if err == nil && base.String() != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %s", raw, base, err, want)
+		}
+	}
+}
+
+func caller(status int) *wire.Caller {
+	return &wire.Caller{
+		Transport: wire.NewTransport(time.Second), Now: func() time.Time { return noon },
+		Classify: func(e *provider.Error, _ http.Header, body []byte) {
+			e.Class, e.Text = apierr.ClassServerError, string(body)
+			if e.Status != status {
+				e.Text = "wrong status"
+			}
+		},
+	}
+}
+
+func refusalOf(t *testing.T, err error) *provider.Error {
+	t.Helper()
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok {
+		t.Fatalf("err = %v, want an *provider.Error", err)
+	}
+	return e
+}
+
+// A whole answer is read as it is, whatever the vendor says of its length, unless it
+// announces more than there may be.
+func TestRead(t *testing.T) {
+	for size := range map[int]bool{0: true, 1: true, 8 << 10: true, 100_000: true, 5 << 20: true} {
+		want := strings.Repeat("x", size)
+		for announced := range map[int64]bool{-1: true, int64(size): true, 40 << 20: true, 3: true} {
+			response := &http.Response{ContentLength: announced, Body: io.NopCloser(strings.NewReader(want))}
+			if got, err := wire.Read(t.Context(), response); err != nil || string(got) != want {
+				t.Errorf("%d bytes announced as %d: %d bytes, err %v", size, announced, len(got), err)
+			}
+		}
+	}
+	absurd := &http.Response{ContentLength: 1 << 40, Body: io.NopCloser(neverEnding{})}
+	if _, err := wire.Read(t.Context(), absurd); refusalOf(t, err).Class != apierr.ClassServerError {
+		t.Errorf("an answer that announces a terabyte: %v", err)
+	}
+	endless := &http.Response{ContentLength: -1, Body: io.NopCloser(neverEnding{})}
+	if _, err := wire.Read(t.Context(), endless); refusalOf(t, err).Class != apierr.ClassServerError {
+		t.Errorf("an endless answer: %v", err)
+	}
+}
+
+type neverEnding struct{}
+
+func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
+
+// An answer whose length is known is read without a second buffer.
+func BenchmarkRead(b *testing.B) {
+	text := strings.Repeat("x", 100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		response := &http.Response{ContentLength: int64(len(text)), Body: io.NopCloser(strings.NewReader(text))}
+		if _, err := wire.Read(context.Background(), response); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Redirects are answers, and calls that follow one another share a connection.
+func TestNewTransport(t *testing.T) {
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://169.254.169.254/")
+		w.WriteHeader(http.StatusFound)
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	transport := wire.NewTransport(time.Second)
+	defer transport.CloseIdleConnections()
+	for range 2 {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("{}"))
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusFound {
+			t.Errorf("status %d", response.StatusCode)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+func TestPostTypesRefusals(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "3")
+		w.Header().Set("Location", "http://169.254.169.254/")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		_, _ = io.WriteString(w, "moved\r\n"+strings.Repeat("ü", 400))
+	}))
+	defer server.Close()
+	_, err := caller(307).Post(t.Context(), at(t, server.URL), http.Header{}, map[string]int{}) //nolint:bodyclose // It fails.
+	e := refusalOf(t, err)
+	if e.Status != 307 || e.RetryAfter != 3*time.Second || !strings.HasPrefix(e.Text, "moved  ü") || len(e.Text) > 510 {
+		t.Errorf("err = %#v", err)
+	}
+}
+
+func TestPostTypesBrokenConnections(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	_, err := caller(0).Post(t.Context(), at(t, server.URL), http.Header{}, nil) //nolint:bodyclose // It fails.
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok || e.Class != apierr.ClassTransient || strings.Contains(e.Text, "127.0.0.1") {
+		t.Errorf("err = %#v", err)
+	}
+
+	left := errors.New("the client left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(left)
+	_, err = caller(0).Post(ctx, at(t, server.URL), http.Header{}, nil) //nolint:bodyclose // It fails.
+	if !errors.Is(err, left) {
+		t.Errorf("the cause is lost: %v", err)
+	}
+}
+
+// Finish doesn't wait for a vendor that holds back the end of its stream.
+func TestFinishDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, vendor := io.Pipe()
+		if err := wire.Finish(body); err != nil {
+			t.Error(err)
+		}
+		if _, err := vendor.Write([]byte("late")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the body is open: %v", err)
+		}
+	})
+}
+
+// What follows the last event is read for the connection's sake, within bounds.
+func TestFinishReadsTheRest(t *testing.T) {
+	for rest, left := range map[int]int{0: 0, 4096: 0, 5000: 5000 - 4096} {
+		body := strings.NewReader(strings.Repeat("x", rest))
+		if err := wire.Finish(io.NopCloser(body)); err != nil || body.Len() != left {
+			t.Errorf("%d bytes: %d left, err %v", rest, body.Len(), err)
+		}
+	}
+}
