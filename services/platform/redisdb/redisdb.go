@@ -7,13 +7,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"switchyard.dev/services/platform/kv"
 )
 
 const (
@@ -60,16 +61,11 @@ func Open(ctx context.Context, url, prefix string) (*Client, error) {
 	return c, nil
 }
 
-// A part may come from outside: escaped, no two lists of parts make one key.
-var escape = strings.NewReplacer("%", "%25", ":", "%3A")
-
-// Key joins the prefix and parts to "prefix:a:b".
+// Key joins the prefix and parts to "prefix:a:b". Parts are escaped as kv.Key does, so that no two lists of them make one
+// key.
 func (c *Client) Key(parts ...string) string {
-	var key strings.Builder
-	key.WriteString(c.Prefix)
-	for _, part := range parts {
-		key.WriteByte(':')
-		key.WriteString(escape.Replace(part))
+	if len(parts) == 0 {
+		return c.Prefix
 	}
-	return key.String()
+	return c.Prefix + ":" + kv.Key(parts...)
 }

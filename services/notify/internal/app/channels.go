@@ -17,11 +17,11 @@ import (
 	"switchyard.dev/services/notify/internal/egress"
 	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/notify/internal/rate"
-	"switchyard.dev/services/notify/internal/redis"
 	"switchyard.dev/services/notify/internal/shared"
 	"switchyard.dev/services/notify/internal/smtp"
 	"switchyard.dev/services/notify/internal/upkeep"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/seal"
 )
 
@@ -256,9 +256,7 @@ func (b *builder) newBreaker() {
 
 // states are shared through Redis, when there is one.
 func (b *builder) states(kind string, merge func(one, other string) string, life time.Duration) *shared.States {
-	o := shared.Options{Merge: merge, Life: life, Log: b.telemetry.Log, Now: time.Now}
-	if b.redis != nil {
-		o.KV = redis.NewKV(b.redis, kind)
-	}
-	return shared.New(o)
+	return shared.New(shared.Options{
+		Store: redisdb.NewKV(b.redis, kind), Merge: merge, Life: life, Log: b.telemetry.Log, Now: time.Now,
+	})
 }

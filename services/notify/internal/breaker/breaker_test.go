@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"switchyard.dev/services/notify/internal/breaker"
-	"switchyard.dev/services/notify/internal/redis"
 	"switchyard.dev/services/notify/internal/shared"
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -66,7 +66,7 @@ func TestReplicasShareIt(t *testing.T) {
 	now := time.Now()
 	replica := func() *breaker.Breaker {
 		states := shared.New(shared.Options{
-			KV: redis.NewKV(client, "breaker"), Merge: breaker.Merge, Life: breaker.Life,
+			Store: redisdb.NewKV(client, "breaker"), Merge: breaker.Merge, Life: breaker.Life,
 			Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 		})
 		return breaker.New(states, policy, func() time.Time { return now }, func() float64 { return 0.5 })

@@ -2,7 +2,6 @@ package channel
 
 import (
 	"testing"
-	"time"
 
 	"switchyard.dev/services/platform/testkit/growth"
 )
@@ -15,10 +14,6 @@ func TestLinkGrowsLinearly(t *testing.T) {
 		_ = isAddress(text + "@a.example")
 		_ = isAddress("a@" + text)
 	})...)
-}
-
-func TestParseRetryAfterGrowsLinearly(t *testing.T) {
-	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _ = ParseRetryAfter(text, time.Unix(1e9, 0)) })...)
 }
 
 // What receivers answer, and what Slack is sent.

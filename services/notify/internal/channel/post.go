@@ -5,17 +5,16 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/retryafter"
 )
 
 const (
@@ -82,7 +81,7 @@ func (p *Poster) Post(ctx context.Context, target string, header http.Header, bo
 	text, _ := netguard.ReadStart(response, maxAnswer) // The status is what counts.
 	return Answer{
 		Status: response.StatusCode, Class: classOfStatus(response.StatusCode), Sent: true, Body: text,
-		After: ParseRetryAfter(response.Header.Get("Retry-After"), time.Now()),
+		After: retryafter.Parse(response.Header.Get("Retry-After"), time.Now(), maxDelay),
 	}
 }
 
@@ -156,26 +155,4 @@ func classOf(err error) Class {
 // own error types differ by version and cause; all of their texts say so.
 func isTLS(err error) bool {
 	return strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:")
-}
-
-// ParseRetryAfter reads the header of that name (RFC 9110, 10.2.3): seconds,
-// also with a fraction, or a date. What is neither, or lies in the past, is
-// zero; the most is 24 hours.
-func ParseRetryAfter(value string, now time.Time) time.Duration {
-	value = strings.TrimSpace(value)
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(at.Sub(now), 0), maxDelay)
-	}
-	// ParseFloat also reads hexadecimal, infinities and underscores.
-	if value == "" || strings.Trim(value, "0123456789.") != "" {
-		return 0
-	}
-	seconds, err := strconv.ParseFloat(value, 64)
-	if err != nil && !math.IsInf(seconds, 1) {
-		return 0
-	}
-	if seconds >= maxDelay.Seconds() {
-		return maxDelay
-	}
-	return time.Duration(math.Ceil(seconds * float64(time.Second)))
 }

@@ -86,28 +86,6 @@ func TestUnsentIsNoDoubt(t *testing.T) {
 	}
 }
 
-func TestRetryAfterHeader(t *testing.T) {
-	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "0": 0, "3": 3 * time.Second, " 1.5 ": 1500 * time.Millisecond, "-1": 0, "1e3": 0, "0x10": 0, "inf": 0, "..": 0,
-		"99999999999999999999": 24 * time.Hour, "Fri, 01 May 2026 12:00:30 GMT": 30 * time.Second, "Fri, 01 May 2026 11:00:00 GMT": 0,
-	} {
-		if got := channel.ParseRetryAfter(value, now); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
-	}
-}
-
-func FuzzParseRetryAfter(f *testing.F) {
-	f.Add("3")
-	f.Add("Fri, 01 May 2026 12:00:30 GMT")
-	f.Fuzz(func(t *testing.T, value string) {
-		if got := channel.ParseRetryAfter(value, time.Unix(1e9, 0)); got < 0 || got > 24*time.Hour {
-			t.Errorf("%q: %v", value, got)
-		}
-	})
-}
-
 func TestDetail(t *testing.T) {
 	for text, want := range map[string]string{
 		"no such user\r\nhere":             "no such user here",

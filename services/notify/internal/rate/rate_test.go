@@ -1,8 +1,6 @@
 package rate_test
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,51 +8,22 @@ import (
 	"time"
 
 	"switchyard.dev/services/notify/internal/rate"
-	"switchyard.dev/services/notify/internal/redis"
 	"switchyard.dev/services/notify/internal/shared"
+	"switchyard.dev/services/platform/kv"
+	"switchyard.dev/services/platform/kv/kvtest"
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/testkit"
 )
 
-// kv is a server in memory, which may be away.
-type kv struct {
-	mu   sync.Mutex
-	held map[string]string
-	away bool
-}
-
-var errAway = errors.New("away")
-
-func (c *kv) Get(_ context.Context, key string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.away {
-		return "", errAway
-	}
-	return c.held[key], nil
-}
-
-func (c *kv) Swap(_ context.Context, key, old, next string, _ time.Duration) (bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.away {
-		return false, errAway
-	}
-	if c.held[key] != old {
-		return false, nil
-	}
-	c.held[key] = next
-	return true, nil
-}
-
-func limiter(c shared.KV, now func() time.Time) *rate.Limiter {
-	states := shared.New(shared.Options{KV: c, Merge: rate.Merge, Life: rate.Life, Log: slog.New(slog.DiscardHandler), Now: now})
+func limiter(store kv.Store, now func() time.Time) *rate.Limiter {
+	states := shared.New(shared.Options{Store: store, Merge: rate.Merge, Life: rate.Life, Log: slog.New(slog.DiscardHandler), Now: now})
 	return rate.New(states, time.Second, now)
 }
 
 func TestPlacesOfALane(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	server := &kv{held: map[string]string{}}
+	server := new(kvtest.Memory)
 	a, b := limiter(server, clock), limiter(server, clock)
 	var waits []time.Duration
 	for range 3 {
@@ -84,16 +53,17 @@ func TestPlacesOfALane(t *testing.T) {
 func TestServerAway(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	server := &kv{held: map[string]string{}}
+	server := new(kvtest.Memory)
 	a := limiter(server, clock)
 	for range 3 {
 		a.Reserve(t.Context(), "x")
 	}
-	server.away = true
+	server.SetAway(true)
 	if wait := a.Reserve(t.Context(), "x"); wait != 3*time.Second {
 		t.Errorf("alone it waits %v", wait)
 	}
-	server.away, server.held = false, map[string]string{} // back, and emptied
+	server.SetAway(false) // back, and emptied
+	server.Clear()
 	now = now.Add(2 * time.Second)
 	if wait := a.Reserve(t.Context(), "x"); wait != 2*time.Second {
 		t.Errorf("an emptied server makes it wait %v, want what the replica knows", wait)
@@ -122,7 +92,7 @@ func TestPlacesAreUnique(t *testing.T) {
 	var waits []time.Duration
 	var wg sync.WaitGroup
 	for range 2 {
-		l := limiter(redis.NewKV(client, "rate"), func() time.Time { return at })
+		l := limiter(redisdb.NewKV(client, "rate"), func() time.Time { return at })
 		for range 20 {
 			wg.Go(func() {
 				wait := l.Reserve(t.Context(), "x")

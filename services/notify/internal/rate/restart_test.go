@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/services/notify/internal/redis"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -83,7 +82,7 @@ func TestRestartOfTheServer(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		clients = append(clients, client)
 	}
-	a, b := limiter(redis.NewKV(clients[0], "rate"), clock), limiter(redis.NewKV(clients[1], "rate"), clock)
+	a, b := limiter(redisdb.NewKV(clients[0], "rate"), clock), limiter(redisdb.NewKV(clients[1], "rate"), clock)
 	for range 2 {
 		a.Reserve(t.Context(), "x")
 		b.Reserve(t.Context(), "x")

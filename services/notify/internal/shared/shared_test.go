@@ -14,13 +14,16 @@ import (
 	"time"
 
 	"switchyard.dev/services/notify/internal/shared"
+	"switchyard.dev/services/platform/kv"
+	"switchyard.dev/services/platform/kv/kvtest"
 )
 
 // server is a server in memory. Its next answers may be errors, it may not answer
 // at all, and a rival may change the state before each swap.
 type server struct {
+	kvtest.Memory
+
 	mu     sync.Mutex
-	kv     map[string]string
 	broken int
 	silent bool
 	dead   bool
@@ -48,29 +51,24 @@ func (s *server) answer(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) Get(ctx context.Context, key string) (string, error) {
+func (s *server) Get(ctx context.Context, keys []string) ([]string, error) {
 	if err := s.answer(ctx); err != nil {
-		return "", err
+		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kv[key], nil
+	return s.Memory.Get(ctx, keys)
 }
 
-func (s *server) Swap(ctx context.Context, key, old, next string, _ time.Duration) (bool, error) {
+func (s *server) Swap(ctx context.Context, swaps []kv.Swap) ([]bool, error) {
 	if err := s.answer(ctx); err != nil {
-		return false, err
+		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.rival {
-		s.kv[key] = plusOne(s.kv[key])
+	rival := s.rival
+	s.mu.Unlock()
+	if rival {
+		s.Set("k", plusOne(s.Texts()["k"]))
 	}
-	if s.kv[key] != old {
-		return false, nil
-	}
-	s.kv[key] = next
-	return true, nil
+	return s.Memory.Swap(ctx, swaps)
 }
 
 func plusOne(text string) string { return strconv.Itoa(number(text) + 1) }
@@ -88,11 +86,11 @@ func greater(a, b string) string {
 	return b
 }
 
-func states(kv shared.KV) *shared.States {
-	return shared.New(shared.Options{KV: kv, Merge: greater, Life: time.Hour, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+func states(store kv.Store) *shared.States {
+	return shared.New(shared.Options{Store: store, Merge: greater, Life: time.Hour, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 }
 
-func newServer() *server { return &server{kv: map[string]string{}} }
+func newServer() *server { return &server{} }
 
 // What every store of states has to do: each change builds on the one before,
 // whichever replica made that.
@@ -106,8 +104,8 @@ func TestChangesAreMadeUponEachOther(t *testing.T) {
 		}
 	}
 	all.Wait()
-	if got := one.Look(t.Context(), "k", 0); got != "40" || s.kv["k"] != "40" {
-		t.Errorf("after 40 changes %s, kept %s", got, s.kv["k"])
+	if got := one.Look(t.Context(), "k", 0); got != "40" || s.Texts()["k"] != "40" {
+		t.Errorf("after 40 changes %s, kept %s", got, s.Texts()["k"])
 	}
 }
 
@@ -120,8 +118,8 @@ func TestBrokenConnectionsAreReplaced(t *testing.T) {
 	s.broken = 40
 	one.Change(t.Context(), "k", plusOne)
 	s.broken = 40
-	if got := two.Look(t.Context(), "k", time.Second); got != "2" || s.kv["k"] != "2" {
-		t.Errorf("the other replica sees %s, the server holds %s", got, s.kv["k"])
+	if got := two.Look(t.Context(), "k", time.Second); got != "2" || s.Texts()["k"] != "2" {
+		t.Errorf("the other replica sees %s, the server holds %s", got, s.Texts()["k"])
 	}
 }
 
@@ -145,11 +143,12 @@ func TestServerAway(t *testing.T) {
 		if got := one.Look(t.Context(), "k", 0); got != "12" {
 			t.Errorf("alone it knows %s", got)
 		}
-		s.silent, s.kv = false, map[string]string{}
+		s.silent = false
+		s.Clear()
 		time.Sleep(time.Second)
 		one.Change(t.Context(), "k", plusOne)
-		if s.kv["k"] != "13" {
-			t.Errorf("the server that came back holds %s", s.kv["k"])
+		if s.Texts()["k"] != "13" {
+			t.Errorf("the server that came back holds %s", s.Texts()["k"])
 		}
 	})
 }
@@ -178,8 +177,8 @@ func TestTriesAreBounded(t *testing.T) {
 		t.Errorf("a contended state was asked for %d times", s.asked)
 	}
 	s.rival = false
-	if one.Change(t.Context(), "k", plusOne); s.kv["k"] == "" || number(s.kv["k"]) < 60 {
-		t.Errorf("contention sent it alone: %q", s.kv["k"])
+	if one.Change(t.Context(), "k", plusOne); s.Texts()["k"] == "" || number(s.Texts()["k"]) < 60 {
+		t.Errorf("contention sent it alone: %q", s.Texts()["k"])
 	}
 }
 

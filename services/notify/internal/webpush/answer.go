@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"switchyard.dev/services/platform/retryafter"
 )
 
 // Verdict is what a push service's answer means for the message and the device.
@@ -46,7 +48,7 @@ const maxRetryAfter = 24 * time.Hour
 // Read decides what an answer means (RFC 8030, sections 5 and 7.3; RFC 8292,
 // section 4.2; what the push services document). body is its beginning.
 func Read(status int, header http.Header, body []byte, now time.Time) Answer {
-	a := Answer{Status: status, Reason: reason(status, header, body), RetryAfter: retryAfter(header.Get("Retry-After"), now)}
+	a := Answer{Status: status, Reason: reason(status, header, body), RetryAfter: retryafter.Parse(header.Get("Retry-After"), now, maxRetryAfter)}
 	switch {
 	case status >= 200 && status < 300:
 		a.Verdict, a.Reason, a.RetryAfter = Accepted, "", 0
@@ -146,18 +148,4 @@ func harmless(detail string) string {
 		}
 	}
 	return detail
-}
-
-// retryAfter reads seconds or a date (RFC 9110, section 10.2.3).
-func retryAfter(text string, now time.Time) time.Duration {
-	if text == "" {
-		return 0
-	}
-	var wait time.Duration
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if date, err := http.ParseTime(text); err == nil {
-		wait = date.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }

@@ -36,7 +36,6 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
 	"switchyard.dev/services/webhook-egress/internal/rate"
-	"switchyard.dev/services/webhook-egress/internal/redis"
 	"switchyard.dev/services/webhook-egress/internal/replay"
 	"switchyard.dev/services/webhook-egress/internal/replica"
 	"switchyard.dev/services/webhook-egress/internal/signing"
@@ -230,19 +229,13 @@ func (b *builder) startEngine(ctx context.Context) error {
 func (b *builder) newBreaker() *breaker.Breaker {
 	policy := breaker.DefaultPolicy()
 	policy.Failures, policy.Pause, policy.MaxPause = b.cfg.BreakerFailures, b.cfg.BreakerPause, b.cfg.BreakerMaxPause
-	o := breaker.Options{Policy: policy, Log: b.telemetry.Log, Now: time.Now, Random: rand.Float64}
-	if b.redis != nil {
-		o.KV = redis.NewBreakers(b.redis)
-	}
-	return breaker.New(o)
+	return breaker.New(breaker.Options{
+		Policy: policy, Store: redisdb.NewKV(b.redis, "breaker"), Log: b.telemetry.Log, Now: time.Now, Random: rand.Float64,
+	})
 }
 
 func (b *builder) newRates() *rate.Limiter {
-	var kv rate.KV
-	if b.redis != nil {
-		kv = redis.NewRates(b.redis)
-	}
-	return rate.New(kv, b.telemetry.Log, time.Now)
+	return rate.New(redisdb.NewKV(b.redis, "rate"), b.telemetry.Log, time.Now)
 }
 
 // holdDelay is how long a flow waits for a missing signing secret before the next try.

@@ -7,21 +7,24 @@ package breaker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"switchyard.dev/services/platform/kv"
 )
 
 const (
 	// maxKnown bounds the number of failing targets that are held in memory.
 	maxKnown = 50_000
-	// cellLife is how long Redis keeps the state of a target without reports.
-	cellLife = time.Hour
-	// exchangeTimeout bounds a round trip to Redis; backOff is how long a replica decides locally after a failed one.
+	// sharedLife is how long the store remembers a target that nothing comes from.
+	sharedLife = time.Hour
+	// exchangeTimeout bounds reading and swapping the states of an update.
 	exchangeTimeout = 100 * time.Millisecond
-	backOff         = time.Second
-	// tries is how often a change is recomputed after another replica changed the state first.
+	// tries is how often a state that others have changed meanwhile is decided again.
 	tries = 4
 )
 
@@ -31,57 +34,49 @@ type Target struct {
 	Port               int
 }
 
-// KV is a compare-and-swap store of small texts that replicas share. A key that was never written is empty.
-type KV interface {
-	// Get returns the texts in the order of their keys.
-	Get(ctx context.Context, targets []Target) ([]string, error)
-	// Swap writes the texts that still equal Old, and reports for each whether it was written.
-	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
-}
+// key is the name of the target's state in the store.
+func (t Target) key() string { return kv.Key(t.Organization, t.Host, strconv.Itoa(t.Port)) }
 
-// Swap is a conditional write: it applies only while the text still equals Old. Life is how long the text is kept.
-type Swap struct {
-	Target   Target
-	Old, New string
-	Life     time.Duration
-}
-
-// Options configures a Breaker. With a nil KV each replica decides locally.
+// Options of a Breaker.
 type Options struct {
 	Policy Policy
-	KV     KV
-	Log    *slog.Logger
-	Now    func() time.Time
-	// Random returns numbers in [0, 1) that spread the ends of pauses.
+	// Store has the states that replicas share; nil for a replica that decides alone.
+	Store kv.Store
+	Log   *slog.Logger
+	Now   func() time.Time
+	// Random spreads the ends of pauses.
 	Random func() float64
 }
 
 // Breaker holds the circuit state of failing targets. It is safe for concurrent use.
 type Breaker struct {
-	o Options
+	o      Options
+	shared *kv.Updater
 
 	mu    sync.Mutex
 	known map[Target]entry
-	// bypassUntil is the time until which Redis is not used, after a failed round trip.
-	bypassUntil time.Time
 }
 
 // entry is this replica's copy of a target's state.
 type entry struct {
 	State
 
-	// local marks a state that was decided without Redis and is not written there yet.
-	local bool
+	// alone: decided without the store, which does not have it yet.
+	alone bool
 }
 
-// New returns a Breaker with every circuit closed.
-func New(o Options) *Breaker { return &Breaker{o: o, known: make(map[Target]entry)} }
+// New returns a breaker that knows nothing yet.
+func New(o Options) *Breaker {
+	shared := kv.NewUpdater(kv.Options{Store: o.Store, Timeout: exchangeTimeout, Tries: tries, Now: o.Now})
+	return &Breaker{o: o, shared: shared, known: make(map[Target]entry)}
+}
 
 // Ask is a claim's request to begin deliveries to a target.
 type Ask struct {
 	Target Target
 	Want   int
-	// Stored is the state in the store: it is used when neither Redis nor this replica has one.
+	// Stored is what the database says of the target: what to go on from when
+	// neither the store nor this replica knows it.
 	Stored State
 }
 
@@ -201,77 +196,32 @@ type change struct {
 
 // apply makes changes in the shared state, or locally while Redis is unavailable.
 func (b *Breaker) apply(ctx context.Context, changes []change) {
-	left := changes
-	for range tries {
-		if len(left) == 0 {
-			return
-		}
-		var err error
-		if left, err = b.exchange(ctx, left); err != nil {
-			b.o.Log.DebugContext(ctx, "breaker state is local: Redis failed", slog.String("error", err.Error()))
-			break
-		}
-	}
-	now := b.o.Now()
-	for _, c := range left {
-		b.keep(c.target, c.step(b.here(c), now), true, now)
-	}
-}
-
-// exchange tries changes on the shared states and returns those that lost against another replica.
-func (b *Breaker) exchange(ctx context.Context, changes []change) (left []change, err error) {
-	now := b.o.Now()
-	if b.o.KV == nil || !b.redisUsable(now) {
-		return changes, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
-	targets := make([]Target, len(changes))
+	keys, next := make([]string, len(changes)), make([]State, len(changes))
 	for i, c := range changes {
-		targets[i] = c.target
+		keys[i] = c.target.key()
 	}
-	old, err := b.o.KV.Get(ctx, targets)
-	if err != nil {
-		b.bypassRedis(now)
-		return changes, err
-	}
-	next, swaps := make([]State, len(changes)), make([]Swap, len(changes))
-	for i, c := range changes {
-		next[i] = c.step(b.newest(c, decode(old[i])), now)
-		swaps[i] = Swap{Target: c.target, Old: old[i], New: encode(next[i]), Life: cellLife}
+	made, err := b.shared.Update(ctx, keys, func(i int, old string) (string, time.Duration) {
+		now := b.o.Now()
+		next[i] = changes[i].step(b.newest(changes[i], decode(old)), now)
 		if next[i].Quiet(b.o.Policy, now) {
-			swaps[i].New = ""
+			return "", sharedLife
 		}
+		return encode(next[i]), sharedLife
+	})
+	if err != nil && !errors.Is(err, kv.ErrAlone) {
+		b.o.Log.DebugContext(ctx, "breaker goes on alone", slog.String("error", err.Error()))
 	}
-	swapped, err := b.o.KV.Swap(ctx, swaps)
-	if err != nil {
-		b.bypassRedis(now)
-		return changes, err
-	}
-	for i, ok := range swapped {
-		if !ok {
-			left = append(left, changes[i])
-			continue
+	now := b.o.Now()
+	for i, c := range changes {
+		if !made[i] {
+			next[i] = c.step(b.here(c), now)
 		}
-		b.keep(changes[i].target, next[i], false, now)
+		b.keep(c.target, next[i], !made[i], now)
 	}
-	return left, nil
 }
 
-func (b *Breaker) redisUsable(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !now.Before(b.bypassUntil)
-}
-
-func (b *Breaker) bypassRedis(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bypassUntil = now.Add(backOff)
-}
-
-// newest returns the shared state, or a later one that this replica decided locally. Without either, Redis has lost
-// or dropped it, and the stored state applies.
+// newest returns the shared state, or what this replica decided alone since. Where
+// there is neither, the store has lost it or let it go, and the database has the state to go on from.
 func (b *Breaker) newest(c change, shared State) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -285,7 +235,7 @@ func (b *Breaker) newest(c change, shared State) State {
 	return shared
 }
 
-// here returns this replica's state of a target, or else the stored one.
+// here returns what this replica knows, else what the database does.
 func (b *Breaker) here(c change) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -308,8 +258,9 @@ func (b *Breaker) keep(target Target, s State, local bool, now time.Time) {
 	b.known[target] = entry{s, local}
 }
 
-// forget removes an eighth of all targets at once, so that ever new targets do not cause a scan each: first closed
-// ones, then any. Redis and the store still hold what is removed.
+// forget makes room for an eighth of all targets at once, so that a caller with
+// ever new ones doesn't have all of them looked at for each: first what is closed,
+// else anything. What is forgotten is still in the store and in the database.
 func (b *Breaker) forget() {
 	for target, e := range b.known {
 		if e.Phase == Closed {

@@ -2,63 +2,17 @@ package breaker_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"switchyard.dev/services/platform/kv"
+	"switchyard.dev/services/platform/kv/kvtest"
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
-	"switchyard.dev/services/webhook-egress/internal/redis"
 )
-
-// memory is a KV in memory that can go away and lose everything.
-type memory struct {
-	mu    sync.Mutex
-	kv    map[breaker.Target]string
-	away  bool
-	calls int
-}
-
-func newMemory() *memory { return &memory{kv: make(map[breaker.Target]string)} }
-
-var errAway = errors.New("away")
-
-func (m *memory) Get(_ context.Context, targets []breaker.Target) ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.calls++
-	if m.away {
-		return nil, errAway
-	}
-	texts := make([]string, len(targets))
-	for i, t := range targets {
-		texts[i] = m.kv[t]
-	}
-	return texts, nil
-}
-
-func (m *memory) Swap(_ context.Context, swaps []breaker.Swap) ([]bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return nil, errAway
-	}
-	done := make([]bool, len(swaps))
-	for i, s := range swaps {
-		if done[i] = m.kv[s.Target] == s.Old; done[i] {
-			m.kv[s.Target] = s.New
-		}
-	}
-	return done, nil
-}
-
-func (m *memory) set(away bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.away = away
-}
 
 // clock is a time that tests move.
 type clock struct {
@@ -82,10 +36,10 @@ func newClock() *clock { return &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, t
 
 var policy = breaker.Policy{Failures: 3, Share: 0.5, Sample: 20, Window: time.Minute, Pause: 10 * time.Second, MaxPause: time.Minute}
 
-func open(t *testing.T, kv breaker.KV, c *clock) *breaker.Breaker {
+func open(t *testing.T, store kv.Store, c *clock) *breaker.Breaker {
 	t.Helper()
 	return breaker.New(breaker.Options{
-		Policy: policy, KV: kv, Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 },
+		Policy: policy, Store: store, Log: testkit.Logger(t), Now: c.Now, Random: func() float64 { return 0.5 },
 	})
 }
 
@@ -101,57 +55,20 @@ func admit(b *breaker.Breaker, want int, stored breaker.State) breaker.Permit {
 	return b.Admit(context.Background(), []breaker.Ask{{Target: shop, Want: want, Stored: stored}}, 20*time.Second)[0]
 }
 
-// each runs a test over a KV in memory and in Redis.
-func each(t *testing.T, test func(t *testing.T, kv breaker.KV)) {
+// each runs a test over a store in memory and in Redis.
+func each(t *testing.T, test func(t *testing.T, store kv.Store)) {
 	t.Helper()
-	t.Run("memory", func(t *testing.T) { test(t, newMemory()) })
-	t.Run("redis", func(t *testing.T) { test(t, redis.NewBreakers(testkit.Redis(t))) })
-}
-
-func TestCells(t *testing.T) {
-	each(t, func(t *testing.T, kv breaker.KV) {
-		t.Helper()
-		other := breaker.Target{Organization: "acme", Host: "a:b", Port: 80}
-		swap := func(old, text string) bool {
-			done, err := kv.Swap(t.Context(), []breaker.Swap{
-				{Target: shop, Old: old, New: text, Life: time.Minute},
-				{Target: other, Old: "", New: "", Life: time.Minute},
-			})
-			if err != nil || !done[1] {
-				t.Fatalf("%v, %v", done, err)
-			}
-			return done[0]
-		}
-		for _, step := range []struct {
-			old, text string
-			done      bool
-			holds     string
-		}{
-			{"", "one", true, "one"},
-			{"", "two", false, "one"},
-			{"two", "three", false, "one"},
-			{"one", "two", true, "two"},
-			{"two", "", true, ""},
-			{"", "three", true, "three"},
-		} {
-			if done := swap(step.old, step.text); done != step.done {
-				t.Errorf("%q for %q: %v", step.text, step.old, done)
-			}
-			texts, err := kv.Get(t.Context(), []breaker.Target{other, shop})
-			if err != nil || texts[0] != "" || texts[1] != step.holds {
-				t.Errorf("%q after %q for %q, %v", texts, step.text, step.old, err)
-			}
-		}
-	})
+	t.Run("memory", func(t *testing.T) { test(t, new(kvtest.Memory)) })
+	t.Run("redis", func(t *testing.T) { test(t, redisdb.NewKV(testkit.Redis(t), "breaker")) })
 }
 
 // Failures that different replicas see count together, one try is made in all,
 // and all learn that it got through.
 func TestReplicasShareATarget(t *testing.T) {
-	each(t, func(t *testing.T, kv breaker.KV) {
+	each(t, func(t *testing.T, store kv.Store) {
 		t.Helper()
 		c := newClock()
-		a, b := open(t, kv, c), open(t, kv, c)
+		a, b := open(t, store, c), open(t, store, c)
 		c.report(a, shop, breaker.Failed, false)
 		c.report(b, shop, breaker.Failed, false)
 		move := c.report(a, shop, breaker.Failed, false)
@@ -193,10 +110,10 @@ func TestReplicasShareATarget(t *testing.T) {
 }
 
 func TestOrganizationsDontShareATarget(t *testing.T) {
-	each(t, func(t *testing.T, kv breaker.KV) {
+	each(t, func(t *testing.T, store kv.Store) {
 		t.Helper()
 		c := newClock()
-		b := open(t, kv, c)
+		b := open(t, store, c)
 		for i := range 10 {
 			target := shop
 			target.Organization = fmt.Sprint("org-", i)
@@ -215,23 +132,23 @@ func TestOrganizationsDontShareATarget(t *testing.T) {
 // Without Redis each replica decides by itself; once it is back, what was decided
 // meanwhile is what all go by.
 func TestRedisGoesAwayAndComesBack(t *testing.T) {
-	c, kv := newClock(), newMemory()
-	a, b := open(t, kv, c), open(t, kv, c)
+	c, store := newClock(), new(kvtest.Memory)
+	a, b := open(t, store, c), open(t, store, c)
 	c.report(a, shop, breaker.Failed, false)
-	kv.set(true)
+	store.SetAway(true)
 	c.report(a, shop, breaker.Failed, false)
-	calls := kv.calls
+	calls := store.Calls()
 	move := c.report(a, shop, breaker.Failed, false)
 	if move.State.Phase != breaker.Open {
 		t.Fatalf("alone: %+v", move)
 	}
-	if kv.calls != calls {
+	if store.Calls() != calls {
 		t.Error("Redis is asked again at once")
 	}
 	if p := admit(b, 4, move.State); p.Allowed != 0 {
 		t.Errorf("the store says open, the other replica alone: %+v", p)
 	}
-	kv.set(false)
+	store.SetAway(false)
 	c.pass(3 * time.Second)
 	c.report(a, shop, breaker.Failed, false) // brings what a decided alone
 	if p := admit(b, 4, breaker.State{Phase: breaker.Open, Until: move.State.Until}); p.Allowed != 0 || p.Wait != 7*time.Second {
@@ -246,13 +163,13 @@ func TestRedisGoesAwayAndComesBack(t *testing.T) {
 // Redis is empty again: the flow row says when the target is to be tried, and how
 // often in a row it has opened.
 func TestRedisIsEmptied(t *testing.T) {
-	c, kv := newClock(), newMemory()
-	a := open(t, kv, c)
+	c, store := newClock(), new(kvtest.Memory)
+	a := open(t, store, c)
 	stored := breaker.State{Phase: breaker.Open, Opened: 2, Until: c.Now().Add(5 * time.Second)}
 	if p := admit(a, 4, stored); p.Allowed != 0 || p.Wait != 5*time.Second {
 		t.Errorf("before the time: %+v", p)
 	}
-	clear(kv.kv)
+	store.Clear()
 	c.pass(5 * time.Second)
 	if p := admit(a, 4, stored); p.Allowed != 1 {
 		t.Errorf("at the time: %+v", p)
@@ -264,25 +181,25 @@ func TestRedisIsEmptied(t *testing.T) {
 
 // Targets that are well cost no call, and are not remembered.
 func TestQuietTargetsCostNothing(t *testing.T) {
-	c, kv := newClock(), newMemory()
-	b := open(t, kv, c)
+	c, store := newClock(), new(kvtest.Memory)
+	b := open(t, store, c)
 	for range 100 {
 		c.report(b, shop, breaker.Passed, false)
 		if p := admit(b, 3, breaker.State{}); p.Allowed != 3 || p.Counted {
 			t.Fatalf("%+v", p)
 		}
 	}
-	if kv.calls != 0 {
-		t.Errorf("%d calls", kv.calls)
+	if store.Calls() != 0 {
+		t.Errorf("%d calls", store.Calls())
 	}
 }
 
-// A cell that holds what another release wrote counts as one that was never written.
-func TestUnreadableCell(t *testing.T) {
-	c, kv := newClock(), newMemory()
+// A text that holds what another release wrote counts as one that was never written.
+func TestUnreadableText(t *testing.T) {
+	c, store := newClock(), new(kvtest.Memory)
 	for _, text := range []string{"{", `{"phase":"ajar"}`, `[]`} {
-		kv.kv[shop] = text
-		b := open(t, kv, c)
+		store.Set("acme:shop.example.com:443", text)
+		b := open(t, store, c)
 		if move := c.report(b, shop, breaker.Failed, false); move.State.Row != 1 {
 			t.Errorf("after %s: %+v", text, move)
 		}
@@ -290,12 +207,12 @@ func TestUnreadableCell(t *testing.T) {
 }
 
 func TestConcurrentReplicas(t *testing.T) {
-	each(t, func(t *testing.T, kv breaker.KV) {
+	each(t, func(t *testing.T, store kv.Store) {
 		t.Helper()
 		c := newClock()
 		var breakers []*breaker.Breaker
 		for range 4 {
-			breakers = append(breakers, open(t, kv, c))
+			breakers = append(breakers, open(t, store, c))
 		}
 		stored := breaker.State{Phase: breaker.Open, Opened: 1, Until: c.Now()}
 		var mu sync.Mutex

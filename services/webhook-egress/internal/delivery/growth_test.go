@@ -7,10 +7,6 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-func TestRetryAfterGrowsLinearly(t *testing.T) {
-	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _ = RetryAfter(text, time.Unix(1e9, 0)) })...)
-}
-
 func TestHostPatternGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _ = HostPattern(text) })...)
 }

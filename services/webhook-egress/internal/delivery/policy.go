@@ -3,6 +3,8 @@ package delivery
 import (
 	"net/http"
 	"time"
+
+	"switchyard.dev/services/platform/retryafter"
 )
 
 // Fault is the short code of an attempt's failure, or of what a delivery waits for. Callers see it; the underlying
@@ -31,8 +33,8 @@ const (
 	FaultEgressProxy          Fault = "egress_proxy_unavailable"
 )
 
-// maxDelay bounds how far ahead an attempt is planned, by the schedule or by a Retry-After.
-const maxDelay = 24 * time.Hour
+// MaxDelay caps how far ahead an attempt is planned, by the schedule or by a Retry-After.
+const MaxDelay = 24 * time.Hour
 
 // jitterShare is the largest random extension of a delay, as a share of it, so that deliveries which failed together
 // are not retried together.
@@ -141,10 +143,10 @@ func Unsettled(job *Job) (Step, bool) {
 func (p Policy) delay(attempts int, a Answer, now time.Time, random float64) time.Duration {
 	delay := p.Schedule[min(attempts, len(p.Schedule))-1]
 	if asksToWait(a.Status) {
-		delay = max(delay, RetryAfter(a.RetryAfter, now))
+		delay = max(delay, retryafter.Parse(a.RetryAfter, now, MaxDelay))
 	}
 	delay += time.Duration(float64(delay) * jitterShare * random)
-	return min(delay, maxDelay)
+	return min(delay, MaxDelay)
 }
 
 // untilDeadline moves an attempt that would come after the deadline to the deadline itself, where the delivery

@@ -16,6 +16,7 @@ import (
 
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/retryafter"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -72,7 +73,7 @@ func (e *Engine) reportOutcome(ctx context.Context, r *Result) breaker.Move {
 	report := breaker.Report{Event: breaker.Passed, Began: r.Attempt.Started, Admitted: r.Job.Admitted}
 	if delivery.TargetFailed(delivery.Answer{Status: r.Attempt.ResponseCode, Fault: transportFault(r)}) {
 		report.Event = breaker.Failed
-		report.RetryAfter = delivery.RetryAfter(r.Attempt.RetryAfter, e.o.Now())
+		report.RetryAfter = retryafter.Parse(r.Attempt.RetryAfter, e.o.Now(), delivery.MaxDelay)
 	}
 	return e.observed(ctx, breaker.Observation{Target: targetOf(&r.Job), Report: report})
 }

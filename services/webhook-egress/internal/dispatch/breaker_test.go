@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/redis"
 )
 
 // flaky is a target that fails until it is mended, and notes what it got when.
@@ -44,7 +44,7 @@ func broken(t *testing.T, shared bool) (*world, *flaky, *node) {
 	w := newWorld(t, target.receiver)
 	if shared {
 		client := testkit.Redis(t)
-		w.kv, w.rates = redis.NewBreakers(client), redis.NewRates(client)
+		w.breakers, w.rates = redisdb.NewKV(client, "breaker"), redisdb.NewKV(client, "rate")
 	}
 	w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, 300*time.Millisecond, time.Minute
 	n := w.start()
@@ -164,7 +164,7 @@ func TestRateOfAFlow(t *testing.T) {
 	r := newReceiver(t, nil)
 	w := newWorld(t, r)
 	client := testkit.Redis(t)
-	w.rates = redis.NewRates(client)
+	w.rates = redisdb.NewKV(client, "rate")
 	w.leave(12, "acme", r.URL)
 	w.exec("UPDATE flow SET rate_per_second = 20")
 	began := time.Now()

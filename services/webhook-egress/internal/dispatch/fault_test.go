@@ -15,7 +15,6 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/redis"
 )
 
 // soak reports whether the long forms of tests are asked for.
@@ -204,7 +203,7 @@ func TestRedisIsKilled(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	target, fine := newFlaky(t), newReceiver(t, nil)
 	w := newWorld(t, target.receiver, fine)
-	w.kv, w.rates = redis.NewBreakers(client), redis.NewRates(client)
+	w.breakers, w.rates = redisdb.NewKV(client, "breaker"), redisdb.NewKV(client, "rate")
 	w.breaker.Failures, w.breaker.Pause, w.breaker.MaxPause = 3, 400*time.Millisecond, time.Second
 	n, second := w.start(), w.start()
 	wire.set(true)

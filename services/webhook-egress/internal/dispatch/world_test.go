@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 
+	"switchyard.dev/services/platform/kv"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/secret"
@@ -62,19 +63,19 @@ func (s *secrets) set(missing bool) {
 
 // world is a database and what several replicas share.
 type world struct {
-	t       testing.TB
-	pool    *pgxpool.Pool
-	store   *postgres.Store
-	secrets *secrets
-	guard   *netguard.Guard
-	log     *slog.Logger
-	limits  dispatch.Limits
-	breaker breaker.Policy
-	kv      breaker.KV
-	rates   rate.KV
-	now     func() time.Time
-	opener  dispatch.Opener
-	sealer  delivery.Sealer
+	t        testing.TB
+	pool     *pgxpool.Pool
+	store    *postgres.Store
+	secrets  *secrets
+	guard    *netguard.Guard
+	log      *slog.Logger
+	limits   dispatch.Limits
+	breaker  breaker.Policy
+	breakers kv.Store // nil for none
+	rates    kv.Store // nil for none
+	now      func() time.Time
+	opener   dispatch.Opener
+	sealer   delivery.Sealer
 }
 
 // newWorld lets the guard through to the receivers.
@@ -138,7 +139,7 @@ func (w *world) start() *node {
 	n.engine, err = dispatch.New(dispatch.Options{
 		Store: w.store, Secrets: w.secrets, Opener: w.opener, Sender: sender, Replica: n.member,
 		Policy:  delivery.Policy{Schedule: []time.Duration{10 * time.Millisecond}, HoldDelay: 50 * time.Millisecond},
-		Breaker: breaker.New(breaker.Options{Policy: w.breaker, KV: w.kv, Log: w.log, Now: w.now, Random: rand.Float64}),
+		Breaker: breaker.New(breaker.Options{Policy: w.breaker, Store: w.breakers, Log: w.log, Now: w.now, Random: rand.Float64}),
 		Rates:   rate.New(w.rates, w.log, w.now),
 		Limits:  w.limits, Lease: 20 * time.Second, Log: w.log, Meter: metricnoop.NewMeterProvider().Meter("test"),
 		Tracer: noop.NewTracerProvider().Tracer("test"), Now: w.now,

@@ -1,45 +1,34 @@
-// Package rate limits how many deliveries of a flow begin per second, over all replicas. It uses the generic cell
-// rate algorithm (ITU-T I.371), whose state is a single time. Redis holds the state; while Redis is unavailable each
-// replica uses its own. The dispatcher asks once per claim.
+// Package rate limits how many deliveries of a flow begin per second, over all
+// replicas: the generic cell rate algorithm (ITU-T I.371), whose whole state is
+// one time. A kv.Store keeps it; while the store is away each replica keeps its own. The
+// dispatcher asks for each claim.
 package rate
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
 	"time"
+
+	"switchyard.dev/services/platform/kv"
 )
 
 const (
 	// maxKnown bounds the number of limited flows that are held in memory.
 	maxKnown = 50_000
-	// exchangeTimeout bounds a round trip to Redis; backOff is how long a replica decides locally after a failed one.
+	// exchangeTimeout bounds reading and swapping the states of an update.
 	exchangeTimeout = 100 * time.Millisecond
-	backOff         = time.Second
-	tries           = 4
-	// burstTime is the part of a second's share that may begin at once; at least one delivery may.
+	// tries is how often a state that others have changed meanwhile is decided again.
+	tries = 4
+	// burstTime is how much of a second's share may come at once; one delivery at least.
 	burstTime = 100 * time.Millisecond
 )
 
-// KV is a compare-and-swap store of small texts that replicas share, one per flow. A key that was never written is
-// empty.
-type KV interface {
-	Get(ctx context.Context, flows []int64) ([]string, error)
-	// Swap writes the texts that still equal Old, and reports for each whether it was written.
-	Swap(ctx context.Context, swaps []Swap) ([]bool, error)
-}
-
-// Swap is a conditional write: it applies only while the text still equals Old. Life is how long the text is kept.
-type Swap struct {
-	Flow     int64
-	Old, New string
-	Life     time.Duration
-}
-
-// take decides how many of the wanted deliveries may begin at now under a rate per second. due is when the next
-// delivery is due if they are evenly spread. If taken is less than want, wait is the time until the next one may
-// begin.
+// take decides how many of the wanted may begin at now under a rate per second.
+// due is when the next one would be, were they evenly spread. With fewer than
+// wanted, wait is until the next may begin.
 func take(due, now time.Time, perSecond float64, want int) (next time.Time, taken int, wait time.Duration) {
 	gap := time.Duration(float64(time.Second) / perSecond)
 	slack := max(burstTime-gap, 0)
@@ -59,18 +48,18 @@ func take(due, now time.Time, perSecond float64, want int) (next time.Time, take
 
 // Limiter limits flows. It is safe for concurrent use.
 type Limiter struct {
-	kv  KV // nil for local decisions only
-	log *slog.Logger
-	now func() time.Time
+	shared *kv.Updater
+	log    *slog.Logger
+	now    func() time.Time
 
-	mu          sync.Mutex
-	due         map[int64]time.Time
-	bypassUntil time.Time // Redis is not used until then, after a failed round trip
+	mu  sync.Mutex
+	due map[int64]time.Time // to go on from when the store is away
 }
 
-// New returns a Limiter; kv may be nil.
-func New(kv KV, log *slog.Logger, now func() time.Time) *Limiter {
-	return &Limiter{kv: kv, log: log, now: now, due: make(map[int64]time.Time)}
+// New returns a Limiter over the store, which is nil for a replica that is alone.
+func New(store kv.Store, log *slog.Logger, now func() time.Time) *Limiter {
+	shared := kv.NewUpdater(kv.Options{Store: store, Timeout: exchangeTimeout, Tries: tries, Now: now})
+	return &Limiter{shared: shared, log: log, now: now, due: make(map[int64]time.Time)}
 }
 
 // Ask is a request to begin deliveries of a limited flow.
@@ -88,87 +77,37 @@ type Permit struct {
 
 // Take decides on asks, each for another flow.
 func (l *Limiter) Take(ctx context.Context, asks []Ask) []Permit {
-	permits := make([]Permit, len(asks))
-	left := make([]int, len(asks)) // indexes in asks
-	for i := range asks {
-		left[i] = i
+	permits, keys := make([]Permit, len(asks)), make([]string, len(asks))
+	for i, ask := range asks {
+		keys[i] = strconv.FormatInt(ask.Flow, 10)
 	}
-	for range tries {
-		if len(left) == 0 {
-			return permits
-		}
-		var err error
-		if left, err = l.exchange(ctx, asks, left, permits); err != nil {
-			l.log.DebugContext(ctx, "rate limits are local: Redis failed", slog.String("error", err.Error()))
-			break
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	for _, i := range left {
-		l.due[asks[i].Flow] = l.decide(asks[i], l.due[asks[i].Flow], now, &permits[i])
-	}
-	return permits
-}
-
-func (*Limiter) decide(ask Ask, due, now time.Time, permit *Permit) time.Time {
-	due, permit.Allowed, permit.Wait = take(due, now, ask.PerSecond, ask.Want)
-	return due
-}
-
-// exchange decides by the shared state and returns the indexes that lost against another replica.
-func (l *Limiter) exchange(ctx context.Context, asks []Ask, places []int, permits []Permit) (left []int, err error) {
-	now := l.now()
-	if l.kv == nil || !l.redisUsable(now) {
-		return places, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
-	flows := make([]int64, len(places))
-	for n, i := range places {
-		flows[n] = asks[i].Flow
-	}
-	old, err := l.kv.Get(ctx, flows)
-	if err != nil {
-		l.bypassRedis(now)
-		return places, err
-	}
-	swaps, dues := make([]Swap, len(places)), make([]time.Time, len(places))
-	for n, i := range places {
-		dues[n] = l.decide(asks[i], decode(old[n]), now, &permits[i])
-		swaps[n] = Swap{Flow: asks[i].Flow, Old: old[n], New: encode(dues[n]), Life: dues[n].Sub(now) + time.Minute}
-	}
-	swapped, err := l.kv.Swap(ctx, swaps)
-	if err != nil {
-		l.bypassRedis(now)
-		return places, err
+	dues := make([]time.Time, len(asks))
+	made, err := l.shared.Update(ctx, keys, func(i int, old string) (string, time.Duration) {
+		now := l.now()
+		dues[i] = decide(asks[i], decode(old), now, &permits[i])
+		return encode(dues[i]), dues[i].Sub(now) + time.Minute
+	})
+	if err != nil && !errors.Is(err, kv.ErrAlone) {
+		l.log.DebugContext(ctx, "rate limits go on alone", slog.String("error", err.Error()))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.due) >= maxKnown {
 		clear(l.due)
 	}
-	for n, i := range places {
-		if !swapped[n] {
-			left = append(left, i)
-			continue
+	now := l.now()
+	for i, ask := range asks {
+		if !made[i] {
+			dues[i] = decide(ask, l.due[ask.Flow], now, &permits[i])
 		}
-		l.due[asks[i].Flow] = dues[n] // the local state for when Redis becomes unavailable
+		l.due[ask.Flow] = dues[i]
 	}
-	return left, nil
+	return permits
 }
 
-func (l *Limiter) redisUsable(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !now.Before(l.bypassUntil)
-}
-
-func (l *Limiter) bypassRedis(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bypassUntil = now.Add(backOff)
+func decide(ask Ask, due, now time.Time, permit *Permit) time.Time {
+	due, permit.Allowed, permit.Wait = take(due, now, ask.PerSecond, ask.Want)
+	return due
 }
 
 func encode(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }

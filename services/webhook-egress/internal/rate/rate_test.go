@@ -1,14 +1,12 @@
 package rate
 
 import (
-	"context"
-	"errors"
-	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"switchyard.dev/services/platform/kv/kvtest"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -66,44 +64,12 @@ func TestRateIsHeld(t *testing.T) {
 	})
 }
 
-// memory is a KV in memory that can go away.
-type memory struct {
-	mu   sync.Mutex
-	kv   map[int64]string
-	away bool
-}
-
-func (m *memory) Get(_ context.Context, flows []int64) ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return nil, errors.New("away")
-	}
-	texts := make([]string, len(flows))
-	for i, f := range flows {
-		texts[i] = m.kv[f]
-	}
-	return texts, nil
-}
-
-func (m *memory) Swap(_ context.Context, swaps []Swap) ([]bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	done := make([]bool, len(swaps))
-	for i, s := range swaps {
-		if done[i] = m.kv[s.Flow] == s.Old && s.Life > 0; done[i] {
-			m.kv[s.Flow] = s.New
-		}
-	}
-	return done, nil
-}
-
 func TestReplicasShareARate(t *testing.T) {
-	kv := &memory{kv: make(map[int64]string)}
+	store := new(kvtest.Memory)
 	now := start
 	var limiters []*Limiter
 	for range 3 {
-		limiters = append(limiters, New(kv, testkit.Logger(t), func() time.Time { return now }))
+		limiters = append(limiters, New(store, testkit.Logger(t), func() time.Time { return now }))
 	}
 	total := 0
 	for range 1000 { // ten seconds
@@ -115,7 +81,7 @@ func TestReplicasShareARate(t *testing.T) {
 	if total < 199 || total > 203 {
 		t.Errorf("%d in ten seconds over three replicas, want 200", total)
 	}
-	kv.away = true
+	store.SetAway(true)
 	total = 0
 	for range 1000 {
 		total += limiters[0].Take(t.Context(), []Ask{{Flow: 7, PerSecond: 20, Want: 3}})[0].Allowed
