@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // root is the repository's root.
@@ -150,6 +151,19 @@ func TestPendingPathsAreMissing(t *testing.T) {
 	for _, path := range pending {
 		if exists(path) {
 			t.Errorf("%s exists; remove it from pending", path)
+		}
+	}
+}
+
+// Tables, code and headings may be longer.
+func TestLinesBreak(t *testing.T) {
+	for name, text := range documents(t) {
+		for line := range strings.Lines(fenced.ReplaceAllString(text, "")) {
+			line = strings.TrimRight(line, "\n")
+			free := strings.HasPrefix(line, "|") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "    ")
+			if length := utf8.RuneCountInString(line); length > width && !free {
+				t.Errorf("%s: a line has %d characters, want at most %d: %.40s…", name, length, width, line)
+			}
 		}
 	}
 }
