@@ -227,7 +227,7 @@ func (b *Breaker) newest(c change, shared State) State {
 	defer b.mu.Unlock()
 	mine := b.known[c.target]
 	switch {
-	case mine.local && !mine.Changed.Before(shared.Changed):
+	case mine.alone && !mine.Changed.Before(shared.Changed):
 		return mine.State
 	case shared.Changed.IsZero():
 		return c.stored
