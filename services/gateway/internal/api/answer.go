@@ -106,7 +106,7 @@ func (u usage) append(dst []byte) []byte {
 	o.Text("provider_used", u.ProviderUsed)
 	o.Float("cost_cents", u.CostCents)
 	o.Bool("estimated", u.Estimated)
-	o.TextIfAny("requested_provider", u.RequestedProvider)
+	o.TextNonEmpty("requested_provider", u.RequestedProvider)
 	o.TextOrNull("requested_goal", u.RequestedGoal)
 	o.Bool("substituted", u.Substituted)
 	o.Bool("cache_hit", u.CacheHit)

@@ -32,7 +32,7 @@ func newBulkhead(limit, percent int, queue time.Duration) *bulkhead {
 // a few others. The cause of a refusal is empty for none.
 func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
 	if !b.permits.TryAcquirePermit() {
-		if organization != "" && b.parts.Of(organization) >= b.parts.Part() { // It takes no place in the queue.
+		if organization != "" && b.parts.HeldBy(organization) >= b.parts.Share() { // It takes no place in the queue.
 			b.rejected.Add(1)
 			return CauseShare
 		}
@@ -41,7 +41,7 @@ func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
 			return CauseFull
 		}
 	}
-	if organization != "" && !b.parts.Take(organization, 1) {
+	if organization != "" && !b.parts.Acquire(organization, 1) {
 		b.permits.ReleasePermit()
 		b.rejected.Add(1)
 		return CauseShare
@@ -66,7 +66,7 @@ func (b *bulkhead) wait(ctx context.Context) bool {
 func (b *bulkhead) release(organization string) {
 	b.inFlight.Add(-1)
 	if organization != "" {
-		b.parts.Give(organization, 1)
+		b.parts.Release(organization, 1)
 	}
 	b.permits.ReleasePermit()
 }

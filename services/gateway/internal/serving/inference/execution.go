@@ -112,7 +112,7 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 			x.leaveUnserved(ctx)
 		}
 	}()
-	ctx, err := x.enter(memory.With(ctx, x.hold))
+	ctx, err := x.enter(memory.NewContext(ctx, x.hold))
 	if err == nil {
 		err = x.prepare(ctx)
 	}
