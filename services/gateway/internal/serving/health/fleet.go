@@ -17,18 +17,18 @@ const (
 	// told at once, but no more often than gap.
 	beat = time.Second
 	gap  = 50 * time.Millisecond
-	// boardTime bounds one round trip.
-	boardTime = 500 * time.Millisecond
-	// leaseTime is the same for the call that waits for a lease.
-	leaseTime = 100 * time.Millisecond
+	// peersTimeout bounds one round trip.
+	peersTimeout = 500 * time.Millisecond
+	// leaseTimeout is the same for the call that waits for a lease.
+	leaseTimeout = 100 * time.Millisecond
 	// probeSlack is how long beyond its time an open circuit is reported as open:
 	// until then its probe should have said something.
 	probeSlack = 10 * time.Second
 )
 
-// Board is where replicas tell each other what they see. Each method fails when
+// Peers is where replicas tell each other what they see. Each method fails when
 // the board is away; then each replica goes on alone.
-type Board interface {
+type Peers interface {
 	// Exchange replaces this replica's reports and returns those of all that live,
 	// its own too. changed tells the others to look.
 	Exchange(ctx context.Context, reports []Report, changed bool) (View, error)
@@ -63,13 +63,13 @@ type View struct {
 // Run tells the other replicas what this one sees and follows what most of them
 // see, until ctx ends. It is a part of the service's lifecycle.
 func (m *Monitor) Run(ctx context.Context) error {
-	if m.Board == nil {
+	if m.Peers == nil {
 		return nil
 	}
 	heard := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(panics.Guard(func() error {
-		return m.Board.Watch(ctx, func() {
+		return m.Peers.Watch(ctx, func() {
 			select {
 			case heard <- struct{}{}:
 			default:
@@ -116,9 +116,9 @@ func (m *Monitor) exchanges(ctx context.Context, heard <-chan struct{}) error {
 }
 
 func (m *Monitor) exchange(ctx context.Context, changed bool) error {
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	ctx, cancel := context.WithTimeout(ctx, peersTimeout)
 	defer cancel()
-	view, err := m.Board.Exchange(ctx, m.reports(time.Now()), changed)
+	view, err := m.Peers.Exchange(ctx, m.reports(time.Now()), changed)
 	if err != nil {
 		return err
 	}
@@ -255,15 +255,15 @@ func (s State) view(reports []Report, replicas int, now time.Time) Event {
 // lease asks for the right to probe, for all or for one organization. A board that is away gives it: each replica
 // goes on alone.
 func (m *Monitor) lease(ctx context.Context, c Circuit, organization uint64) bool {
-	if m.Board == nil {
+	if m.Peers == nil {
 		return true
 	}
 	if organization != 0 {
 		c.Family += "@" + strconv.FormatUint(organization, 16)
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaseTime)
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
-	ok, err := m.Board.Lease(ctx, c, m.Policy.ProbeTime)
+	ok, err := m.Peers.Lease(ctx, c, m.Policy.ProbeTime)
 	return ok || err != nil
 }
 

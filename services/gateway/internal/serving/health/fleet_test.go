@@ -86,7 +86,7 @@ func join(t *testing.T, f *fleet, n int) (monitors []*Monitor, leave func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i := range n {
-		m := New(Options{Board: seat{f, fmt.Sprint("replica-", i)}})
+		m := New(Options{Peers: seat{f, fmt.Sprint("replica-", i)}})
 		m.find(here, false)
 		monitors = append(monitors, m)
 		wg.Go(func() { _ = m.Run(ctx) })
@@ -226,7 +226,7 @@ func TestDeadReplica(t *testing.T) {
 // A closed circuit asks for no lease.
 func TestClosedCircuitCostsNoRoundTrip(t *testing.T) {
 	f := newFleet()
-	m := New(Options{Board: seat{f, "a"}})
+	m := New(Options{Peers: seat{f, "a"}})
 	for range 100 {
 		do(t, m, call(), nil)
 	}

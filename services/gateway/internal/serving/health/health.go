@@ -42,8 +42,8 @@ type Options struct {
 	// Share is the percentage of a provider's calls under way that one organization
 	// may have; fairshare.DefaultPercent when 0.
 	Share int
-	// Board is where replicas tell each other what they see; nil for none.
-	Board Board
+	// Peers is what replicas exchange their reports through; nil for none.
+	Peers Peers
 	Log   *slog.Logger
 }
 
