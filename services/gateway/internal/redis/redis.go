@@ -98,7 +98,7 @@ func (p *Peers) Lease(ctx context.Context, c health.Circuit, span time.Duration)
 
 // Watch implements health.Peers. The client connects again by itself; what is
 // missed meanwhile, the next exchange finds.
-func (p *Peers) Watch(ctx context.Context, heard func()) error {
+func (p *Peers) Watch(ctx context.Context, onChange func()) error {
 	subscription := p.client.Subscribe(ctx, p.channel())
 	defer func() { _ = subscription.Close() }()
 	messages := subscription.Channel()
@@ -111,7 +111,7 @@ func (p *Peers) Watch(ctx context.Context, heard func()) error {
 				return nil
 			}
 			if message.Payload != p.replica {
-				heard()
+				onChange()
 			}
 		}
 	}

@@ -15,7 +15,7 @@ type circuit struct {
 	breaker
 
 	name        Circuit
-	tell        func(ctx context.Context, c Circuit, held *tenant, change Change)
+	onTransition        func(ctx context.Context, c Circuit, held *tenant, change Change)
 	credentials credentials
 	tenants     tenants
 
@@ -23,13 +23,13 @@ type circuit struct {
 	changes []Change
 }
 
-func newCircuit(name Circuit, p Policy, tell func(context.Context, Circuit, *tenant, Change)) *circuit {
-	c := &circuit{name: name, tell: tell, breaker: breaker{policy: p, window: newWindow(p.Window, windowSlots)}}
+func newCircuit(name Circuit, p Policy, onTransition func(context.Context, Circuit, *tenant, Change)) *circuit {
+	c := &circuit{name: name, onTransition: onTransition, breaker: breaker{policy: p, window: newWindow(p.Window, windowSlots)}}
 	c.tenants.clear()
 	c.renewed = c.tenants.clear
 	c.changed = func(ctx context.Context, change Change) {
 		c.remember(change)
-		c.tell(ctx, c.name, nil, change)
+		c.onTransition(ctx, c.name, nil, change)
 	}
 	return c
 }
@@ -49,7 +49,7 @@ func (c *circuit) heldBack(ctx context.Context, t *tenant, change Change) {
 	if c.tenants.alone.Load() == t {
 		c.remember(change)
 	}
-	c.tell(ctx, c.name, t, change)
+	c.onTransition(ctx, c.name, t, change)
 }
 
 // pass is what lets a call through a circuit.

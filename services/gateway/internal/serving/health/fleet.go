@@ -13,10 +13,10 @@ import (
 
 // Times of the exchange between replicas.
 const (
-	// beat is how often replicas say that they live and what they see; a change is
-	// told at once, but no more often than gap.
-	beat = time.Second
-	gap  = 50 * time.Millisecond
+	// exchangeInterval is how often replicas say that they live and what they see; a change is
+	// told at once, but no more often than minExchangeInterval.
+	exchangeInterval = time.Second
+	minExchangeInterval  = 50 * time.Millisecond
 	// peersTimeout bounds one round trip.
 	peersTimeout = 500 * time.Millisecond
 	// leaseTimeout is the same for the call that waits for a lease.
@@ -34,8 +34,8 @@ type Peers interface {
 	Exchange(ctx context.Context, reports []Report, changed bool) (View, error)
 	// Lease takes the one right to probe a circuit, for a while.
 	Lease(ctx context.Context, c Circuit, life time.Duration) (bool, error)
-	// Watch calls heard after another replica's change, until ctx ends.
-	Watch(ctx context.Context, heard func()) error
+	// Watch calls onChange after another replica's change, until ctx ends.
+	Watch(ctx context.Context, onChange func()) error
 }
 
 // Report is what one replica says about a circuit: that it is open for so much
@@ -66,22 +66,22 @@ func (m *Monitor) Run(ctx context.Context) error {
 	if m.Peers == nil {
 		return nil
 	}
-	heard := make(chan struct{}, 1)
+	reported := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(panics.Guard(func() error {
 		return m.Peers.Watch(ctx, func() {
 			select {
-			case heard <- struct{}{}:
+			case reported <- struct{}{}:
 			default:
 			}
 		})
 	}))
-	group.Go(panics.Guard(func() error { return m.exchanges(ctx, heard) }))
+	group.Go(panics.Guard(func() error { return m.exchanges(ctx, reported) }))
 	return group.Wait()
 }
 
-func (m *Monitor) exchanges(ctx context.Context, heard <-chan struct{}) error {
-	ticker := time.NewTicker(beat)
+func (m *Monitor) exchanges(ctx context.Context, reported <-chan struct{}) error {
+	ticker := time.NewTicker(exchangeInterval)
 	defer ticker.Stop()
 	var away bool
 	for changed := false; ; {
@@ -100,14 +100,14 @@ func (m *Monitor) exchanges(ctx context.Context, heard <-chan struct{}) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(gap):
+		case <-time.After(minExchangeInterval):
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 			changed = false
-		case <-heard:
+		case <-reported:
 			changed = false
 		case <-m.changed:
 			changed = true
