@@ -27,9 +27,9 @@ type breaker struct {
 	renewed func()
 	// window is of this phase: whether calls fail too often.
 	window window
-	// era is the number of the present phase, twice, plus one where it is not
-	// Closed. What began in another era says nothing about this one.
-	era atomic.Uint32
+	// generation is the number of the present phase, twice, plus one where it is not
+	// Closed. What began in another generation says nothing about this one.
+	generation atomic.Uint32
 	// openElsewhere is how many other replicas report it as open.
 	openElsewhere atomic.Int32
 
@@ -37,13 +37,13 @@ type breaker struct {
 	state State
 }
 
-// turn is what lets a call through a breaker.
-type turn struct {
-	era   uint32
-	probe bool
+// grant is what lets a call through a breaker.
+type grant struct {
+	generation uint32
+	probe      bool
 }
 
-func open(era uint32) bool { return era&1 == 1 }
+func open(generation uint32) bool { return generation&1 == 1 }
 
 // step makes an event happen. The lock is free again when a change is reported.
 func (b *breaker) step(ctx context.Context, e Event) State {
@@ -67,15 +67,15 @@ func (b *breaker) stepLocked(e Event) (State, *Change) {
 	if b.state.Phase == before.Phase && b.state.Since.Equal(before.Since) {
 		return b.state, nil
 	}
-	era := b.era.Load()&^1 + 2
+	generation := b.generation.Load()&^1 + 2
 	if b.state.Phase != Closed {
-		era++
+		generation++
 	}
 	b.window.clear()
 	if b.renewed != nil {
 		b.renewed()
 	}
-	b.era.Store(era)
+	b.generation.Store(generation)
 	if b.state.Phase == before.Phase {
 		return b.state, nil
 	}
@@ -84,47 +84,47 @@ func (b *breaker) stepLocked(e Event) (State, *Change) {
 
 // acquire lets a call of an organization through, or says when to ask again. lease
 // is asked once for each probe.
-func (b *breaker) acquire(ctx context.Context, organization uint64, lease func(context.Context) bool) (t turn, wait time.Duration, ok bool) {
-	era := b.era.Load()
-	if !open(era) {
-		return turn{era: era}, 0, true
+func (b *breaker) acquire(ctx context.Context, organization uint64, lease func(context.Context) bool) (t grant, wait time.Duration, ok bool) {
+	generation := b.generation.Load()
+	if !open(generation) {
+		return grant{generation: generation}, 0, true
 	}
 	t, recovered, wait, ok := b.ask(ctx, organization)
 	if ok && t.probe && !recovered && !lease(ctx) {
 		state := b.step(ctx, Event{Kind: Denied})
-		return turn{}, max(time.Until(state.Until), 0), false
+		return grant{}, max(time.Until(state.Until), 0), false
 	}
 	return t, wait, ok
 }
 
 // ask steps a breaker that was not closed a moment ago. Of all who ask at a time,
 // the one whose question changed the state has the probe.
-func (b *breaker) ask(ctx context.Context, organization uint64) (t turn, recovered bool, wait time.Duration, ok bool) {
+func (b *breaker) ask(ctx context.Context, organization uint64) (t grant, recovered bool, wait time.Duration, ok bool) {
 	b.mu.Lock()
-	before := b.era.Load()
+	before := b.generation.Load()
 	recovered = b.state.Recovered
 	state, change := b.stepLocked(Event{Kind: Asked, Organization: organization})
-	era := b.era.Load()
+	generation := b.generation.Load()
 	b.mu.Unlock()
 	b.report(ctx, change)
 	switch {
 	case state.Phase == Closed:
-		return turn{era: era}, false, 0, true
-	case state.Phase == HalfOpen && era != before:
-		return turn{era, true}, recovered, 0, true
+		return grant{generation: generation}, false, 0, true
+	case state.Phase == HalfOpen && generation != before:
+		return grant{generation, true}, recovered, 0, true
 	}
-	return turn{}, false, max(time.Until(state.turnOf(organization)), 0), false
+	return grant{}, false, max(time.Until(state.probeAfter(organization)), 0), false
 }
 
 // passable reports, without changing anything, whether a call would get through,
 // or else when to ask.
 func (b *breaker) passable(organization uint64, now time.Time) (time.Duration, bool) {
-	if !open(b.era.Load()) {
+	if !open(b.generation.Load()) {
 		return 0, true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if until := b.state.turnOf(organization); b.state.Phase != Closed && now.Before(until) {
+	if until := b.state.probeAfter(organization); b.state.Phase != Closed && now.Before(until) {
 		return until.Sub(now), false
 	}
 	return 0, true

@@ -14,10 +14,10 @@ const remembered = 8
 type circuit struct {
 	breaker
 
-	name        Circuit
-	onTransition        func(ctx context.Context, c Circuit, held *tenant, change Change)
-	credentials credentials
-	tenants     tenants
+	name         Circuit
+	onTransition func(ctx context.Context, c Circuit, held *tenant, change Change)
+	credentials  credentials
+	tenants      tenants
 
 	history sync.Mutex
 	changes []Change
@@ -54,10 +54,10 @@ func (c *circuit) heldBack(ctx context.Context, t *tenant, change Change) {
 
 // pass is what lets a call through a circuit.
 type pass struct {
-	turn
+	grant
 
 	// own is its organization's turn at hold, where that one has a breaker.
-	own  turn
+	own  grant
 	hold *breaker
 }
 
@@ -76,7 +76,7 @@ func (c *circuit) acquire(ctx context.Context, organization uint64, lease func(c
 		c.giveUp(ctx, p)
 		return pass{}, &Refusal{Cause: CauseOpen, RetryAfter: wait}
 	}
-	p.turn = shared
+	p.grant = shared
 	return p, nil
 }
 
@@ -113,11 +113,11 @@ func (c *circuit) passable(organization uint64, now time.Time) *Refusal {
 // record takes what came of an organization's call, at a time since the monitor's
 // begin.
 func (c *circuit) record(ctx context.Context, p pass, by caller, v Verdict, at time.Duration) {
-	if p.own.probe && p.own.era == p.hold.era.Load() {
+	if p.own.probe && p.own.generation == p.hold.generation.Load() {
 		p.hold.step(ctx, v.probe())
 	}
 	switch {
-	case p.era != c.era.Load():
+	case p.generation != c.generation.Load():
 		return
 	case p.probe:
 		c.step(ctx, v.probe())
@@ -136,7 +136,7 @@ func (c *circuit) record(ctx context.Context, p pass, by caller, v Verdict, at t
 	t := c.tenants.findOrMake(by, c.policy, bad, at)
 	t.part.add(at, bad)
 	hold := t.hold.Load()
-	if hold != nil && !p.own.probe && p.hold == hold && p.own.era == hold.era.Load() {
+	if hold != nil && !p.own.probe && p.hold == hold && p.own.generation == hold.generation.Load() {
 		hold.window.add(at, bad)
 	}
 	switch alone := c.tenants.alone.Load(); {

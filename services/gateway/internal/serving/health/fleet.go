@@ -15,8 +15,8 @@ import (
 const (
 	// exchangeInterval is how often replicas say that they live and what they see; a change is
 	// told at once, but no more often than minExchangeInterval.
-	exchangeInterval = time.Second
-	minExchangeInterval  = 50 * time.Millisecond
+	exchangeInterval    = time.Second
+	minExchangeInterval = 50 * time.Millisecond
 	// peersTimeout bounds one round trip.
 	peersTimeout = 500 * time.Millisecond
 	// leaseTimeout is the same for the call that waits for a lease.
@@ -220,7 +220,7 @@ func (m *Monitor) followHeld(ctx context.Context, at subject, reports []Report, 
 	m.mu.Lock()
 	c := m.circuits[at.Circuit]
 	m.mu.Unlock()
-	if c == nil || open(c.era.Load()) {
+	if c == nil || open(c.generation.Load()) {
 		return
 	}
 	t := c.tenants.findOrMake(caller{id: at.organization}, c.policy, true, m.now().Sub(m.base))

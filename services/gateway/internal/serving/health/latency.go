@@ -16,11 +16,11 @@ const halfLife = time.Minute
 // eighth at the most, from one millisecond to about eighteen minutes. Times are
 // cut to units of 2^18 ns, a quarter of a millisecond.
 const (
-	unitBits   = 18
-	perDouble  = 4
-	buckets    = 80
-	leastCount = 2.5 // measurements that tell something
-	leastVoice = 0.5 // and those of one group
+	unitBits        = 18
+	perDouble       = 4
+	buckets         = 80
+	leastCount      = 2.5 // measurements that tell something
+	leastGroupCount = 0.5 // and those of one group
 )
 
 // speeds are the measurements of a target, by groups of organizations: each group
@@ -44,7 +44,7 @@ func (s *speeds) median(now time.Time) time.Duration {
 	known, sum := space[:0], float32(0)
 	for i := range s {
 		if group := s[i].Load(); group != nil {
-			median, count := group.quantile(now, 0.5, leastVoice)
+			median, count := group.quantile(now, 0.5, leastGroupCount)
 			if sum += count; median > 0 {
 				known = append(known, median)
 			}

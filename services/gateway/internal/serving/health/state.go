@@ -145,7 +145,7 @@ func (s State) open(e Event, p Policy, now time.Time) State {
 		}
 	case Asked:
 		switch {
-		case now.Before(s.turnOf(e.Organization)):
+		case now.Before(s.probeAfter(e.Organization)):
 		case s.Own:
 			return s.probed(e, p, now)
 		default:
@@ -198,8 +198,8 @@ func (s State) halfOpen(e Event, p Policy, now time.Time) State {
 	return s
 }
 
-// turnOf is when an organization's call may probe an open circuit.
-func (s State) turnOf(organization uint64) time.Time {
+// probeAfter is when an organization's call may probe an open circuit.
+func (s State) probeAfter(organization uint64) time.Time {
 	if organization != 0 && organization == s.Prober && s.ProberUntil.After(s.Until) {
 		return s.ProberUntil
 	}
