@@ -208,7 +208,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	router := routing.NewRouter(routing.Options{Policy: rules, Prices: prices, Live: f, Lives: f.models, Override: f.override, Warmth: f.warmth})
+	router := routing.NewRouter(routing.Options{Policy: rules, Prices: prices, Live: f, Lifecycles: f.models, Override: f.override, Warmth: f.warmth})
 	g := &generation{
 		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Version: files.hash()}, policy: rules,
 		version:  policy.Version{Hash: files.hash(), LoadedAt: now},
