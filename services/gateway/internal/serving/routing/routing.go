@@ -27,8 +27,8 @@ type Options struct {
 	Lifecycles Lifecycles
 	// Override gives the operators' present one; it is called once a plan.
 	Override func() steering.Override
-	// Warmth is kept over reloads of the policy.
-	Warmth *Warmth
+	// Affinities is kept over reloads of the policy.
+	Affinities *AffinityTable
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -47,13 +47,13 @@ func (r *Router) Plan(request Request) (Plan, error) {
 	if r.o.Override != nil {
 		state.Override = r.o.Override()
 	}
-	remembers := r.o.Warmth != nil && request.Affinity != 0
+	remembers := r.o.Affinities != nil && request.Affinity != 0
 	if remembers {
-		state.Last, state.LastAt = r.o.Warmth.last(request.Affinity)
+		state.Last, state.LastAt = r.o.Affinities.last(request.Affinity)
 	}
 	plan, err := NewPlan(r.o.Policy, request, state)
 	if remembers && err == nil && len(plan.Candidates) > 1 {
-		r.o.Warmth.note(request.Affinity, plan.Candidates[0].Target, state.Now)
+		r.o.Affinities.note(request.Affinity, plan.Candidates[0].Target, state.Now)
 	}
 	return plan, err
 }

@@ -81,7 +81,7 @@ func watched(b *testing.B, rule *Rule) *inference.Engine {
 		b.Fatal(err)
 	}
 	fleet := &inference.Fleet{
-		Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Warmth: routing.NewWarmth()}), Keys: noKeys{},
+		Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Affinities: routing.NewAffinityTable()}), Keys: noKeys{},
 		Providers: map[string]provider.Provider{"sandbox": sandbox.New(sandbox.Config{})}, Prices: prices,
 	}
 	o := inference.Options{
