@@ -21,10 +21,10 @@ type Report struct {
 	StartedAt time.Time `json:"started_at"`
 	// Ready tells that it takes requests, Draining that it is stopping. Problems are
 	// short codes of what is wrong.
-	Ready    bool     `json:"ready"`
-	Draining bool     `json:"draining"`
-	Problems []string `json:"problems,omitempty"`
-	Vendors  []Sight  `json:"vendors,omitempty"`
+	Ready    bool             `json:"ready"`
+	Draining bool             `json:"draining"`
+	Problems []string         `json:"problems,omitempty"`
+	Vendors  []ProviderReport `json:"vendors,omitempty"`
 	// Since are the verdicts that it has come to, by what they are of.
 	Since map[string]Mark `json:"since,omitempty"`
 
@@ -38,8 +38,8 @@ type Mark struct {
 	Since  time.Time `json:"since"`
 }
 
-// Sight is what one replica saw of a provider, with the fleet's credentials.
-type Sight struct {
+// ProviderReport is what one replica saw of a provider, with the fleet's credentials.
+type ProviderReport struct {
 	Provider string `json:"provider"`
 	// Attempts and Failures (the provider's fault) of the last five minutes, and of
 	// the last minute.
@@ -69,8 +69,8 @@ const (
 
 // Bounds of the verdicts.
 const (
-	// silence is after how long a replica is taken for gone.
-	silence = 10 * time.Second
+	// aliveFor is after how long a replica is taken for gone.
+	aliveFor = 10 * time.Second
 	// fewest failures, or calls, that tell something.
 	fewestFailures = 2
 	fewestCalls    = 3
@@ -149,7 +149,7 @@ type Replica struct {
 func judgeReplica(r Report, now time.Time) Replica {
 	out := Replica{ID: r.Replica, Version: r.Version, Policy: r.Policy, Problems: r.Problems, StartedAt: r.StartedAt, LastSeen: now.Add(-r.Age)}
 	switch {
-	case r.Age > silence:
+	case r.Age > aliveFor:
 		out.State, out.Problems = Down, []string{"no_sign_of_life"}
 	case r.Draining:
 		out.State = Draining

@@ -40,7 +40,7 @@ func Judge(reports []Report, providers []string, now time.Time) Fleet {
 	ready := 0
 	for _, r := range reports {
 		f.Replicas = append(f.Replicas, judgeReplica(r, now))
-		if r.Age <= silence {
+		if r.Age <= aliveFor {
 			live = append(live, r)
 			if r.Ready && !r.Draining {
 				ready++

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// beat is how often a replica says what it sees.
-	beat = time.Second
-	// storeEvery is how often it says so to the slower board too.
-	storeEvery = 5 * time.Second
-	boardTime  = 500 * time.Millisecond
-	storeTime  = 2 * time.Second
+	// interval is how often a replica says what it sees.
+	interval = time.Second
+	// slowInterval is how often it says so to the slower store too.
+	slowInterval = 5 * time.Second
+	fastTimeout  = 500 * time.Millisecond
+	slowTimeout  = 2 * time.Second
 	// forgotten is when a replica that has gone silent is no more told of.
-	forgotten = 5 * time.Minute
+	retention = 5 * time.Minute
 )
 
-// Board is where replicas tell each other. Both methods fail when it is away.
-type Board interface {
+// ReportStore is where replicas tell each other. Both methods fail when it is away.
+type ReportStore interface {
 	// Exchange replaces this replica's report and gives those of all, its own too.
 	// Those that were silent for longer than kept may be left out.
 	Exchange(ctx context.Context, r Report, kept time.Duration) ([]Report, error)
@@ -45,7 +45,7 @@ type Sources struct {
 	Checks   func(ctx context.Context) []Check
 	Draining error
 	// Vendors are what was seen of providers, Providers those configured.
-	Vendors   func() []Sight
+	Vendors   func() []ProviderReport
 	Providers func() []string
 	// Policy in force, and a short code of what keeps the one that was last released
 	// from being it.
@@ -60,7 +60,7 @@ type Options struct {
 	Replica, Place, Version string
 	Sources                 Sources
 	// Fast is told every second, Slow every five; without Fast, Slow every two.
-	Fast, Slow Board
+	Fast, Slow ReportStore
 	Log        *slog.Logger
 }
 
@@ -73,10 +73,10 @@ type Monitor struct {
 	// known; nil for none.
 	watched func() map[string]string
 
-	looking sync.Mutex // one look at a time
-	stored  time.Time  // when Slow was last asked
-	slow    []Report   // and what it said
-	fastBad bool
+	refreshing sync.Mutex // one look at a time
+	stored     time.Time  // when Slow was last asked
+	slow       []Report   // and what it said
+	fastBad    bool
 
 	mu    sync.Mutex
 	marks map[string]Mark
@@ -101,10 +101,10 @@ func NewMonitor(o Options) *Monitor {
 
 // Run looks until ctx ends. It is a part of the service's lifecycle.
 func (m *Monitor) Run(ctx context.Context) error {
-	ticker := time.NewTicker(beat)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		m.Look(ctx)
+		m.Refresh(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -113,34 +113,34 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// Close takes this replica off the boards: one that stopped in order is not down.
+// Close takes this replica off the stores: one that stopped in order is not down.
 // Where they are away, it is taken for silent, and forgotten in time.
 func (m *Monitor) Close(ctx context.Context) error {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	if err := m.takeOff(ctx, m.Replica); err != nil {
+	m.refreshing.Lock()
+	defer m.refreshing.Unlock()
+	if err := m.removeReplica(ctx, m.Replica); err != nil {
 		m.Log.WarnContext(ctx, "this replica could not say that it leaves", slog.String("error", err.Error()))
 	}
 	return nil
 }
 
-// takeOff takes a replica's reports off the boards.
-func (m *Monitor) takeOff(ctx context.Context, replica string) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+// removeReplica takes a replica's reports off the stores.
+func (m *Monitor) removeReplica(ctx context.Context, replica string) error {
+	ctx, cancel := context.WithTimeout(ctx, slowTimeout)
 	defer cancel()
 	var errs []error
-	for _, board := range []Board{m.Fast, m.Slow} {
-		if board != nil {
-			errs = append(errs, board.Leave(ctx, replica))
+	for _, store := range []ReportStore{m.Fast, m.Slow} {
+		if store != nil {
+			errs = append(errs, store.Leave(ctx, replica))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // Look measures, tells the other replicas and comes to a verdict.
-func (m *Monitor) Look(ctx context.Context) Fleet {
-	m.looking.Lock()
-	defer m.looking.Unlock()
+func (m *Monitor) Refresh(ctx context.Context) Fleet {
+	m.refreshing.Lock()
+	defer m.refreshing.Unlock()
 	m.measure(ctx)
 	own := m.report(ctx)
 	reports := m.exchange(ctx, own)
@@ -204,7 +204,7 @@ func (m *Monitor) mark(name, status string, reports []Report, now time.Time) tim
 		at = Mark{Status: status, Since: now}
 	}
 	for _, r := range reports {
-		if of, ok := r.Since[name]; ok && r.Replica != m.Replica && r.Age <= silence && of.Status == status && of.Since.Before(at.Since) {
+		if of, ok := r.Since[name]; ok && r.Replica != m.Replica && r.Age <= aliveFor && of.Status == status && of.Since.Before(at.Since) {
 			at.Since = of.Since
 		}
 	}
@@ -214,7 +214,7 @@ func (m *Monitor) mark(name, status string, reports []Report, now time.Time) tim
 
 // measure pings the dependencies, all at once.
 func (m *Monitor) measure(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	ctx, cancel := context.WithTimeout(ctx, fastTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	for name, ping := range m.Sources.Pings {
@@ -269,7 +269,7 @@ func (m *Monitor) report(ctx context.Context) Report {
 	return r
 }
 
-// exchange reports to the boards and returns the latest report of each replica. A
+// exchange reports to the stores and returns the latest report of each replica. A
 // replica that can reach no board knows only its own.
 func (m *Monitor) exchange(ctx context.Context, own Report) []Report {
 	latest := map[string]Report{own.Replica: own}
@@ -281,16 +281,16 @@ func (m *Monitor) exchange(ctx context.Context, own Report) []Report {
 		}
 	}
 	if m.Fast != nil {
-		m.fastBad = m.ask(ctx, m.Fast, own, boardTime, take) != nil
+		m.fastBad = m.ask(ctx, m.Fast, own, fastTimeout, take) != nil
 	}
-	every := storeEvery
+	every := slowInterval
 	if m.Fast == nil || m.fastBad {
-		every = 2 * beat
+		every = 2 * interval
 	}
 	now := time.Now()
 	if m.Slow != nil && now.Sub(m.stored) >= every {
 		said := now
-		if m.ask(ctx, m.Slow, own, storeTime, func(reports []Report) { m.slow = reports }) != nil {
+		if m.ask(ctx, m.Slow, own, slowTimeout, func(reports []Report) { m.slow = reports }) != nil {
 			m.slow = nil
 		}
 		m.stored = said
@@ -298,31 +298,31 @@ func (m *Monitor) exchange(ctx context.Context, own Report) []Report {
 	for i := range m.slow { // They have grown older since.
 		r := m.slow[i]
 		r.Age += now.Sub(m.stored)
-		if r.Age < forgotten {
+		if r.Age < retention {
 			take([]Report{r})
 		}
 	}
 	taken := make(map[string]bool)
 	for _, r := range latest {
-		taken[r.Place] = taken[r.Place] || r.Age <= silence && r.Place != ""
+		taken[r.Place] = taken[r.Place] || r.Age <= aliveFor && r.Place != ""
 	}
 	reports := make([]Report, 0, len(latest))
 	for _, r := range latest {
 		switch {
-		case r.Age <= silence || !taken[r.Place]:
+		case r.Age <= aliveFor || !taken[r.Place]:
 			reports = append(reports, r)
 		case r.Place == m.Place: // This one has taken its place, for good.
-			_ = m.takeOff(ctx, r.Replica) // Or else at the next beat.
+			_ = m.removeReplica(ctx, r.Replica) // Or else at the next interval.
 		}
 	}
 	slices.SortFunc(reports, func(a, b Report) int { return cmp.Compare(a.Replica, b.Replica) })
 	return reports
 }
 
-func (m *Monitor) ask(ctx context.Context, board Board, own Report, limit time.Duration, take func([]Report)) error {
+func (m *Monitor) ask(ctx context.Context, store ReportStore, own Report, limit time.Duration, take func([]Report)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	reports, err := board.Exchange(ctx, own, forgotten)
+	reports, err := store.Exchange(ctx, own, retention)
 	if err != nil {
 		return err // The pings say that it is away.
 	}

@@ -160,11 +160,11 @@ func (p *Provider) reason(o steering.Override) string {
 }
 
 // Sights are what a replica tells the others of providers.
-func Sights(snapshot []health.Status, figures []health.Figures) []Sight {
-	by := make(map[string]*Sight)
-	at := func(provider string) *Sight {
+func ProviderReports(snapshot []health.Status, figures []health.Figures) []ProviderReport {
+	by := make(map[string]*ProviderReport)
+	at := func(provider string) *ProviderReport {
 		if by[provider] == nil {
-			by[provider] = &Sight{Provider: provider}
+			by[provider] = &ProviderReport{Provider: provider}
 		}
 		return by[provider]
 	}
@@ -186,10 +186,10 @@ func Sights(snapshot []health.Status, figures []health.Figures) []Sight {
 			s.Open++
 		}
 	}
-	all := make([]Sight, 0, len(by))
+	all := make([]ProviderReport, 0, len(by))
 	for _, s := range by {
 		all = append(all, *s)
 	}
-	slices.SortFunc(all, func(a, b Sight) int { return strings.Compare(a.Provider, b.Provider) })
+	slices.SortFunc(all, func(a, b ProviderReport) int { return strings.Compare(a.Provider, b.Provider) })
 	return all
 }

@@ -17,21 +17,21 @@ func NewReporter(m *Monitor, facts func() Facts) *Reporter {
 	m.watched = func() map[string]string {
 		statuses := make(map[string]string)
 		for _, p := range Providers(facts()) {
-			statuses[markOf(p.Name)] = string(p.Health)
+			statuses[providerMark(p.Name)] = string(p.Health)
 		}
 		return statuses
 	}
 	return &Reporter{m, facts}
 }
 
-func markOf(provider string) string { return "provider:" + provider }
+func providerMark(provider string) string { return "provider:" + provider }
 
 // Providers are those configured, with since when their health holds.
 func (r *Reporter) Providers() []Provider {
 	providers := Providers(r.facts())
 	for i := range providers {
 		p := &providers[i]
-		p.Since = r.Monitor.Mark(markOf(p.Name), string(p.Health))
+		p.Since = r.Monitor.Mark(providerMark(p.Name), string(p.Health))
 	}
 	return providers
 }
@@ -52,5 +52,5 @@ func (r *Reporter) Fleet() Fleet {
 	if fleet := r.Monitor.Fleet(); !fleet.At.IsZero() {
 		return fleet
 	}
-	return r.Monitor.Look(context.Background()) // Before the first beat.
+	return r.Monitor.Refresh(context.Background()) // Before the first interval.
 }
