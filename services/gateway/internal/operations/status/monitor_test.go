@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// memoryStore is a ReportStore in memory.
+// memoryStore is a ReportStore in memory that can fail.
 type memoryStore struct {
 	mu      sync.Mutex
 	reports map[string]Report
@@ -59,7 +59,7 @@ func (b *memoryStore) set(away bool) {
 
 var errDraining = errors.New("draining")
 
-// replica is a monitor that a test can make fail.
+// replica is a monitor whose sources a test can make fail.
 type replica struct {
 	*Monitor
 
@@ -67,7 +67,7 @@ type replica struct {
 	checks  []Check
 	reports []ProviderReport
 	ping    error
-	// policy in force, and what keeps the last release from being it.
+	// policy in force, and what keeps the last release from being in force.
 	policy, problem string
 }
 
@@ -110,8 +110,8 @@ func verdict(r *replica) string {
 	return fmt.Sprintf("%s since %s: %s", f.Verdict, time.Since(f.Since).Round(time.Second), strings.Join(states, "; "))
 }
 
-// Replicas agree on what is, and since when, also one that came later; one that
-// dies is told of, one that stops is not, and one in its place replaces it.
+// Replicas agree on the verdict and its beginning, including one that started later. A replica that dies is reported,
+// one that stops is not, and one with the same place replaces it.
 func TestReplicasAgree(t *testing.T) {
 	for name, stores := range map[string]func() (fast, slow ReportStore){
 		"through the fast store": func() (ReportStore, ReportStore) { return newReportStore(), newReportStore() },
@@ -188,7 +188,7 @@ func TestMonitorTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		r.do(func() { r.ping, r.checks = nil, []Check{{"ledger", errors.New("full")}} })
-		slow.set(true) // Alone it still knows of itself.
+		slow.set(true) // Alone it still reports itself.
 		time.Sleep(2 * time.Second)
 		if got := verdict(r); !strings.HasPrefix(got, "gateway_down") || !strings.HasSuffix(got, "a degraded ledger_not_ready") {
 			t.Error(got)
@@ -199,8 +199,7 @@ func TestMonitorTellsWhatIsWrong(t *testing.T) {
 	})
 }
 
-// Replicas that run different policies are told of, and one that can't follow a
-// release is degraded until it does.
+// Replicas with different policies are reported, and one that can't follow a release is degraded until it does.
 func TestPoliciesOfReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newReportStore()
@@ -212,7 +211,7 @@ func TestPoliciesOfReplicas(t *testing.T) {
 		for _, step := range []struct{ policy, problem, verdict, summary string }{
 			{"old", "", "operational", differ},
 			{"old", "policy_refused", "gateway_degraded", "b degraded policy_refused; " + differ},
-			{"new", "", "operational", "2 of 2 replicas are well; no provider"},
+			{"new", "", "operational", "2 of 2 replicas are healthy; no provider"},
 		} {
 			b.do(func() { b.policy, b.problem = step.policy, step.problem })
 			time.Sleep(5 * time.Second)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Reporter shows what a Monitor and the fleet's facts come to.
+// Reporter combines a Monitor with the facts of this replica.
 type Reporter struct {
 	Monitor *Monitor
 	facts   func() Facts
 }
 
-// NewReporter returns a Reporter, whose monitor watches the providers from then on. facts
-// gives the present ones.
+// NewReporter returns a Reporter and lets the monitor record the providers' health from then on. facts returns the
+// present facts.
 func NewReporter(m *Monitor, facts func() Facts) *Reporter {
 	m.watched = func() map[string]string {
 		statuses := make(map[string]string)
@@ -26,7 +26,7 @@ func NewReporter(m *Monitor, facts func() Facts) *Reporter {
 
 func providerMark(provider string) string { return "provider:" + provider }
 
-// Providers are those configured, with since when their health holds.
+// Providers returns the configured providers, with the beginning of their health.
 func (r *Reporter) Providers() []Provider {
 	providers := Providers(r.facts())
 	for i := range providers {
@@ -36,7 +36,7 @@ func (r *Reporter) Providers() []Provider {
 	return providers
 }
 
-// Availability is what the gateway depends on, as it was last measured.
+// Availability returns the gateway's dependencies as last measured.
 func (r *Reporter) Availability() Availability {
 	ready := !slices.ContainsFunc(r.Monitor.Ready(), func(c Check) bool { return c.Err != nil })
 	return Assess(r.facts(), func(name string) *Ping {
@@ -47,10 +47,10 @@ func (r *Reporter) Availability() Availability {
 	}, r.Monitor.Fleet().Vendors, ready)
 }
 
-// Fleet is the verdict of this moment.
+// Fleet returns the present verdict.
 func (r *Reporter) Fleet() Fleet {
 	if fleet := r.Monitor.Fleet(); !fleet.At.IsZero() {
 		return fleet
 	}
-	return r.Monitor.Refresh(context.Background()) // Before the first interval.
+	return r.Monitor.Refresh(context.Background()) // Before the first refresh.
 }

@@ -146,7 +146,7 @@ func TestAssess(t *testing.T) {
 	if a.Status != available {
 		t.Errorf("%s", a.Status)
 	}
-	// one alone has vectors; a chat may go to two as well.
+	// Only one has vectors; a chat may go to two as well.
 	if diff := cmp.Diff([]string{"postgres", "provider:one"}, a.Single()); diff != "" {
 		t.Errorf("single points of failure (-want +got):\n%s", diff)
 	}
@@ -191,7 +191,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// Since tells when a provider's state began, even if no request for it came meanwhile.
+// Since is when a provider's state began, even if it was not requested meanwhile.
 func TestProvidersAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
