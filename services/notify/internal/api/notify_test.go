@@ -187,7 +187,7 @@ func TestIdempotencyInParallel(t *testing.T) {
 
 func TestGetSend(t *testing.T) {
 	b := setup(t)
-	id := b.tell(t, "ann", "m")
+	id := b.notifyUser(t, "ann", "m")
 	var got struct {
 		Status   string `json:"status"`
 		Channels []struct {
