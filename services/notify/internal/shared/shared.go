@@ -1,6 +1,5 @@
-// Package shared keeps the small states that replicas share for as long as they
-// last, and a copy of each to go on with while the server is away. Packages rate
-// and breaker decide on them; losing all of it loses no notification.
+// Package shared holds the small, short-lived states that replicas share, with a local copy of each for the time that
+// the server is unavailable. Packages rate and breaker use it; losing all of it loses no notification.
 package shared
 
 import (
@@ -13,30 +12,30 @@ import (
 )
 
 const (
-	// maxKnown bounds the copies.
+	// maxKnown bounds the number of local copies.
 	maxKnown = 20_000
-	// exchangeTimeout bounds all that one question or change asks of the server,
-	// backOff is how long a replica goes on alone after one without an answer.
+	// exchangeTimeout bounds all requests of one read or change to the server; backOff is how long a replica uses its
+	// copies after a failed one.
 	exchangeTimeout = 300 * time.Millisecond
 	backOff         = time.Second
-	// tries is how often a state that others have changed meanwhile is decided again.
+	// tries is how often a change is recomputed after another replica changed the state first.
 	tries = 64
-	// breaks is how many connections may turn out broken before the server counts
-	// as away: after a restart of it, each that was kept does.
+	// breaks is how many broken connections are replaced before the server counts as unavailable: after its restart,
+	// every pooled connection is broken.
 	breaks = 64
 )
 
-// KV is a compare-and-swap store of texts by key. A key that was never written has the empty text.
+// KV is a compare-and-swap store of texts by key. A key that was never written is empty.
 type KV interface {
 	Get(ctx context.Context, key string) (string, error)
-	// Swap writes a text that is still the old one, for a life, and reports whether it did.
+	// Swap writes next if the text still equals old, with a lifetime, and reports whether it did.
 	Swap(ctx context.Context, key, old, new string, life time.Duration) (bool, error)
 }
 
-// Options of States. KV may be nil: then each replica is alone.
+// Options configures States. With a nil KV each replica uses its own states.
 type Options struct {
 	KV KV
-	// Merge gives the one of two copies of a state that counts; either may be empty.
+	// Merge returns the one of two copies of a state that counts; either may be empty.
 	Merge func(a, b string) string
 	// Life is how long a state is kept without a change.
 	Life time.Duration
@@ -44,47 +43,47 @@ type Options struct {
 	Now  func() time.Time
 }
 
-// States are one kind of state by key. It is safe for concurrent use.
+// States holds one kind of state by key. It is safe for concurrent use.
 type States struct {
 	o Options
 
-	// changing keeps this replica's own changes from being in each other's way.
+	// changing serializes this replica's own changes, so that they do not conflict.
 	changing sync.Mutex
 
 	mu    sync.Mutex
 	known map[string]copied
-	// alone is until when the server is not asked.
-	alone time.Time
+	// bypassUntil is the time until which the server is not used, after a failed request.
+	bypassUntil time.Time
 }
 
-// copied is the last a replica saw of a state.
+// copied is a replica's copy of a state.
 type copied struct {
 	text string
 	at   time.Time
 }
 
-// New returns States that know nothing yet.
+// New returns States without any state.
 func New(o Options) *States { return &States{o: o, known: make(map[string]copied)} }
 
-// Change replaces a state by what step makes of it. step may be asked more than
-// once and with another state each time; the last one counts.
+// Change replaces a state by the result of step. step may be called more than once, each time with another state; the
+// last result counts.
 func (s *States) Change(ctx context.Context, key string, step func(old string) (next string)) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if !s.isAlone() {
+	if !s.bypassed() {
 		err := s.reach(ctx, func(ctx context.Context) error { return s.exchange(ctx, key, step) })
 		if err == nil {
 			return
 		}
-		s.o.Log.DebugContext(ctx, "shared state goes on alone", slog.String("error", err.Error()))
+		s.o.Log.DebugContext(ctx, "shared state is local: the server failed", slog.String("error", err.Error()))
 	}
 	s.keep(key, step(s.copyOf(key)))
 }
 
-// errContended says that others changed a state too often to get between.
+// errContended reports that other replicas changed a state too often.
 var errContended = errors.New("shared: the state changes too fast")
 
-// exchange changes the shared state, again where others were quicker.
+// exchange changes the shared state, and retries if another replica changed it first.
 func (s *States) exchange(ctx context.Context, key string, step func(string) string) error {
 	for range tries {
 		old, err := s.o.KV.Get(ctx, key)
@@ -104,9 +103,8 @@ func (s *States) exchange(ctx context.Context, key string, step func(string) str
 	return errContended
 }
 
-// reach asks the server, again where a connection that was kept is broken, and
-// goes on alone for a while when there is no answer. Asking twice is harmless: a
-// change whose answer was lost is decided again upon what it made.
+// reach runs ask against the server. It retries on broken connections and bypasses the server for a while after
+// another failure. Repeating ask is harmless: a change whose response was lost is recomputed from its own result.
 func (s *States) reach(ctx context.Context, ask func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
@@ -118,16 +116,16 @@ func (s *States) reach(ctx context.Context, ask func(context.Context) error) (er
 			break
 		}
 	}
-	s.part()
+	s.bypassServer()
 	return err
 }
 
-// Look reads a state, which may be as old as fresh.
+// Look returns a state, which may be as old as fresh.
 func (s *States) Look(ctx context.Context, key string, fresh time.Duration) (text string) {
 	s.mu.Lock()
 	seen, ok := s.known[key]
 	s.mu.Unlock()
-	if ok && s.o.Now().Sub(seen.at) < fresh || s.isAlone() {
+	if ok && s.o.Now().Sub(seen.at) < fresh || s.bypassed() {
 		return seen.text
 	}
 	err := s.reach(ctx, func(ctx context.Context) (err error) {
@@ -142,16 +140,16 @@ func (s *States) Look(ctx context.Context, key string, fresh time.Duration) (tex
 	return text
 }
 
-func (s *States) isAlone() bool {
+func (s *States) bypassed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.o.KV == nil || s.o.Now().Before(s.alone)
+	return s.o.KV == nil || s.o.Now().Before(s.bypassUntil)
 }
 
-func (s *States) part() {
+func (s *States) bypassServer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alone = s.o.Now().Add(backOff)
+	s.bypassUntil = s.o.Now().Add(backOff)
 }
 
 func (s *States) copyOf(key string) string {
@@ -174,9 +172,8 @@ func (s *States) keep(key, text string) {
 	s.known[key] = copied{text, now}
 }
 
-// forget makes room for an eighth of all copies at once, so that a caller with ever
-// new keys doesn't have all of them looked at for each: first of what is old, else
-// of anything. The server may still know it.
+// forget removes an eighth of all copies at once, so that ever new keys do not cause a scan each: first old ones,
+// then any. The server may still hold them.
 func (s *States) forget(now time.Time) {
 	for key, seen := range s.known {
 		if now.Sub(seen.at) > s.o.Life {

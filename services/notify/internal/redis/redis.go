@@ -1,5 +1,4 @@
-// Package redis keeps the states that replicas share. It implements
-// shared.KV; internal/app makes it.
+// Package redis holds the state that replicas share. It implements shared.KV; internal/app creates it.
 package redis
 
 import (
@@ -14,8 +13,8 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// swapScript writes a text that is still what its writer read. An empty text
-// is a key that is not there. What to write is decided by who asks, in Go.
+// swapScript writes a text if the stored one still equals what the writer read. An empty text means that the key does
+// not exist. The decision on what to write is made in Go, by the caller.
 var swapScript = redis.NewScript(`
 local held = redis.call('GET', KEYS[1]) or ''
 if held ~= ARGV[1] then return 0 end
