@@ -51,6 +51,10 @@ var errLagging = errors.New("the row waits on disk")
 // transaction runs, the entries that arrive wait together for the next. While
 // the store is away or too slow the writer lags: entries go to the spool alone,
 // synced, and from there to the store in the same order.
+//
+// It has a queue of its own rather than one of platform/batch: queue and spool hold
+// the same entries in one order, and a store that fails ends the wait of every caller
+// whose entry is in the queue.
 type Writer struct {
 	store Store
 	spool *spool.Spool

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
+	"switchyard.dev/services/platform/batch"
 )
 
 // What being watched costs a request: nothing recorded, its lineage, and its content
@@ -69,6 +71,13 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
+// forget empties the queue without storing anything.
+func (r *Recorder) forget(_ context.Context, records []*inference.Record) {
+	for _, a := range records {
+		r.bytes.Add(-weight(a))
+	}
+}
+
 // watched is an engine over the sandbox, with a recorder of a rule or without one.
 func watched(b *testing.B, rule *Rule) *inference.Engine {
 	b.Helper()
@@ -94,17 +103,11 @@ func watched(b *testing.B, rule *Rule) *inference.Engine {
 		if err != nil {
 			b.Fatal(err)
 		}
-		ended := make(chan struct{})
-		b.Cleanup(func() {
-			close(recorder.queue)
-			<-ended
-		})
-		go func() {
-			defer close(ended)
-			for a := range recorder.queue {
-				recorder.bytes.Add(-weight(a))
-			}
-		}()
+		recorder.queue = batch.NewQueue(batch.Options{Size: maxQueue, Most: maxBatch}, recorder.forget)
+		ctx, stop := context.WithCancel(b.Context())
+		var emptying sync.WaitGroup
+		emptying.Go(func() { _ = recorder.queue.Run(ctx) })
+		b.Cleanup(func() { stop(); emptying.Wait() })
 		o.Recorder = recorder
 	}
 	engine, err := inference.New(o)

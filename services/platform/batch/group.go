@@ -1,6 +1,3 @@
-// Package batch gathers concurrent calls into shared ones, as a database's
-// group commit does: while one flush runs, the next fills. A call that comes
-// alone doesn't wait for others. The enqueue path and the settling of results use it.
 package batch
 
 import (
@@ -12,13 +9,13 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// ErrStopped is the answer of a group whose flushers have all ended.
+// ErrStopped is the answer of a Group whose flushers have all ended.
 var ErrStopped = errors.New("batch: stopped")
 
-// Group runs items of many callers through one flush.
+// Group flushes the items of many callers together and gives each caller the result of its own. It is safe for
+// concurrent use.
 type Group[T, R any] struct {
-	calls   chan call[T, R]
-	max     int
+	queue   *Queue[call[T, R]]
 	flush   func(ctx context.Context, items []T) ([]R, error)
 	stopped chan struct{}
 }
@@ -33,36 +30,57 @@ type answer[R any] struct {
 	err    error
 }
 
-// New makes a group that flushes at most most items at a time. The flush gives
-// one result per item in their order, or one error for all of them; its panic is
-// an error that is panics.Err (package platform/panics).
-func New[T, R any](most int, flush func(context.Context, []T) ([]R, error)) *Group[T, R] {
-	return &Group[T, R]{
-		calls: make(chan call[T, R], most), max: most, flush: flush, stopped: make(chan struct{}),
-	}
+// NewGroup returns a Group that flushes nothing until Run. flush returns one result per item in their order, or one error
+// for all of them; its panic is an error that is panics.Err (package platform/panics).
+func NewGroup[T, R any](o Options, flush func(context.Context, []T) ([]R, error)) *Group[T, R] {
+	g := &Group[T, R]{flush: flush, stopped: make(chan struct{})}
+	g.queue = NewQueue(o, g.flushCalls)
+	return g
 }
 
 // Do hands an item in and waits for its result. When ctx ends first, the item
 // may be flushed all the same.
 func (g *Group[T, R]) Do(ctx context.Context, item T) (R, error) {
+	p, err := g.Submit(ctx, item)
+	if err != nil {
+		var zero R
+		return zero, err
+	}
+	return p.Wait(ctx)
+}
+
+// Pending is an item that was handed in.
+type Pending[R any] struct {
+	answer  <-chan answer[R]
+	stopped <-chan struct{}
+}
+
+// Submit hands an item in as soon as there is room for it, and doesn't wait for its result.
+func (g *Group[T, R]) Submit(ctx context.Context, item T) (Pending[R], error) {
 	c := call[T, R]{item, make(chan answer[R], 1)}
+	select {
+	case g.queue.items <- c:
+		g.queue.hurryIfFull()
+		return Pending[R]{c.answer, g.stopped}, nil
+	case <-ctx.Done():
+		return Pending[R]{}, context.Cause(ctx)
+	case <-g.stopped:
+		return Pending[R]{}, ErrStopped
+	}
+}
+
+// Wait returns the result of the item, once. When ctx ends first, the item may be flushed all the same.
+func (p Pending[R]) Wait(ctx context.Context) (R, error) {
 	var zero R
 	select {
-	case g.calls <- c:
-	case <-ctx.Done():
-		return zero, context.Cause(ctx)
-	case <-g.stopped:
-		return zero, ErrStopped
-	}
-	select {
-	case a := <-c.answer:
+	case a := <-p.answer:
 		return a.result, a.err
 	case <-ctx.Done():
 		return zero, context.Cause(ctx)
-	case <-g.stopped:
+	case <-p.stopped:
 	}
 	select { // A flush that ended with the group still counts.
-	case a := <-c.answer:
+	case a := <-p.answer:
 		return a.result, a.err
 	default:
 		return zero, ErrStopped
@@ -70,43 +88,19 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (R, error) {
 }
 
 // Run flushes until ctx ends, with n flushers side by side. A flush under way
-// is finished. Call it once.
+// is finished, and callers whose items still wait get ErrStopped. Call it once.
 func (g *Group[T, R]) Run(ctx context.Context, n int) error {
 	var flushers sync.WaitGroup
 	for range n {
-		flushers.Go(func() { g.work(ctx) })
+		flushers.Go(func() { _ = g.queue.Run(ctx) })
 	}
 	flushers.Wait()
 	close(g.stopped)
 	return nil
 }
 
-func (g *Group[T, R]) work(ctx context.Context) {
-	for {
-		select {
-		case first := <-g.calls:
-			g.flushCalls(context.WithoutCancel(ctx), g.gather(first))
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// gather takes what has come in meanwhile, and waits for nothing.
-func (g *Group[T, R]) gather(first call[T, R]) []call[T, R] {
-	calls := []call[T, R]{first}
-	for len(calls) < g.max {
-		select {
-		case c := <-g.calls:
-			calls = append(calls, c)
-		default:
-			return calls
-		}
-	}
-	return calls
-}
-
 func (g *Group[T, R]) flushCalls(ctx context.Context, calls []call[T, R]) {
+	ctx = context.WithoutCancel(ctx)
 	items := make([]T, len(calls))
 	for i, c := range calls {
 		items[i] = c.item
