@@ -86,7 +86,7 @@ func recorded(b *testing.B, keep int) *inference.Engine {
 		b.Fatal(err)
 	}
 	fleet := &inference.Fleet{
-		Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Warmth: routing.NewWarmth()}), Keys: noKeys{},
+		Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Affinities: routing.NewAffinityTable()}), Keys: noKeys{},
 		Providers: map[string]provider.Provider{"sandbox": sandbox.New(sandbox.Config{})}, Prices: prices,
 	}
 	o := inference.Options{
