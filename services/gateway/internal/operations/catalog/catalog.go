@@ -130,7 +130,7 @@ func (f *File) add(name string, m model, e Entry) error {
 	}
 	e.Target = provider.Target{Provider: name, Model: m.Model}
 	if before, twice := f.entries[e.Target]; twice && !before.borrowed {
-		return errors.New("is there twice")
+		return errors.New("appears twice")
 	}
 	var deprecated, cutoff error
 	e.Deprecated, deprecated = day("deprecated", m.Deprecated)
