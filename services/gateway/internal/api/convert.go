@@ -143,7 +143,7 @@ func toTools(tools []*gatewayv1.Tool) ([]provider.Tool, error) {
 	for i, tool := range tools {
 		f := tool.GetFunction()
 		if slices.ContainsFunc(out, func(t provider.Tool) bool { return t.Name == f.GetName() }) {
-			return nil, apierr.Invalid(dialect.At("tools", i)+".function.name", "is there twice")
+			return nil, apierr.Invalid(dialect.At("tools", i)+".function.name", "appears twice")
 		}
 		parameters := bytes.TrimSpace(f.GetParameters())
 		if len(parameters) > 0 && (parameters[0] != '{' || !jsoncheck.Valid(parameters)) {

@@ -78,10 +78,10 @@ func (s *routingServer) GetRoutingConfig(ctx context.Context, _ *gatewayv1.GetRo
 		}
 		out.FallbackLadder = append(out.FallbackLadder, ladder)
 	}
-	for _, sight := range policy.Sights() {
-		rule := &gatewayv1.ClassificationRule{DataClassification: sight.Classification, AllowedProviders: sight.Providers}
-		if sight.Organizations != "*" {
-			rule.OrganizationId = sight.Organizations
+	for _, access := range policy.AccessRules() {
+		rule := &gatewayv1.ClassificationRule{DataClassification: access.Classification, AllowedProviders: access.Providers}
+		if access.Organizations != "*" {
+			rule.OrganizationId = access.Organizations
 		}
 		out.DataClassifications = append(out.DataClassifications, rule)
 	}

@@ -92,7 +92,7 @@ func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"providers: [{models: []}]":                                                           "providers[0].provider: is required",
 		"providers: [{provider: a, models: [{}]}]":                                            "model: is required",
-		"providers: [{provider: a, models: [{model: m}, {model: m}]}]":                        "a/m: is there twice",
+		"providers: [{provider: a, models: [{model: m}, {model: m}]}]":                        "a/m: appears twice",
 		"providers: [{provider: a, models: [{model: m, cutoff: soon}]}]":                      "cutoff: want a day",
 		"providers: [{provider: a, models: [{model: m, successor: m}]}]":                      "successor: is the model itself",
 		"providers: [{provider: a, like: b}]":                                                 `like: "b" is no provider above it`,

@@ -89,7 +89,7 @@ func ParseGolden(text []byte) (*Golden, error) {
 			return nil, fmt.Errorf("golden set: cases[%d] %q: %w", i, c.Name, err)
 		}
 		if names[c.Name] {
-			return nil, fmt.Errorf("golden set: cases[%d]: the name %q is there twice", i, c.Name)
+			return nil, fmt.Errorf("golden set: cases[%d]: the name %q appears twice", i, c.Name)
 		}
 		names[c.Name] = true
 	}
