@@ -13,14 +13,14 @@ import (
 // in force on this replica before its writer is answered; the other replicas are
 // notified of it, where there is a Redis.
 func (b *builder) openControl(context.Context) error {
-	tell := func() {}
+	notify := func() {}
 	if b.redis != nil {
-		wakes := redis.NewWakes(b.redis)
-		tell = wakes.Tell
-		b.runner.Go("wakes", func(ctx context.Context) error { return wakes.Run(ctx, b.watcher.Wake) })
+		notifier := redis.NewNotifier(b.redis)
+		notify = notifier.Notify
+		b.runner.Go("change notifier", func(ctx context.Context) error { return notifier.Run(ctx, b.watcher.Wake) })
 	}
 	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) {
-		tell()
+		notify()
 		if topic == control.Policy { // A reload puts its files in force itself, under its own lock.
 			b.watcher.Wake()
 			return

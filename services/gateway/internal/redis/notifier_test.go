@@ -11,32 +11,32 @@ import (
 
 // What one replica tells, the others hear, and it does not wait for a Redis that
 // is away.
-func TestWakes(t *testing.T) {
+func TestNotifier(t *testing.T) {
 	client := testkit.Redis(t)
-	a, b := NewWakes(client), NewWakes(client)
+	a, b := NewNotifier(client), NewNotifier(client)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	heard := make(chan struct{}, 100)
+	notified := make(chan struct{}, 100)
 	group.Go(func() { _ = a.Run(ctx, func() {}) })
-	group.Go(func() { _ = b.Run(ctx, func() { heard <- struct{}{} }) })
+	group.Go(func() { _ = b.Run(ctx, func() { notified <- struct{}{} }) })
 	deadline := time.After(5 * time.Second)
-	for told := false; !told; {
-		a.Tell() // Again, until the other listens.
+	for received := false; !received; {
+		a.Notify() // Again, until the other listens.
 		select {
-		case <-heard:
-			told = true
+		case <-notified:
+			received = true
 		case <-time.After(20 * time.Millisecond):
 		case <-deadline:
-			t.Fatal("nothing was heard")
+			t.Fatal("no change was received")
 		}
 	}
 	cancel()
 	group.Wait()
 	start := time.Now()
 	for range 1000 {
-		a.Tell() // Nothing receives it.
+		a.Notify() // Nothing receives it.
 	}
 	if took := time.Since(start); took > 100*time.Millisecond {
-		t.Errorf("telling took %s", took)
+		t.Errorf("notifying took %s", took)
 	}
 }
