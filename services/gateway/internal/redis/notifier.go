@@ -10,22 +10,22 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// publishTimeout bounds the telling; who misses it finds out by looking.
+// publishTimeout bounds a notification. Replicas that miss it find the change when they poll.
 const publishTimeout = time.Second
 
-// Notifier tells the other replicas that something was set, and hears it of them. It
-// only makes it sooner: what was set is in the database.
+// Notifier notifies the other replicas of changed settings and receives their notifications. It only shortens the
+// delay: the settings themselves are in the database, which replicas poll.
 type Notifier struct {
 	client  *redisdb.Client
 	pending chan struct{}
 }
 
-// NewNotifier returns the wakes of a replica.
+// NewNotifier returns the Notifier of a replica.
 func NewNotifier(client *redisdb.Client) *Notifier {
 	return &Notifier{client: client, pending: make(chan struct{}, 1)}
 }
 
-// Notify has the others told soon. It does not wait; many at a time become one.
+// Notify schedules a notification of the other replicas. It does not wait; concurrent calls are combined.
 func (n *Notifier) Notify() {
 	select {
 	case n.pending <- struct{}{}:
@@ -33,7 +33,7 @@ func (n *Notifier) Notify() {
 	}
 }
 
-// Run tells and hears until ctx ends. It is a part of the service's lifecycle.
+// Run publishes notifications and calls onChange for received ones until ctx ends. It also receives its own.
 func (n *Notifier) Run(ctx context.Context, onChange func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(panics.Guard(func() error {
@@ -53,10 +53,10 @@ func (n *Notifier) Run(ctx context.Context, onChange func()) error {
 func (n *Notifier) publish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	_ = n.client.Publish(ctx, n.channel(), "").Err() // They look by themselves, too.
+	_ = n.client.Publish(ctx, n.channel(), "").Err() // The replicas poll as well.
 }
 
-// listen; the client connects again by itself.
+// listen calls onChange for each notification. The client reconnects by itself.
 func (n *Notifier) listen(ctx context.Context, onChange func()) error {
 	subscription := n.client.Subscribe(ctx, n.channel())
 	defer func() { _ = subscription.Close() }()

@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// What one replica tells, the others hear, and it does not wait for a Redis that
-// is away.
+// A replica's notification reaches the others, and it does not wait for a Redis that is out of reach.
 func TestNotifier(t *testing.T) {
 	client := testkit.Redis(t)
 	a, b := NewNotifier(client), NewNotifier(client)
@@ -21,7 +20,7 @@ func TestNotifier(t *testing.T) {
 	group.Go(func() { _ = b.Run(ctx, func() { notified <- struct{}{} }) })
 	deadline := time.After(5 * time.Second)
 	for received := false; !received; {
-		a.Notify() // Again, until the other listens.
+		a.Notify() // Again, until the other one has subscribed.
 		select {
 		case <-notified:
 			received = true
