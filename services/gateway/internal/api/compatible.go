@@ -47,10 +47,10 @@ const (
 // DialectOf says how the caller of a request talks; see rpc.Options.
 func DialectOf(r *http.Request) rpc.Dialect {
 	anthropicKey := rpc.Dialect{Name: apierr.DialectAnthropic, KeyHeader: "X-Api-Key", IDHeader: "Request-Id"}
-	switch said, path := r.Header.Get(headerDialect), r.URL.Path; {
-	case said == apierr.DialectAnthropic, said == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
+	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
+	case name == apierr.DialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
-	case said == apierr.DialectOpenAI, path == "/v1/chat/completions":
+	case name == apierr.DialectOpenAI, path == "/v1/chat/completions":
 		return rpc.Dialect{Name: apierr.DialectOpenAI}
 	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
 		return rpc.Dialect{}

@@ -18,14 +18,14 @@ const headerEarly = "X-Switchyard-Early-Stream"
 func wantsEarly(r *http.Request) bool { return r.Header.Get(headerEarly) == "true" }
 
 // lateError gives the error of a stream that never began: as any other where
-// nothing has been sent yet, or else as the stream's last event, which tell writes.
-func lateError(ctx context.Context, events *eventWriter, err error, tell func(*apierr.Error)) error {
+// nothing has been sent yet, or else as the stream's last event, which write writes.
+func lateError(ctx context.Context, events *eventWriter, err error, write func(*apierr.Error)) error {
 	if events == nil || events.withdraw() {
 		return err
 	}
 	e := apierr.From(err)
 	rpc.Annotate(ctx, slog.String("stream_reason", string(e.Reason)), slog.String("stream_error", e.Error()))
-	tell(e)
+	write(e)
 	return nil
 }
 
