@@ -1,4 +1,4 @@
-// Package api is the gateway's contract over its nouns. The completions have
+// Package api is the gateway's contract over its deps. The completions have
 // handlers of their own on the JSON face, since transcoding can't stream and
 // decodes twice; both faces read the same message, by the same rules, into the same request.
 // internal/app registers it.
@@ -37,8 +37,8 @@ type Engine interface {
 // is silent for a minute.
 const pingEvery = 15 * time.Second
 
-// Nouns are what the services are made over. All are required.
-type Nouns struct {
+// Dependencies are what the services are made over. All are required.
+type Dependencies struct {
 	Engine   Engine
 	Policies Policies
 	Usage    ledger.Feed
@@ -70,9 +70,9 @@ type Nouns struct {
 }
 
 // Register puts the contract's services on both faces of server.
-func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
-	inferences := &inferenceServer{engine: nouns.Engine, decode: server.Decode, encode: server.Encode}
-	register(server, inferences, nouns)
+func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error {
+	inferences := &inferenceServer{engine: deps.Engine, decode: server.Decode, encode: server.Encode}
+	register(server, inferences, deps)
 	inferences.mountCompatible(server) // First: the contract's own paths go before its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)
@@ -86,23 +86,23 @@ func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
 
 // register names every service of the contract. A method that is still to come
 // answers 501; unimplemented_test.go lists them.
-func register(r grpc.ServiceRegistrar, inferences *inferenceServer, nouns Nouns) {
+func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Dependencies) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
-	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: nouns.Approvals})
-	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: nouns.Byok})
-	gatewayv1.RegisterModelServiceServer(r, &modelServer{catalog: nouns.Catalog})
-	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers, organizations: nouns.Organizations})
+	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: deps.Approvals})
+	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: deps.Byok})
+	gatewayv1.RegisterModelServiceServer(r, &modelServer{catalog: deps.Catalog})
+	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: deps.Answers, organizations: deps.Organizations})
 	gatewayv1.RegisterPricingServiceServer(r, &pricingServer{
-		prices: nouns.Prices, canonical: nouns.Canonical, policies: nouns.Policies, reconciler: nouns.Reconciler,
+		prices: deps.Prices, canonical: deps.Canonical, policies: deps.Policies, reconciler: deps.Reconciler,
 	})
-	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: nouns.Prober, canonical: nouns.Canonical})
-	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: nouns.Status})
-	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies, steering: nouns.Steering, catalog: nouns.Catalog})
-	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: nouns.Runs, calls: nouns.Calls})
-	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: nouns.Exposure, audit: nouns.Audit, canonical: nouns.Canonical})
-	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: nouns.Traces, inferences: inferences})
-	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: nouns.Trust})
-	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: nouns.Usage})
+	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: deps.Prober, canonical: deps.Canonical})
+	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: deps.Status})
+	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: deps.Policies, steering: deps.Steering, catalog: deps.Catalog})
+	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: deps.Runs, calls: deps.Calls})
+	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: deps.Exposure, audit: deps.Audit, canonical: deps.Canonical})
+	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: deps.Traces, inferences: inferences})
+	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: deps.Trust})
+	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: deps.Usage})
 }
 
 // transcode gives every method with a path its JSON form.

@@ -180,7 +180,7 @@ func (b *builder) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, api.Nouns{
+	if err := api.Register(ctx, server, api.Dependencies{
 		Engine: b.engine, Policies: b.fleets, Usage: postgres.NewLedger(b.pool), Answers: erasure{b.answers, b.archive},
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Byok: b.custodian, Traces: b.archive, Prober: b.prober,
