@@ -9,16 +9,15 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// headerEarly of a request asks for pings before the first content too, for the
-// sake of a proxy that cuts what is silent. It costs the status: once a ping has
-// been sent, what fails is an event in a stream of status 200, and how the
-// request was served is not told in headers.
+// headerEarly requests pings before the first content too, for proxies that cut silent connections. It costs the
+// status: once a ping has been sent, a failure is an event in a stream of status 200, and headers can't say how the
+// request was served.
 const headerEarly = "X-Switchyard-Early-Stream"
 
 func wantsEarly(r *http.Request) bool { return r.Header.Get(headerEarly) == "true" }
 
-// lateError gives the error of a stream that never began: as any other where
-// nothing has been sent yet, or else as the stream's last event, which write writes.
+// lateError returns the error of a stream that never began if no byte has been sent yet; else it writes the error with
+// write, as the stream's last event.
 func lateError(ctx context.Context, events *eventWriter, err error, write func(*apierr.Error)) error {
 	if events == nil || events.withdraw() {
 		return err
@@ -29,8 +28,7 @@ func lateError(ctx context.Context, events *eventWriter, err error, write func(*
 	return nil
 }
 
-// withdraw takes a stream back of which nothing has been sent; it reports whether
-// it was in time.
+// withdraw cancels a stream of which nothing has been sent; it reports whether it was in time.
 func (e *eventWriter) withdraw() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Embed answers over gRPC.
+// Embed serves embeddings over gRPC.
 func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*gatewayv1.EmbeddingsResponse, error) {
 	embedded, requestID, err := s.embed(ctx, m, s.rawOfMessage(m, formEmbeddings))
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequ
 	return out, nil
 }
 
-// serveEmbeddings answers on the JSON face.
+// serveEmbeddings serves embeddings on the JSON face.
 func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request, raw inference.RawRequest) error {
 	m := new(gatewayv1.EmbeddingsRequest)
 	if err := s.decode(r, m); err != nil {
@@ -79,9 +79,8 @@ func toEmbedding(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*inferenc
 	return r, nil
 }
 
-// encodeEmbeddings writes gatewayv1.EmbeddingsResponse for the JSON face, by
-// hand: the numbers are nearly all of it. The answer is also one that OpenAI's
-// clients read: "object" and usage.total_tokens are theirs.
+// encodeEmbeddings writes gatewayv1.EmbeddingsResponse for the JSON face by hand, since nearly all of it are numbers.
+// OpenAI's clients can read the answer too: "object" and usage.total_tokens are for them.
 func encodeEmbeddings(e *inference.Embedded, requestID string, vector func(dst []byte, v []float32) []byte) ([]byte, error) {
 	size := 512
 	for _, v := range e.Vectors {
@@ -105,9 +104,8 @@ func encodeEmbeddings(e *inference.Embedded, requestID string, vector func(dst [
 	return append(text, rest[1:]...), nil
 }
 
-// isOpenAIEmbeddings reports whether a body of /v1/embeddings is in OpenAI's words:
-// it has a field that only OpenAI knows and none that only the contract has. One
-// with neither is the contract's, and its answer suits both.
+// isOpenAIEmbeddings reports whether a body of /v1/embeddings is in OpenAI's form: it has a field that only OpenAI
+// defines and none that only the contract defines. A body with neither is the contract's, and its answer suits both.
 func isOpenAIEmbeddings(body []byte) bool {
 	theirs := false
 	ours := false

@@ -32,13 +32,13 @@ const (
 	formOpenAIEmbeddings = "openai_embeddings"
 )
 
-// rawHeaders are what headers may say of a request. None is a credential.
+// rawHeaders are the headers that affect a request. None holds a credential.
 var rawHeaders = []string{
 	headerGoal, headerAskedProvider, headerByok, headerSubstitution, headerClassification, headerLocale, headerLanguageMode, headerCache,
 	headerApproval, "Anthropic-Version", "Anthropic-Beta",
 }
 
-// rawOfHTTP returns a request of the JSON face as it came.
+// rawOfHTTP returns a request of the JSON face as it was received.
 func rawOfHTTP(r *http.Request, form string) inference.RawRequest {
 	raw := inference.RawRequest{Form: form, Body: rpc.Body(r)}
 	for _, name := range rawHeaders {
@@ -52,20 +52,19 @@ func rawOfHTTP(r *http.Request, form string) inference.RawRequest {
 	return raw
 }
 
-// rawOfMessage returns a request that came as a message, encoded when it is first
-// needed.
+// rawOfMessage returns a request that was received as a message; it is encoded when it is first needed.
 func (s *inferenceServer) rawOfMessage(m proto.Message, form string) inference.RawRequest {
 	return inference.RawRequest{Form: form, Encode: func() (json.RawMessage, error) { return s.encode(m) }}
 }
 
-// ofMessage are the fields of the contract's requests that say whose they are.
+// ofMessage is what the contract's requests with an organization and a run have in common.
 type ofMessage interface {
 	proto.Message
 	asked
 }
 
-// read makes a request of one that was captured, for the present caller, by the present
-// rules. The run that it belonged to is left out.
+// read returns a request from a captured one, for the present caller and by the present rules. It omits the run that
+// the captured one belonged to.
 func (s *inferenceServer) read(ctx context.Context, raw inference.RawRequest, organization, run string) (*inference.Request, error) {
 	c := caller.From(ctx)
 	c.Organization, c.Run = organization, run
@@ -106,7 +105,7 @@ func (s *inferenceServer) parse(ctx context.Context, raw inference.RawRequest, r
 	return nil, apierr.Internal(fmt.Errorf("no form %q of a request", raw.Form))
 }
 
-// captured decodes a message of the contract and puts the run of now into it.
+// captured decodes a message of the contract and sets the present run in it.
 func captured(s *inferenceServer, raw inference.RawRequest, m ofMessage, field *string, run string, to func() (*inference.Request, error)) (*inference.Request, error) {
 	if err := s.decode(&http.Request{Body: io.NopCloser(bytes.NewReader(raw.Body))}, m); err != nil {
 		return nil, err
@@ -123,8 +122,8 @@ func parseDialect(ctx context.Context, d dialect.Dialect, raw inference.RawReque
 	return toNativeRequest(ctx, d, chat, raw.Header, func(e *extension) { e.RunID = run })
 }
 
-// AnswerJSON writes the answer of a record in the contract's words; nil where it
-// would be much longer than what is kept of it.
+// AnswerJSON returns the answer of a record in the contract's form; nil if it would be much longer than what is stored
+// of it.
 func AnswerJSON(a *inference.Record) (json.RawMessage, error) {
 	if a.Answer.Written != nil {
 		return a.Answer.Written, nil
@@ -135,7 +134,7 @@ func AnswerJSON(a *inference.Record) (json.RawMessage, error) {
 	}
 	switch answer := a.Answer; a.Request.Route.Operation {
 	case provider.OperationEmbeddings:
-		const digits = 3 // A number has about so many characters for each of its bytes.
+		const digits = 3 // A number takes about this many characters for each of its bytes.
 		if digits*a.AnswerBytes > max(a.Keep, minKept) {
 			return nil, nil
 		}
@@ -148,7 +147,7 @@ func AnswerJSON(a *inference.Record) (json.RawMessage, error) {
 	}
 }
 
-// minKept is how long an answer may be in any case, to be hashed.
+// minKept is the length up to which an answer is always encoded, so that it can be hashed.
 const minKept = 64 << 10
 
 func embeddingsJSON(e *inference.Embedded, requestID string) (json.RawMessage, error) {
