@@ -17,18 +17,17 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// defaultPage is the size of a page that names none.
+// defaultPage is the default size of a page.
 const defaultPage = 50
 
-// usageServer serves the billed feed.
+// usageServer serves the feed of billed records.
 type usageServer struct {
 	gatewayv1.UnimplementedUsageServiceServer
 
 	feed ledger.Feed
 }
 
-// ListUsage gives the records after a cursor. An operator who names no
-// organization reads them all.
+// ListUsage returns the records after a cursor. An operator who names no organization gets those of all.
 func (s *usageServer) ListUsage(ctx context.Context, m *gatewayv1.ListUsageRequest) (*gatewayv1.ListUsageResponse, error) {
 	filter, err := toFilter(ctx, m)
 	if err != nil {
@@ -77,7 +76,7 @@ func toFilter(ctx context.Context, m *gatewayv1.ListUsageRequest) (ledger.Filter
 	return f, nil
 }
 
-// toMoment is the zero time where none was sent.
+// toMoment returns the zero time if none was sent.
 func toMoment(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	if t == nil {
 		return time.Time{}, nil
