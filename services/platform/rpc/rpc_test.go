@@ -91,16 +91,7 @@ func (b *bench) do(t *testing.T, verb, path, token, body string, headers ...stri
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text), resp.Header
+	return testkit.Do(t, http.DefaultClient, r)
 }
 
 func echo(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil }

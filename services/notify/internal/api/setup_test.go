@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -131,16 +130,8 @@ func (b *bench) do(t *testing.T, verb, path, body string, headers ...string) ans
 			r.Header.Del(headers[i])
 		}
 	}
-	resp, err := b.http.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{resp.StatusCode, string(text), resp.Header}
+	status, text, header := testkit.Do(t, b.http.Client(), r)
+	return answer{status, text, header}
 }
 
 // want stops the test unless the answer has the status.

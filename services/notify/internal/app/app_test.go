@@ -122,14 +122,6 @@ func get(t *testing.T, client *http.Client, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	status, body, _ := testkit.Do(t, client, request)
+	return status, body
 }
