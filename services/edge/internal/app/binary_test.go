@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,14 +52,7 @@ func TestMain(m *testing.M) {
 type fleet struct {
 	binary  string
 	environ []string
-	logs    bytes.Buffer // of all replicas; read it when they have ended
-	mu      sync.Mutex
-}
-
-func (f *fleet) Write(p []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.logs.Write(p)
+	logs    testkit.Buffer // of all replicas
 }
 
 // newFleet makes the settings; a redis URL of "" is none.
@@ -87,7 +79,7 @@ func newFleet(t *testing.T, upstream, databaseURL, redisURL string) *fleet {
 func (f *fleet) command(t *testing.T, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), f.binary, args...)
-	c.Env, c.Stderr = f.environ, f
+	c.Env, c.Stderr = f.environ, &f.logs
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("edge %v: %v", args, err)
@@ -118,7 +110,7 @@ func (f *fleet) start(t *testing.T) *replica {
 	address, metrics := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	x := &replica{url: "http://" + address, metrics: "http://" + metrics, process: exec.Command(f.binary, "serve")}
 	x.process.Env = append([]string{"EDGE_LISTEN=" + address, "EDGE_METRICS_LISTEN=" + metrics}, f.environ...)
-	x.process.Stderr = f
+	x.process.Stderr = &f.logs
 	if err := x.process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -277,8 +269,6 @@ func TestUsageIsExactOverKills(t *testing.T) {
 	if n := steady.counted(t); n != counted+100 {
 		t.Errorf("counted %d for 100 quiet calls", n-counted)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	testkit.NoLeak(t, key, f.logs.String())
 	testkit.NoLeak(t, "service-token", f.logs.String())
 }
