@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/deploy/load/drive"
 )
 
-// edgePlan is how to measure the edge.
+// edgePlan configures a measurement of the edge.
 type edgePlan struct {
 	round  time.Duration
 	rounds int
@@ -97,7 +97,7 @@ func (y *edgeYard) close(ctx context.Context) error {
 	return errors.Join(append(errs, os.RemoveAll(y.dir))...)
 }
 
-// targets are the ways to measure; the first is the service itself, the second the floor.
+// targets returns the ways to measure; the first is the service itself, the second the floor.
 func (y *edgeYard) targets(ctx context.Context) ([]target, error) {
 	edge, err := y.stack.PID(string(stack.Edge))
 	if err != nil {
@@ -137,7 +137,7 @@ func (y *edgeYard) targets(ctx context.Context) ([]target, error) {
 	return all, nil
 }
 
-// key makes a product key over the operator API.
+// key creates a product key over the operator API.
 func (y *edgeYard) key(ctx context.Context, organization, more string) (string, error) {
 	body := fmt.Sprintf(`{"organization_id":%q,"product":"ai","permissions":["read"]%s}`, organization, more)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, y.stack.URL(string(stack.Edge))+"/admin/v1/keys", strings.NewReader(body))
@@ -157,7 +157,7 @@ func (y *edgeYard) key(ctx context.Context, organization, more string) (string, 
 	return made.Key, nil
 }
 
-// edgeFigures of one way.
+// edgeFigures holds the figures of one way.
 type edgeFigures struct {
 	perSecond float64
 	cpu       time.Duration
@@ -165,8 +165,7 @@ type edgeFigures struct {
 	failed    int
 }
 
-// measureEdge measures each way in turn, round by round, so that a noisy moment
-// of the machine meets all of them.
+// measureEdge measures each way in turn, round by round, so that a busy moment of the machine affects all of them.
 func measureEdge(ctx context.Context, plan edgePlan, targets []target) (string, error) {
 	rounds := make([][]edgeFigures, len(targets))
 	for round := range plan.rounds {

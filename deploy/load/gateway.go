@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/deploy/load/client"
 )
 
-// gatewayPlan is how to measure the gateway.
+// gatewayPlan configures a measurement of the gateway.
 type gatewayPlan struct {
 	round  time.Duration
 	rounds int
@@ -31,8 +31,7 @@ type gatewayPlan struct {
 	ways   []string
 }
 
-// gatewayWays are the ways through the gateway, beside which the provider itself
-// and the floor are always measured.
+// gatewayWays lists the ways through the gateway; the provider itself and the floor are always measured too.
 var gatewayWays = []string{"async", "openai", "committed", "edge"}
 
 func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way) }
@@ -67,7 +66,7 @@ type target struct {
 	chat *client.Request
 	// stream is the same way for a streamed answer.
 	stream *client.Request
-	// pids are the processes whose time it costs, without provider and client.
+	// pids are the processes whose CPU time counts, without provider and client.
 	pids []int
 }
 
@@ -161,7 +160,7 @@ func (y *yard) close(ctx context.Context) error {
 	return errors.Join(append(errs, os.RemoveAll(y.dir))...) //nolint:gosec // a folder of our own
 }
 
-// The bodies are of the same size and ask for the same.
+// The bodies have the same size and ask for the same.
 var question = strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
 
 func openAIBody(stream bool) []byte {
@@ -174,8 +173,7 @@ func llmBody(stream bool) []byte {
 		question, stream)
 }
 
-// way is a target before its requests are prepared; flag is what -ways calls it,
-// empty for what is always measured.
+// way is a target before its requests are prepared; flag is its name in -ways, empty for what is always measured.
 type way struct {
 	flag, name, url string
 	header          http.Header
@@ -183,7 +181,7 @@ type way struct {
 	pids            []int
 }
 
-// targets are the ways to measure; the first is the provider itself, the second the floor.
+// targets returns the ways to measure; the first is the provider itself, the second the floor.
 func (y *yard) targets(ctx context.Context, plan gatewayPlan) ([]target, error) {
 	key, err := y.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
 	if err != nil {
@@ -233,12 +231,12 @@ func prepare(ways []way) ([]target, error) {
 	return all, nil
 }
 
-// firstParty are the headers of a service that calls a stack.
+// firstParty returns the headers of a service that calls a stack.
 func firstParty(s *stack.Stack) http.Header {
 	return http.Header{"Authorization": {"Bearer " + s.Secrets().Service}, "X-Organization-Id": {stack.Organization}}
 }
 
-// wantText is what each whole stream must hold: the text, piece by piece.
+// wantText returns a check that a whole stream holds the text, piece by piece.
 func wantText(pieces int) func(client.Answer) error {
 	want := strings.Count(plain.Text(pieces), "carriage ")
 	return func(a client.Answer) error {

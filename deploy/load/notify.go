@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/deploy/load/proc"
 )
 
-// notifyPlan is how to measure notify.
+// notifyPlan configures a measurement of notify.
 type notifyPlan struct {
 	parts   []string
 	devices int
@@ -101,7 +101,7 @@ func (y *messageYard) measure(ctx context.Context, plan notifyPlan) (string, err
 	return out.String(), nil
 }
 
-// call makes a request of notify and reads its answer into a value.
+// call makes a request to notify and reads its answer into a value.
 func (y *messageYard) call(ctx context.Context, method, path string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -134,11 +134,11 @@ func (y *messageYard) call(ctx context.Context, method, path string, body, into 
 	return json.Unmarshal(got, into)
 }
 
-// errAway is what a service says that should be asked again.
+// errAway marks an answer after which the call should be repeated.
 var errAway = errors.New("away for the moment")
 
-// insist asks again for up to ten seconds, as a caller should: on a busy machine a
-// connection to the store may come too late. The call must be one that may be repeated.
+// insist repeats a call for up to ten seconds, as a caller should: on a busy machine a connection to the store may
+// come too late. The call must be one that may be repeated.
 func (y *messageYard) insist(ctx context.Context, method, path string, body, into any) error {
 	const pause, times = 500 * time.Millisecond, 20
 	for n := 0; ; n++ {
@@ -160,7 +160,7 @@ func (y *messageYard) header() http.Header {
 	}
 }
 
-// rss is notify's memory in MiB.
+// rss returns notify's memory in MiB.
 func (y *messageYard) rss() (float64, error) {
 	bytes, err := proc.RSS(y.service)
 	return float64(bytes) / (1 << 20), err

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// feedPage is the most that a page holds.
+	// feedPage is the maximum size of a page.
 	feedPage = 100
-	// feedRounds is how often each page is asked for.
+	// feedRounds is how often each page is requested.
 	feedRounds = 1000
 	feedPath   = "/v1/notifications?user_id=load&limit=100"
 )
 
-// measureFeed pages through a large inbox to its end, then compares the first
-// page with the last, in turn.
+// measureFeed pages through a large inbox to its end, then compares the first page with the last, in turn.
 func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings.Builder) error {
 	if err := y.fillInbox(ctx, records); err != nil {
 		return err
@@ -74,14 +73,13 @@ func at(cursor string) string {
 	return feedPath + "&cursor=" + cursor
 }
 
-// quantile of durations, which it sorts.
+// quantile returns a quantile of durations, which it sorts.
 func quantile(all []time.Duration, part float64) time.Duration {
 	slices.Sort(all)
 	return all[int(part*float64(len(all)-1))]
 }
 
-// fillInbox writes the rows itself: sending a million notifications takes longer
-// than anyone wants to wait.
+// fillInbox writes the rows itself, because sending a million notifications takes too long.
 func (y *messageYard) fillInbox(ctx context.Context, records int) error {
 	for _, statement := range []string{
 		`INSERT INTO notify.inbox_counter (organization_id, user_id, unread, version) VALUES ($1, 'load', $2::bigint, $2::bigint)`,

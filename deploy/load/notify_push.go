@@ -19,11 +19,10 @@ import (
 	"switchyard.dev/deploy/fakes/plain"
 )
 
-// registrars register devices at a time.
+// registrars is the number of devices registered at a time.
 const registrars = 32
 
-// measurePush registers devices and tells all of them, then once more with a kill
-// of the service in the midst.
+// measurePush registers devices and sends to all of them, then once more with a kill of the service in between.
 func (y *messageYard) measurePush(ctx context.Context, devices int, out *strings.Builder) error {
 	began := time.Now()
 	if err := y.register(ctx, devices); err != nil {
@@ -49,8 +48,7 @@ func (y *messageYard) measurePush(ctx context.Context, devices int, out *strings
 	return nil
 }
 
-// register makes devices that all have one key pair: what a push costs is the
-// same, and making them costs less.
+// register registers devices that all have one key pair: a push costs the same, and registering costs less.
 func (y *messageYard) register(ctx context.Context, devices int) error {
 	key, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
@@ -77,8 +75,8 @@ func (y *messageYard) register(ctx context.Context, devices int) error {
 	return group.Wait()
 }
 
-// told is what a broadcast came to.
-type told struct {
+// broadcastFigures holds the figures of a broadcast.
+type broadcastFigures struct {
 	took              time.Duration
 	service, postgres time.Duration // processor time
 	before            float64       // RSS in MiB, and rss while it went on
@@ -95,9 +93,9 @@ type sendLog struct {
 	Doubled   bool   `json:"possibly_duplicated"`
 }
 
-// broadcast tells all devices and waits until the send has ended. Once killAt
-// have been told, the service is killed and started again; never for 0.
-func (y *messageYard) broadcast(ctx context.Context, devices, killAt int) (f told, err error) {
+// broadcast sends to all devices and waits until the send has ended. Once killAt devices were reached, it kills the
+// service and starts it again; never for 0.
+func (y *messageYard) broadcast(ctx context.Context, devices, killAt int) (f broadcastFigures, err error) {
 	if err := y.tally(ctx, http.MethodDelete, nil); err != nil {
 		return f, err
 	}
@@ -140,8 +138,8 @@ func (y *messageYard) broadcast(ctx context.Context, devices, killAt int) (f tol
 	return f, nil
 }
 
-// watch notes how far a broadcast is, and how it ended when it has.
-func (y *messageYard) watch(ctx context.Context, id string, f *told) error {
+// watch records the progress of a broadcast, and its outcome when it has ended.
+func (y *messageYard) watch(ctx context.Context, id string, f *broadcastFigures) error {
 	rss, err := y.rss()
 	if err != nil {
 		return err
@@ -175,7 +173,7 @@ func (y *messageYard) killed(ctx context.Context) (err error) {
 	return err
 }
 
-// tally asks the push service what it got, or lets it forget.
+// tally reads the counts of the push service, or resets them.
 func (y *messageYard) tally(ctx context.Context, method string, into *plain.PushTally) error {
 	request, err := http.NewRequestWithContext(ctx, method, y.receiver.url+"/tally", http.NoBody)
 	if err != nil {
@@ -193,7 +191,7 @@ func (y *messageYard) tally(ctx context.Context, method string, into *plain.Push
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 
-// tenths are ten of many values, evenly spaced.
+// tenths returns ten of many values, evenly spaced.
 func tenths(all []float64) []float64 {
 	const parts = 10
 	var some []float64

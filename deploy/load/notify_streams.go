@@ -17,13 +17,13 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// holders open streams at a time.
+// holders is the number of streams opened at a time.
 const holders = 64
 
-// measureStreams has another process hold streams open, each of an inbox of its
-// own, and looks at the service's memory once all are idle.
+// measureStreams has another process hold streams open, each of its own inbox, and reads the service's memory once
+// all are idle.
 func (y *messageYard) measureStreams(ctx context.Context, streams int, out *strings.Builder) error {
-	// A process that has just begun: what other parts left in memory would hide what streams take.
+	// A new process, because memory left by other parts would hide what streams take.
 	if err := y.stack.Restart(ctx, string(stack.Notify)); err != nil {
 		return err
 	}
@@ -84,8 +84,7 @@ func heldOpen(ctx context.Context, url string) (n int, err error) {
 	return n, err
 }
 
-// hold opens streams and reads what comes. Its handler tells how many are open;
-// it is there once all of them are.
+// hold opens streams and reads what comes. It returns once all are open; its handler returns how many still are.
 func hold(ctx context.Context, url, token string, streams int) (http.Handler, error) {
 	address := strings.TrimPrefix(url, "http://")
 	ended := make(chan struct{}, streams)

@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/deploy/load/drive"
 )
 
-// parked measures beside backlogs behind a target that is left alone: what they
-// cost while nothing happens, and while much does.
+// parked measures beside backlogs of a parked target: their cost when idle and under load.
 func (y *dispatchYard) parked(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	for _, size := range plan.parked {
 		if err := y.park(ctx, size); err != nil {
@@ -30,14 +29,14 @@ func (y *dispatchYard) parked(ctx context.Context, plan webhookPlan, out io.Writ
 	return nil
 }
 
-// queueTables are those that would tell a look at what is parked.
+// queueTables matches the tables whose statistics would show reads of parked rows.
 const queueTables = "^(delivery|deliveries|attempts)"
 
-// minIdle is long enough for every loop of the service to have come round, and for
+// minIdle is long enough for every loop of the service to have run, and for
 // the counters of the sessions before to be in.
 const minIdle = 5 * time.Second
 
-// idle tells what the service does with a queue of parked rows alone.
+// idle measures what the service does with a queue of parked rows alone.
 func (y *dispatchYard) idle(ctx context.Context, w io.Writer, d time.Duration) error {
 	time.Sleep(minIdle)
 	before, err := y.worked(ctx, queueTables)
@@ -54,8 +53,8 @@ func (y *dispatchYard) idle(ctx context.Context, w io.Writer, d time.Duration) e
 	return err
 }
 
-// park fills the queue up to size rows for a target that the service leaves alone.
-// Meanwhile, the service doesn't read the deliveries that the rows stand for.
+// park fills the queue up to size rows for a parked target. Meanwhile, the service doesn't read the deliveries of
+// these rows.
 func (y *dispatchYard) park(ctx context.Context, size int) error {
 	const prepare = `
 		INSERT INTO webhook.flow (organization_id, scheme, host, port, ready_at, state, parked_until, parked_reason)

@@ -20,13 +20,13 @@ type rig struct {
 	receiver *helper
 	stack    *stack.Stack
 	db       *pgx.Conn
-	// service and postgres are the processes whose time is told apart.
+	// service and postgres are the processes whose CPU time is measured separately.
 	service  int
 	postgres func() []int
 }
 
-// openRig starts the receiver with the arguments, and the stack, in which the
-// service is allowed, by a setting of its own, to send there.
+// openRig starts the receiver with the arguments, and the stack. The setting named by allow lets the service send to
+// the receiver.
 func openRig(ctx context.Context, service stack.Service, allow string, o stack.Options, receiver ...string) (_ *rig, err error) {
 	y := &rig{}
 	defer func() {

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/deploy/load/client"
 )
 
-// webhookPlan is how to measure webhook-egress.
+// webhookPlan configures a measurement of webhook-egress.
 type webhookPlan struct {
 	time   time.Duration
 	quiet  time.Duration
@@ -49,7 +49,7 @@ func parseWebhook(args []string) (webhookPlan, error) {
 	return plan, set.Parse(args)
 }
 
-// sizes reads numbers between commas.
+// sizes returns a parser of comma-separated numbers.
 func sizes(into *[]int) func(string) error {
 	return func(text string) error {
 		for size := range strings.SplitSeq(text, ",") {
@@ -67,9 +67,9 @@ func sizes(into *[]int) func(string) error {
 type dispatchYard struct {
 	*rig
 
-	// seeded numbers the deliveries that were written by SQL.
+	// seeded counts the deliveries written by SQL.
 	seeded int
-	// accepted counts what the service took of any load.
+	// accepted counts the accepted deliveries of any load.
 	accepted atomic.Int64
 }
 
@@ -92,10 +92,10 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 	return err
 }
 
-// payload is as big as a usual event.
+// payload has the size of a usual event.
 var payload = `{"at":` + client.Stamp + `,"event":"train.arrived","text":"` + strings.Repeat("carriage ", 100) + `"}`
 
-// measure makes the report, part by part. It has what was measured before an error.
+// measure makes the report, part by part. On an error, the report holds what was measured before.
 func (y *dispatchYard) measure(ctx context.Context, plan webhookPlan) (string, error) {
 	var out strings.Builder
 	parts := []func(context.Context, webhookPlan, io.Writer) error{y.rates, y.fairness, y.parked, y.due, y.hold}
@@ -114,7 +114,7 @@ func titled(out io.Writer, title string) *tabwriter.Writer {
 	return tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
-// tally is what has arrived since it was last asked for.
+// tally returns what has arrived since the last reading.
 func (y *dispatchYard) tally(ctx context.Context) (plain.Tally, error) {
 	var tally plain.Tally
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, y.receiver.url+"/tally", http.NoBody)

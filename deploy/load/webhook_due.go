@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// dueBacklog waits in the store for sixteen tenants: no replica has it in memory,
-// so that all of it goes by claims.
+// dueBacklog waits in the store for sixteen tenants: no replica has it in memory, so that all of it is claimed from
+// the store.
 var dueBacklog = backlog{prefix: "org_due_", organizations: 16, path: "/hook"}
 
-// topUp is how often what was delivered is replaced.
+// topUp is the interval at which delivered rows are replaced.
 const topUp = 200 * time.Millisecond
 
-// due measures how fast backlogs are worked off. Each is kept at its size while it
-// is: rows that have gone are replaced by SQL, which costs the same at every size.
+// due measures the delivery rate of backlogs. It keeps each at its size meanwhile: delivered rows are replaced by
+// SQL, which costs the same at every size.
 func (y *dispatchYard) due(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if len(plan.due) == 0 {
 		return nil
@@ -45,7 +45,7 @@ func (y *dispatchYard) due(ctx context.Context, plan webhookPlan, out io.Writer)
 	return nil
 }
 
-// settling is the rest between filling a backlog and working it off.
+// settling is the rest between filling a backlog and delivering it.
 const settling = 5 * time.Second
 
 // fillDue brings the backlog to a size.
@@ -69,7 +69,7 @@ func (y *dispatchYard) fillDue(ctx context.Context, size int) error {
 	return nil
 }
 
-// drained are the figures of a backlog.
+// drained holds the figures of a backlog.
 type drained struct {
 	perSecond, n float64
 	cost         spending

@@ -11,18 +11,18 @@ import (
 	"switchyard.dev/deploy/load/drive"
 )
 
-// hang is how long the receiver takes to answer what is sent to /slow: less than
-// the service waits, so that the breaker never relieves it.
+// hang is the delay of the receiver's answers at /slow: shorter than the service's timeout, so that the breaker
+// doesn't open.
 const hang = 10 * time.Second
 
-// hanging is much of one tenant that is due at a receiver which hangs.
+// hanging is a large backlog of one tenant that is due at a receiver which hangs.
 var hanging = backlog{prefix: "org_hangs_", organizations: 1, path: "/slow"}
 
-// fairRate is what the other tenant enqueues, deliveries a second.
+// fairRate is the other tenant's rate in deliveries a second.
 const fairRate = 500
 
-// fairness measures how old another tenant's deliveries arrive, alone, beside one
-// whose receiver hangs (twice), and alone again.
+// fairness measures the age on arrival of another tenant's deliveries: alone, beside a tenant whose receiver hangs
+// (twice), and alone again.
 func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if !plan.fair {
 		return nil
@@ -66,7 +66,7 @@ func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Wr
 	return w.Flush()
 }
 
-// hangUp lets the backlog go and waits until it has its share of the slots.
+// hangUp releases the backlog and waits until it has its share of the slots.
 func (y *dispatchYard) hangUp(ctx context.Context) error {
 	if err := y.release(ctx, hanging); err != nil {
 		return err

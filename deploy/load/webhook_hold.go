@@ -13,13 +13,13 @@ import (
 	"switchyard.dev/deploy/load/proc"
 )
 
-// held is the rate that is offered for long, deliveries a second.
+// held is the offered rate of a long run, in deliveries a second.
 const held = 3000
 
-// A hold of ten minutes has a line for each.
+// A hold of ten minutes has a line for each minute.
 const holdLines, longestLine = 10, time.Minute
 
-// holding is a hold while it runs.
+// holding is the state of a running hold.
 type holding struct {
 	y            *dispatchYard
 	w            *tabwriter.Writer
@@ -30,7 +30,7 @@ type holding struct {
 	arrived      *hdrhistogram.Histogram
 }
 
-// moment is how far a hold is.
+// moment holds the progress of a hold.
 type moment struct {
 	at      time.Time
 	entered int64
@@ -38,13 +38,12 @@ type moment struct {
 	spent   spending
 }
 
-// hold offers the rate for a long time and looks at what waits: were it more and
-// more, or older and older, the service would not keep up.
+// hold offers the rate for a long time and records what waits: if it grew or aged, the service would not keep up.
 func (y *dispatchYard) hold(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if plan.hold == 0 {
 		return nil
 	}
-	if _, err := y.tally(ctx); err != nil { // ages of before
+	if _, err := y.tally(ctx); err != nil { // drops the ages of before
 		return err
 	}
 	load, face := y.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold}), "HTTP"
@@ -95,7 +94,7 @@ func (h *holding) now(ctx context.Context) moment {
 	return moment{time.Now(), h.y.accepted.Load() - h.enteredFirst, h.arrived.TotalCount(), h.y.spent(ctx)}
 }
 
-// line tells of an interval and what waits at its end.
+// line prints an interval and what waits at its end.
 func (h *holding) line(ctx context.Context) error {
 	tally, err := h.y.tally(ctx)
 	if err != nil {
@@ -106,7 +105,7 @@ func (h *holding) line(ctx context.Context) error {
 	h.arrived.Merge(ages)
 	var rows int
 	var oldest float64
-	// What an earlier measurement left parked doesn't count.
+	// Rows that an earlier measurement left parked don't count.
 	const waiting = "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM webhook.delivery_queue WHERE created_at >= $1"
 	if err := h.y.db.QueryRow(ctx, waiting, h.began).Scan(&rows, &oldest); err != nil {
 		return err
@@ -122,7 +121,7 @@ func (h *holding) line(ctx context.Context) error {
 	return err
 }
 
-// summary tells of the whole.
+// summary prints the figures of the whole hold.
 func (h *holding) summary(ctx context.Context, result *drive.Result) {
 	now := h.now(ctx)
 	elapsed := now.at.Sub(h.began)

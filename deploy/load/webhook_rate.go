@@ -45,7 +45,7 @@ func (y *dispatchYard) rates(ctx context.Context, plan webhookPlan, out io.Write
 		y.row(ctx, w, "HTTP, 256 connections", y.http(drive.Load{Connections: 256, Time: plan.time})),
 		y.row(ctx, w, "HTTP, 3000/s offered", y.http(drive.Load{Connections: 128, Rate: held, Time: plan.time})),
 		y.row(ctx, w, "gRPC, 3000/s offered", y.streams(8, held, plan.time)),
-		y.row(ctx, w, "gRPC, 8 streams", y.streams(8, 0, plan.time/2)), // what it accepts takes much longer to leave
+		y.row(ctx, w, "gRPC, 8 streams", y.streams(8, 0, plan.time/2)), // what it accepts takes much longer to deliver
 	)
 }
 
@@ -54,7 +54,7 @@ const runHead = "accepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tag
 // offer puts load on the service.
 type offer func(context.Context) (*drive.Result, error)
 
-// row makes a run and a line of the table of it.
+// row makes a run and prints its line of the table.
 func (y *dispatchYard) row(ctx context.Context, w *tabwriter.Writer, name string, load offer) error {
 	f, err := y.run(ctx, load)
 	if err != nil {
@@ -65,7 +65,7 @@ func (y *dispatchYard) row(ctx context.Context, w *tabwriter.Writer, name string
 	return nil
 }
 
-// request enqueues a delivery for an organization.
+// request returns a request that enqueues a delivery for an organization.
 func (y *dispatchYard) request(organization string) (*client.Request, error) {
 	return client.NewRequest(y.stack.URL(string(stack.WebhookEgress))+"/v1/deliveries",
 		http.Header{"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {organization}},
@@ -80,7 +80,7 @@ func (y *dispatchYard) isAccepted(a client.Answer) error {
 	return nil
 }
 
-// http offers a load to the JSON face.
+// http returns an offer of load to the JSON face.
 func (y *dispatchYard) http(load drive.Load) offer {
 	return func(ctx context.Context) (_ *drive.Result, err error) {
 		if load.Request, err = y.request(stack.Organization); err != nil {
@@ -91,7 +91,7 @@ func (y *dispatchYard) http(load drive.Load) offer {
 	}
 }
 
-// dispatched are the figures of one run.
+// dispatched holds the figures of one run.
 type dispatched struct {
 	accepted, endToEnd                 float64
 	enqueue50, enqueue99, age50, age99 time.Duration
@@ -103,7 +103,7 @@ type dispatched struct {
 // arrival bounds the wait for what was accepted.
 const arrival = 2 * time.Minute
 
-// newAges holds ages on arrival up to an hour, in microseconds.
+// newAges returns a histogram of ages on arrival up to an hour, in microseconds.
 func newAges() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
 }
@@ -111,7 +111,7 @@ func newAges() *hdrhistogram.Histogram {
 // run enqueues what is offered and waits until all has arrived.
 func (y *dispatchYard) run(ctx context.Context, load offer) (dispatched, error) {
 	f := dispatched{ages: newAges()}
-	if _, err := y.tally(ctx); err != nil { // ages of before
+	if _, err := y.tally(ctx); err != nil { // drops the ages of before
 		return f, err
 	}
 	spent := y.spent(ctx)
@@ -137,7 +137,7 @@ func (y *dispatchYard) run(ctx context.Context, load offer) (dispatched, error) 
 	return f, nil
 }
 
-// await gathers the ages of so many deliveries.
+// await collects the ages of n deliveries.
 func (y *dispatchYard) await(ctx context.Context, ages *hdrhistogram.Histogram, n int) error {
 	deadline, tick := time.Now().Add(arrival), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()

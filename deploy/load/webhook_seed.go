@@ -10,22 +10,21 @@ import (
 	"switchyard.dev/deploy/load/client"
 )
 
-// Deliveries that a measurement finds in the store: written by SQL, whole, as an
-// enqueue would have left them that had no room in memory. The contract has no
-// way to be given millions at once.
+// Deliveries that a measurement finds in the store: written by SQL, whole, as an enqueue leaves them when there is no
+// room in memory. The contract has no way to enqueue millions at once.
 
 // seedPage is how many rows are committed at a time.
 const seedPage = 50_000
 
 // backlog is a queue behind some flows of the receiver.
 type backlog struct {
-	// organizations have a flow each, and are named by this and a number.
+	// organizations have a flow each; their names are prefix and a number.
 	prefix        string
 	organizations int
 	path          string // of the receiver
 }
 
-// makeFlows makes the flows of a backlog, parked.
+// makeFlows creates the flows of a backlog, parked.
 func (y *dispatchYard) makeFlows(ctx context.Context, b backlog) error {
 	to, err := url.Parse(y.receiver.url)
 	if err != nil {
@@ -41,14 +40,14 @@ func (y *dispatchYard) makeFlows(ctx context.Context, b backlog) error {
 	return nil
 }
 
-// release lets the flows of a backlog go, hold parks them.
+// release unparks the flows of a backlog.
 func (y *dispatchYard) release(ctx context.Context, b backlog) error {
 	_, err := y.db.Exec(ctx, `UPDATE webhook.flow SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now()
 		WHERE organization_id LIKE $1 || '%'`, b.prefix)
 	return err
 }
 
-// stop parks the flows of a backlog and waits until nothing of it is under way.
+// stop parks the flows of a backlog and waits until none of its deliveries is in flight.
 func (y *dispatchYard) stop(ctx context.Context, b backlog) error {
 	_, err := y.db.Exec(ctx, `UPDATE webhook.flow SET state = 'open', parked_reason = 'breaker_open', parked_until = 'infinity', ready_at = 'infinity'
 		WHERE organization_id LIKE $1 || '%'`, b.prefix)
@@ -63,8 +62,8 @@ func (y *dispatchYard) stop(ctx context.Context, b backlog) error {
 	return err
 }
 
-// seed adds due deliveries to a backlog, evenly over its flows. The ids are
-// UUIDv7 of this moment with a number in place of what is random.
+// seed adds due deliveries to a backlog, evenly over its flows. The ids are UUIDv7 of this moment with a number in
+// place of the random bits.
 func (y *dispatchYard) seed(ctx context.Context, b backlog, rows int) error {
 	const add = `
 		WITH moment AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS created_at),
@@ -81,7 +80,7 @@ func (y *dispatchYard) seed(ctx context.Context, b backlog, rows int) error {
 		)
 		INSERT INTO webhook.delivery_queue (delivery_id, created_at, flow_id, due_at, body_bytes)
 		SELECT id, created_at, flow_id, now(), octet_length($6::bytea) FROM made ORDER BY id`
-	body := []byte(strings.Replace(payload, `"at":`+client.Stamp+`,`, "", 1)) // its age tells nothing
+	body := []byte(strings.Replace(payload, `"at":`+client.Stamp+`,`, "", 1)) // without a timestamp, since its age is meaningless
 	for rows > 0 {
 		n := min(rows, seedPage)
 		if _, err := y.db.Exec(ctx, add, y.seeded+1, y.seeded+n, b.prefix, b.organizations, y.receiver.url+b.path, body); err != nil {
@@ -93,7 +92,7 @@ func (y *dispatchYard) seed(ctx context.Context, b backlog, rows int) error {
 	return nil
 }
 
-// work is what was read and written in the service's tables.
+// work counts what was read and written in the service's tables.
 type work struct{ read, written, blocks int64 }
 
 func (y *dispatchYard) worked(ctx context.Context, tables string) (w work, err error) {

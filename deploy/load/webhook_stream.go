@@ -19,13 +19,12 @@ import (
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 )
 
-// streamItems is how many deliveries a producer sends in one call: what the
-// service commits at a time.
+// streamItems is how many deliveries a producer sends in one call, which is the service's commit size.
 const streamItems = 200
 
-// streams offers deliveries over gRPC, as internal producers do: so many calls at
-// a time, each of streamItems. The latency of a delivery is that of its call. The
-// rate is of deliveries a second; 0 is as fast as the service takes them.
+// streams offers deliveries over gRPC, as internal producers do: parallel calls at a time, each of streamItems. The
+// latency of a delivery is that of its call. The rate is in deliveries a second; 0 is as fast as the service accepts
+// them.
 func (y *dispatchYard) streams(parallel int, rate float64, d time.Duration) func(context.Context) (*drive.Result, error) {
 	return func(ctx context.Context) (*drive.Result, error) {
 		conn, err := grpc.NewClient(y.stack.GRPC(string(stack.WebhookEgress)), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -71,7 +70,7 @@ func produce(ctx context.Context, producer webhooksv1.DeliveryServiceClient, url
 	for range streamItems {
 		text := strings.Replace(payload, client.Stamp, strconv.FormatInt(time.Now().UnixNano(), 10), 1)
 		if stream.Send(&webhooksv1.EnqueueRequest{Url: url, EventType: "train.arrived", Payload: []byte(text)}) != nil {
-			break // the answer says why
+			break // the answer has the reason
 		}
 	}
 	summary, err := stream.CloseAndRecv()
