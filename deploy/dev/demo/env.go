@@ -1,5 +1,3 @@
-// Package demo shows what the services do: it writes the settings with which a running stack can be reached and the
-// commands to paste, and it runs the main jobs against the stack and prints the results.
 package demo
 
 import (
