@@ -70,8 +70,8 @@ type target struct {
 	pids []int
 }
 
-// yard is all that runs while the gateway is measured.
-type yard struct {
+// gatewayRig is all that runs while the gateway is measured.
+type gatewayRig struct {
 	dir           string
 	vendor, relay *helper
 	// async and committed differ in when a ledger row is stored.
@@ -83,12 +83,12 @@ func runGateway(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y, err := openYard(ctx, plan)
+	r, err := openGatewayRig(ctx, plan)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	targets, err := y.targets(ctx, plan)
+	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	targets, err := r.targets(ctx, plan)
 	if err != nil {
 		return err
 	}
@@ -103,61 +103,61 @@ func runGateway(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// openYard starts the provider, the relay, and a stack of two gateways, one
+// openGatewayRig starts the provider, the relay, and a stack of two gateways, one
 // that commits each ledger row before its answer is complete and one that
 // doesn't wait.
-func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
-	y := &yard{}
+func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err error) {
+	r := &gatewayRig{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, y.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, r.close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if y.dir, err = openDir(); err != nil {
+	if r.dir, err = openDir(); err != nil {
 		return nil, err
 	}
-	if y.vendor, err = startHelper(ctx, y.dir, "provider", "-pieces", strconv.Itoa(plan.pieces), "-pause", plan.pause.String()); err != nil {
+	if r.vendor, err = startHelper(ctx, r.dir, "provider", "-pieces", strconv.Itoa(plan.pieces), "-pause", plan.pause.String()); err != nil {
 		return nil, err
 	}
-	if y.relay, err = startHelper(ctx, y.dir, "relay", "-relay", y.vendor.url); err != nil {
+	if r.relay, err = startHelper(ctx, r.dir, "relay", "-relay", r.vendor.url); err != nil {
 		return nil, err
 	}
-	providers := filepath.Join(y.dir, "providers.json")
+	providers := filepath.Join(r.dir, "providers.json")
 	text := fmt.Sprintf(`{"providers":[{"name":"load","dialect":"openai","base_url":"%s/v1","models":[
-		{"name":"load","input_per_mtok_usd":"1","output_per_mtok_usd":"2"}]}]}`, y.vendor.url)
+		{"name":"load","input_per_mtok_usd":"1","output_per_mtok_usd":"2"}]}]}`, r.vendor.url)
 	if err = os.WriteFile(providers, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	if y.async, err = y.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
+	if r.async, err = r.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
 		return nil, err
 	}
 	if plan.wants("committed") {
-		y.committed, err = y.startStack(ctx, plan, "committed", providers)
+		r.committed, err = r.startStack(ctx, plan, "committed", providers)
 	}
-	return y, err
+	return r, err
 }
 
-func (y *yard) startStack(ctx context.Context, plan gatewayPlan, name, providers string, more ...string) (*stack.Stack, error) {
+func (r *gatewayRig) startStack(ctx context.Context, plan gatewayPlan, name, providers string, more ...string) (*stack.Stack, error) {
 	settings := append([]string{"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers}, more...)
 	return stack.Start(ctx, stack.Options{
-		State: filepath.Join(y.dir, name), Bin: plan.bin, Durable: true, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Gateway: settings},
+		State: filepath.Join(r.dir, name), Bin: plan.bin, Durable: true, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Gateway: settings},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})
 }
 
-func (y *yard) close(ctx context.Context) error {
+func (r *gatewayRig) close(ctx context.Context) error {
 	var errs []error
-	for _, s := range []*stack.Stack{y.async, y.committed} {
+	for _, s := range []*stack.Stack{r.async, r.committed} {
 		if s != nil {
 			errs = append(errs, s.Stop(ctx))
 		}
 	}
-	for _, h := range []*helper{y.relay, y.vendor} {
+	for _, h := range []*helper{r.relay, r.vendor} {
 		if h != nil {
 			h.Kill()
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(y.dir))...) //nolint:gosec // a folder of our own
+	return errors.Join(append(errs, os.RemoveAll(r.dir))...) //nolint:gosec // a folder of our own
 }
 
 // The bodies have the same size and ask for the same.
@@ -182,35 +182,35 @@ type way struct {
 }
 
 // targets returns the ways to measure; the first is the provider itself, the second the floor.
-func (y *yard) targets(ctx context.Context, plan gatewayPlan) ([]target, error) {
-	key, err := y.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
+func (r *gatewayRig) targets(ctx context.Context, plan gatewayPlan) ([]target, error) {
+	key, err := r.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := y.async.PID(string(stack.Gateway))
+	gateway, err := r.async.PID(string(stack.Gateway))
 	if err != nil {
 		return nil, err
 	}
-	edge, err := y.async.PID(string(stack.Edge))
+	edge, err := r.async.PID(string(stack.Edge))
 	if err != nil {
 		return nil, err
 	}
 	customer := http.Header{"Authorization": {"Bearer " + key}}
 	const completions = "/v1/chat/completions"
-	at, service := y.async.URL, firstParty(y.async)
+	at, service := r.async.URL, firstParty(r.async)
 	ways := []way{
-		{"", "provider itself", y.vendor.url + completions, nil, openAIBody, nil},
-		{"", "thin relay (floor)", y.relay.url + completions, nil, openAIBody, []int{y.relay.PID()}},
+		{"", "provider itself", r.vendor.url + completions, nil, openAIBody, nil},
+		{"", "thin relay (floor)", r.relay.url + completions, nil, openAIBody, []int{r.relay.PID()}},
 		{"async", "gateway /v1/llm/chat", at("gateway") + "/v1/llm/chat", service, llmBody, []int{gateway}},
 		{"openai", "gateway openai face", at("gateway") + completions, service, openAIBody, []int{gateway}},
 		{"edge", "edge + gateway", at("edge") + "/product/v1/ai/chat", customer, llmBody, []int{edge, gateway}},
 	}
-	if y.committed != nil {
-		pid, err := y.committed.PID(string(stack.Gateway))
+	if r.committed != nil {
+		pid, err := r.committed.PID(string(stack.Gateway))
 		if err != nil {
 			return nil, err
 		}
-		ways = append(ways, way{"committed", "gateway, row committed", y.committed.URL("gateway") + "/v1/llm/chat", firstParty(y.committed), llmBody, []int{pid}})
+		ways = append(ways, way{"committed", "gateway, row committed", r.committed.URL("gateway") + "/v1/llm/chat", firstParty(r.committed), llmBody, []int{pid}})
 	}
 	ways = slices.DeleteFunc(ways, func(w way) bool { return w.flag != "" && !plan.wants(w.flag) })
 	return prepare(ways)

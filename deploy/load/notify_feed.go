@@ -20,8 +20,8 @@ const (
 )
 
 // measureFeed pages through a large inbox to its end, then compares the first page with the last, in turn.
-func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings.Builder) error {
-	if err := y.fillInbox(ctx, records); err != nil {
+func (r *notifyRig) measureFeed(ctx context.Context, records int, out *strings.Builder) error {
+	if err := r.fillInbox(ctx, records); err != nil {
 		return err
 	}
 	var page struct {
@@ -32,7 +32,7 @@ func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings
 	began := time.Now()
 	for {
 		page.Records, page.Next = nil, ""
-		if err := y.insist(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
+		if err := r.insist(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
 			return err
 		}
 		pages, seen = pages+1, seen+len(page.Records)
@@ -49,7 +49,7 @@ func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings
 	for range feedRounds {
 		for where, times := range map[string]*[]time.Duration{"": &first, cursor: &last} {
 			began := time.Now()
-			if err := y.call(ctx, http.MethodGet, at(where), nil, &page); err != nil {
+			if err := r.call(ctx, http.MethodGet, at(where), nil, &page); err != nil {
 				return err
 			}
 			*times = append(*times, time.Since(began))
@@ -80,17 +80,17 @@ func quantile(all []time.Duration, part float64) time.Duration {
 }
 
 // fillInbox writes the rows itself, because sending a million notifications takes too long.
-func (y *messageYard) fillInbox(ctx context.Context, records int) error {
+func (r *notifyRig) fillInbox(ctx context.Context, records int) error {
 	for _, statement := range []string{
 		`INSERT INTO notify.inbox_counter (organization_id, user_id, unread, version) VALUES ($1, 'load', $2::bigint, $2::bigint)`,
 		`INSERT INTO notify.inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, created_at)
 		 SELECT gen_random_uuid(), $1, 'load', n, gen_random_uuid(), 'Order ' || n, repeat('It is on its way. ', 5), '/orders/' || n, now()
 		 FROM generate_series(1, $2::bigint) AS n`,
 	} {
-		if _, err := y.db.Exec(ctx, statement, stack.Organization, records); err != nil {
+		if _, err := r.db.Exec(ctx, statement, stack.Organization, records); err != nil {
 			return fmt.Errorf("fill the inbox: %w", err)
 		}
 	}
-	_, err := y.db.Exec(ctx, "VACUUM ANALYZE notify.inbox_record")
+	_, err := r.db.Exec(ctx, "VACUUM ANALYZE notify.inbox_record")
 	return err
 }

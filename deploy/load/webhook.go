@@ -63,8 +63,8 @@ func sizes(into *[]int) func(string) error {
 	}
 }
 
-// dispatchYard is a rig with webhook-egress in it.
-type dispatchYard struct {
+// webhookRig is a rig with webhook-egress in it.
+type webhookRig struct {
 	*rig
 
 	// seeded counts the deliveries written by SQL.
@@ -82,9 +82,9 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y := &dispatchYard{rig: open}
-	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	report, err := y.measure(ctx, plan)
+	r := &webhookRig{rig: open}
+	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	report, err := r.measure(ctx, plan)
 	fmt.Print(report)
 	if err == nil && plan.keep {
 		return keep("webhook", report)
@@ -96,9 +96,9 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 var payload = `{"at":` + client.Stamp + `,"event":"train.arrived","text":"` + strings.Repeat("carriage ", 100) + `"}`
 
 // measure makes the report, part by part. On an error, the report holds what was measured before.
-func (y *dispatchYard) measure(ctx context.Context, plan webhookPlan) (string, error) {
+func (r *webhookRig) measure(ctx context.Context, plan webhookPlan) (string, error) {
 	var out strings.Builder
-	parts := []func(context.Context, webhookPlan, io.Writer) error{y.rates, y.fairness, y.parked, y.due, y.hold}
+	parts := []func(context.Context, webhookPlan, io.Writer) error{r.rates, r.fairness, r.parked, r.due, r.hold}
 	var err error
 	for _, part := range parts {
 		if err = part(ctx, plan, &out); err != nil {
@@ -115,9 +115,9 @@ func titled(out io.Writer, title string) *tabwriter.Writer {
 }
 
 // tally returns what has arrived since the last reading.
-func (y *dispatchYard) tally(ctx context.Context) (plain.Tally, error) {
+func (r *webhookRig) tally(ctx context.Context) (plain.Tally, error) {
 	var tally plain.Tally
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, y.receiver.url+"/tally", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.receiver.url+"/tally", http.NoBody)
 	if err != nil {
 		return tally, err
 	}
@@ -129,6 +129,6 @@ func (y *dispatchYard) tally(ctx context.Context) (plain.Tally, error) {
 	return tally, json.NewDecoder(answer.Body).Decode(&tally)
 }
 
-func (y *dispatchYard) progress(format string, args ...any) {
+func (r *webhookRig) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

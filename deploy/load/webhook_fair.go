@@ -23,29 +23,29 @@ const fairRate = 500
 
 // fairness measures the age on arrival of another tenant's deliveries: alone, beside a tenant whose receiver hangs
 // (twice), and alone again.
-func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Writer) error {
+func (r *webhookRig) fairness(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if !plan.fair {
 		return nil
 	}
-	if err := y.makeFlows(ctx, hanging); err != nil {
+	if err := r.makeFlows(ctx, hanging); err != nil {
 		return err
 	}
-	if err := y.seed(ctx, hanging, 100_000); err != nil {
+	if err := r.seed(ctx, hanging, 100_000); err != nil {
 		return err
 	}
 	alone, beside := newAges(), newAges()
 	for round, ages := range []*hdrhistogram.Histogram{alone, beside, beside, alone} {
 		switch round {
 		case 1:
-			if err := y.hangUp(ctx); err != nil {
+			if err := r.hangUp(ctx); err != nil {
 				return err
 			}
 		case 3:
-			if err := y.stop(ctx, hanging); err != nil {
+			if err := r.stop(ctx, hanging); err != nil {
 				return err
 			}
 		}
-		f, err := y.run(ctx, y.http(drive.Load{Connections: 16, Rate: fairRate, Time: plan.time}))
+		f, err := r.run(ctx, r.http(drive.Load{Connections: 16, Rate: fairRate, Time: plan.time}))
 		if err != nil {
 			return fmt.Errorf("fairness: %w", err)
 		}
@@ -67,15 +67,15 @@ func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Wr
 }
 
 // hangUp releases the backlog and waits until it has its share of the slots.
-func (y *dispatchYard) hangUp(ctx context.Context) error {
-	if err := y.release(ctx, hanging); err != nil {
+func (r *webhookRig) hangUp(ctx context.Context) error {
+	if err := r.release(ctx, hanging); err != nil {
 		return err
 	}
-	before, err := y.tally(ctx)
+	before, err := r.tally(ctx)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for got := 0; err == nil && got < 200; <-tick.C {
-		now, failed := y.tally(ctx)
+		now, failed := r.tally(ctx)
 		got, err = now.Got-before.Got, failed
 	}
 	return err

@@ -21,7 +21,7 @@ const holdLines, longestLine = 10, time.Minute
 
 // holding is the state of a running hold.
 type holding struct {
-	y            *dispatchYard
+	rig          *webhookRig
 	w            *tabwriter.Writer
 	began        time.Time
 	start        moment
@@ -39,19 +39,19 @@ type moment struct {
 }
 
 // hold offers the rate for a long time and records what waits: if it grew or aged, the service would not keep up.
-func (y *dispatchYard) hold(ctx context.Context, plan webhookPlan, out io.Writer) error {
+func (r *webhookRig) hold(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if plan.hold == 0 {
 		return nil
 	}
-	if _, err := y.tally(ctx); err != nil { // drops the ages of before
+	if _, err := r.tally(ctx); err != nil { // drops the ages of before
 		return err
 	}
-	load, face := y.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold}), "HTTP"
+	load, face := r.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold}), "HTTP"
 	if plan.grpc {
-		load, face = y.streams(8, held, plan.hold), "gRPC"
+		load, face = r.streams(8, held, plan.hold), "gRPC"
 	}
-	h := &holding{y: y, w: titled(out, fmt.Sprintf("%d deliveries a second offered over %s for %s", held, face, plan.hold)), arrived: newAges()}
-	h.enteredFirst = y.accepted.Load()
+	h := &holding{rig: r, w: titled(out, fmt.Sprintf("%d deliveries a second offered over %s for %s", held, face, plan.hold)), arrived: newAges()}
+	h.enteredFirst = r.accepted.Load()
 	h.start = h.now(ctx)
 	h.began, h.last = h.start.at, h.start
 	defer func() { _ = h.w.Flush() }()
@@ -81,7 +81,7 @@ func (h *holding) watch(ctx context.Context, load offer, interval time.Duration)
 			if err != nil {
 				return nil, err
 			}
-			return result, h.y.await(ctx, h.arrived, result.Done())
+			return result, h.rig.await(ctx, h.arrived, result.Done())
 		case <-every.C:
 			if err := h.line(ctx); err != nil {
 				return nil, err
@@ -91,12 +91,12 @@ func (h *holding) watch(ctx context.Context, load offer, interval time.Duration)
 }
 
 func (h *holding) now(ctx context.Context) moment {
-	return moment{time.Now(), h.y.accepted.Load() - h.enteredFirst, h.arrived.TotalCount(), h.y.spent(ctx)}
+	return moment{time.Now(), h.rig.accepted.Load() - h.enteredFirst, h.arrived.TotalCount(), h.rig.spent(ctx)}
 }
 
 // line prints an interval and what waits at its end.
 func (h *holding) line(ctx context.Context) error {
-	tally, err := h.y.tally(ctx)
+	tally, err := h.rig.tally(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,12 +107,12 @@ func (h *holding) line(ctx context.Context) error {
 	var oldest float64
 	// Rows that an earlier measurement left parked don't count.
 	const waiting = "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM webhook.delivery_queue WHERE created_at >= $1"
-	if err := h.y.db.QueryRow(ctx, waiting, h.began).Scan(&rows, &oldest); err != nil {
+	if err := h.rig.db.QueryRow(ctx, waiting, h.began).Scan(&rows, &oldest); err != nil {
 		return err
 	}
 	now := h.now(ctx)
 	seconds, arrived := now.at.Sub(h.last.at).Seconds(), now.arrived-h.last.arrived
-	rss, err := proc.RSS(h.y.service)
+	rss, err := proc.RSS(h.rig.service)
 	p50, p99 := quantiles(ages)
 	printf(h.w, "%s\t%.0f\t%.0f\t%s\t%s\t%d\t%.2f s\t%s%d\t\n", now.at.Sub(h.began).Round(time.Second),
 		float64(now.entered-h.last.entered)/seconds, float64(arrived)/seconds, p50, p99, rows, oldest,
@@ -133,6 +133,6 @@ func (h *holding) summary(ctx context.Context, result *drive.Result) {
 	printf(h.w, "enqueue p50\tenqueue p99\tfailed\tdelivered in all\t\n")
 	printf(h.w, "%s\t%s\t%d\t%d\t\n", enqueue50, enqueue99, result.Failed, result.Done())
 	if result.Failure != nil {
-		h.y.progress("  failed: %v", result.Failure)
+		h.rig.progress("  failed: %v", result.Failure)
 	}
 }

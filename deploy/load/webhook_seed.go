@@ -25,8 +25,8 @@ type backlog struct {
 }
 
 // makeFlows creates the flows of a backlog, parked.
-func (y *dispatchYard) makeFlows(ctx context.Context, b backlog) error {
-	to, err := url.Parse(y.receiver.url)
+func (r *webhookRig) makeFlows(ctx context.Context, b backlog) error {
+	to, err := url.Parse(r.receiver.url)
 	if err != nil {
 		return err
 	}
@@ -34,27 +34,27 @@ func (y *dispatchYard) makeFlows(ctx context.Context, b backlog) error {
 		INSERT INTO webhook.flow (organization_id, scheme, host, port, ready_at, state, parked_until, parked_reason)
 		SELECT $1 || n, 'http', $2, $3::integer, 'infinity', 'open', 'infinity', 'breaker_open' FROM generate_series(1, $4::integer) n
 		ON CONFLICT DO NOTHING`
-	if _, err := y.db.Exec(ctx, flows, b.prefix, to.Hostname(), to.Port(), b.organizations); err != nil {
+	if _, err := r.db.Exec(ctx, flows, b.prefix, to.Hostname(), to.Port(), b.organizations); err != nil {
 		return fmt.Errorf("make flows: %w", err)
 	}
 	return nil
 }
 
 // release unparks the flows of a backlog.
-func (y *dispatchYard) release(ctx context.Context, b backlog) error {
-	_, err := y.db.Exec(ctx, `UPDATE webhook.flow SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now()
+func (r *webhookRig) release(ctx context.Context, b backlog) error {
+	_, err := r.db.Exec(ctx, `UPDATE webhook.flow SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now()
 		WHERE organization_id LIKE $1 || '%'`, b.prefix)
 	return err
 }
 
 // stop parks the flows of a backlog and waits until none of its deliveries is in flight.
-func (y *dispatchYard) stop(ctx context.Context, b backlog) error {
-	_, err := y.db.Exec(ctx, `UPDATE webhook.flow SET state = 'open', parked_reason = 'breaker_open', parked_until = 'infinity', ready_at = 'infinity'
+func (r *webhookRig) stop(ctx context.Context, b backlog) error {
+	_, err := r.db.Exec(ctx, `UPDATE webhook.flow SET state = 'open', parked_reason = 'breaker_open', parked_until = 'infinity', ready_at = 'infinity'
 		WHERE organization_id LIKE $1 || '%'`, b.prefix)
 	deadline, tick := time.Now().Add(arrival), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()
 	for leased := 1; err == nil && leased > 0; <-tick.C {
-		err = y.db.QueryRow(ctx, "SELECT count(*) FROM webhook.delivery_queue WHERE leased_by IS NOT NULL AND due_at > now()").Scan(&leased)
+		err = r.db.QueryRow(ctx, "SELECT count(*) FROM webhook.delivery_queue WHERE leased_by IS NOT NULL AND due_at > now()").Scan(&leased)
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%d deliveries are still under way", leased)
 		}
@@ -64,7 +64,7 @@ func (y *dispatchYard) stop(ctx context.Context, b backlog) error {
 
 // seed adds due deliveries to a backlog, evenly over its flows. The ids are UUIDv7 of this moment with a number in
 // place of the random bits.
-func (y *dispatchYard) seed(ctx context.Context, b backlog, rows int) error {
+func (r *webhookRig) seed(ctx context.Context, b backlog, rows int) error {
 	const add = `
 		WITH moment AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS created_at),
 		made AS (
@@ -83,10 +83,10 @@ func (y *dispatchYard) seed(ctx context.Context, b backlog, rows int) error {
 	body := []byte(strings.Replace(payload, `"at":`+client.Stamp+`,`, "", 1)) // without a timestamp, since its age is meaningless
 	for rows > 0 {
 		n := min(rows, seedPage)
-		if _, err := y.db.Exec(ctx, add, y.seeded+1, y.seeded+n, b.prefix, b.organizations, y.receiver.url+b.path, body); err != nil {
+		if _, err := r.db.Exec(ctx, add, r.seeded+1, r.seeded+n, b.prefix, b.organizations, r.receiver.url+b.path, body); err != nil {
 			return fmt.Errorf("seed: %w", err)
 		}
-		y.seeded += n
+		r.seeded += n
 		rows -= n
 	}
 	return nil
@@ -95,8 +95,8 @@ func (y *dispatchYard) seed(ctx context.Context, b backlog, rows int) error {
 // work counts what was read and written in the service's tables.
 type work struct{ read, written, blocks int64 }
 
-func (y *dispatchYard) worked(ctx context.Context, tables string) (w work, err error) {
-	err = y.db.QueryRow(ctx, `
+func (r *webhookRig) worked(ctx context.Context, tables string) (w work, err error) {
+	err = r.db.QueryRow(ctx, `
 		SELECT sum(coalesce(t.idx_tup_fetch, 0) + t.seq_tup_read)::bigint, sum(t.n_tup_ins + t.n_tup_upd + t.n_tup_del)::bigint,
 		       sum(io.heap_blks_hit + io.heap_blks_read + coalesce(io.idx_blks_hit + io.idx_blks_read, 0))::bigint
 		FROM pg_stat_user_tables t JOIN pg_statio_user_tables io USING (relid)

@@ -14,12 +14,12 @@ type spending struct {
 	wal                                    int64
 }
 
-func (y *dispatchYard) spent(ctx context.Context) spending {
+func (r *webhookRig) spent(ctx context.Context) spending {
 	s := spending{
-		service: used([]int{y.service}), postgres: used(y.postgres()),
-		receiver: used([]int{y.receiver.PID()}), generator: used([]int{os.Getpid()}),
+		service: used([]int{r.service}), postgres: used(r.postgres()),
+		receiver: used([]int{r.receiver.PID()}), generator: used([]int{os.Getpid()}),
 	}
-	_ = y.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&s.wal) // 0 shows a failure
+	_ = r.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&s.wal) // 0 shows a failure
 	return s
 }
 

@@ -25,15 +25,15 @@ const streamItems = 200
 // streams offers deliveries over gRPC, as internal producers do: parallel calls at a time, each of streamItems. The
 // latency of a delivery is that of its call. The rate is in deliveries a second; 0 is as fast as the service accepts
 // them.
-func (y *dispatchYard) streams(parallel int, rate float64, d time.Duration) func(context.Context) (*drive.Result, error) {
+func (r *webhookRig) streams(parallel int, rate float64, d time.Duration) func(context.Context) (*drive.Result, error) {
 	return func(ctx context.Context) (*drive.Result, error) {
-		conn, err := grpc.NewClient(y.stack.GRPC(string(stack.WebhookEgress)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(r.stack.GRPC(string(stack.WebhookEgress)), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = conn.Close() }()
 		ctx = metadata.AppendToOutgoingContext(ctx,
-			"authorization", "Bearer "+y.stack.Secrets().Service, "x-organization-id", stack.Organization)
+			"authorization", "Bearer "+r.stack.Secrets().Service, "x-organization-id", stack.Organization)
 		producer, result, started := webhooksv1.NewDeliveryServiceClient(conn), drive.NewResult(), time.Now()
 		var mu sync.Mutex
 		var group errgroup.Group
@@ -44,12 +44,12 @@ func (y *dispatchYard) streams(parallel int, rate float64, d time.Duration) func
 						time.Sleep(time.Until(started.Add(time.Duration(float64(call*streamItems) / rate * float64(time.Second)))))
 					}
 					began := time.Now()
-					if err := produce(ctx, producer, y.receiver.url+"/hook"); err != nil {
+					if err := produce(ctx, producer, r.receiver.url+"/hook"); err != nil {
 						return err
 					}
 					mu.Lock()
 					result.Took(time.Since(began), streamItems)
-					y.accepted.Add(streamItems)
+					r.accepted.Add(streamItems)
 					mu.Unlock()
 				}
 				return nil
