@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// Dialect is the name of bodies that the provider relays as they are.
-const Dialect = "anthropic"
+// DialectName is the name of bodies that the provider relays as they are.
+const DialectName = "anthropic"
 
 const apiVersion = "2023-06-01"
 
@@ -112,7 +112,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 }
 
 // native tells that the caller wrote the body in this dialect.
-func native(chat *provider.Chat) bool { return chat.Native != nil && chat.Native.Dialect == Dialect }
+func native(chat *provider.Chat) bool {
+	return chat.Native != nil && chat.Native.Dialect == DialectName
+}
 
 // body is what to send: the caller's own, or one made of the parsed fields.
 func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
@@ -127,7 +129,7 @@ func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
 func header(credential provider.Credential, body *provider.Native) http.Header {
 	h := http.Header{}
 	h.Set("Anthropic-Version", apiVersion)
-	if body != nil && body.Dialect == Dialect {
+	if body != nil && body.Dialect == DialectName {
 		for name, value := range body.Headers {
 			if name = http.CanonicalHeaderKey(name); value != "" && (name == "Anthropic-Version" || name == "Anthropic-Beta") {
 				h.Set(name, value)

@@ -29,7 +29,7 @@ func dialect() providertest.Dialect {
 				strings.Repeat(`{"type":"tool_use","id":"toolu_1","name":"f","input":{}},`, calls) + `{"type":"text","text":"."}],"stop_reason":"end_turn"}`
 		},
 		Native: providertest.Native{
-			Dialect: anthropic.Dialect, Unknown: nativeUnknown,
+			Dialect: anthropic.DialectName, Unknown: nativeUnknown,
 			Body: `{"model":"claude","max_tokens":9,"messages":[{"role":"user","content":"hi"}],` + nativeUnknown + `,"stream":"perhaps"}`,
 		},
 	}
@@ -151,8 +151,8 @@ func TestChatRefuses(t *testing.T) {
 		"a format that is not JSON":       {ResponseFormat: []byte("{")},
 		"a format without its schema":     {ResponseFormat: []byte(`{"type":"json_schema","json_schema":{"strict":true}}`)},
 		"a schema that is not JSON":       {Tools: []provider.Tool{{Name: "get_time", Parameters: []byte("{")}}},
-		"a body of its own, not JSON":     {Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte("{")}},
-		"a body of its own, not a object": {Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte("[]")}},
+		"a body of its own, not JSON":     {Native: &provider.Native{Dialect: anthropic.DialectName, Body: []byte("{")}},
+		"a body of its own, not a object": {Native: &provider.Native{Dialect: anthropic.DialectName, Body: []byte("[]")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if e := refusal(t, chat); e.Unsupported || e.Failover() {
@@ -213,7 +213,7 @@ func TestNativeHeaders(t *testing.T) {
 			"anthropic-beta": "files-api-2025-04-14,a", "Anthropic-Version": "2024-01-01", "x-api-key": "stolen", "Authorization": "Bearer stolen", "cookie": "a=b",
 		}}})
 	}
-	ask(anthropic.Dialect)
+	ask(anthropic.DialectName)
 	if got.Get("Anthropic-Beta") != "files-api-2025-04-14,a" || got.Get("Anthropic-Version") != "2024-01-01" ||
 		got.Get("X-Api-Key") != providertest.Key || got.Get("Authorization") != "" || got.Get("Cookie") != "" {
 		t.Errorf("headers %v", got)

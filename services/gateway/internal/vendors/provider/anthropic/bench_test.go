@@ -57,7 +57,7 @@ func openStream(tb testing.TB, delta string, native bool) provider.Stream {
 	}
 	chat := &provider.Chat{Model: "m"}
 	if native {
-		chat.Native = &provider.Native{Dialect: anthropic.Dialect, Body: []byte("{}")}
+		chat.Native = &provider.Native{Dialect: anthropic.DialectName, Body: []byte("{}")}
 	}
 	stream, err := p.StreamChat(tb.Context(), provider.Credential{}, chat)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 			Messages: []provider.Message{
 				{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{call}}, {Role: provider.RoleTool, ToolCallID: tt.id},
 			},
-			Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte(`{"max_tokens":9,"top_k":5.0,"messages":` + turns(tt.id, tt.extra) + `}`)},
+			Native: &provider.Native{Dialect: anthropic.DialectName, Body: []byte(`{"max_tokens":9,"top_k":5.0,"messages":` + turns(tt.id, tt.extra) + `}`)},
 		})
 		head := `{"model":"m","stream":false,"max_tokens":9,"top_k":5.0,"messages":`
 		if tt.want != tt.id || tt.extra != "" {
@@ -77,7 +77,7 @@ func TestMendingIsProportional(t *testing.T) {
 			})
 			turns = append(turns, `{"role":"assistant","content":[{"extra_content":{"google":{}},"type":"tool_use","id":"`+id+`","name":"f","input":{}}]}`)
 		}
-		chat.Native = &provider.Native{Dialect: anthropic.Dialect, Body: []byte(`{"max_tokens":9,"messages":[` + strings.Join(turns, ",") + `]}`)}
+		chat.Native = &provider.Native{Dialect: anthropic.DialectName, Body: []byte(`{"max_tokens":9,"messages":[` + strings.Join(turns, ",") + `]}`)}
 		return func() { _, _ = p.Chat(t.Context(), provider.Credential{}, chat) }
 	})
 }

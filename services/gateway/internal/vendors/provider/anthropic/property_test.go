@@ -149,7 +149,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: {\"type\":\"content_block_start\",\"index\":1e400,\"content_block\":{\"type\":\"thinking\",\"signature\":5}}\n\ndata: {\"type\":\"content_block_stop\"}\n\n")
 	f.Add("data: [5]\n\ndata: {\"type\":\"error\",\"error\":null}\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, native := range []*provider.Native{nil, {Dialect: anthropic.Dialect, Body: []byte("{}")}} {
+		for _, native := range []*provider.Native{nil, {Dialect: anthropic.DialectName, Body: []byte("{}")}} {
 			vendor := roundTrip(func() *http.Response {
 				return &http.Response{
 					StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(text)),

@@ -40,7 +40,7 @@ func (t *thinking) take() json.RawMessage {
 	if t.Lead == nil && t.Before == nil {
 		return nil
 	}
-	state, err := json.Marshal(map[string]thinking{Dialect: *t})
+	state, err := json.Marshal(map[string]thinking{DialectName: *t})
 	*t = thinking{}
 	if err != nil {
 		return nil // Blocks were read from valid JSON; that can't fail.

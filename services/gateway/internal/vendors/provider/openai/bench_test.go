@@ -52,7 +52,7 @@ func relaying(tb testing.TB, frame string, native bool) provider.Stream {
 	}
 	chat := &provider.Chat{Model: "m"}
 	if native {
-		chat.Native = &provider.Native{Dialect: openai.Dialect, Body: []byte(`{"model":"m","messages":[]}`)}
+		chat.Native = &provider.Native{Dialect: openai.DialectName, Body: []byte(`{"model":"m","messages":[]}`)}
 	}
 	stream, err := p.StreamChat(tb.Context(), provider.Credential{}, chat)
 	if err != nil {
@@ -166,7 +166,7 @@ func asking(tb testing.TB, text string) func() {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.Dialect, Body: []byte(`{}`)}}
+	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.DialectName, Body: []byte(`{}`)}}
 	return func() {
 		if _, err := p.Chat(tb.Context(), provider.Credential{}, chat); err != nil {
 			tb.Fatal(err)
@@ -189,7 +189,7 @@ func BenchmarkAnswer(b *testing.B) {
 func BenchmarkNativeRequest(b *testing.B) {
 	p := answering(b, "application/json", `{"choices":[{"message":{"content":"a"}}]}`)
 	body := []byte(`{"model":"theirs","messages":[{"role":"user","content":"hello"}],"temperature":0.5}`)
-	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.Dialect, Body: body}}
+	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.DialectName, Body: body}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := p.Chat(b.Context(), provider.Credential{}, chat); err != nil {

@@ -37,7 +37,7 @@ func hostile(base string) providertest.Hostile {
 			growth.Number("choices of a stream", "", `data: {"choices":[{"index":#,"delta":{"tool_calls":[{"index":0,"id":"c#","function":{"name":"f"}}]}}]}`+"\n\n", "data: [DONE]\n\n"),
 			growth.Repeat("usage", "", `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\n", "data: [DONE]\n\n"),
 		},
-		Dialect: openai.Dialect,
+		Dialect: openai.DialectName,
 		Requests: []growth.Input{
 			growth.Number("calls to be mended", `{"messages":[{"role":"assistant","tool_calls":[`+`{"id":"x"}`, ","+call, "]}]}"),
 			growth.Number("turns to be mended", `{"messages":[{"role":"user"}`, `,{"role":"assistant","tool_calls":[`+call+`]},{"role":"tool","tool_call_id":"call!#","content":"1"}`, "]}"),

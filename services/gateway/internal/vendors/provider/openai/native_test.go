@@ -35,7 +35,7 @@ func sending(t *testing.T, config openai.Config, chat *provider.Chat, stream boo
 }
 
 func native(body string) *provider.Chat {
-	return &provider.Chat{Model: "ours", Native: &provider.Native{Dialect: openai.Dialect, Body: json.RawMessage(body)}}
+	return &provider.Chat{Model: "ours", Native: &provider.Native{Dialect: openai.DialectName, Body: json.RawMessage(body)}}
 }
 
 var (

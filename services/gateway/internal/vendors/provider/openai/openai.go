@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Dialect is the name of native requests that a Provider relays.
-const Dialect = "openai"
+// DialectName is the name of native requests that a Provider relays.
+const DialectName = "openai"
 
 // Config of one provider that speaks the dialect.
 type Config struct {
@@ -222,7 +222,7 @@ type call struct {
 
 // call prefers the caller's own body where it is in the dialect.
 func (p *Provider) call(chat *provider.Chat, stream bool) (call, error) {
-	if chat.Native == nil || chat.Native.Dialect != Dialect {
+	if chat.Native == nil || chat.Native.Dialect != DialectName {
 		body, err := p.encode(chat, stream)
 		if err != nil {
 			return call{}, wire.Unencodable(err)

@@ -29,7 +29,7 @@ func dialect(config openai.Config) providertest.Dialect {
 				strings.TrimSuffix(strings.Repeat(`{"function":{"name":"f","arguments":"{}"}},`, calls), ",") + `]},"finish_reason":"stop"}]}`
 		},
 		Native: providertest.Native{
-			Dialect: openai.Dialect, Mark: "[DONE]", Unknown: unknown,
+			Dialect: openai.DialectName, Mark: "[DONE]", Unknown: unknown,
 			Body: `{"model": "theirs", "messages":[{"role":"user","content":"hi"}], ` + unknown + `, "stream_options": {"include_usage": true}}`,
 		},
 	}

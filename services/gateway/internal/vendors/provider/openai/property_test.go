@@ -138,7 +138,7 @@ func FuzzStream(f *testing.F) {
 		for _, into := range []*string{&parsed, &native} {
 			chat := &provider.Chat{Model: "m"}
 			if into == &native {
-				chat.Native = &provider.Native{Dialect: openai.Dialect, Body: []byte("{}")}
+				chat.Native = &provider.Native{Dialect: openai.DialectName, Body: []byte("{}")}
 			}
 			stream, err := p.StreamChat(context.Background(), provider.Credential{}, chat)
 			if err != nil {
