@@ -10,7 +10,8 @@ PROTO := $(CURDIR)/.cache/proto
 MODULES := gen deploy services/platform services/gateway services/webhook-egress services/notify services/edge
 PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
-GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards
+SERVICES := $(filter services/%,$(MODULES))
+GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards $(SERVICES:%=%/docs/packages.md)
 DEV := $(BIN)/dev
 STORES := $(DEV) stores --
 
@@ -76,6 +77,7 @@ gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them
 	@GOWORK=off go -C .ci/tools run ./openapi $(CURDIR)/gen/openapi
 	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
 	@go run ./deploy/observability
+	@go run ./deploy/docs
 
 contract-baseline: $(BUF) $(PROTO)/.stamp ## accept the contracts as they are: what `gen` compares with from now on
 	@$(BUF) build proto --exclude-source-info -o .ci/contract.binpb
@@ -85,7 +87,7 @@ contract-baseline: $(BUF) $(PROTO)/.stamp ## accept the contracts as they are: w
 .PHONY: verify-gen verify-mod tidy lint fmt
 verify-gen: ## generated code is what `make gen` makes, new and stale files included
 	@before=$$(mktemp -d); trap 'rm -rf $$before' EXIT; \
-	for path in $(GENERATED); do mkdir -p $$before/$$path; cp -r $$path/. $$before/$$path; done; \
+	for path in $(GENERATED); do mkdir -p $$before/$$(dirname $$path); cp -r $$path $$before/$$path; done; \
 	$(MAKE) --no-print-directory gen; \
 	for path in $(GENERATED); do diff -r $$before/$$path $$path || { echo "verify-gen: $$path is not what 'make gen' makes; commit its output" >&2; exit 1; }; done; \
 	if [ -n "$$(git ls-files --others --exclude-standard -- $(GENERATED))" ]; then echo "verify-gen: generated files are not committed:" >&2; git ls-files --others --exclude-standard -- $(GENERATED) >&2; exit 1; fi

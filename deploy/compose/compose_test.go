@@ -170,8 +170,12 @@ func TestOthersImagesArePinned(t *testing.T) {
 		}
 	}
 	for _, store := range []string{"postgres", "redis"} {
-		if service, err := project.GetService(store); err != nil || service.HealthCheck == nil || service.HealthCheck.Disable || len(service.HealthCheck.Test) < 2 {
-			t.Errorf("%s: nobody can tell whether it answers (%v)", store, err)
+		service, err := project.GetService(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if check := service.HealthCheck; check == nil || check.Disable || len(check.Test) < 2 {
+			t.Errorf("%s has no health check: %+v", store, check)
 		}
 		setup, err := project.GetService("setup")
 		if err != nil || setup.DependsOn[store].Condition != types.ServiceConditionHealthy {

@@ -249,8 +249,12 @@ var classes = map[string]bool{
 func (f failure) complete(t *testing.T, label string) {
 	t.Helper()
 	retryable, known := classes[f.Class]
-	if f.Error == "" || f.Reason == "" || f.RequestID == "" || f.Retryable == nil || !known {
-		t.Fatalf("%s: the error body is incomplete: %+v", label, f)
+	for field, missing := range map[string]bool{
+		"error": f.Error == "", "reason": f.Reason == "", "request_id": f.RequestID == "", "retryable": f.Retryable == nil, "error_class": !known,
+	} {
+		if missing {
+			t.Fatalf("%s: the error body has no usable %s: %+v", label, field, f)
+		}
 	}
 	if *f.Retryable != retryable {
 		t.Errorf("%s: class %s with retryable %v", label, f.Class, *f.Retryable)

@@ -98,8 +98,11 @@ func TestGeminiMedia(t *testing.T) {
 
 	var embedded vectors
 	service.post(t, embeddingsPath, object{"model": v.model, "input": []string{"one", "two"}, "dimensions": 8}).into(t, http.StatusOK, &embedded)
-	if len(embedded.Data) != 2 || len(embedded.Data[1].Embedding) != 8 || !embedded.Usage.Estimated || embedded.Usage.ProviderUsed != v.name {
-		t.Errorf("%+v", embedded)
+	if len(embedded.Data) != 2 || len(embedded.Data[1].Embedding) != 8 {
+		t.Errorf("vectors %v, want 2 of 8 dimensions", embedded.Data)
+	}
+	if u := embedded.Usage; !u.Estimated || u.ProviderUsed != v.name {
+		t.Errorf("provider %q, estimated %t, want an estimate of %s", u.ProviderUsed, u.Estimated, v.name)
 	}
 
 	var seen completion

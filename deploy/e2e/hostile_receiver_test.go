@@ -204,7 +204,10 @@ func (s *siege) awaitSends(t *testing.T, all []hostileSend) {
 		t.Run(one.behaviour.Name, func(t *testing.T) {
 			log := s.settledSend(t, one)
 			for _, c := range log.Channels {
-				if c.Attempts == 0 || !askedToWait(one.behaviour) && (c.Outcome == nil || *c.Outcome == "") {
+				if c.Attempts == 0 {
+					t.Errorf("%s: an end without an attempt: %s", c.Channel, log.summary())
+				}
+				if known := c.Outcome != nil && *c.Outcome != ""; !known && !askedToWait(one.behaviour) {
 					t.Errorf("%s: an end without an outcome: %s", c.Channel, log.summary())
 				}
 				if one.behaviour.Outcome == fault.Served && c.Status != "delivered" {

@@ -249,8 +249,11 @@ func (s *siege) audit(t *testing.T, b *besieger) {
 		if len(rows[c.id]) > 1 {
 			t.Errorf("%s: %s has %d rows", b.behaviour.Name, c, len(rows[c.id]))
 		}
-		if told, stated := statedCents(c.answer); c.served() && stated && len(rows[c.id]) == 1 && told != rows[c.id][0].Cents {
-			t.Errorf("%s: %s was told %v cents, the ledger has %v", b.behaviour.Name, c, told, rows[c.id][0].Cents)
+		told, stated := statedCents(c.answer)
+		if billed := rows[c.id]; c.served() && stated && len(billed) == 1 {
+			if told != billed[0].Cents {
+				t.Errorf("%s: %s was told %v cents, the ledger has %v", b.behaviour.Name, c, told, billed[0].Cents)
+			}
 		}
 		delete(rows, c.id)
 	}

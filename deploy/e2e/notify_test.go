@@ -92,9 +92,10 @@ func TestInbox(t *testing.T) {
 	notify.post(t, notifyPath, object{"channels": []string{"in_app"}, "message": "to all"}).want(t, http.StatusAccepted)
 
 	box := h.inbox(t, organization, "ann")
-	if len(box.Records) != 3 || box.Unread != 3 || box.Records[0].Message != "three" || box.Records[2].Message != "one" {
-		t.Fatalf("inbox %+v, want three, newest first", box)
+	if len(box.Records) != 3 || box.Unread != 3 {
+		t.Fatalf("%d records, %d unread, want 3 of each", len(box.Records), box.Unread)
 	}
+	same(t, []string{"three", "two", "one"}, []string{box.Records[0].Message, box.Records[1].Message, box.Records[2].Message})
 	if notices := h.inbox(t, organization, ""); len(notices.Records) != 1 || notices.Records[0].User != nil {
 		t.Errorf("notices %+v", notices)
 	}
@@ -104,8 +105,11 @@ func TestInbox(t *testing.T) {
 		var first, second inboxPage
 		notify.get(t, inboxPath+"?user_id=ann&limit=2").into(t, http.StatusOK, &first)
 		notify.get(t, inboxPath+"?user_id=ann&limit=2&cursor="+first.NextCursor).into(t, http.StatusOK, &second)
-		if len(first.Records) != 2 || len(second.Records) != 1 || second.NextCursor != "" || second.Records[0].Message != "one" {
-			t.Errorf("pages %+v and %+v", first, second)
+		if len(first.Records) != 2 || len(second.Records) != 1 {
+			t.Fatalf("pages of %d and %d records, want 2 and 1", len(first.Records), len(second.Records))
+		}
+		if second.NextCursor != "" || second.Records[0].Message != "one" {
+			t.Errorf("the last page has %q and the cursor %q, want one and none", second.Records[0].Message, second.NextCursor)
 		}
 	})
 	t.Run("read", func(t *testing.T) {
@@ -246,8 +250,14 @@ func TestNotificationOverGRPC(t *testing.T) {
 		t.Fatalf("sent %v, %v", sent, err)
 	}
 	page, err := inbox.ListNotifications(h.as(t, organization, "x-user-id", "ann"), &notifyv1.ListNotificationsRequest{})
-	if err != nil || len(page.GetNotifications()) != 1 || page.GetUnreadCount() != 1 || page.GetNotifications()[0].GetNotificationId() != sent.GetNotificationId() {
-		t.Fatalf("inbox %v, %v", page, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.GetNotifications()) != 1 || page.GetUnreadCount() != 1 {
+		t.Fatalf("%d records, %d unread, want 1 of each", len(page.GetNotifications()), page.GetUnreadCount())
+	}
+	if got := page.GetNotifications()[0].GetNotificationId(); got != sent.GetNotificationId() {
+		t.Fatalf("record of send %s, want %s", got, sent.GetNotificationId())
 	}
 	id := page.GetNotifications()[0].GetId()
 	if marked, err := inbox.MarkRead(h.as(t, organization), &notifyv1.MarkReadRequest{Id: id}); err != nil || marked.GetUnreadCount() != 0 {

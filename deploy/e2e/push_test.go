@@ -189,24 +189,38 @@ func TestPushToAUser(t *testing.T) {
 	h.enrol(t, organization, other, object{"user_id": "bob"})
 	id := h.push(t, organization, object{"user_id": "ann", "url": "/orders/7", "data": object{"a": 1}, "ttl_seconds": 60, "urgency": "high", "topic": "order-7"})
 	log := h.pushEnded(t, organization, id)
-	if c := log.Channels[0]; log.Status != "delivered" || c.Targeted != 2 || c.Delivered != 2 || c.Attempts != 2 || *c.Outcome != "ok" {
-		t.Errorf("log %+v", log)
+	if log.Status != "delivered" {
+		t.Errorf("status %s, want delivered", log.Status)
 	}
+	c := log.Channels[0]
+	want := c
+	want.Targeted, want.Delivered, want.Attempts, want.Outcome = 2, 2, 2, new("ok")
+	same(t, want, c)
 	for _, b := range []subscriber{phone, laptop} {
 		got := h.pushed(t, b)
-		if len(got) != 1 || got[0].TTL != 60 || got[0].Urgency != "high" || got[0].Topic != "order-7" {
-			t.Fatalf("pushed %+v", got)
+		if len(got) != 1 {
+			t.Fatalf("pushed %d messages, want 1", len(got))
 		}
-		if c := got[0].content(t); c.ID != id || c.Title != "Order" || c.Body != "Shipped" || c.URL != "/orders/7" || string(c.Data) != `{"a":1}` {
-			t.Errorf("content %+v", c)
-		}
+		sent := got[0]
+		sent.TTL, sent.Urgency, sent.Topic = 60, "high", "order-7"
+		same(t, sent, got[0])
+		shown := got[0].content(t)
+		want := shown
+		want.ID, want.Title, want.Body, want.URL, want.Data = id, "Order", "Shipped", "/orders/7", json.RawMessage(`{"a":1}`)
+		same(t, want, shown)
 	}
 	if got := h.pushed(t, other); len(got) != 0 {
 		t.Errorf("bob got %+v", got)
 	}
 	rows := h.history(t, organization, "?user_id=ann")
-	if len(rows) != 1 || rows[0].ID != id || rows[0].Status != "delivered" || rows[0].Delivered != 2 || rows[0].Title != "Order" || rows[0].CreatedAt < 1e9 {
-		t.Errorf("history %+v", rows)
+	if len(rows) != 1 {
+		t.Fatalf("%d rows of history, want 1", len(rows))
+	}
+	row := rows[0]
+	row.ID, row.Status, row.Delivered, row.Title = id, "delivered", 2, "Order"
+	same(t, row, rows[0])
+	if at := rows[0].CreatedAt; at < 1e9 {
+		t.Errorf("created at %v, want seconds since 1970", at)
 	}
 	for _, d := range h.devices(t, organization, "?user_id=ann") {
 		if d.Delivered == nil {
@@ -235,8 +249,15 @@ func TestPushToNobodyAndToOneDevice(t *testing.T) {
 	if len(got) != 1 || !strings.HasSuffix(got[0].content(t).Body, "…") || len(got[0].Plaintext) > 2717 {
 		t.Fatalf("pushed %+v", got)
 	}
-	if rows := h.history(t, organization, ""); len(rows) != 2 || rows[0].User != "" || rows[0].Body != long || rows[1].Status != "no_devices" {
-		t.Errorf("history %+v", rows)
+	rows := h.history(t, organization, "")
+	if len(rows) != 2 {
+		t.Fatalf("%d rows of history, want 2", len(rows))
+	}
+	if rows[0].User != "" || rows[0].Body != long {
+		t.Errorf("the last one is for %q with %d bytes, want no user and %d", rows[0].User, len(rows[0].Body), len(long))
+	}
+	if rows[1].Status != "no_devices" {
+		t.Errorf("the first one is %s, want no_devices", rows[1].Status)
 	}
 	if n := len(h.devices(t, organization, "")); n != 0 {
 		t.Errorf("%d devices stored", n)

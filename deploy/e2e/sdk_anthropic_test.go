@@ -46,8 +46,11 @@ func TestAnthropicSDKMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Content) != 1 || !strings.HasSuffix(got.Content[0].Text, "hello") || got.StopReason != anthropic.StopReasonEndTurn || got.Model != model {
-			t.Errorf("%s", got.RawJSON())
+		if len(got.Content) != 1 || !strings.HasSuffix(got.Content[0].Text, "hello") {
+			t.Errorf("content: %s", got.RawJSON())
+		}
+		if got.StopReason != anthropic.StopReasonEndTurn || got.Model != model {
+			t.Errorf("%s stops with %s, want %s with end_turn", got.Model, got.StopReason, model)
 		}
 		if got.ID == "" || got.Usage.InputTokens < 1 || got.Usage.OutputTokens < 1 {
 			t.Errorf("%s", got.RawJSON())
@@ -80,8 +83,11 @@ func TestAnthropicSDKStream(t *testing.T) {
 	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
 		t.Helper()
 		whole := accumulate(t, client, message(model, "one two three"))
-		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") || whole.StopReason != anthropic.StopReasonEndTurn || whole.Model != model {
-			t.Errorf("%+v", whole)
+		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") {
+			t.Errorf("content: %+v", whole.Content)
+		}
+		if whole.StopReason != anthropic.StopReasonEndTurn || whole.Model != model {
+			t.Errorf("%s stops with %s, want %s with end_turn", whole.Model, whole.StopReason, model)
 		}
 		if whole.Usage.InputTokens < 1 || whole.Usage.OutputTokens < 1 {
 			t.Errorf("usage %+v", whole.Usage)
@@ -274,8 +280,16 @@ func TestAnthropicSDKUnknownFieldsSurvive(t *testing.T) {
 			}
 			calls := h.vendorCalls(t, vendor{model: sdkAnthropic.upstream, dialect: "anthropic"})
 			i := slices.IndexFunc(calls, func(c vendorCall) bool { return strings.Contains(c.Body, question) })
-			if i < 0 || !strings.Contains(calls[i].Body, `"brand_new_field":1`) || !strings.Contains(calls[i].Body, `"cache_control"`) || calls[i].Headers.Get("Anthropic-Beta") != "brand-new-2027" {
-				t.Errorf("what reached the vendor: %+v", calls)
+			if i < 0 {
+				t.Fatalf("no call with %q reached the vendor", question)
+			}
+			for _, field := range []string{`"brand_new_field":1`, `"cache_control"`} {
+				if !strings.Contains(calls[i].Body, field) {
+					t.Errorf("the vendor was sent %s, without %s", calls[i].Body, field)
+				}
+			}
+			if got := calls[i].Headers.Get("Anthropic-Beta"); got != "brand-new-2027" {
+				t.Errorf("the vendor was sent Anthropic-Beta: %q", got)
 			}
 			cached.Model = sdkOpenAI.model
 			_, err = client.Messages.New(t.Context(), cached, option.WithHeader("X-Switchyard-Allow-Substitution", "false"))

@@ -51,8 +51,11 @@ func TestOpenAISDKChat(t *testing.T) {
 		if len(got.Choices) != 1 || !strings.HasSuffix(got.Choices[0].Message.Content, "hello") || got.Choices[0].FinishReason != "stop" {
 			t.Errorf("%s", got.RawJSON())
 		}
-		if got.Model != model || got.ID == "" || string(got.Object) != "chat.completion" || got.Usage.TotalTokens < 2 || got.Usage.TotalTokens != got.Usage.PromptTokens+got.Usage.CompletionTokens {
-			t.Errorf("%s", got.RawJSON())
+		if got.Model != model || got.ID == "" || string(got.Object) != "chat.completion" {
+			t.Errorf("%s %q of %s, want a chat.completion of %s with an id", got.Object, got.ID, got.Model, model)
+		}
+		if u := got.Usage; u.TotalTokens < 2 || u.TotalTokens != u.PromptTokens+u.CompletionTokens {
+			t.Errorf("%d tokens in all, %d and %d", u.TotalTokens, u.PromptTokens, u.CompletionTokens)
 		}
 		for _, name := range []string{"X-Request-Id", "X-Switchyard-Provider", "X-Switchyard-Cost-Cents", "X-Switchyard-Attempts"} {
 			if response.Header.Get(name) == "" {
@@ -83,8 +86,11 @@ func TestOpenAISDKStream(t *testing.T) {
 			if err := stream.Err(); err != nil {
 				t.Fatal(err)
 			}
-			if len(whole.Choices) != 1 || !strings.HasSuffix(whole.Choices[0].Message.Content, "one two three") || whole.Choices[0].FinishReason != "stop" || whole.Model != model {
-				t.Errorf("%+v", whole.ChatCompletion)
+			if whole.Model != model || len(whole.Choices) != 1 {
+				t.Fatalf("%d choices of %s, want 1 of %s", len(whole.Choices), whole.Model, model)
+			}
+			if c := whole.Choices[0]; !strings.HasSuffix(c.Message.Content, "one two three") || c.FinishReason != "stop" {
+				t.Errorf("%q ends with %q", c.Message.Content, c.FinishReason)
 			}
 			if (whole.Usage.TotalTokens > 0) != usage {
 				t.Errorf("usage %+v, asked for: %v", whole.Usage, usage)
@@ -178,8 +184,14 @@ func TestOpenAISDKEmbeddings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(floats.Data) != 2 || len(floats.Data[1].Embedding) != 8 || floats.Data[1].Index != 1 || floats.Model != embedding.model || floats.Usage.TotalTokens < 1 {
-				t.Errorf("%s", floats.RawJSON())
+			if floats.Model != embedding.model || len(floats.Data) != 2 {
+				t.Fatalf("%d vectors of %s, want 2 of %s", len(floats.Data), floats.Model, embedding.model)
+			}
+			if second := floats.Data[1]; len(second.Embedding) != 8 || second.Index != 1 {
+				t.Errorf("vector %d has %d dimensions, want 1 with 8", second.Index, len(second.Embedding))
+			}
+			if n := floats.Usage.TotalTokens; n < 1 {
+				t.Errorf("%d tokens in all", n)
 			}
 			params.EncodingFormat = openai.EmbeddingNewParamsEncodingFormatBase64
 			var body []byte
@@ -272,8 +284,14 @@ func wantOpenAIError(t *testing.T, err error, status int, code string) *openai.E
 	if !ok {
 		t.Fatalf("%v is not an error of the SDK", err)
 	}
-	if e.StatusCode != status || e.Code != code || e.Message == "" || e.Type == "" || e.Response.Header.Get("X-Request-Id") == "" {
+	if e.StatusCode != status || e.Code != code {
 		t.Errorf("status %d, code %q: %s, want %d %q", e.StatusCode, e.Code, e.RawJSON(), status, code)
+	}
+	if e.Message == "" || e.Type == "" {
+		t.Errorf("message %q, type %q, want both", e.Message, e.Type)
+	}
+	if e.Response.Header.Get("X-Request-Id") == "" {
+		t.Error("the error has no X-Request-Id")
 	}
 	return e
 }

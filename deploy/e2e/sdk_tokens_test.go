@@ -78,7 +78,10 @@ func TestTokensAreBilled(t *testing.T) {
 		} `json:"records"`
 	}
 	service.get(t, "/v1/usage").into(t, http.StatusOK, &feed)
-	if len(feed.Records) != 1 || feed.Records[0].Operation != "embeddings" || feed.Records[0].Tokens != 4 || feed.Records[0].UsageState != "reported" {
-		t.Errorf("%+v", feed)
+	if len(feed.Records) != 1 {
+		t.Fatalf("%d records, want 1", len(feed.Records))
 	}
+	want := feed.Records[0]
+	want.Operation, want.Tokens, want.UsageState = "embeddings", 4, "reported"
+	same(t, want, feed.Records[0])
 }

@@ -42,14 +42,26 @@ func TestTraceOfARequest(t *testing.T) {
 	asked.want(t, http.StatusOK)
 	event := traced(t, own, id)
 	sent, said := sha256.Sum256([]byte(body)), sha256.Sum256(asked.body)
-	if event["request_digest"] != hex.EncodeToString(sent[:]) || event["response_digest"] != hex.EncodeToString(said[:]) ||
-		event["run_id"] != run || event["provider"] != "sandbox" || event["policy_version"] == "" || event["price_version"] == nil {
-		t.Errorf("lineage: %v", event)
+	for field, want := range map[string]any{
+		"request_digest": hex.EncodeToString(sent[:]), "response_digest": hex.EncodeToString(said[:]), "run_id": run, "provider": "sandbox",
+	} {
+		if event[field] != want {
+			t.Errorf("lineage: %s is %v, want %v", field, event[field], want)
+		}
+	}
+	if event["policy_version"] == "" || event["price_version"] == nil {
+		t.Errorf("lineage: policy version %v, price version %v, want both", event["policy_version"], event["price_version"])
 	}
 
 	list := own.get(t, "/v1/traces?request_id="+id)
-	if text := string(list.body); list.status != http.StatusOK || !strings.Contains(text, "write to [email], card [card]") || strings.Contains(text, "4111") || strings.Contains(text, "ada@") {
-		t.Errorf("traces: %d %s", list.status, shorten(list.body))
+	list.want(t, http.StatusOK)
+	if !strings.Contains(string(list.body), "write to [email], card [card]") {
+		t.Errorf("traces lack the redacted text: %s", shorten(list.body))
+	}
+	for _, private := range []string{"4111", "ada@"} {
+		if strings.Contains(string(list.body), private) {
+			t.Errorf("traces contain %s", private)
+		}
 	}
 	trace := support.get(t, "/v1/support/trace/"+id)
 	if fields := trace.fields(t, http.StatusOK, "attempts", "usage"); fields["organization_id"] != organization || fields["captured"] != true || strings.Contains(string(trace.body), "write to") {

@@ -98,8 +98,10 @@ func TestEndpointLife(t *testing.T) {
 	a := ann.post(t, endpointPath, object{"url": to.url(), "event_types": []string{"order.*"}, "description": "shop"})
 	created := a.fields(t, http.StatusCreated, "endpoint_id", "organization_id", "owner_id", "url", "event_types", "active", "signing_mode", "created_at", "updated_at")
 	id, _ := created["endpoint_id"].(string)
-	if created["owner_id"] != "ann" || created["active"] != true || created["signing_mode"] != "org_timestamp" || created["organization_id"] != organization {
-		t.Errorf("created %v", created)
+	for field, want := range map[string]any{"owner_id": "ann", "active": true, "signing_mode": "org_timestamp", "organization_id": organization} {
+		if created[field] != want {
+			t.Errorf("created with %s %v, want %v", field, created[field], want)
+		}
 	}
 	path := endpointPath + "/" + id
 	for name, stranger := range map[string]client{
@@ -186,9 +188,12 @@ func TestFanOutInBothModes(t *testing.T) {
 	var first, again fanned
 	webhooks.post(t, eventPath, ask).into(t, http.StatusAccepted, &first)
 	webhooks.post(t, eventPath, ask).into(t, http.StatusOK, &again)
-	if first.Matched != 2 || first.SkippedPaused != 1 || first.Deduplicated || !again.Deduplicated || again.ID != first.ID || again.Matched != 2 {
-		t.Errorf("first %+v, again %+v", first, again)
-	}
+	want := first
+	want.Matched, want.SkippedPaused, want.Deduplicated = 2, 1, false
+	same(t, want, first)
+	repeat := again
+	repeat.ID, repeat.Matched, repeat.Deduplicated = first.ID, 2, true
+	same(t, repeat, again)
 	for id, to := range map[string]receiver{a.ID: shared, b.ID: own} {
 		delivery := first.to(t, id)
 		if d := ended(t, webhooks, delivery); d.Status != "delivered" {
@@ -199,8 +204,16 @@ func TestFanOutInBothModes(t *testing.T) {
 			t.Errorf("record %v", record)
 		}
 		arrived := to.arrivals(t)
-		if len(arrived) != 1 || arrived[0].ID != delivery || arrived[0].Body != `{"n":1}` || arrived[0].Headers.Get("X-Shop") != "7" || arrived[0].Headers.Get("X-Webhook-Event") != "order.paid" {
-			t.Fatalf("arrivals %+v", arrived)
+		if len(arrived) != 1 {
+			t.Fatalf("%d arrivals, want 1", len(arrived))
+		}
+		if a := arrived[0]; a.ID != delivery || a.Body != `{"n":1}` {
+			t.Fatalf("%s arrived with %s, want %s", a.ID, a.Body, delivery)
+		}
+		for header, want := range map[string]string{"X-Shop": "7", "X-Webhook-Event": "order.paid"} {
+			if got := arrived[0].Headers.Get(header); got != want {
+				t.Fatalf("%s: %q, want %q", header, got, want)
+			}
 		}
 	}
 	verify(t, h.Secrets().Webhook, shared.arrivals(t)[0])
@@ -349,8 +362,14 @@ func TestPing(t *testing.T) {
 		t.Errorf("failed ping %+v", answer)
 	}
 	arrived := to.arrivals(t)
-	if len(arrived) != 2 || arrived[0].Headers.Get("X-Webhook-Event") != "switchyard.ping" || !strings.Contains(arrived[0].Body, e.ID) || arrived[1].Body != `{"x":1}` {
-		t.Fatalf("arrivals %+v", arrived)
+	if len(arrived) != 2 {
+		t.Fatalf("%d arrivals, want 2", len(arrived))
+	}
+	if event := arrived[0].Headers.Get("X-Webhook-Event"); event != "switchyard.ping" || !strings.Contains(arrived[0].Body, e.ID) {
+		t.Fatalf("%s arrived with %s, want a ping about %s", event, arrived[0].Body, e.ID)
+	}
+	if body := arrived[1].Body; body != `{"x":1}` {
+		t.Fatalf("the test's own payload arrived as %s", body)
 	}
 	verifyBody(t, secret, arrived[0])
 }

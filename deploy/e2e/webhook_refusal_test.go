@@ -146,15 +146,30 @@ func TestDeliveryOverGRPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := client.Enqueue(h.as(t, organization), request)
-	if err != nil || again.GetDeliveryId() != first.GetDeliveryId() || !again.GetDeduplicated() || first.GetDeduplicated() {
-		t.Fatalf("repeat %v, %v, want %v again", again, err, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.GetDeliveryId() != first.GetDeliveryId() {
+		t.Fatalf("the repeat is %s, want %s", again.GetDeliveryId(), first.GetDeliveryId())
+	}
+	if first.GetDeduplicated() || !again.GetDeduplicated() {
+		t.Fatalf("deduplicated %t, then %t, want only the repeat", first.GetDeduplicated(), again.GetDeduplicated())
 	}
 	if d := ended(t, h.service(stack.WebhookEgress, organization), first.GetDeliveryId()); d.Status != "delivered" {
 		t.Fatalf("record %+v", d)
 	}
 	record, err := client.GetDelivery(h.as(t, organization, "x-owner-id", "ann"), &webhooksv1.GetDeliveryRequest{Id: first.GetDeliveryId(), IncludePayload: true})
-	if err != nil || record.GetStatus() != "delivered" || record.GetMaxAttempts() != 20 || string(record.GetPayload()) != `{"b": 1, "a":2}` || record.GetEndpointId() != nil {
-		t.Errorf("record %v, %v", record, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record.GetStatus() != "delivered" || record.GetMaxAttempts() != 20 {
+		t.Errorf("%s in at most %d attempts, want delivered and 20", record.GetStatus(), record.GetMaxAttempts())
+	}
+	if payload := string(record.GetPayload()); payload != `{"b": 1, "a":2}` {
+		t.Errorf("payload %s", payload)
+	}
+	if id := record.GetEndpointId(); id != nil {
+		t.Errorf("endpoint %v, want none", id)
 	}
 	made, err := client.ListAttempts(h.as(t, organization), &webhooksv1.ListAttemptsRequest{Id: first.GetDeliveryId()})
 	if err != nil || len(made.GetAttempts()) != 1 || made.GetAttempts()[0].GetResponseCode().GetValue() != 200 {

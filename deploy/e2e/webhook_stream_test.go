@@ -36,8 +36,14 @@ func TestEnqueueStream(t *testing.T) {
 	}
 	summary, err := stream.CloseAndRecv()
 	ids := summary.GetDeliveryIds()
-	if err != nil || summary.GetAccepted() != items || summary.GetDeduplicated() != 1 || len(ids) != items+1 || ids[items] != ids[0] {
-		t.Fatalf("%d accepted, %d deduplicated, %d ids, %v", summary.GetAccepted(), summary.GetDeduplicated(), len(ids), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, repeated := summary.GetAccepted(), summary.GetDeduplicated(); n != items || repeated != 1 {
+		t.Fatalf("%d accepted, %d deduplicated, want %d and 1", n, repeated, items)
+	}
+	if len(ids) != items+1 || ids[items] != ids[0] {
+		t.Fatalf("%d ids, want %d of which the last repeats the first", len(ids), items+1)
 	}
 	webhooks := h.service(stack.WebhookEgress, organization)
 	place := make(map[string]int, items)

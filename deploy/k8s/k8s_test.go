@@ -153,7 +153,7 @@ func TestOverlaysAreValid(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		_, text := build(t, overlay)
 		var known [][]byte
-		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 			if !slices.ContainsFunc(foreign, func(group []byte) bool { return bytes.Contains(document, group) }) {
 				known = append(known, document)
 			}
@@ -209,13 +209,25 @@ func TestPodsAreHardened(t *testing.T) {
 			}
 			pods++
 			where, spec := overlay+" "+o.Kind+"/"+o.Metadata.Name, o.Spec.Template.Spec
-			if !spec.SecurityContext.RunAsNonRoot || spec.SecurityContext.SeccompProfile.Type != "RuntimeDefault" || spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken || spec.ServiceAccountName == "" {
-				t.Errorf("%s: must run as nobody, without the cluster's token: %+v", where, spec.SecurityContext)
+			if !spec.SecurityContext.RunAsNonRoot {
+				t.Errorf("%s: may run as root", where)
+			}
+			if profile := spec.SecurityContext.SeccompProfile.Type; profile != "RuntimeDefault" {
+				t.Errorf("%s: seccomp profile %q, want RuntimeDefault", where, profile)
+			}
+			if mounts := spec.AutomountServiceAccountToken; mounts == nil || *mounts || spec.ServiceAccountName == "" {
+				t.Errorf("%s: service account %q must be named and its token not mounted", where, spec.ServiceAccountName)
 			}
 			for _, c := range spec.Containers {
 				security := c.SecurityContext
-				if !security.ReadOnlyRootFilesystem || !slices.Contains(security.Capabilities.Drop, "ALL") || security.AllowPrivilegeEscalation == nil || *security.AllowPrivilegeEscalation {
-					t.Errorf("%s %s: %+v", where, c.Name, security)
+				if !security.ReadOnlyRootFilesystem {
+					t.Errorf("%s %s: the root file system is writable", where, c.Name)
+				}
+				if !slices.Contains(security.Capabilities.Drop, "ALL") {
+					t.Errorf("%s %s: drops the capabilities %q, want ALL", where, c.Name, security.Capabilities.Drop)
+				}
+				if escalates := security.AllowPrivilegeEscalation; escalates == nil || *escalates {
+					t.Errorf("%s %s: privileges may be escalated", where, c.Name)
 				}
 				if c.Resources.Requests["cpu"] == "" || c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" {
 					t.Errorf("%s %s: resources %+v", where, c.Name, c.Resources)
@@ -225,8 +237,10 @@ func TestPodsAreHardened(t *testing.T) {
 						t.Errorf("%s: %s comes from elsewhere; secrets are files", where, env.Name)
 					}
 				}
-				if o.Kind == "Deployment" && (c.StartupProbe == nil || c.LivenessProbe == nil || c.ReadinessProbe == nil) {
-					t.Errorf("%s %s: a probe is missing", where, c.Name)
+				for name, set := range map[string]*probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
+					if o.Kind == "Deployment" && set == nil {
+						t.Errorf("%s %s: no %s probe", where, c.Name, name)
+					}
 				}
 			}
 			if o.Kind == "Deployment" && (len(spec.TopologySpread) == 0 || spec.TerminationGracePeriod < 35) {

@@ -17,7 +17,7 @@ func TestMetricsOfTheEdgeAreNotPublic(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		_, text := build(t, overlay)
 		monitors := 0
-		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 			var o object
 			if err := yaml.Unmarshal(document, &o); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 type seen struct {
@@ -69,8 +71,10 @@ func TestThePastedLinesWork(t *testing.T) {
 		{"/product/v1/notifications/send", "key-notifications"},
 	} {
 		got := paste(pastes[i].Do)
-		if got.method != http.MethodPost || got.path != want.path || got.authorization != "Bearer "+want.key || got.kind != "application/json" {
-			t.Errorf("%s: %+v", pastes[i].Title, got)
+		call := got
+		call.method, call.path, call.authorization, call.kind = http.MethodPost, want.path, "Bearer "+want.key, "application/json"
+		if got != call {
+			t.Errorf("%s (-want +got):\n%s", pastes[i].Title, cmp.Diff(call, got, cmp.AllowUnexported(seen{})))
 		}
 		if !json.Valid([]byte(got.body)) {
 			t.Errorf("%s: the body is no JSON: %s", pastes[i].Title, got.body)
@@ -79,9 +83,11 @@ func TestThePastedLinesWork(t *testing.T) {
 	if got := paste(pastes[1].See); got.path != "/_arrivals" || got.query != "limit=1" {
 		t.Errorf("arrivals: %+v", got)
 	}
-	if got := paste(pastes[2].See); got.path != "/v1/notifications" || got.query != "user_id=ann" ||
-		got.authorization != "Bearer token-service" || got.organization != "org_demo" {
-		t.Errorf("inbox: %+v", got)
+	got := paste(pastes[2].See)
+	inbox := got
+	inbox.path, inbox.query, inbox.authorization, inbox.organization = "/v1/notifications", "user_id=ann", "Bearer token-service", "org_demo"
+	if got != inbox {
+		t.Errorf("inbox (-want +got):\n%s", cmp.Diff(inbox, got, cmp.AllowUnexported(seen{})))
 	}
 	for _, p := range pastes {
 		if strings.Contains(p.Do+p.See, "token-service") {

@@ -40,8 +40,11 @@ func TestAnsweredAreWhatAnInvoiceWouldHave(t *testing.T) {
 			}
 			srv.Close() // waits for the handler
 			got := fake.Answered(10)
-			if len(got) != tt.answered || len(got) == 1 && (got[0].Body != tt.req.body || got[0].Path != tt.req.path) {
-				t.Errorf("answered %+v", got)
+			if len(got) != tt.answered {
+				t.Fatalf("%d answered, want %d", len(got), tt.answered)
+			}
+			if len(got) == 1 && (got[0].Body != tt.req.body || got[0].Path != tt.req.path) {
+				t.Errorf("answered %s %s, want %s %s", got[0].Path, got[0].Body, tt.req.path, tt.req.body)
 			}
 		})
 	}

@@ -115,14 +115,18 @@ func TestArrivals(t *testing.T) {
 	if first.Body != body {
 		t.Errorf("body %q, want the bytes sent: %q", first.Body, body)
 	}
-	if first.Path != "/a//b/../c" || first.Query != "x=1" || first.ID != "d1" || first.Signature != Valid || first.Fault != "" {
-		t.Errorf("first arrival: %+v", first)
+	want := first
+	want.Path, want.Query, want.ID, want.Signature, want.Fault = "/a//b/../c", "x=1", "d1", Valid, ""
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("first arrival (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"2"}, first.Headers["X-Webhook-Attempt"]); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
-	if second := page.Arrivals[1]; second.Fault != "503" || second.Signature != Missing || string(second.BodyBase64) != "\xff\xfe" || second.Body != "" {
-		t.Errorf("an arrival that the script refused: %+v", second)
+	want = page.Arrivals[1]
+	want.Fault, want.Signature, want.BodyBase64, want.Body = "503", Missing, []byte("\xff\xfe"), ""
+	if diff := cmp.Diff(want, page.Arrivals[1]); diff != "" {
+		t.Errorf("the arrival that the script refused (-want +got):\n%s", diff)
 	}
 	if bytes.Contains(raw, []byte("s3cret")) || strings.Contains(log.String(), "s3cret") {
 		t.Error("a credential shows")

@@ -283,8 +283,15 @@ func TestTargets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got config.Targets
 			err := got.UnmarshalText([]byte(tt.text))
-			if diff := cmp.Diff(tt.want, got); diff != "" || (err == nil) != (tt.err == "") || (err != nil && err.Error() != tt.err) {
-				t.Errorf("error = %v, want %q; (-want +got):\n%s", err, tt.err, diff)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("targets (-want +got):\n%s", diff)
+			}
+			var text string
+			if err != nil {
+				text = err.Error()
+			}
+			if text != tt.err {
+				t.Errorf("error %q, want %q", text, tt.err)
 			}
 		})
 	}

@@ -218,10 +218,13 @@ func TestNoConnection(t *testing.T) {
 		response, err := pool.RoundTrip(r)
 		if err == nil {
 			_ = response.Body.Close()
+			t.Errorf("%s: no error", url)
 		}
-		op, dialed := errors.AsType[*net.OpError](err)
-		if err == nil || !body.closed.Load() || url == closed && (!dialed || op.Op != "dial") {
-			t.Errorf("%s: err %v, body closed %t", url, err, body.closed.Load())
+		if op, ok := errors.AsType[*net.OpError](err); url == closed && (!ok || op.Op != "dial") {
+			t.Errorf("%s: %v, want that of a dial", url, err)
+		}
+		if !body.closed.Load() {
+			t.Errorf("%s: the body was not closed", url)
 		}
 	}
 }

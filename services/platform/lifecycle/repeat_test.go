@@ -37,8 +37,17 @@ func TestRepeat(t *testing.T) {
 		time.Sleep(6*time.Second + time.Second/2)
 		cancel()
 		group.Wait()
-		if text := log.String(); done != 7 || strings.Count(text, "msg=failing work=it") != 1 || strings.Count(text, `msg="working again" work=it`) != 1 || !strings.Contains(text, "error=away") {
-			t.Errorf("done %d times: %s", done, text)
+		if done != 7 {
+			t.Errorf("done %d times, want 7", done)
+		}
+		text := log.String()
+		for _, line := range []string{"msg=failing work=it", `msg="working again" work=it`} {
+			if n := strings.Count(text, line); n != 1 {
+				t.Errorf("%d lines of %s, want 1:\n%s", n, line, text)
+			}
+		}
+		if !strings.Contains(text, "error=away") {
+			t.Errorf("the log lacks the error:\n%s", text)
 		}
 	})
 }

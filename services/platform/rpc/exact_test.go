@@ -83,8 +83,11 @@ func TestTimeOfABody(t *testing.T) {
 		if w.Code != test.status || test.status == 200 && w.Body.Len() != test.sent {
 			t.Errorf("%+v: %d %s", test, w.Code, w.Body)
 		}
-		if last := len(w.set) - 1; last < 0 || w.set[0].IsZero() || test.status == 200 && !w.set[last].IsZero() {
-			t.Errorf("%+v: read deadlines %v", test, w.set)
+		if len(w.set) == 0 || w.set[0].IsZero() {
+			t.Fatalf("%+v: read deadlines %v, want one while the body comes", test, w.set)
+		}
+		if last := w.set[len(w.set)-1]; test.status == 200 && !last.IsZero() {
+			t.Errorf("%+v: the last read deadline is %v, want none", test, last)
 		}
 	}
 }

@@ -1,6 +1,5 @@
-// Package migrations holds the schema of webhook-egress as numbered goose
-// files. `webhook-egress migrate` applies them; `serve` refuses a database that
-// lacks one.
+// Package migrations holds the schema of webhook-egress as numbered goose files. `webhook-egress migrate` applies
+// them; `serve` refuses a database without all of them.
 package migrations
 
 import "embed"

@@ -44,8 +44,17 @@ func TestOpenAPI(t *testing.T) {
 	ids := make(map[string]bool)
 	for _, r := range table.Routes {
 		o, ok := got.Paths[strings.Replace(r.Path, "...", "", 1)][strings.ToLower(r.Method)]
-		if !ok || o.Summary == "" || len(o.Security) != 1 || len(o.Extra.Products) != len(r.Products) || ids[o.OperationID] {
-			t.Errorf("%s %s: %+v", r.Method, r.Path, o)
+		if !ok {
+			t.Errorf("%s %s is not in the document", r.Method, r.Path)
+		}
+		if o.Summary == "" || len(o.Security) != 1 {
+			t.Errorf("%s %s: summary %q, security %v, want a summary and one scheme", r.Method, r.Path, o.Summary, o.Security)
+		}
+		if len(o.Extra.Products) != len(r.Products) {
+			t.Errorf("%s %s: products %q, want %q", r.Method, r.Path, o.Extra.Products, r.Products)
+		}
+		if ids[o.OperationID] {
+			t.Errorf("%s %s: operation %s is there twice", r.Method, r.Path, o.OperationID)
 		}
 		ids[o.OperationID] = true
 		for _, status := range []string{"200", "401", "403", "429", "503"} {

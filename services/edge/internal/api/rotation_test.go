@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/platform/testkit"
@@ -38,13 +40,21 @@ func TestRotation(t *testing.T) {
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-9","product":"ai","permissions":["read"],"name":"n","environment":"test",
 		"rate_limit":{"requests":5,"window_seconds":3600}}`, 201, &first)
 	x.admin(t, "POST", "/admin/v1/keys/"+first.ID+"/rotate", `{"overlap_seconds":3600}`, 201, &second)
-	if second.Key == first.Key || second.Origin != first.ID || second.Organization != "org-9" || second.Product != "ai" || second.Name != "n" ||
-		second.ExpiresAt != nil || *second.RateLimit != (api.RateLimit{Requests: 5, WindowSeconds: 3600, Burst: 5}) || !strings.HasPrefix(second.Key, "swy_test_") {
-		t.Errorf("the successor: %+v", second)
+	want := second
+	want.Origin, want.Organization, want.Product, want.Name = first.ID, "org-9", "ai", "n"
+	want.ExpiresAt, want.RateLimit = nil, &api.RateLimit{Requests: 5, WindowSeconds: 3600, Burst: 5}
+	if diff := cmp.Diff(want, second); diff != "" {
+		t.Errorf("successor (-want +got):\n%s", diff)
+	}
+	if second.Key == first.Key || !strings.HasPrefix(second.Key, "swy_test_") {
+		t.Errorf("the successor's key is %s after %s, want a new one that begins with swy_test_", second.Key, first.Key)
 	}
 	x.admin(t, "GET", "/admin/v1/keys/"+first.ID, "", 200, &read)
-	if left := time.Until(*read.ExpiresAt); read.ReplacedBy != second.ID || left < 59*time.Minute || left > time.Hour || read.Key != "" {
-		t.Errorf("the old one: %+v", read)
+	if read.ReplacedBy != second.ID || read.Key != "" {
+		t.Errorf("the old one: replaced by %q, key %q, want %s and none", read.ReplacedBy, read.Key, second.ID)
+	}
+	if left := time.Until(*read.ExpiresAt); left < 59*time.Minute || left > time.Hour {
+		t.Errorf("the old one expires in %s, want an hour", left)
 	}
 	// Both are good, and a rotation doesn't double the limit.
 	for i, key := range []string{first.Key, second.Key, first.Key, second.Key, second.Key, first.Key} {
@@ -172,9 +182,20 @@ func TestRateLimits(t *testing.T) {
 	}
 	calls := len(x.calls)
 	w := x.chat(t, bounded.Key)
-	if w.Code != 429 || w.Header().Get("Retry-After") != "1800" || w.Header().Get("RateLimit") != `"key";r=0;t=3600` ||
-		!strings.Contains(w.Body.String(), `"error":"rate_limited","error_class":"rate_limit","retryable":true,"retry_after":1800`) || len(x.calls) != calls {
-		t.Errorf("refused: %d %v %s", w.Code, w.Header(), w.Body)
+	if w.Code != 429 {
+		t.Errorf("refused: %d, want 429", w.Code)
+	}
+	for header, want := range map[string]string{"Retry-After": "1800", "RateLimit": `"key";r=0;t=3600`} {
+		if got := w.Header().Get(header); got != want {
+			t.Errorf("refused: %s %s, want %s", header, got, want)
+		}
+	}
+	const refusal = `"error":"rate_limited","error_class":"rate_limit","retryable":true,"retry_after":1800`
+	if !strings.Contains(w.Body.String(), refusal) {
+		t.Errorf("refused: %s does not contain %s", w.Body, refusal)
+	}
+	if len(x.calls) != calls {
+		t.Error("refused, and the gateway was called")
 	}
 	// In the words of those who ask otherwise.
 	if w := x.send(t, "POST", anthropic+"/messages", "X-Api-Key", bounded.Key); w.Code != 429 || !strings.Contains(w.Body.String(), `"type":"rate_limit_error"`) {

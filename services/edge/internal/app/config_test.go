@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/testkit"
 )
 
 func TestReadmeListsTheSettings(t *testing.T) {
@@ -49,9 +50,16 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(tt.environ)
-			if (err != nil) != (tt.wrong != "") || err != nil && (!strings.Contains(err.Error(), tt.wrong) || strings.Contains(err.Error(), "abcdefgh")) {
-				t.Errorf("Load = %v, want an error on %q", err, tt.wrong)
+			if tt.wrong == "" {
+				if err != nil {
+					t.Errorf("Load = %v", err)
+				}
+				return
 			}
+			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
+				t.Fatalf("Load = %v, want an error on %q", err, tt.wrong)
+			}
+			testkit.NoLeak(t, "abcdefgh", err.Error())
 		})
 	}
 }

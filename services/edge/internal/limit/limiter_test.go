@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -187,11 +189,16 @@ func TestTwoBuckets(t *testing.T) {
 			v, err = x.Take(t.Context(), key, organization)
 			refusals = append(refusals, err)
 		}
-		if refusals[0] != nil || refusals[1] != nil || refusals[2] == nil || refusals[3] == nil {
-			t.Fatalf("refusals %v", refusals)
+		for i, refused := range []bool{false, false, true, true} {
+			if (refusals[i] != nil) != refused {
+				t.Fatalf("request %d: %v, want refused %t", i+1, refusals[i], refused)
+			}
 		}
-		if v.Key.Remaining != 0 || v.Organization.Remaining != 1 || v.Key.Full != time.Minute || v.Organization.Full != 40*time.Second {
-			t.Errorf("verdict %+v", v)
+		want := v
+		want.Key.Remaining, want.Key.Full = 0, time.Minute
+		want.Organization.Remaining, want.Organization.Full = 1, 40*time.Second
+		if diff := cmp.Diff(want, v); diff != "" {
+			t.Errorf("verdict (-want +got):\n%s", diff)
 		}
 		other := Bucket{"key 2", key.Limit}
 		if _, err := x.Take(t.Context(), other, organization); err != nil {

@@ -103,8 +103,14 @@ func TestEdgeEndsACall(t *testing.T) {
 				Target: target, Timeout: time.Minute, Succeeded: func() func() error { return func() error { return nil } },
 			})
 			<-ended
-			if errors.Is(err, proxy.ErrCut) != begun || !errors.Is(err, why) || !begun && apierr.From(err).Kind != why.Kind {
-				t.Errorf("error = %v", err)
+			if !errors.Is(err, why) {
+				t.Errorf("%v, want one that wraps %v", err, why)
+			}
+			if cut := errors.Is(err, proxy.ErrCut); cut != begun {
+				t.Errorf("cut %t, want %t: %v", cut, begun, err)
+			}
+			if e := apierr.From(err); !begun && e.Kind != why.Kind {
+				t.Errorf("kind %v, want %v", e.Kind, why.Kind)
 			}
 		})
 	}

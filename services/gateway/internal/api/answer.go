@@ -6,6 +6,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -105,7 +106,7 @@ func (u usage) append(dst []byte) []byte {
 	o.Text("provider_used", u.ProviderUsed)
 	o.Float("cost_cents", u.CostCents)
 	o.Bool("estimated", u.Estimated)
-	o.TextIfAny("requested_provider", u.RequestedProvider)
+	o.TextNonEmpty("requested_provider", u.RequestedProvider)
 	o.TextOrNull("requested_goal", u.RequestedGoal)
 	o.Bool("substituted", u.Substituted)
 	o.Bool("cache_hit", u.CacheHit)
@@ -113,7 +114,7 @@ func (u usage) append(dst []byte) []byte {
 	return o.End()
 }
 
-func toUsage(r inference.Report) usage {
+func toUsage(r ledger.Report) usage {
 	return usage{
 		PromptTokens: clamp(r.Prompt), CompletionTokens: clamp(r.Completion),
 		ProviderUsed: r.Provider, CostCents: r.Cost.Cents(), Estimated: r.Estimated,
@@ -152,7 +153,7 @@ func toProto(c *inference.Completion, requestID string) *gatewayv1.LlmResponse {
 	return out
 }
 
-func toUsageProto(r inference.Report) *gatewayv1.Usage {
+func toUsageProto(r ledger.Report) *gatewayv1.Usage {
 	u := toUsage(r)
 	return &gatewayv1.Usage{
 		PromptTokens: u.PromptTokens, CompletionTokens: u.CompletionTokens, ProviderUsed: u.ProviderUsed,

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -29,7 +30,7 @@ func TestAnswerJSON(t *testing.T) {
 		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 		c := &inference.Completion{
 			Text: text("content"), FinishReason: provider.FinishReason(text("finish")),
-			Report: inference.Report{
+			Report: ledger.Report{
 				Provider: text("provider"), Model: text("model"), Prompt: rapid.Int64Range(0, 1<<40).Draw(t, "prompt"), Completion: rapid.Int64Range(0, 9).Draw(t, "completion"),
 				Cost: price.Pico(rapid.Int64Range(0, 1<<60).Draw(t, "cost")), Estimated: flag("estimated"), RequestedProvider: text("requested provider"),
 				RequestedGoal: text("goal"), Substituted: flag("substituted"), CacheHit: flag("cache hit"),

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -147,7 +148,7 @@ func ignored(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-func eachReport(report inference.Report, set func(name, value string)) {
+func eachReport(report ledger.Report, set func(name, value string)) {
 	set(headerCost, strconv.FormatFloat(report.Cost.Cents(), 'f', -1, 64))
 	set(headerPrompt, strconv.FormatInt(report.Prompt, 10))
 	set(headerCompletion, strconv.FormatInt(report.Completion, 10))

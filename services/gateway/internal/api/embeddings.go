@@ -12,6 +12,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -34,7 +35,7 @@ func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequ
 }
 
 // serveEmbeddings answers on the JSON face.
-func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request, raw inference.RawRequest) error {
+func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request, raw trace.RawRequest) error {
 	m := new(gatewayv1.EmbeddingsRequest)
 	if err := s.decode(r, m); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (s *inferenceServer) serveEmbeddings(w http.ResponseWriter, r *http.Request
 	return nil
 }
 
-func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest, raw inference.RawRequest) (*inference.Embedded, string, error) {
+func (s *inferenceServer) embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest, raw trace.RawRequest) (*inference.Embedded, string, error) {
 	request, err := toEmbedding(ctx, m)
 	if err != nil {
 		return nil, "", err

@@ -9,6 +9,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
@@ -74,7 +75,7 @@ func toImage(made provider.Image) image {
 	return image{Base64: made.Base64, MimeType: made.MediaType, RevisedPrompt: made.RevisedPrompt}
 }
 
-func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, raw inference.RawRequest) (*inference.ImageResult, string, error) {
+func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, raw trace.RawRequest) (*inference.ImageResult, string, error) {
 	request, err := toImageRequest(ctx, m)
 	if err != nil {
 		return nil, "", err

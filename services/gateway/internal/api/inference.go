@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
@@ -168,7 +169,7 @@ func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter
 }
 
 // annotate adds to the call's log line what an operator asks first.
-func annotate(ctx context.Context, route inference.Route, report inference.Report) {
+func annotate(ctx context.Context, route inference.Route, report ledger.Report) {
 	rpc.Annotate(ctx,
 		slog.String("provider", report.Provider), slog.String("model", report.Model), slog.Int("attempts", route.Attempts),
 		slog.Int64("prompt_tokens", report.Prompt), slog.Int64("completion_tokens", report.Completion),

@@ -233,7 +233,7 @@ func TestErrorMatrix(t *testing.T) {
 	b := setupWith(t, matrixPolicy(names...))
 	for i, c := range matrix() {
 		t.Run(c.dialect+"/"+c.fixture, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join("..", "provider", c.dialect, "testdata", "errors", c.fixture+".json"))
+			text, err := os.ReadFile(filepath.Join("..", "vendors", "provider", c.dialect, "testdata", "errors", c.fixture+".json"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -207,7 +207,7 @@ func fromCard(c catalog.Card, now time.Time) *gatewayv1.ModelCard {
 		ModelId: c.Model, Provider: c.Provider, DisplayName: c.DisplayName, Aliases: c.Aliases, Owner: c.Owner,
 		InputModalities: c.Input, OutputModalities: c.Output, Capabilities: c.Capabilities,
 		ContextWindow: positive(max(c.Limits.Context, c.Limits.Input)), MaxOutputTokens: positive(c.Limits.Output), EmbeddingDimensions: positive(c.Dimensions),
-		Status: string(c.Life.Status(now)), Successor: toNullable(c.Life.Successor), CutoffDate: toDay(c.Life.Cutoff), IsDefault: c.IsDefault,
+		Status: string(c.Lifecycle.Status(now)), Successor: toNullable(c.Lifecycle.Successor), CutoffDate: toDay(c.Lifecycle.Cutoff), IsDefault: c.IsDefault,
 	}
 	for _, operation := range c.Operations {
 		out.Operations = append(out.Operations, string(operation))

@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
@@ -92,7 +93,7 @@ func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header htt
 }
 
 // serveOpenAIEmbeddings answers in OpenAI's words.
-func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.Request, raw inference.RawRequest) error {
+func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.Request, raw trace.RawRequest) error {
 	ctx := r.Context()
 	wanted, err := readOpenAIEmbeddings(raw.Body)
 	if err != nil {

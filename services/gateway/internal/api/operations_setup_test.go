@@ -69,7 +69,7 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 	}), func() status.Facts {
 		return status.Facts{
 			Policy: b.policies.policy, Override: b.overrides.Override(), Snapshot: b.monitor.Snapshot(), Figures: b.monitor.Figures(),
-			State:     routing.State{Now: time.Now(), Prices: b.prices, Live: b.monitor, Lives: b.models},
+			State:     routing.State{Now: time.Now(), Prices: b.prices, Live: b.monitor, Lifecycles: b.models},
 			Bulkheads: b.monitor.Bulkhead, HasKey: func(provider string) bool { return provider != "keyless" }, Now: time.Now(),
 		}
 	})

@@ -14,7 +14,9 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -39,8 +41,8 @@ var rawHeaders = []string{
 }
 
 // rawOfHTTP returns a request of the JSON face as it came.
-func rawOfHTTP(r *http.Request, form string) inference.RawRequest {
-	raw := inference.RawRequest{Form: form, Body: rpc.Body(r)}
+func rawOfHTTP(r *http.Request, form string) trace.RawRequest {
+	raw := trace.RawRequest{Form: form, Body: rpc.Body(r)}
 	for _, name := range rawHeaders {
 		if values := r.Header[name]; len(values) > 0 {
 			if raw.Header == nil {
@@ -54,8 +56,8 @@ func rawOfHTTP(r *http.Request, form string) inference.RawRequest {
 
 // rawOfMessage returns a request that came as a message, encoded when it is first
 // needed.
-func (s *inferenceServer) rawOfMessage(m proto.Message, form string) inference.RawRequest {
-	return inference.RawRequest{Form: form, Encode: func() (json.RawMessage, error) { return s.encode(m) }}
+func (s *inferenceServer) rawOfMessage(m proto.Message, form string) trace.RawRequest {
+	return trace.RawRequest{Form: form, Encode: func() (json.RawMessage, error) { return s.encode(m) }}
 }
 
 // ofMessage are the fields of the contract's requests that say whose they are.
@@ -66,7 +68,7 @@ type ofMessage interface {
 
 // read makes a request of one that was captured, for the present caller, by the present
 // rules. The run that it belonged to is left out.
-func (s *inferenceServer) read(ctx context.Context, raw inference.RawRequest, organization, run string) (*inference.Request, error) {
+func (s *inferenceServer) read(ctx context.Context, raw trace.RawRequest, organization, run string) (*inference.Request, error) {
 	c := caller.From(ctx)
 	c.Organization, c.Run = organization, run
 	ctx = caller.With(ctx, c)
@@ -78,7 +80,7 @@ func (s *inferenceServer) read(ctx context.Context, raw inference.RawRequest, or
 	return r, nil
 }
 
-func (s *inferenceServer) parse(ctx context.Context, raw inference.RawRequest, run string) (*inference.Request, error) {
+func (s *inferenceServer) parse(ctx context.Context, raw trace.RawRequest, run string) (*inference.Request, error) {
 	switch raw.Form {
 	case formChat:
 		m := new(gatewayv1.LlmRequest)
@@ -107,7 +109,7 @@ func (s *inferenceServer) parse(ctx context.Context, raw inference.RawRequest, r
 }
 
 // captured decodes a message of the contract and puts the run of now into it.
-func captured(s *inferenceServer, raw inference.RawRequest, m ofMessage, field *string, run string, to func() (*inference.Request, error)) (*inference.Request, error) {
+func captured(s *inferenceServer, raw trace.RawRequest, m ofMessage, field *string, run string, to func() (*inference.Request, error)) (*inference.Request, error) {
 	if err := s.decode(&http.Request{Body: io.NopCloser(bytes.NewReader(raw.Body))}, m); err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func captured(s *inferenceServer, raw inference.RawRequest, m ofMessage, field *
 	return to()
 }
 
-func parseDialect(ctx context.Context, d dialect.Dialect, raw inference.RawRequest, run string) (*inference.Request, error) {
+func parseDialect(ctx context.Context, d dialect.Dialect, raw trace.RawRequest, run string) (*inference.Request, error) {
 	chat, err := d.Chat(raw.Body, raw.Header)
 	if err != nil {
 		return nil, err
@@ -125,11 +127,11 @@ func parseDialect(ctx context.Context, d dialect.Dialect, raw inference.RawReque
 
 // AnswerJSON writes the answer of a record in the contract's words; nil where it
 // would be much longer than what is kept of it.
-func AnswerJSON(a *inference.Record) (json.RawMessage, error) {
+func AnswerJSON(a *trace.Observation) (json.RawMessage, error) {
 	if a.Answer.Written != nil {
 		return a.Answer.Written, nil
 	}
-	var report inference.Report
+	var report ledger.Report
 	if a.Report != nil {
 		report = *a.Report
 	}

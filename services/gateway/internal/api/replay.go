@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -83,7 +84,7 @@ func (s *traceServer) Replay(ctx context.Context, m *gatewayv1.ReplayRequest) (*
 		return nil, apierr.New(apierr.KindUnprocessable, apierr.ReasonUnprocessable,
 			"request_id: the request was longer than what is kept of one, and can't be issued again")
 	}
-	raw := inference.RawRequest{Form: execution.Form, Header: execution.Header, Body: execution.Request}
+	raw := trace.RawRequest{Form: execution.Form, Header: execution.Header, Body: execution.Request}
 	request, err := s.inferences.read(ctx, raw, execution.Organization, run)
 	if err != nil {
 		return nil, fmt.Errorf("read captured request: %w", err)
@@ -103,12 +104,12 @@ func (s *traceServer) Replay(ctx context.Context, m *gatewayv1.ReplayRequest) (*
 
 // serve serves a request whole, whatever its operation, and gives its answer as
 // the JSON face does.
-func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json.RawMessage, inference.Report, error) {
+func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json.RawMessage, ledger.Report, error) {
 	switch r.Route.Operation {
 	case provider.OperationEmbeddings:
 		embedded, err := s.engine.Embed(ctx, r)
 		if err != nil {
-			return nil, inference.Report{}, err
+			return nil, ledger.Report{}, err
 		}
 		annotate(ctx, embedded.Route, embedded.Report)
 		text, err := embeddingsJSON(embedded, r.ID)
@@ -116,7 +117,7 @@ func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json
 	case provider.OperationImages:
 		result, err := s.engine.MakeImages(ctx, r)
 		if err != nil {
-			return nil, inference.Report{}, err
+			return nil, ledger.Report{}, err
 		}
 		annotate(ctx, result.Route, result.Report)
 		text, err := imagesJSON(result, r.ID)
@@ -124,7 +125,7 @@ func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json
 	default:
 		completion, err := s.engine.Chat(ctx, r)
 		if err != nil {
-			return nil, inference.Report{}, err
+			return nil, ledger.Report{}, err
 		}
 		annotate(ctx, completion.Route, completion.Report)
 		text, err := completionJSON(completion, r.Route.Operation, r.ID)

@@ -144,7 +144,7 @@ func (s *routingServer) target(of, model string) (provider.Target, error) {
 	if len(policy.Serves(target)) == 0 {
 		return target, apierr.Invalid("model", fmt.Sprintf("the provider %s has no model %s", name, screen.Quote(model)))
 	}
-	if life := s.catalog.Registry().Life(target); life != nil && life.IsRetired(time.Now()) {
+	if life := s.catalog.Registry().Lifecycle(target); life != nil && life.IsRetired(time.Now()) {
 		return target, apierr.New(apierr.KindInvalid, routing.ReasonModelRetired, fmt.Sprintf("model: %s is retired", target))
 	}
 	return target, nil

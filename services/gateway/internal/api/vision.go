@@ -9,6 +9,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -57,7 +58,7 @@ func (s *inferenceServer) serveVision(w http.ResponseWriter, r *http.Request) er
 	})
 }
 
-func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionRequest, raw inference.RawRequest) (*inference.Completion, string, error) {
+func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionRequest, raw trace.RawRequest) (*inference.Completion, string, error) {
 	request, err := toVision(ctx, m)
 	if err != nil {
 		return nil, "", err

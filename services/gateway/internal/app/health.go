@@ -31,7 +31,7 @@ func (b *builder) openRedis(ctx context.Context) error {
 func (b *builder) watchHealth(context.Context) error {
 	o := health.Options{Policy: breakerPolicy(b.fleets.policy().Resilience().Breaker), Concurrency: b.cfg.ProviderConcurrency, Share: b.cfg.OrganizationShare, Log: b.telemetry.Log}
 	if b.redis != nil {
-		o.Board = redis.NewBoard(b.redis)
+		o.Peers = redis.NewPeers(b.redis)
 	}
 	b.health = health.New(o)
 	b.fleets.monitor = b.health

@@ -32,11 +32,11 @@ import (
 // fleets holds the fleet in force, and makes another of the files when it is
 // told to. Requests in hand keep the one that they began with.
 type fleets struct {
-	cfg       Config
-	log       *slog.Logger
-	transport http.RoundTripper
-	warmth    *routing.Warmth
-	own       keyring.Own
+	cfg        Config
+	log        *slog.Logger
+	transport  http.RoundTripper
+	affinities *routing.AffinityTable
+	own        keyring.Own
 	// models has their lives, override what operators set over the policy.
 	models   *catalog.Store
 	override func() steering.Override
@@ -68,7 +68,7 @@ type generation struct {
 func (b *builder) openFleet(ctx context.Context) error {
 	meter := b.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
-		cfg: b.cfg, log: b.telemetry.Log, transport: wire.NewTransport(b.cfg.ConnectTimeout), warmth: routing.NewWarmth(),
+		cfg: b.cfg, log: b.telemetry.Log, transport: wire.NewTransport(b.cfg.ConnectTimeout), affinities: routing.NewAffinityTable(),
 		models: b.models, override: b.overrides.Override, releases: postgres.NewReleases(b.control),
 	}
 	if b.vault != nil {
@@ -208,7 +208,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	router := routing.NewRouter(routing.Options{Policy: rules, Prices: prices, Live: f, Lives: f.models, Override: f.override, Warmth: f.warmth})
+	router := routing.NewRouter(routing.Options{Policy: rules, Prices: prices, Live: f, Lifecycles: f.models, Override: f.override, Affinities: f.affinities})
 	g := &generation{
 		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Version: files.hash()}, policy: rules,
 		version:  policy.Version{Hash: files.hash(), LoadedAt: now},

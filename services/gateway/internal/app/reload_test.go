@@ -48,7 +48,7 @@ func (f folder) write(t *testing.T, name, text string) string {
 
 func newFleets(t *testing.T, cfg Config, log io.Writer) *fleets {
 	t.Helper()
-	f := &fleets{cfg: cfg, transport: wire.NewTransport(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), warmth: routing.NewWarmth(), models: catalog.NewStore(nil), releases: &board{}}
+	f := &fleets{cfg: cfg, transport: wire.NewTransport(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), affinities: routing.NewAffinityTable(), models: catalog.NewStore(nil), releases: &board{}}
 	first, err := f.read(time.Now())
 	if err != nil {
 		t.Fatal(err)

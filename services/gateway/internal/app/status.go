@@ -74,5 +74,5 @@ func (b *builder) facts() status.Facts {
 
 // state is what plans of a generation depend on besides the requests.
 func (g *generation) state(f *fleets) routing.State {
-	return routing.State{Now: time.Now(), Prices: g.prices, Live: f, Lives: f.models}
+	return routing.State{Now: time.Now(), Prices: g.prices, Live: f, Lifecycles: f.models}
 }

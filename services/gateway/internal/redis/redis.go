@@ -28,35 +28,35 @@ var exchangeText string
 
 var exchange = redis.NewScript(exchangeText)
 
-// Board is a health.Board in Redis. Its keys are the replicas by the time of
+// Peers is a health.Peers in Redis. Its keys are the replicas by the time of
 // their last exchange, the reports of each, and a lease for each probe; all of
 // them end by themselves.
-type Board struct {
+type Peers struct {
 	client  *redisdb.Client
 	replica string
 }
 
-// NewBoard returns the board of one replica, under a name that no other has.
-func NewBoard(client *redisdb.Client) *Board {
-	return &Board{client: client, replica: strings.ToLower(rand.Text())}
+// NewPeers returns the peers of one replica, under a name that no other has.
+func NewPeers(client *redisdb.Client) *Peers {
+	return &Peers{client: client, replica: strings.ToLower(rand.Text())}
 }
 
-// Exchange implements health.Board in one round trip, by the server's clock.
-func (b *Board) Exchange(ctx context.Context, reports []health.Report, changed bool) (health.View, error) {
+// Exchange implements health.Peers in one round trip, by the server's clock.
+func (p *Peers) Exchange(ctx context.Context, reports []health.Report, changed bool) (health.View, error) {
 	channel := ""
 	if changed {
-		channel = b.channel()
+		channel = p.channel()
 	}
-	keys := []string{b.client.Key("breaker", "replicas"), b.client.Key("breaker", "reports")}
-	reply, err := exchange.Run(ctx, b.client, keys, b.replica, life.Milliseconds(), channel, encode(reports)).Slice()
+	keys := []string{p.client.Key("breaker", "replicas"), p.client.Key("breaker", "reports")}
+	reply, err := exchange.Run(ctx, p.client, keys, p.replica, life.Milliseconds(), channel, encode(reports)).Slice()
 	if err != nil {
 		return health.View{}, fmt.Errorf("exchange reports: %w", err)
 	}
-	return b.view(reply)
+	return p.view(reply)
 }
 
-func (b *Board) view(reply []any) (health.View, error) {
-	view := health.View{Self: b.replica}
+func (p *Peers) view(reply []any) (health.View, error) {
+	view := health.View{Self: p.replica}
 	if len(reply)%2 != 0 {
 		return view, errMalformed
 	}
@@ -84,9 +84,9 @@ func pairs(list []any) func(func([]any) bool) {
 	}
 }
 
-// Lease implements health.Board.
-func (b *Board) Lease(ctx context.Context, c health.Circuit, span time.Duration) (bool, error) {
-	_, err := b.client.SetArgs(ctx, b.client.Key("breaker", "lease", c.Provider, c.Family), b.replica, redis.SetArgs{Mode: "NX", TTL: span}).Result()
+// Lease implements health.Peers.
+func (p *Peers) Lease(ctx context.Context, c health.Circuit, span time.Duration) (bool, error) {
+	_, err := p.client.SetArgs(ctx, p.client.Key("breaker", "lease", c.Provider, c.Family), p.replica, redis.SetArgs{Mode: "NX", TTL: span}).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return false, nil
@@ -96,10 +96,10 @@ func (b *Board) Lease(ctx context.Context, c health.Circuit, span time.Duration)
 	return true, nil
 }
 
-// Watch implements health.Board. The client connects again by itself; what is
+// Watch implements health.Peers. The client connects again by itself; what is
 // missed meanwhile, the next exchange finds.
-func (b *Board) Watch(ctx context.Context, heard func()) error {
-	subscription := b.client.Subscribe(ctx, b.channel())
+func (p *Peers) Watch(ctx context.Context, onChange func()) error {
+	subscription := p.client.Subscribe(ctx, p.channel())
 	defer func() { _ = subscription.Close() }()
 	messages := subscription.Channel()
 	for {
@@ -110,14 +110,14 @@ func (b *Board) Watch(ctx context.Context, heard func()) error {
 			if !ok {
 				return nil
 			}
-			if message.Payload != b.replica {
-				heard()
+			if message.Payload != p.replica {
+				onChange()
 			}
 		}
 	}
 }
 
-func (b *Board) channel() string { return b.client.Key("breaker", "changed") }
+func (p *Peers) channel() string { return p.client.Key("breaker", "changed") }
 
 // encode writes a line for each report: provider, family, open or closed, age
 // and rest in milliseconds. Names are escaped, so that the spaces divide. That of

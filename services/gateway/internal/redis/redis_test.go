@@ -30,7 +30,7 @@ var (
 // What one replica reports, all that live see, names of any kind unharmed.
 func TestExchange(t *testing.T) {
 	client := testkit.Redis(t)
-	a, b := NewBoard(client), NewBoard(client)
+	a, b := NewPeers(client), NewPeers(client)
 	odd := health.Circuit{Provider: "two words", Family: "né/w\nline 100%+"}
 	said := []health.Report{
 		{Circuit: circuit, Open: true, For: time.Minute, Age: 3 * time.Second},
@@ -77,7 +77,7 @@ func TestReportsOfAnOrganizationAreShortLines(t *testing.T) {
 // A replica that has not been heard of for its life is gone, reports and all.
 func TestDeadReplicaIsForgotten(t *testing.T) {
 	client := testkit.Redis(t)
-	a, b := NewBoard(client), NewBoard(client)
+	a, b := NewPeers(client), NewPeers(client)
 	if _, err := a.Exchange(t.Context(), []health.Report{{Circuit: circuit, Open: true, For: time.Hour}}, false); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func FuzzDecode(f *testing.F) {
 
 func TestLease(t *testing.T) {
 	client := testkit.Redis(t)
-	a, b := NewBoard(client), NewBoard(client)
+	a, b := NewPeers(client), NewPeers(client)
 	one, err1 := a.Lease(t.Context(), circuit, time.Minute)
 	two, err2 := b.Lease(t.Context(), circuit, time.Minute)
 	other, err3 := b.Lease(t.Context(), health.Circuit{Provider: "acme", Family: "n"}, time.Minute)
@@ -127,7 +127,7 @@ type replica struct{ *health.Monitor }
 
 func start(t *testing.T, client *redisdb.Client) replica {
 	t.Helper()
-	m := health.New(health.Options{Board: NewBoard(client), Log: testkit.Logger(t)})
+	m := health.New(health.Options{Peers: NewPeers(client), Log: testkit.Logger(t)})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -105,8 +105,11 @@ func TestMarkAllRead(t *testing.T) {
 			Unread *int `json:"unread_count"`
 		}
 		b.do(t, "PUT", "/v1/notifications/read-all", `{"user_id":"ann"}`).into(t, 200, &got)
-		if got.Marked == nil || *got.Marked != marked || got.Unread == nil || *got.Unread != 0 {
-			t.Errorf("marked = %+v, want %d and none left", got, marked)
+		if got.Marked == nil || got.Unread == nil {
+			t.Fatalf("marked %v, unread %v, want both in the answer", got.Marked, got.Unread)
+		}
+		if *got.Marked != marked || *got.Unread != 0 {
+			t.Errorf("%d marked and %d left unread, want %d and none", *got.Marked, *got.Unread, marked)
 		}
 	}
 	var none struct {

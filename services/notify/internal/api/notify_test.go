@@ -186,33 +186,35 @@ func TestIdempotencyInParallel(t *testing.T) {
 }
 
 func TestGetSend(t *testing.T) {
+	type channelSent struct {
+		Channel, Status, Outcome string
+		Attempts                 int
+		LastError                *string `json:"last_error"`
+		NextAttemptAt            *string `json:"next_attempt_at"`
+		DeliveredCount           int     `json:"delivered_count"`
+	}
+	type attemptMade struct {
+		Channel, Outcome string
+		Number           int
+		Error            *string `json:"error"`
+	}
 	b := setup(t)
 	id := b.tell(t, "ann", "m")
 	var got struct {
-		Status   string `json:"status"`
-		Channels []struct {
-			Channel, Status, Outcome string
-			Attempts                 int
-			LastError                *string `json:"last_error"`
-			NextAttemptAt            *string `json:"next_attempt_at"`
-			DeliveredCount           int     `json:"delivered_count"`
-		} `json:"channels"`
-		Attempts []struct {
-			Channel, Outcome string
-			Number           int
-			Error            *string `json:"error"`
-		} `json:"attempts"`
+		Status   string        `json:"status"`
+		Channels []channelSent `json:"channels"`
+		Attempts []attemptMade `json:"attempts"`
 	}
 	b.do(t, "GET", "/v1/notifications/sends/"+id, "").into(t, 200, &got)
 	if got.Status != "delivered" || len(got.Channels) != 1 || len(got.Attempts) != 1 {
 		t.Fatalf("send = %+v, want one delivered channel with one attempt", got)
 	}
-	if c := got.Channels[0]; c.Channel != "in_app" || c.Status != "delivered" || c.Outcome != "ok" || c.Attempts != 1 || c.DeliveredCount != 1 ||
-		c.LastError != nil || c.NextAttemptAt != nil {
-		t.Errorf("channel = %+v", c)
+	channel := channelSent{Channel: "in_app", Status: "delivered", Outcome: "ok", Attempts: 1, DeliveredCount: 1}
+	if diff := cmp.Diff(channel, got.Channels[0]); diff != "" {
+		t.Errorf("channel (-want +got):\n%s", diff)
 	}
-	if a := got.Attempts[0]; a.Channel != "in_app" || a.Outcome != "ok" || a.Number != 1 || a.Error != nil {
-		t.Errorf("attempt = %+v", a)
+	if diff := cmp.Diff(attemptMade{Channel: "in_app", Outcome: "ok", Number: 1}, got.Attempts[0]); diff != "" {
+		t.Errorf("attempt (-want +got):\n%s", diff)
 	}
 	b.do(t, "GET", "/v1/notifications/sends/"+id, "", "X-Organization-Id", "other").refused(t, 404, "not found")
 	b.do(t, "GET", "/v1/notifications/sends/nope", "").refused(t, 404, "not found")

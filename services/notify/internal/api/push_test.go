@@ -34,17 +34,21 @@ func TestRegisterUpserts(t *testing.T) {
 	var first, again, other registration
 	body := browser(t, endpoint, map[string]any{"user_id": "ann", "site_id": "shop"})
 	b.do(t, "POST", registrationsPath, body).into(t, http.StatusCreated, &first)
-	if first.Origin != "https://fcm.googleapis.com" || first.KeyID != keys.keys.Current().ID() || first.Status != "active" ||
-		first.Platform != "web" || *first.User != "ann" || *first.Site != "shop" {
-		t.Errorf("registered %+v", first)
+	want := registration{
+		SubID: first.SubID, User: new("ann"), Site: new("shop"), Platform: "web",
+		Origin: "https://fcm.googleapis.com", KeyID: keys.keys.Current().ID(), Status: "active",
+	}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("registered (-want +got):\n%s", diff)
 	}
 	older := keys.keys[1].ID()
 	if _, err := b.pool.Exec(t.Context(), "UPDATE push_subscription SET status = 'quarantined'"); err != nil {
 		t.Fatal(err)
 	}
 	b.do(t, "POST", registrationsPath, browser(t, endpoint, map[string]any{"vapid_key_id": older}), "X-User-Id", "bob").into(t, http.StatusOK, &again)
-	if again.SubID != first.SubID || *again.User != "bob" || again.Site != nil || again.KeyID != older || again.Status != "active" {
-		t.Errorf("registered again %+v", again)
+	want.User, want.Site, want.KeyID = new("bob"), nil, older
+	if diff := cmp.Diff(want, again); diff != "" {
+		t.Errorf("registered again (-want +got):\n%s", diff)
 	}
 	b.do(t, "POST", registrationsPath, body, "X-Organization-Id", "other").into(t, http.StatusCreated, &other)
 	if other.SubID == first.SubID {
@@ -262,8 +266,13 @@ func TestNotifyAddsDevices(t *testing.T) {
 	}
 	var page struct{ History []map[string]any }
 	b.do(t, "GET", "/v1/push/history", "").into(t, 200, &page)
-	if len(page.History) != 1 || page.History[0]["status"] != "no_devices" || page.History[0]["user_id"] != "cay" || page.History[0]["title"] != "s" {
-		t.Errorf("history %+v, want the send that has ended", page.History)
+	if len(page.History) != 1 {
+		t.Fatalf("history %+v, want the send that has ended", page.History)
+	}
+	for field, want := range map[string]any{"status": "no_devices", "user_id": "cay", "title": "s"} {
+		if got := page.History[0][field]; got != want {
+			t.Errorf("%s %v, want %v", field, got, want)
+		}
 	}
 }
 

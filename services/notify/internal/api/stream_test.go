@@ -116,8 +116,15 @@ func TestStreamTellsEachChange(t *testing.T) {
 	b.tell(t, "ann", "two")
 	b.tell(t, "bob", "not hers")
 	created := s.want(t, "created 1 1", "created 2 2")
-	if r := created[0].Data.Record; r == nil || r.Text != "one" || r.Read || r.ID != created[0].Data.NotificationID {
-		t.Errorf("record %+v", r)
+	r := created[0].Data.Record
+	if r == nil {
+		t.Fatal("the event has no record")
+	}
+	if r.Text != "one" || r.Read {
+		t.Errorf("text %q, read %t, want one and unread", r.Text, r.Read)
+	}
+	if r.ID != created[0].Data.NotificationID {
+		t.Errorf("record %s in an event of %s", r.ID, created[0].Data.NotificationID)
 	}
 	path := "/v1/notifications/" + created[0].Data.NotificationID
 	b.do(t, "PUT", path+"/read", "").want(t, 200)

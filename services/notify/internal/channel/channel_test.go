@@ -121,8 +121,17 @@ func TestRegistryRefusesTheWhole(t *testing.T) {
 				want = channel.ReasonWebPushDisabled
 			}
 			e, ok := errors.AsType[*apierr.Error](err)
-			if !ok || e.Kind != apierr.KindInvalid || e.Reason != want || !strings.HasPrefix(e.Text, "channel "+string(name)+": "+string(want)) || works != nil {
-				t.Errorf("web push %v, %s: %v, %v, want %s and no work", webPush, name, works, err, want)
+			if !ok {
+				t.Fatalf("web push %t, %s: error %v", webPush, name, err)
+			}
+			if e.Kind != apierr.KindInvalid || e.Reason != want {
+				t.Errorf("web push %t, %s: %v %s, want invalid %s", webPush, name, e.Kind, e.Reason, want)
+			}
+			if prefix := "channel " + string(name) + ": " + string(want); !strings.HasPrefix(e.Text, prefix) {
+				t.Errorf("web push %t, %s: text %q, want one that begins with %s", webPush, name, e.Text, prefix)
+			}
+			if works != nil {
+				t.Errorf("web push %t, %s: work %v, want none", webPush, name, works)
 			}
 		}
 		works, err := registry.Prepare(t.Context(), []channel.Name{channel.InApp}, channel.Message{})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/channel"
@@ -170,8 +171,8 @@ func TestWebhookThroughEgress(t *testing.T) {
 		Organization: "acme", URL: "https://example.com/x?token=t", EventType: "notification", Payload: []byte(`{"a":1}`),
 		Key: "notify:" + id.String(), Deadline: now.Add(58 * time.Minute),
 	}
-	if got := e.enqueued[0]; string(got.Payload) != string(want.Payload) || got.Key != want.Key || got.URL != want.URL || !got.Deadline.Equal(want.Deadline) {
-		t.Errorf("enqueued %+v, want %+v", got, want)
+	if diff := cmp.Diff(want, e.enqueued[0]); diff != "" {
+		t.Errorf("enqueued (-want +got):\n%s", diff)
 	}
 
 	followed := task

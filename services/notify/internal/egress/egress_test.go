@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
@@ -87,10 +89,12 @@ func TestEnqueue(t *testing.T) {
 		if err != nil || id != "dlv-1" {
 			t.Fatalf("%q, %v", id, err)
 		}
-		in := o.enqueued
-		if in.GetOrganizationId() != "acme" || in.GetUrl() != "https://shop.example/hook" || string(in.GetPayload()) != `{"a":1}` ||
-			in.GetIdempotencyKey() != "notify:1" || !in.GetDeadlineAt().AsTime().Equal(until) || in.GetEventType() != "notification" {
-			t.Errorf("enqueued %v", in)
+		want := &webhooksv1.EnqueueRequest{
+			OrganizationId: "acme", Url: "https://shop.example/hook", Payload: []byte(`{"a":1}`),
+			IdempotencyKey: "notify:1", DeadlineAt: timestamppb.New(until), EventType: "notification",
+		}
+		if diff := cmp.Diff(want, o.enqueued, protocmp.Transform()); diff != "" {
+			t.Errorf("enqueued (-want +got):\n%s", diff)
 		}
 		if got := strings.Join(o.header.Get("authorization"), ","); got != "Bearer "+token {
 			t.Errorf("authorization %q", got)

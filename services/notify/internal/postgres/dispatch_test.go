@@ -196,8 +196,14 @@ func TestOutcomesAreLogged(t *testing.T) {
 				t.Errorf("status %s, attempts (-want +got):\n%s", log.Status(), diff)
 			}
 			c := log.Channels[0]
-			if c.PossiblyDuplicated != tt.doubled || c.Delivered+c.Failed != 1 || c.FinishedAt == nil || c.Attempts != len(tt.log) {
-				t.Errorf("channel %+v", c)
+			if c.PossiblyDuplicated != tt.doubled {
+				t.Errorf("possibly duplicated %t, want %t", c.PossiblyDuplicated, tt.doubled)
+			}
+			if c.Delivered+c.Failed != 1 {
+				t.Errorf("%d delivered and %d failed, want 1 together", c.Delivered, c.Failed)
+			}
+			if c.FinishedAt == nil || c.Attempts != len(tt.log) {
+				t.Errorf("finished at %v after %d attempts, want a time after %d", c.FinishedAt, c.Attempts, len(tt.log))
 			}
 			var left int
 			query := "SELECT count(*) FROM channel_send WHERE notification_id = $1 AND work IS NOT NULL"

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/channel"
@@ -45,8 +46,10 @@ func TestContent(t *testing.T) {
 	if string(c) != want {
 		t.Errorf("content %s, want %s", c, want)
 	}
-	if got := read(t, c, id); got.ID != id.String() || got.Title != m.Subject || got.Body != m.Text || string(got.Data) != `{"b": 1,"a":12345678901234567890}` {
-		t.Errorf("read %+v", got)
+	got := read(t, c, id)
+	shows := shown{id.String(), m.Subject, m.Text, got.URL, got.Site, json.RawMessage(`{"b": 1,"a":12345678901234567890}`)}
+	if diff := cmp.Diff(shows, got); diff != "" {
+		t.Errorf("shown (-want +got):\n%s", diff)
 	}
 }
 

@@ -117,9 +117,20 @@ func TestReplies(t *testing.T) {
 				limit = tt.fault.slow / 2
 			}
 			r := within(t, p, limit)
-			if r.Sent() || r.Code != tt.code || r.Enhanced != tt.enhanced || r.Stage != tt.stage ||
-				r.Denied() != tt.denied || r.Unknown() != tt.unknown || r.Code != 0 && r.Permanent() != tt.permanent {
-				t.Errorf("reply %+v: permanent %v, denied %v, unknown %v", r, r.Permanent(), r.Denied(), r.Unknown())
+			if r.Code != tt.code || r.Enhanced != tt.enhanced {
+				t.Errorf("code %d %q, want %d %q", r.Code, r.Enhanced, tt.code, tt.enhanced)
+			}
+			if r.Stage != tt.stage {
+				t.Errorf("stage %v, want %v", r.Stage, tt.stage)
+			}
+			if r.Sent() {
+				t.Error("it counts as sent")
+			}
+			if r.Denied() != tt.denied || r.Unknown() != tt.unknown {
+				t.Errorf("denied %t, unknown %t, want %t and %t", r.Denied(), r.Unknown(), tt.denied, tt.unknown)
+			}
+			if r.Code != 0 && r.Permanent() != tt.permanent {
+				t.Errorf("permanent %t, want %t", r.Permanent(), tt.permanent)
 			}
 			s.fail(fault{})
 			if again := deliver(t, p); !again.Sent() {
@@ -213,8 +224,14 @@ func TestSendEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	r := p.Send(ctx, "a@example.com", "b@example.com", []byte(text))
-	if r.Sent() || r.Unknown() || !r.Timeout() || time.Since(began) > 2*time.Second {
-		t.Errorf("after %v: %+v", time.Since(began), r)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if r.Sent() || r.Unknown() {
+		t.Errorf("sent %t, unknown %t, want neither", r.Sent(), r.Unknown())
+	}
+	if !r.Timeout() {
+		t.Errorf("%v, want a timeout", r.Err)
 	}
 }
 

@@ -179,8 +179,17 @@ func TestHTTP2(t *testing.T) {
 	t.Cleanup(server.Close)
 	head, body := get(t, server)
 	text, err := io.ReadAll(body)
-	if err != nil || head.ProtoMajor != 2 || string(text) != "data: 1\n\n" || head.Header.Get("Connection") != "" {
-		t.Errorf("HTTP/%d %q %v %v", head.ProtoMajor, text, head.Header, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head.ProtoMajor != 2 {
+		t.Errorf("HTTP/%d, want HTTP/2", head.ProtoMajor)
+	}
+	if string(text) != "data: 1\n\n" {
+		t.Errorf("body %q", text)
+	}
+	if got := head.Header.Get("Connection"); got != "" {
+		t.Errorf("Connection: %q, want none", got)
 	}
 }
 

@@ -183,8 +183,17 @@ func TestSubscriptionBytes(t *testing.T) {
 	d := newDevice(t)
 	s := d.subscription(t, pushURL)
 	again, err := FromBytes(s.Bytes())
-	if err != nil || again.raw != s.raw || again.auth != s.auth || again.endpoint != s.endpoint {
-		t.Errorf("read back %v, %v", again, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.endpoint != s.endpoint {
+		t.Errorf("endpoint %v, want %v", again.endpoint, s.endpoint)
+	}
+	if again.raw != s.raw {
+		t.Errorf("point %x, want %x", again.raw, s.raw)
+	}
+	if again.auth != s.auth {
+		t.Errorf("auth secret %x, want %x", again.auth, s.auth)
 	}
 	for name, b := range map[string][]byte{"nothing": nil, "short": s.Bytes()[:80], "another form": append([]byte{9}, s.Bytes()[1:]...), "no endpoint": s.Bytes()[:82]} {
 		if _, err := FromBytes(b); err == nil {

@@ -270,8 +270,14 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, document := call(t, h, "POST", "/v1/deliveries", tt.body, tt.headers...)
 			text, _ := document["reason"].(string)
-			if w.Code != tt.status || !strings.Contains(text, tt.text) || tt.code != "" && document["error"] != tt.code {
-				t.Errorf("status %d, %v", w.Code, document)
+			if w.Code != tt.status {
+				t.Errorf("status %d, want %d", w.Code, tt.status)
+			}
+			if !strings.Contains(text, tt.text) {
+				t.Errorf("reason %q does not contain %q", text, tt.text)
+			}
+			if tt.code != "" && document["error"] != tt.code {
+				t.Errorf("error %v, want %s", document["error"], tt.code)
 			}
 			testkit.NoLeak(t, "secret detail", w.Body.String())
 		})

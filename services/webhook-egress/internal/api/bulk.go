@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxStream is how many deliveries a stream may bring.
+	// maxStream is how many deliveries one stream may carry.
 	maxStream = 10_000
-	// streamItems and streamBytes are what of a stream is committed together.
+	// streamItems and streamBytes bound what is committed together: a batch is committed when it reaches either.
 	streamItems, streamBytes = 200, 4 << 20
 )
 
@@ -91,7 +91,7 @@ func (s *deliveries) EnqueueStream(stream grpc.ClientStreamingServer[webhooksv1.
 	}
 }
 
-// flush commits a part of a stream and adds it to the summary.
+// flush commits the pending part of a stream and adds it to the summary.
 func (s *deliveries) flush(ctx context.Context, requests []delivery.Request, summary *webhooksv1.EnqueueSummary) error {
 	if len(requests) == 0 {
 		return nil
@@ -115,7 +115,8 @@ func count(one delivery.Accepted, fresh, repeats *int32) {
 	}
 }
 
-// noSharedKey refuses the header, which could only be meant for the whole.
+// noSharedKey refuses an Idempotency-Key header: it could only apply to the whole batch, while each item has its own
+// key.
 func noSharedKey(ctx context.Context) error {
 	if caller.From(ctx).IdempotencyKey != "" {
 		return apierr.Invalid("Idempotency-Key", "each delivery has an idempotency_key of its own here")
@@ -123,7 +124,7 @@ func noSharedKey(ctx context.Context) error {
 	return nil
 }
 
-// itemOf is one of many requests; all names organization and owner where it does not.
+// itemOf returns the request of one item. Where the item names no organization or owner, those of all apply.
 func (s *deliveries) itemOf(ctx context.Context, item *webhooksv1.EnqueueRequest, all scoped) (delivery.Request, error) {
 	named := &webhooksv1.EnqueueRequest{OrganizationId: item.GetOrganizationId(), OwnerId: item.GetOwnerId()}
 	if named.GetOrganizationId() == "" {

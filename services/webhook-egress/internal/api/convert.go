@@ -13,7 +13,8 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// requestOf leaves out what the caller's identity decides.
+// requestOf converts a message. It leaves out organization, owner, key and trace, which depend on the caller's
+// identity.
 func requestOf(r *webhooksv1.EnqueueRequest) delivery.Request {
 	return delivery.Request{
 		URL: r.GetUrl(), EventType: r.GetEventType(), Payload: r.GetPayload(), Headers: r.GetCustomHeaders(),
@@ -21,7 +22,7 @@ func requestOf(r *webhooksv1.EnqueueRequest) delivery.Request {
 	}
 }
 
-// intOf and timeOf give what may be absent: nil, the zero time.
+// intOf returns nil, and timeOf the zero time, for a field that is absent.
 func intOf(n *int32) *int {
 	if n == nil {
 		return nil
@@ -100,7 +101,7 @@ func timeOrNull(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// cursorOf hides a position, zero for the end; positionOf reads it.
+// cursorOf returns an opaque cursor for a position; zero, the end, is the empty cursor. positionOf is its inverse.
 func cursorOf(position int64) string {
 	if position == 0 {
 		return ""
@@ -114,11 +115,11 @@ func positionOf(cursor string) (int64, error) {
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return 0, apierr.Invalid("cursor", "is not one that this list gave").Wrap(err)
+		return 0, apierr.Invalid("cursor", "is not a cursor of this list").Wrap(err)
 	}
 	position, err := strconv.ParseInt(string(text), 36, 64)
 	if err != nil || position < 0 {
-		return 0, apierr.Invalid("cursor", "is not one that this list gave")
+		return 0, apierr.Invalid("cursor", "is not a cursor of this list")
 	}
 	return position, nil
 }

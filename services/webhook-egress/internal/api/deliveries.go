@@ -1,6 +1,3 @@
-// Package api is the front of webhook-egress: it implements the contract's
-// services over the domain, settles who a request acts for, and translates
-// between messages and domain types.
 package api
 
 import (
@@ -10,7 +7,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// Deliverer is what the API needs of package delivery.
+// Deliverer is the part of package delivery that the API uses.
 type Deliverer interface {
 	Enqueue(ctx context.Context, r delivery.Request) (delivery.Accepted, error)
 	EnqueueBatch(ctx context.Context, requests []delivery.Request) ([]delivery.Accepted, error)

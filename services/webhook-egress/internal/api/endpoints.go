@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 )
 
-// Registry is what the API needs of package endpoint.
+// Registry is the part of package endpoint that the API uses.
 type Registry interface {
 	Register(ctx context.Context, r endpoint.Registration) (endpoint.Endpoint, error)
 	Get(ctx context.Context, scope endpoint.Scope, id string) (endpoint.Endpoint, error)
@@ -156,7 +156,7 @@ func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
 	}
 }
 
-// futureOrNull is a moment that has not passed.
+// futureOrNull returns nil for a time that has passed.
 func futureOrNull(t time.Time) *timestamppb.Timestamp {
 	if !t.After(time.Now()) {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// enqueueTime bounds an enqueue over HTTP, as the server bounds unary calls.
+// enqueueTime bounds an enqueue over HTTP, like the server's limit for unary calls.
 const enqueueTime = 15 * time.Second
 
 // Enqueue implements the method of that name.
@@ -44,7 +44,7 @@ func (s *deliveries) enqueue(ctx context.Context, r *webhooksv1.EnqueueRequest) 
 	return one, err
 }
 
-// enqueued is webhooksv1.EnqueueAccepted as the JSON face writes it.
+// enqueued is the JSON form of webhooksv1.EnqueueAccepted.
 type enqueued struct {
 	DeliveryID     string  `json:"delivery_id"`
 	OrganizationID string  `json:"organization_id"`
@@ -53,8 +53,8 @@ type enqueued struct {
 	Deduplicated   bool    `json:"deduplicated"`
 }
 
-// serveEnqueue is Enqueue on the JSON face, where most deliveries come in: to
-// transcode it would cost more than to accept the delivery.
+// serveEnqueue is Enqueue for JSON, the path of most deliveries. Transcoding the message would cost more than
+// accepting the delivery.
 func (s *deliveries) serveEnqueue(decode func(*http.Request, proto.Message) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		request := &webhooksv1.EnqueueRequest{}
@@ -92,6 +92,6 @@ func writeEnqueued(w http.ResponseWriter, one delivery.Accepted) error {
 		status = http.StatusOK
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // A caller that left asks again.
+	_, _ = w.Write(text) // A client that has disconnected can repeat the request.
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/event"
 )
 
-// Emitter is what the API needs of package event.
+// Emitter is the part of package event that the API uses.
 type Emitter interface {
 	Emit(ctx context.Context, r event.Request) (event.Result, error)
 }

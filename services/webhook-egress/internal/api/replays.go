@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/replay"
 )
 
-// Replayer is what the API needs of package replay.
+// Replayer is the part of package replay that the API uses.
 type Replayer interface {
 	Create(ctx context.Context, r replay.Request) (replay.Created, error)
 	Get(ctx context.Context, organization, owner, id string) (replay.Replay, error)

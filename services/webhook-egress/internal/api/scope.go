@@ -14,14 +14,13 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// HeaderMismatch tells a caller that its idempotency key was first used for
-// another request.
+// HeaderMismatch is set to true in a response when the idempotency key was first used for another request.
 const HeaderMismatch = "Idempotency-Mismatch"
 
-// defaultPage is the size of a page that asks for none.
+// defaultPage is the page size when a request sets no limit.
 const defaultPage = 50
 
-// tenant is the organization that a request acts for that names none; it may be empty.
+// tenant is the default organization, for requests that name none; it may be empty.
 type tenant string
 
 // scoped is a request that may name its organization and owner.
@@ -30,7 +29,7 @@ type scoped interface {
 	GetOwnerId() string
 }
 
-// scope settles whom a request acts for, by its fields and the caller's headers.
+// scope returns the organization and owner of a request, from its fields and the caller's headers.
 func (t tenant) scope(ctx context.Context, r scoped) (organization, owner string, err error) {
 	c := caller.From(ctx)
 	if organization, err = c.OrganizationOr(r.GetOrganizationId(), string(t)); err != nil {
@@ -48,7 +47,7 @@ type keyed interface {
 	GetIdempotencyKey() string
 }
 
-// keyedScope is scope and the idempotency key, by field or header.
+// keyedScope returns the scope and the idempotency key, from the field or the header.
 func (t tenant) keyedScope(ctx context.Context, r keyed) (organization, owner, key string, err error) {
 	if organization, owner, err = t.scope(ctx, r); err != nil {
 		return "", "", "", err
@@ -57,8 +56,8 @@ func (t tenant) keyedScope(ctx context.Context, r keyed) (organization, owner, k
 	return organization, owner, key, err
 }
 
-// accepted answers 202 for something new, 200 for a repeat, and tells when the
-// repeat asks for something else.
+// accepted sets status 202 for a new resource (200 stays for a repeat), and the mismatch header where the repeat asks
+// for something else.
 func accepted(ctx context.Context, deduplicated, mismatch bool) {
 	if mismatch {
 		rpc.SetHeader(ctx, HeaderMismatch, "true")
@@ -68,14 +67,14 @@ func accepted(ctx context.Context, deduplicated, mismatch bool) {
 	}
 }
 
-// traceparent is the trace that a delivery's attempts continue; empty for none.
+// traceparent returns the trace context that a delivery's attempts continue; empty for none.
 func traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier["traceparent"]
 }
 
-// limited is a request for a page.
+// limited is a request for one page of a list.
 type limited interface{ GetLimit() int32 }
 
 func limitOf(r limited) int {
@@ -85,8 +84,8 @@ func limitOf(r limited) int {
 	return int(r.GetLimit())
 }
 
-// cursor writes a place in one kind of list as text that means nothing to
-// callers. Its value names the kind, so that no other list takes the text.
+// cursor encodes a position in one kind of list as opaque text. Its value names the kind, so that no other list
+// accepts the text.
 type cursor string
 
 const (
@@ -95,7 +94,7 @@ const (
 	replayCursor   cursor = "replay:"
 )
 
-// encode writes the id below which the next page begins; zero is the end.
+// encode returns the cursor of the page that begins below id; the zero id is the end of the list.
 func (c cursor) encode(id delivery.ID) string {
 	if id == (delivery.ID{}) {
 		return ""
@@ -103,7 +102,7 @@ func (c cursor) encode(id delivery.ID) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte(c), id[:]...))
 }
 
-// decode reads the id; no text is the list's beginning.
+// decode returns the id in a cursor; an empty cursor is the beginning of the list.
 func (c cursor) decode(text string) (delivery.ID, error) {
 	if text == "" {
 		return delivery.LastID, nil
@@ -111,7 +110,7 @@ func (c cursor) decode(text string) (delivery.ID, error) {
 	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	id, ours := strings.CutPrefix(string(plain), string(c))
 	if err != nil || !ours || len(id) != len(delivery.ID{}) {
-		return delivery.ID{}, apierr.Invalid("cursor", "is not one that this list gave")
+		return delivery.ID{}, apierr.Invalid("cursor", "is not a cursor of this list")
 	}
 	return delivery.ID([]byte(id)), nil
 }

@@ -293,8 +293,14 @@ func TestEnqueueStream(t *testing.T) {
 		many[i] = item
 	}
 	summary, err := send(metadata.Pairs("x-organization-id", "acme"), many...)
-	if err != nil || summary.GetAccepted() != 450 || len(summary.GetDeliveryIds()) != 450 || len(d.asked) != 3 {
-		t.Errorf("%d accepted in %d batches, %v", summary.GetAccepted(), len(d.asked), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accepted, ids := summary.GetAccepted(), len(summary.GetDeliveryIds()); accepted != 450 || ids != 450 {
+		t.Errorf("%d accepted with %d ids, want 450", accepted, ids)
+	}
+	if len(d.asked) != 3 {
+		t.Errorf("%d batches, want 3", len(d.asked))
 	}
 	if first, ok := d.asked[0].([]delivery.Request); !ok || len(first) != 200 || first[0].Organization != "acme" {
 		t.Errorf("asked %+v", d.asked[0])
@@ -416,8 +422,15 @@ func TestRefusalsOnBothFaces(t *testing.T) {
 		} {
 			w, document := call(t, server.Handler(), one.verb, one.path, one.body)
 			err := one.grpc(conn)
-			if w.Code != tt.status || document["error"] != string(tt.err.Reason) || status.Code(err) != tt.code || apierr.From(err).Reason != tt.err.Reason {
-				t.Errorf("%s %s: %d %v, gRPC %v", one.verb, one.path, w.Code, document, err)
+			type refusal struct {
+				httpStatus   int
+				code         codes.Code
+				http, inGRPC any
+			}
+			want := refusal{tt.status, tt.code, string(tt.err.Reason), tt.err.Reason}
+			got := refusal{w.Code, status.Code(err), document["error"], apierr.From(err).Reason}
+			if got != want {
+				t.Errorf("%s %s: %+v, want %+v", one.verb, one.path, got, want)
 			}
 		}
 	}

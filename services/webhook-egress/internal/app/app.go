@@ -1,3 +1,5 @@
+// Package app wires webhook-egress: settings, construction in named steps, and the order of shutdown. It is the only
+// package that imports all others.
 package app
 
 import (
@@ -43,16 +45,16 @@ import (
 
 const (
 	service = "webhook-egress"
-	// maxBody leaves room for spaces in a payload of the largest size.
+	// maxBody leaves room for whitespace around a payload of the largest size.
 	maxBody = 1 << 20
-	// unaryTimeout bounds an API call.
+	// unaryTimeout bounds a unary API call.
 	unaryTimeout = 15 * time.Second
-	// poolSize is for the API and the engine; controlSize is kept for
-	// heartbeats and upkeep, which must not queue behind them.
+	// poolSize is for the API and the engine; controlSize is reserved for heartbeats and upkeep, which must not queue
+	// behind them.
 	poolSize, controlSize = 16, 2
 )
 
-// builder is the service while it is put together.
+// builder holds the parts of the service during the wiring.
 type builder struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
@@ -62,7 +64,7 @@ type builder struct {
 
 	store   *postgres.Store // on the pool of the API and the engine
 	control *postgres.Store // on the pool of heartbeats and upkeep
-	redis   *redisdb.Client // nil for none
+	redis   *redisdb.Client // nil without Redis
 	wakes   *wakes
 	guard   *netguard.Guard
 	box     *seal.Box // nil without a key
@@ -102,7 +104,7 @@ func (b *builder) openTelemetry(ctx context.Context) error {
 	return nil
 }
 
-// openStores opens the pools, refuses an old schema, and connects to Redis.
+// openStores opens the connection pools, refuses an outdated schema, and connects to Redis.
 func (b *builder) openStores(ctx context.Context) error {
 	database, err := b.cfg.DatabaseURLFile.Read()
 	if err != nil {
@@ -133,7 +135,7 @@ func (b *builder) openStores(ctx context.Context) error {
 	return b.openRedis(ctx)
 }
 
-// openRedis connects to what replicas share and may lose.
+// openRedis connects to Redis, which holds the state that replicas share and may lose.
 func (b *builder) openRedis(ctx context.Context) error {
 	b.wakes = newWakes(b.telemetry.Log)
 	if b.cfg.RedisURLFile == "" {
@@ -170,10 +172,10 @@ func (b *builder) openGuards(context.Context) (err error) {
 	return err
 }
 
-// egressProxy reads the proxy's URL; nil for none.
+// egressProxy reads the proxy's URL; nil for no proxy.
 func (b *builder) egressProxy() (*url.URL, error) {
 	if b.cfg.ProxyURLFile == "" {
-		return nil, nil //nolint:nilnil // No proxy is no fault.
+		return nil, nil //nolint:nilnil // No proxy is not an error.
 	}
 	text, err := b.cfg.ProxyURLFile.Read()
 	if err != nil {
@@ -181,12 +183,12 @@ func (b *builder) egressProxy() (*url.URL, error) {
 	}
 	proxy, err := url.Parse(strings.TrimSpace(text.Reveal()))
 	if err != nil {
-		return nil, errors.New("egress proxy: not a URL") // The parser's error would quote it.
+		return nil, errors.New("egress proxy: not a URL") // The parser's error would quote the URL, which may hold a password.
 	}
 	return proxy, nil
 }
 
-// startEngine joins the replicas and registers what runs beside the servers.
+// startEngine joins the replicas and registers the background tasks.
 func (b *builder) startEngine(ctx context.Context) error {
 	log := b.telemetry.Log
 	keeper := upkeep.New(b.control, log, b.cfg.Retention, b.expiredMeter())
@@ -236,10 +238,10 @@ func (b *builder) newRates() *rate.Limiter {
 	return rate.New(redisdb.NewKV(b.redis, "rate"), b.telemetry.Log, time.Now)
 }
 
-// holdDelay is how long a flow waits for a signing secret before it looks again.
+// holdDelay is how long a flow waits for a missing signing secret before the next try.
 const holdDelay = 5 * time.Second
 
-// domain makes what stands behind the API, and registers what of it runs.
+// domain creates the implementations behind the API and registers their background tasks.
 func (b *builder) domain() api.Domain {
 	intake, targets := delivery.Intake{MaxAttempts: b.cfg.MaxAttempts}, delivery.NewTargets(b.guard, time.Now)
 	if b.box != nil {
@@ -263,8 +265,7 @@ func (b *builder) domain() api.Domain {
 	}
 }
 
-// startServers registers the faces. They drain before the engine, so that
-// nothing is enqueued while it finishes.
+// startServers registers both faces. They drain before the engine, so that no delivery is enqueued during its drain.
 func (b *builder) startServers(ctx context.Context) error {
 	var tokens *caller.Tokens
 	if !b.cfg.AuthDisabled {

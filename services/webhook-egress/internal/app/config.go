@@ -1,5 +1,3 @@
-// Package app puts webhook-egress together: settings, wiring in named steps,
-// and the order in which it stops. It is the only package that knows all others.
 package app
 
 import (
@@ -16,7 +14,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 )
 
-// prefix of the service's variables.
+// prefix is that of the service's environment variables.
 const prefix = "WEBHOOK_EGRESS"
 
 // Config holds the settings, read from WEBHOOK_EGRESS_*.
@@ -24,39 +22,39 @@ type Config struct {
 	HTTPListen        string      `env:"HTTP_LISTEN" envDefault:":8102" doc:"address of the HTTP face"`
 	GRPCListen        string      `env:"GRPC_LISTEN" envDefault:":9102" doc:"address of the gRPC face"`
 	DatabaseURLFile   secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL; its role's search_path is the service's schema"`
-	RedisURLFile      secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without one, a replica learns by polling what another left to it, and breakers and rates are each replica's own"`
+	RedisURLFile      secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, replicas find each other's work by polling only, and each has its own breakers and rates"`
 	ServiceTokensFile string      `env:"SERVICE_TOKENS_FILE" doc:"YAML file with the callers' tokens: name, role, SHA-256"`
-	AuthDisabled      bool        `env:"AUTH_DISABLED" envDefault:"false" doc:"take every caller for an operator; only with both faces on loopback"`
+	AuthDisabled      bool        `env:"AUTH_DISABLED" envDefault:"false" doc:"treat every caller as an operator; only with both faces on loopback"`
 	LogLevel          slog.Level  `env:"LOG_LEVEL" envDefault:"info" doc:"lowest level that is logged: debug, info, warn, error"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
-	OrgSecretsDir       string      `env:"ORG_SECRETS_DIR" doc:"directory with one file of signing secrets per organization, named by its percent-encoded id; a line each, the current one first"`
+	OrgSecretsDir       string      `env:"ORG_SECRETS_DIR" doc:"directory with one file of signing secrets per organization, named by its percent-encoded id; one secret per line, the current one first"`
 	DefaultSecretFile   secret.File `env:"DEFAULT_SECRET_FILE" doc:"file with the signing secrets of organizations that have no file of their own"`
-	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt the secrets of endpoints and custom headers which carry a credential; without it both are refused"`
+	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64: the key that encrypts endpoint secrets and custom headers with credentials; without it both are refused"`
 	DefaultOrganization string      `env:"DEFAULT_ORGANIZATION_ID" envDefault:"default" doc:"organization of requests that name none"`
 
-	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"host:port that the guard lets through although they are not public; for development"`
-	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) whose addresses the guard refuses beside those that are not public: public networks of your own, a local NAT64 prefix"`
+	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"host:port pairs that the guard allows although they are not public; for development"`
+	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`
 	RequireHTTPS bool            `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
-	ProxyURLFile secret.File     `env:"PROXY_URL_FILE" doc:"file with the URL (http or https, a user and password in it if need be) of a proxy that all requests go through by CONNECT; the guard has decided on the address before the proxy is asked for it"`
+	ProxyURLFile secret.File     `env:"PROXY_URL_FILE" doc:"file with the URL (http or https, optionally with user and password) of a proxy for all requests, by CONNECT; the guard checks the address before the proxy gets it"`
 
-	MaxAttempts       int              `env:"MAX_ATTEMPTS" envDefault:"12" doc:"attempts of a delivery that asks for no number, 1 to 20"`
-	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h,4h,8h,12h" doc:"delay after each failed attempt, the last one repeats; up to a fifth is added"`
+	MaxAttempts       int              `env:"MAX_ATTEMPTS" envDefault:"12" doc:"attempts of a delivery that does not set max_attempts, 1 to 20"`
+	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h,4h,8h,12h" doc:"delay after each failed attempt; the last one repeats; up to a fifth is added at random"`
 	RequestTimeout    time.Duration    `env:"REQUEST_TIMEOUT" envDefault:"15s" doc:"time for one request, from the lookup to the last byte; at most 30s"`
-	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a delivery stays with a replica that gives no sign; 5s more than the request timeout at least"`
-	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"1024" doc:"deliveries under way per replica, a payload in memory for each; one organization gets half, one target a quarter"`
-	MaxInFlightBytes  int              `env:"MAX_IN_FLIGHT_BYTES" envDefault:"67108864" doc:"bytes of payload under way per replica; 8 MiB at least"`
-	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is remembered"`
-	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long deliveries, their payloads and attempts are kept, by whole days; a day with something still queued stays until that has ended; 0 keeps everything"`
-	MaxEndpoints      int              `env:"MAX_ENDPOINTS" envDefault:"1000" doc:"endpoints that an organization may have at a time; one more is refused with 409"`
+	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a delivery stays leased to a replica; at least 5s more than the request timeout"`
+	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"1024" doc:"deliveries in flight per replica, each with its payload in memory; one organization may use half, one target a quarter"`
+	MaxInFlightBytes  int              `env:"MAX_IN_FLIGHT_BYTES" envDefault:"67108864" doc:"bytes of payload in flight per replica; at least 8 MiB"`
+	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is valid"`
+	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long deliveries, their payloads and attempts are kept, by whole days; a day with queued deliveries is kept until they end; 0 keeps everything"`
+	MaxEndpoints      int              `env:"MAX_ENDPOINTS" envDefault:"1000" doc:"endpoints that an organization may have; more are refused with 409"`
 
-	BreakerFailures int           `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row after which a target is left alone; half of 20 or more within a minute do it too"`
-	BreakerPause    time.Duration `env:"BREAKER_PAUSE" envDefault:"10s" doc:"how long a target is left alone the first time; twice as long each further time"`
-	BreakerMaxPause time.Duration `env:"BREAKER_MAX_PAUSE" envDefault:"10m" doc:"how long a target is left alone at most"`
+	BreakerFailures int           `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row that open a target's circuit; failures of half of 20 or more attempts within a minute open it too"`
+	BreakerPause    time.Duration `env:"BREAKER_PAUSE" envDefault:"10s" doc:"how long an open circuit pauses deliveries the first time; doubled each further time"`
+	BreakerMaxPause time.Duration `env:"BREAKER_MAX_PAUSE" envDefault:"10m" doc:"longest pause of an open circuit"`
 
-	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between readiness going off and the drain"`
-	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain; what is not sent by then is given back"`
+	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not being ready and the drain"`
+	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain; unsent deliveries are then given back"`
 }
 
 // Load reads the settings from environ and checks them together.
@@ -66,19 +64,19 @@ func Load(environ []string) (Config, error) {
 	return cfg, err
 }
 
-// Print writes the effective settings, secrets redacted.
+// Print writes the effective settings, with secrets redacted.
 func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }
 
-// maxRequestTimeout bounds how long a target may keep a slot.
+// maxRequestTimeout bounds how long a target may occupy a slot.
 const maxRequestTimeout = 30 * time.Second
 
-// minRetention keeps upkeep from dropping the days that it makes.
+// minRetention prevents upkeep from dropping the days that it creates.
 const minRetention = 48 * time.Hour
 
-// maxRetryDelay is the longest delay that the schedule may hold.
+// maxRetryDelay is the longest delay that the schedule may contain.
 const maxRetryDelay = 24 * time.Hour
 
-// Validate checks what single settings can't show. Every fault is named.
+// Validate checks the rules that involve several settings. Its error names every violation.
 func (c Config) Validate() error {
 	loopback := rpc.Loopback(c.HTTPListen) && rpc.Loopback(c.GRPCListen)
 	var errs []error

@@ -13,8 +13,8 @@ import (
 // pingTimeout bounds the health check.
 const pingTimeout = 2 * time.Second
 
-// health answers 200 as long as the database can be reached, open to anyone:
-// without it nothing can be accepted.
+// health answers 200 while the database can be reached, and 503 otherwise: without it no delivery can be accepted. It
+// needs no authentication.
 func health(ping func(context.Context) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
@@ -30,7 +30,7 @@ func health(ping func(context.Context) error) http.Handler {
 	})
 }
 
-// expiredMeter counts deliveries that the deadline ended while they waited.
+// expiredMeter returns a counter of deliveries whose deadline passed while they were queued.
 func (b *builder) expiredMeter() func(context.Context, int) {
 	counter, err := b.meter.Int64Counter("switchyard.webhook.expired",
 		metric.WithDescription("Deliveries whose deadline passed while they waited."))

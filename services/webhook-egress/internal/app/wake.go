@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// wakeGap is the least time between two calls to the other replicas.
+	// wakeGap is the least time between two messages to the other replicas.
 	wakeGap = 10 * time.Millisecond
-	// wakeTimeout bounds one.
+	// wakeTimeout bounds sending one message.
 	wakeTimeout = 500 * time.Millisecond
 )
 
-// wakes tells the other replicas through Redis that work waits. Polling finds
-// it too: without Redis it only takes longer.
+// wakes notifies the other replicas through Redis that work is waiting. Without Redis they find it by polling, only
+// later.
 type wakes struct {
-	redis   *redisdb.Client // nil for none
+	redis   *redisdb.Client // nil without Redis
 	channel string
 	pending chan struct{}
 	log     *slog.Logger
@@ -26,10 +26,10 @@ type wakes struct {
 
 func newWakes(log *slog.Logger) *wakes { return &wakes{pending: make(chan struct{}, 1), log: log} }
 
-// over makes the calls go through a server.
+// over sends and receives the messages through client.
 func (w *wakes) over(client *redisdb.Client) { w.redis, w.channel = client, client.Key("wake") }
 
-// notify asks for a call; many at a time become one.
+// notify requests a message; concurrent requests become one.
 func (w *wakes) notify() {
 	select {
 	case w.pending <- struct{}{}:
@@ -37,8 +37,8 @@ func (w *wakes) notify() {
 	}
 }
 
-// run calls the others and hears them, until ctx ends.
-func (w *wakes) run(ctx context.Context, heard func()) error {
+// run sends and receives messages until ctx ends; it calls wake for each message that arrives.
+func (w *wakes) run(ctx context.Context, wake func()) error {
 	if w.redis == nil {
 		return nil
 	}
@@ -52,9 +52,9 @@ func (w *wakes) run(ctx context.Context, heard func()) error {
 		case <-ctx.Done():
 			return nil
 		case <-messages:
-			heard()
+			wake()
 		case <-w.pending:
-			w.call(ctx)
+			w.publish(ctx)
 			select {
 			case <-ctx.Done():
 				return nil
@@ -64,7 +64,7 @@ func (w *wakes) run(ctx context.Context, heard func()) error {
 	}
 }
 
-func (w *wakes) call(ctx context.Context) {
+func (w *wakes) publish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
 	defer cancel()
 	if err := w.redis.Publish(ctx, w.channel, "").Err(); err != nil {

@@ -1,3 +1,7 @@
+// Package breaker decides when deliveries to a target, one host and port of one organization, pause. The decision is
+// a pure function of the outcomes of attempts. All replicas share its state through Redis; each keeps a copy for the
+// time that Redis is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their
+// outcomes.
 package breaker
 
 import (
@@ -14,7 +18,7 @@ import (
 )
 
 const (
-	// maxKnown bounds the memory of targets that fail.
+	// maxKnown bounds the number of failing targets that are held in memory.
 	maxKnown = 50_000
 	// sharedLife is how long the store remembers a target that nothing comes from.
 	sharedLife = time.Hour
@@ -24,7 +28,7 @@ const (
 	tries = 4
 )
 
-// Target is one host and port as seen by one organization.
+// Target is one host and port, separately for each organization.
 type Target struct {
 	Organization, Host string
 	Port               int
@@ -44,8 +48,7 @@ type Options struct {
 	Random func() float64
 }
 
-// Breaker holds what is known of the targets that fail. It is safe for
-// concurrent use.
+// Breaker holds the circuit state of failing targets. It is safe for concurrent use.
 type Breaker struct {
 	o      Options
 	shared *kv.Updater
@@ -54,7 +57,7 @@ type Breaker struct {
 	known map[Target]entry
 }
 
-// entry is what a replica knows of a target.
+// entry is this replica's copy of a target's state.
 type entry struct {
 	State
 
@@ -68,7 +71,7 @@ func New(o Options) *Breaker {
 	return &Breaker{o: o, shared: shared, known: make(map[Target]entry)}
 }
 
-// Ask is a claim's question about a target.
+// Ask is a claim's request to begin deliveries to a target.
 type Ask struct {
 	Target Target
 	Want   int
@@ -77,15 +80,15 @@ type Ask struct {
 	Stored State
 }
 
-// Permit is the answer: so many may begin, or ask again after Wait.
+// Permit is the result of an Ask: Allowed deliveries may begin; when it is zero, ask again after Wait.
 type Permit struct {
 	Allowed int
 	Wait    time.Duration
-	// Counted: each that was allowed has to be reported as admitted.
+	// Counted reports whether each allowed delivery has to be reported with Admitted set.
 	Counted bool
 }
 
-// Admit answers asks, each about another target.
+// Admit decides on asks, each for another target. lease bounds how long an admitted delivery may take.
 func (b *Breaker) Admit(ctx context.Context, asks []Ask, lease time.Duration) []Permit {
 	permits := make([]Permit, len(asks))
 	var changes []change
@@ -111,18 +114,17 @@ type Observation struct {
 	Target Target
 }
 
-// Move is what a report changed, for the store: the flows of the target are
-// parked until a time, let out again, or ramped.
+// Move is the result of a report, for the store: the flows of the target are parked until a time, released, or ramped
+// up.
 type Move struct {
 	Target Target
-	// State after the reports.
+	// State is the state after the reports.
 	State State
-	// Changed reports whether the phase or the level did.
+	// Changed reports whether the phase, the level or the end of the pause changed.
 	Changed bool
 }
 
-// Observe takes reports in their order and gives, for each, where its target
-// stands after all of them.
+// Observe applies reports in order and returns, for each, the state of its target after all of them.
 func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 	var targets []Target
 	reports := make(map[Target][]Report)
@@ -157,12 +159,12 @@ func (b *Breaker) Observe(ctx context.Context, observed []Observation) []Move {
 	return result
 }
 
-// Ignores reports whether an observation changes nothing, which is so for nearly all
-// of them: then it need not be made.
+// Ignores reports whether an observation would change nothing, which holds for nearly all of them. Observe need not
+// be called for those.
 func (b *Breaker) Ignores(o Observation) bool { return o.Event != Failed && b.quiet(o.Target) }
 
-// Blocked tells, from what this replica knows, whether a delivery that was not
-// admitted has to wait, and how long.
+// Blocked reports, from this replica's copy of the state, whether a delivery that was not admitted has to wait, and
+// for how long.
 func (b *Breaker) Blocked(target Target) (time.Duration, bool) {
 	now := b.o.Now()
 	b.mu.Lock()
@@ -184,16 +186,15 @@ func (b *Breaker) quiet(target Target) bool {
 	return b.known[target].Quiet(b.o.Policy, now)
 }
 
-// change is a step of one target's state. It may be asked for more than once and
-// with another state each time; the last one counts.
+// change is a transition of one target's state. step may be called more than once, each time with another state; the
+// last result counts.
 type change struct {
 	target Target
 	stored State
 	step   func(s State, now time.Time) State
 }
 
-// apply makes changes where all replicas see them, or only here while that does
-// not work.
+// apply makes changes in the shared state, or locally while Redis is unavailable.
 func (b *Breaker) apply(ctx context.Context, changes []change) {
 	keys, next := make([]string, len(changes)), make([]State, len(changes))
 	for i, c := range changes {
@@ -244,7 +245,7 @@ func (b *Breaker) here(c change) State {
 	return c.stored
 }
 
-func (b *Breaker) keep(target Target, s State, alone bool, now time.Time) {
+func (b *Breaker) keep(target Target, s State, local bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.Quiet(b.o.Policy, now) {
@@ -254,7 +255,7 @@ func (b *Breaker) keep(target Target, s State, alone bool, now time.Time) {
 	if _, known := b.known[target]; !known && len(b.known) >= maxKnown {
 		b.forget()
 	}
-	b.known[target] = entry{s, alone}
+	b.known[target] = entry{s, local}
 }
 
 // forget makes room for an eighth of all targets at once, so that a caller with
@@ -275,11 +276,11 @@ func (b *Breaker) forget() {
 }
 
 func encode(s State) string {
-	text, _ := json.Marshal(s) // of numbers and times: never fails
+	text, _ := json.Marshal(s) // numbers and times always encode
 	return string(text)
 }
 
-// decode reads a text; one that can't be read counts as never written.
+// decode parses a state; text that cannot be parsed is treated as never written.
 func decode(text string) State {
 	var s State
 	if text == "" || json.Unmarshal([]byte(text), &s) != nil {

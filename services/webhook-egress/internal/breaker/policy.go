@@ -7,95 +7,94 @@ package breaker
 
 import "time"
 
-// Phase of a target.
+// Phase is the phase of a target's circuit.
 type Phase string
 
-// The phases. Closed lets everything through, open nothing until its time is
-// over; half-open lets through one delivery, and twice as many after each level
-// that got through whole.
+// The phases. Closed admits everything, open nothing until its pause has passed. Half-open admits one delivery, and
+// twice as many after each level that passed without a failure.
 const (
 	Closed   Phase = ""
 	Open     Phase = "open"
 	HalfOpen Phase = "half_open"
 )
 
-// rampTop is the last level of a ramp: one, two, four, eight at a time, then all.
+// rampTop is the last level of the ramp: one, two, four, eight at a time, then all.
 const rampTop = 8
 
-// Policy is when a target is left alone, and for how long.
+// Policy holds when a circuit opens, and for how long.
 type Policy struct {
-	// Failures in a row open it.
+	// Failures is how many failures in a row open the circuit.
 	Failures int
-	// So do failures of at least Share among Sample attempts or more within
-	// Window, counted from the first failure.
+	// A Share of failures among Sample or more attempts within Window opens it too. The window begins with the first
+	// failure.
 	Share  float64
 	Sample int
 	Window time.Duration
-	// Pause is how long it stays open the first time, twice as long each further
-	// time, MaxPause at most; a fifth more or less.
+	// Pause is how long a circuit stays open the first time; it doubles each further time up to MaxPause. Each pause
+	// is up to a fifth longer or shorter.
 	Pause, MaxPause time.Duration
 }
 
-// DefaultPolicy is that of the service, but for its settings.
+// DefaultPolicy returns the service's defaults; settings override some of them.
 func DefaultPolicy() Policy {
 	return Policy{Failures: 5, Share: 0.5, Sample: 20, Window: time.Minute, Pause: 10 * time.Second, MaxPause: 10 * time.Minute}
 }
 
-// State of a target. The zero State is that of one that nothing is known of.
+// State is the state of a target. The zero State is a closed circuit without failures.
 type State struct {
 	Phase Phase `json:"phase,omitempty"`
-	// Since is when the phase began: what began before tells nothing about it.
+	// Since is when the phase began. Reports of attempts that began earlier are ignored.
 	Since time.Time `json:"since,omitzero"`
-	// Changed orders copies of a state.
+	// Changed is when the state last changed; it orders copies.
 	Changed time.Time `json:"changed,omitzero"`
 
-	// Of a closed target: failures in a row, and what came within the window.
+	// Of a closed circuit: failures in a row, outcomes within the window, and when the window began.
 	Row     int       `json:"row,omitempty"`
 	Good    int       `json:"good,omitempty"`
 	Bad     int       `json:"bad,omitempty"`
 	Counted time.Time `json:"counted,omitzero"`
 
-	// Opened is how often in a row it has opened.
+	// Opened is how often in a row the circuit has opened.
 	Opened int `json:"opened,omitempty"`
-	// Until is when an open one is tried again.
+	// Until is when an open circuit becomes half-open.
 	Until time.Time `json:"until,omitzero"`
 
-	// Of a half-open one: how many may be under way, how many are, how many of
-	// this level got through, and when those under way are given up.
+	// Of a half-open circuit: how many deliveries may be in flight, how many are, how many of this level passed, and
+	// when those in flight are no longer waited for.
 	Level    int       `json:"level,omitempty"`
 	InFlight int       `json:"in_flight,omitempty"`
 	Passed   int       `json:"passed,omitempty"`
 	GiveUp   time.Time `json:"give_up,omitzero"`
 }
 
-// Quiet reports whether the state says no more than none at all.
+// Quiet reports whether the state is equivalent to the zero State.
 func (s State) Quiet(p Policy, now time.Time) bool {
 	return s.Phase == Closed && s.Row == 0 &&
 		(s.Bad == 0 || now.Sub(s.Counted) > p.Window) && (s.Opened == 0 || now.Sub(s.Since) > p.Window)
 }
 
-// Event is what came of a delivery.
+// Event is the outcome of a delivery.
 type Event string
 
-// The events. Void is a delivery that was let through and came to nothing.
+// The events. Void is an admitted delivery for which no request was made.
 const (
 	Passed Event = "passed"
 	Failed Event = "failed"
 	Void   Event = "void"
 )
 
-// Report is an event with what belongs to it.
+// Report is an event with its circumstances.
 type Report struct {
 	Event Event
-	// Began is when the attempt did.
+	// Began is when the attempt began.
 	Began time.Time
-	// Admitted: it was one of those that Admit let through.
+	// Admitted reports whether Admit counted the delivery.
 	Admitted bool
-	// RetryAfter is how long the target asked to be left alone.
+	// RetryAfter is the pause that the target asked for.
 	RetryAfter time.Duration
 }
 
-// After is the state after a report that came at now; random is in [0, 1).
+// After returns the state after a report at time now; random is in [0, 1).
 func (p Policy) After(s State, r Report, now time.Time, random float64) State {
 	s = s.on(now)
 	if r.Event != Void && r.Began.Before(s.Since) {
@@ -118,8 +117,7 @@ func (p Policy) After(s State, r Report, now time.Time, random float64) State {
 	return next
 }
 
-// on undoes what a clock that was set back would do: a phase begins no later than
-// now.
+// on corrects a state whose phase begins after now, which happens when the clock was set back.
 func (s State) on(now time.Time) State {
 	if s.Since.After(now) {
 		s.Since = now
@@ -150,7 +148,7 @@ func (p Policy) failed(s State, r Report, now time.Time, random float64) State {
 	return s
 }
 
-// window forgets what is too old to be counted.
+// window resets the counts once the window has passed.
 func (p Policy) window(s State, now time.Time) State {
 	if s.Bad > 0 && now.Sub(s.Counted) > p.Window {
 		s.Good, s.Bad, s.Counted = 0, 0, time.Time{}
@@ -158,8 +156,8 @@ func (p Policy) window(s State, now time.Time) State {
 	return s
 }
 
-// open leaves the target alone. One that was closed for long begins anew, one
-// that flaps goes on where it was.
+// open opens the circuit. After a long closed phase the pause starts from the beginning; a flapping target continues
+// the doubling.
 func (p Policy) open(s State, r Report, now time.Time, random float64) State {
 	opened := s.Opened + 1
 	if s.Phase == Closed && now.Sub(s.Since) > p.Window {
@@ -175,10 +173,10 @@ func (p Policy) open(s State, r Report, now time.Time, random float64) State {
 	return State{Phase: Open, Since: now, Opened: opened, Until: now.Add(pause)}
 }
 
-// longest is what a pause may be with its share of chance.
+// longest returns the longest possible pause, including its random part.
 func (p Policy) longest() time.Duration { return p.MaxPause + p.MaxPause/5 }
 
-// climb counts a delivery of a half-open target that did not fail.
+// climb counts a delivery of a half-open circuit that did not fail.
 func (p Policy) climb(s State, r Report, now time.Time) State {
 	s.InFlight = max(0, s.InFlight-1)
 	if r.Event == Void {
@@ -195,18 +193,18 @@ func (p Policy) climb(s State, r Report, now time.Time) State {
 	return s
 }
 
-// waiting is the longest time until a half-open target is looked at again.
+// waiting is the longest time until the next check of a half-open circuit.
 const waiting = 2 * time.Second
 
-// Admit decides how many of the wanted deliveries may begin at now, each of
-// which ends within lease or is given up. With none, wait is when to ask again.
+// Admit decides how many of the wanted deliveries may begin at now. Each ends within lease or is no longer counted.
+// When none may begin, wait is when to ask again.
 func (p Policy) Admit(s State, want int, lease time.Duration, now time.Time) (next State, allowed int, wait time.Duration) {
 	s = s.on(now)
 	switch s.Phase {
 	case Closed:
 		return s, want, 0
 	case Open:
-		// A wait that is longer than any is that of a clock that was set back.
+		// A wait longer than any pause means that the clock was set back.
 		if wait := s.Until.Sub(now); wait > 0 && wait <= p.longest() {
 			return s, 0, wait
 		}

@@ -125,8 +125,14 @@ func TestInvariants(t *testing.T) {
 				}
 				s = tight.After(s, r, now, random)
 			}
-			if s.Phase == Open && s.Until.Sub(s.Since) > tight.MaxPause*6/5 || s.InFlight < 0 || s.Level > rampTop {
-				t.Fatalf("out of bounds: %+v", s)
+			if pause := s.Until.Sub(s.Since); s.Phase == Open && pause > tight.MaxPause*6/5 {
+				t.Fatalf("open for %s: %+v", pause, s)
+			}
+			if s.InFlight < 0 {
+				t.Fatalf("in flight below zero: %+v", s)
+			}
+			if s.Level > rampTop {
+				t.Fatalf("level above %d: %+v", rampTop, s)
 			}
 		}
 		for i := 0; !s.Quiet(tight, now); i++ {

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Request is a delivery as it was asked for, its identity settled.
+// Request is a delivery as the caller requested it, with its organization and owner determined.
 type Request struct {
 	Organization string
 	Owner        string
@@ -20,14 +20,14 @@ type Request struct {
 	Payload      []byte
 	Headers      map[string]string
 	Key          string
-	// MaxAttempts is nil for the service's own number.
+	// MaxAttempts is nil for the service's default.
 	MaxAttempts *int
-	// Deadline is zero for none.
+	// Deadline is the zero time for none.
 	Deadline    time.Time
 	Traceparent string
 }
 
-// accept checks a request and makes the draft of it.
+// accept checks a request and returns its draft.
 func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 	if err := CheckEventType(r.EventType); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 	return draft, nil
 }
 
-// CheckTexts refuses what the store could not even look for.
+// CheckTexts refuses text that the store cannot hold or search for: invalid UTF-8 and NUL.
 func CheckTexts(fields map[string]string) error {
 	for field, text := range fields {
 		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
@@ -65,7 +65,7 @@ func CheckTexts(fields map[string]string) error {
 	return nil
 }
 
-// TargetOf is where a checked URL leads.
+// TargetOf returns the target of a checked URL.
 func TargetOf(organization string, u *url.URL) Target {
 	t := Target{Organization: organization, Scheme: u.Scheme, Host: u.Hostname(), Port: 80}
 	if u.Scheme == "https" {
@@ -77,7 +77,7 @@ func TargetOf(organization string, u *url.URL) Target {
 	return t
 }
 
-// fingerprint is the same for requests that ask for the same thing.
+// fingerprint returns the same hash for requests that ask for the same delivery.
 func fingerprint(r Request) [32]byte {
 	return Fingerprint([]string{r.Owner, r.URL, r.EventType}, Asked{r.Payload, r.Headers, r.MaxAttempts, r.Deadline})
 }

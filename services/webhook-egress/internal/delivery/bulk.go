@@ -8,9 +8,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// EnqueueBatch commits all requests in one transaction, or none: one that is
-// refused refuses all, and the error names it by its place. The results are in
-// the requests' order.
+// EnqueueBatch commits all requests in one transaction, or none. If one is refused, all are, and the error names its
+// index. The results are in the order of the requests.
 func (s *Service) EnqueueBatch(ctx context.Context, requests []Request) ([]Accepted, error) {
 	drafts := make([]*Draft, len(requests))
 	for i, r := range requests {
@@ -33,7 +32,7 @@ func (s *Service) EnqueueBatch(ctx context.Context, requests []Request) ([]Accep
 	return accepted, nil
 }
 
-// InItem says which item of a batch was refused.
+// InItem adds the index of the refused item of a batch to an error.
 func InItem(place int, err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		named := *e

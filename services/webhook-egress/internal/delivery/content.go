@@ -17,27 +17,27 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Limits of a request.
+// The limits of a request.
 const (
-	// MaxPayload is measured on the compacted JSON, in bytes.
+	// MaxPayload is the largest payload in bytes of compact JSON.
 	MaxPayload = 512 << 10
-	// MinAttempts is the fewest that a request may ask for.
+	// MinAttempts is the lowest number of attempts that a request may ask for.
 	MinAttempts = 1
-	// MaxAttempts is the most.
+	// MaxAttempts is the highest.
 	MaxAttempts = 20
 )
 
-// Asked is what may be asked of a delivery and of an event alike.
+// Asked holds what callers may specify for deliveries and events alike.
 type Asked struct {
 	Payload []byte
 	Headers map[string]string
-	// MaxAttempts is nil for the service's own number.
+	// MaxAttempts is nil for the service's default.
 	MaxAttempts *int
-	// Deadline is zero for none.
+	// Deadline is the zero time for none.
 	Deadline time.Time
 }
 
-// Content is that, checked.
+// Content is a checked Asked. Sealed holds the encrypted headers with credentials.
 type Content struct {
 	Body        []byte
 	Headers     map[string]string
@@ -46,14 +46,13 @@ type Content struct {
 	Deadline    time.Time
 }
 
-// Intake are the rules for what may be asked. Sealer may be nil: then headers
-// that carry a credential are refused.
+// Intake holds the rules for Asked. With a nil Sealer, headers that carry a credential are refused.
 type Intake struct {
 	Sealer      Sealer
 	MaxAttempts int
 }
 
-// Take checks what was asked at now; credentials are sealed for id.
+// Take checks a at time now and seals its credentials for id.
 func (i Intake) Take(a Asked, id ID, now time.Time) (Content, error) {
 	if err := checkPayload(a.Payload); err != nil {
 		return Content{}, err
@@ -72,10 +71,10 @@ func (i Intake) Take(a Asked, id ID, now time.Time) (Content, error) {
 	return content, err
 }
 
-// OwnEvents begin the types of events that the service itself emits.
+// OwnEvents is the prefix of the types of events that the service itself emits.
 const OwnEvents = "switchyard."
 
-// CheckEventType refuses a type by which a caller would pass for the service.
+// CheckEventType refuses event types that are reserved for the service itself.
 func CheckEventType(eventType string) error {
 	if strings.HasPrefix(eventType, OwnEvents) {
 		return apierr.Invalid("event_type", "must not begin with `"+OwnEvents+"`: such events are the service's own")
@@ -83,10 +82,10 @@ func CheckEventType(eventType string) error {
 	return nil
 }
 
-// maxYear is the last that RFC 3339 can write.
+// maxYear is the last year that RFC 3339 can represent.
 const maxYear = 9999
 
-// CheckDeadline refuses one that has passed; zero is none.
+// CheckDeadline refuses a deadline that has passed; the zero time is no deadline.
 func CheckDeadline(deadline, now time.Time) error {
 	switch {
 	case deadline.IsZero():
@@ -99,8 +98,7 @@ func CheckDeadline(deadline, now time.Time) error {
 	return nil
 }
 
-// Clamp is the number of attempts that was asked for, within bounds; fallback
-// for none.
+// Clamp limits the requested number of attempts to the allowed range; nil returns fallback.
 func Clamp(asked *int, fallback int) int {
 	if asked == nil {
 		return fallback
@@ -120,8 +118,8 @@ func (i Intake) seal(credentials map[string]string, id ID) ([]byte, error) {
 	return i.Sealer.Seal(text, id.String()), nil
 }
 
-// checkPayload takes a JSON object that is small enough once its spaces are
-// left out. Compacting only measures: what is sent is what came.
+// checkPayload checks that payload is a JSON object of at most MaxPayload bytes without whitespace. The payload is
+// sent as received; compacting only measures it.
 func checkPayload(payload []byte) error {
 	if rule := jsoncheck.ObjectRule(payload); rule != "" {
 		return apierr.Invalid("payload", rule)
@@ -137,8 +135,8 @@ func checkPayload(payload []byte) error {
 	return nil
 }
 
-// Fingerprint is the same for requests that ask for the same thing: parts are
-// what a request has beside what was asked.
+// Fingerprint returns the same hash for requests that ask for the same thing; parts are the fields of the request
+// outside a.
 func Fingerprint(parts []string, a Asked) [32]byte {
 	sum := sha256.New()
 	for _, part := range append(slices.Clip(parts), string(a.Payload)) {
@@ -148,8 +146,8 @@ func Fingerprint(parts []string, a Asked) [32]byte {
 		writePart(sum, name)
 		writePart(sum, a.Headers[name])
 	}
-	// Only where they are asked for, so that a request without them keeps the
-	// fingerprint that releases before 00002 gave it. No header has such a name.
+	// Written only when set, so that a request without them keeps the fingerprint that releases before migration
+	// 00002 computed. No header has such a name.
 	if a.MaxAttempts != nil {
 		writePart(sum, "max attempts")
 		writePart(sum, strconv.Itoa(*a.MaxAttempts))
@@ -161,7 +159,7 @@ func Fingerprint(parts []string, a Asked) [32]byte {
 	return [32]byte(sum.Sum(nil))
 }
 
-// writePart puts the length first, so that no two lists of parts look alike.
+// writePart writes the length first, so that no two lists of parts hash alike.
 func writePart(sum hash.Hash, part string) {
 	sum.Write(binary.AppendUvarint(nil, uint64(len(part))))
 	sum.Write([]byte(part))

@@ -1,7 +1,6 @@
-// Package delivery owns what a delivery is: what is accepted, its states and
-// the decision that follows each attempt. The API enqueues and reads through
-// [Service]; the dispatcher asks [Policy] what comes next; package postgres
-// keeps what is decided here.
+// Package delivery owns deliveries: which are accepted, their states, and the decision after each attempt. The API
+// enqueues and reads through [Service]; the dispatcher asks [Policy] what comes next; package postgres stores the
+// result.
 package delivery
 
 import (
@@ -10,7 +9,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Reasons of refusals, beside those that all services share.
+// The reasons of refusals, in addition to those that all services share.
 const (
 	ReasonPayloadTooLarge  apierr.Reason = "payload_too_large"
 	ReasonHeaderNotAllowed apierr.Reason = "header_not_allowed"
@@ -22,11 +21,11 @@ const (
 	ReasonKeyReused        apierr.Reason = "idempotency_key_reused"
 )
 
-// Status is where a delivery stands.
+// Status is the state of a delivery.
 type Status string
 
-// The states. Queued, delivering and retrying are of a delivery that has not
-// ended. Delivering is read from a running lease and never stored.
+// The states. Queued, delivering and retrying are of a delivery that has not ended. Delivering is derived from an
+// active lease and never stored.
 const (
 	StatusQueued     Status = "queued"
 	StatusDelivering Status = "delivering"
@@ -37,7 +36,7 @@ const (
 	StatusExpired    Status = "expired"
 )
 
-// Ended reports whether nothing more will happen by itself.
+// Ended reports whether the delivery has ended: no further attempt is made unless it is resent.
 func (s Status) Ended() bool {
 	switch s {
 	case StatusDelivered, StatusFailed, StatusCancelled, StatusExpired:
@@ -48,22 +47,22 @@ func (s Status) Ended() bool {
 	return false
 }
 
-// Target is where a flow leads: one host and port as seen by one organization.
+// Target is the destination of a flow: one host and port of one organization.
 type Target struct {
 	Organization, Scheme, Host string
 	Port                       int
 }
 
-// Flow is a target as the store knows it.
+// Flow is the stored form of a target.
 type Flow struct {
 	ID           int64
 	Organization string
-	// Metered flows let deliveries out one claim at a time, none from memory: they
-	// are parked, being tried again, or limited in rate.
+	// Metered flows release deliveries through claims only, none from memory: they are parked, recovering, or
+	// rate-limited.
 	Metered bool
 }
 
-// Draft is a checked delivery that is about to be stored.
+// Draft is a checked delivery that is not stored yet.
 type Draft struct {
 	ID           ID
 	Organization string
@@ -72,25 +71,25 @@ type Draft struct {
 	URL          string
 	EventType    string
 	SigningMode  string
-	// Endpoint is nil for a delivery that names its URL itself; only a test has one here.
+	// Endpoint is nil for a delivery that names its URL itself; only test deliveries have one here.
 	Endpoint *JobEndpoint
 	Test     bool
-	// Body is sent and signed as it is.
+	// Body is sent and signed unchanged.
 	Body []byte
-	// Headers are custom headers; Sealed those of them that carry a credential.
+	// Headers are the custom headers without credentials; Sealed holds those with credentials, encrypted.
 	Headers map[string]string
 	Sealed  []byte
-	// Key deduplicates within the organization; empty for none. Fingerprint
-	// reports whether a repeat asks for the same thing.
+	// Key deduplicates within the organization; empty for none. Fingerprint shows whether a repeat asks for the same
+	// thing.
 	Key         string
 	Fingerprint [32]byte
 	MaxAttempts int
-	// Deadline is zero for none.
+	// Deadline is the zero time for none.
 	Deadline    time.Time
 	Traceparent string
 }
 
-// Job is a leased delivery: all that an attempt needs.
+// Job is a leased delivery with all that an attempt needs.
 type Job struct {
 	ID           ID
 	FlowID       int64
@@ -101,12 +100,12 @@ type Job struct {
 	SigningMode  string
 	Body         []byte
 	Headers      map[string]string
-	// HeadersUnreadable: the store holds headers that are none.
+	// HeadersUnreadable reports whether the stored headers could not be decoded.
 	HeadersUnreadable bool
 	Sealed            []byte
 	Traceparent       string
 	Generation        int
-	// Attempts were made before this one.
+	// Attempts is the number of earlier attempts.
 	Attempts    int
 	MaxAttempts int
 	// Takeovers is how often in a row a replica held the delivery and left no result.
@@ -115,31 +114,31 @@ type Job struct {
 	// Host and Port are the flow's target.
 	Host string
 	Port int
-	// Parked: its flow was when it was claimed; that it could be tried lets the flow go on.
+	// Parked reports whether the flow was parked when it was claimed; an attempt then releases the flow.
 	Parked bool
-	// Admitted: the breaker let it through and has to hear what came of it.
+	// Admitted reports whether the breaker counted the job, so that its outcome has to be reported.
 	Admitted bool
-	// Event is that which it was fanned out from; zero for none. Sealed is bound to it.
+	// Event is the event that the delivery was fanned out from; zero for none. Sealed is then bound to it.
 	Event ID
-	// Endpoint is nil for a delivery that was enqueued by itself.
+	// Endpoint is nil for a direct delivery.
 	Endpoint *JobEndpoint
-	// Test: it counts neither for nor against its endpoint.
+	// Test marks a test delivery: it does not count for its endpoint's health.
 	Test bool
 }
 
-// JobEndpoint is what an attempt needs of the delivery's endpoint.
+// JobEndpoint is the part of a delivery's endpoint that an attempt needs.
 type JobEndpoint struct {
 	ID ID
 	// Secret and Previous are sealed for the endpoint's id; empty for none.
 	Secret, Previous []byte
-	// PreviousUntil is when the previous secret no longer signs.
+	// PreviousUntil is when the previous secret stops signing.
 	PreviousUntil time.Time
 }
 
-// Flow is the job's.
+// Flow returns the job's flow.
 func (j *Job) Flow() Flow { return Flow{ID: j.FlowID, Organization: j.Organization} }
 
-// SealedFor names what Sealed is bound to.
+// SealedFor returns the id that Sealed is bound to.
 func (j *Job) SealedFor() string {
 	if j.Event != (ID{}) {
 		return j.Event.String()
@@ -147,7 +146,7 @@ func (j *Job) SealedFor() string {
 	return j.ID.String()
 }
 
-// Job makes the job of a draft that was stored with a lease.
+// Job returns the job of a draft that was stored with a lease.
 func (d *Draft) Job(flow, leaseSeq int64) Job {
 	return Job{
 		ID: d.ID, FlowID: flow, LeaseSeq: leaseSeq, Organization: d.Organization, URL: d.URL,
@@ -157,7 +156,7 @@ func (d *Draft) Job(flow, leaseSeq int64) Job {
 	}
 }
 
-// Record is the state of a delivery as it is shown.
+// Record is the state of a delivery as callers see it.
 type Record struct {
 	ID                ID
 	Organization      string
@@ -177,15 +176,14 @@ type Record struct {
 	NextAttempt       time.Time
 	Deadline          time.Time
 	Updated, Finished time.Time
-	// Body is there when it was asked for.
+	// Body is set only when it was requested.
 	Body []byte
 }
 
-// Outcome of an attempt, as the audit has it.
+// Outcome is the result of an attempt in the audit.
 type Outcome string
 
-// The outcomes. Late is an answer that came after the attempt had been given
-// up: it changed nothing.
+// The outcomes. Late is a response that arrived after the lease was lost: it changed nothing.
 const (
 	OutcomeDelivered Outcome = "delivered"
 	OutcomeRetry     Outcome = "retry"
@@ -204,16 +202,16 @@ type Attempt struct {
 	ResponseBody       string
 	Truncated          bool
 	Error              Fault
-	// RetryAfter is the header as it came.
+	// RetryAfter is the header as received.
 	RetryAfter string
 	Started    time.Time
 	Timing     Timing
-	// Next is when another attempt became due; zero when none did.
+	// Next is when the next attempt was planned for; zero when none was.
 	Next time.Time
 }
 
-// Timing says where the time of an attempt went; zero for what did not happen.
-// FirstByte and Total count from the start.
+// Timing holds the durations of an attempt's phases; zero for a phase that did not happen. FirstByte and Total count
+// from the start.
 type Timing struct {
 	DNS, Connect, TLS, FirstByte, Total time.Duration
 }

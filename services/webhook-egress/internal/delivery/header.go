@@ -11,12 +11,12 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Caps of custom headers; their number and the length of each value are in the contract.
+// maxHeaderBytes bounds the names and values of all custom headers together. Their number and the length of each
+// value are limited by the contract.
 const maxHeaderBytes = 16 << 10
 
-// reservedHeaders belong to HTTP, to proxies on the way, or to the service
-// itself. A customer who could set them could smuggle requests, claim another
-// origin or ask a cloud's metadata service.
+// reservedHeaders are controlled by HTTP, by proxies, or by the service itself. A customer who could set them could
+// smuggle requests, forge an origin or reach a cloud's metadata service.
 var reservedHeaders = []string{
 	"Age", "Cache-Control", "Clear-Site-Data", "Connection", "Content-Encoding", "Content-Language",
 	"Content-Length", "Content-Location", "Content-Type", "Expect", "Expires", "Forwarded", "Host", "Keep-Alive",
@@ -29,20 +29,20 @@ var reservedPrefixes = []string{
 	"X-Gfe", "X-Goog-", "X-Google", "X-Webhook-",
 }
 
-// credentialNames and credentialParts tell headers whose values are secrets.
+// credentialNames and credentialParts identify headers whose values are secrets.
 var (
 	credentialNames = []string{"Authorization", "Cookie", "Set-Cookie"}
 	credentialParts = []string{"token", "secret", "api-key", "apikey", "password"}
 )
 
-// splitHeaders checks custom headers and gives them in canonical form, those
-// that carry a credential apart. Errors name the header, never a value.
+// splitHeaders checks custom headers and returns them in canonical form, with those that carry a credential in
+// secret. Errors name the header, never a value.
 func splitHeaders(custom map[string]string) (plain, secret map[string]string, err error) {
 	total := 0
 	seen := make(map[string]bool, len(custom))
 	for name, value := range custom {
 		canonical := http.CanonicalHeaderKey(name)
-		// As many receivers (CGI, WSGI, Rack) read it.
+		// Many receivers (CGI, WSGI, Rack) treat "_" and "-" alike.
 		read := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		total += len(name) + len(value)
 		switch {
@@ -85,8 +85,8 @@ func credential(canonical string) bool {
 		slices.ContainsFunc(credentialParts, func(part string) bool { return strings.Contains(lower, part) })
 }
 
-// printable is what header values are in practice; bytes beyond ASCII are read
-// differently by different receivers.
+// printable reports whether value is printable ASCII, spaces and tabs. Receivers differ in how they decode other
+// bytes.
 func printable(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' })
 }

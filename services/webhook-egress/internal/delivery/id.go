@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// ID names a delivery, an endpoint, an event or a job. It is a UUID of version 7 (RFC 9562, 5.7): its first 48
-// bits are the milliseconds at which the delivery was accepted, so that storage
-// finds the day from the id alone.
+// ID identifies a delivery, an endpoint, an event or a job. It is a UUID of version 7 (RFC 9562, 5.7): its first 48
+// bits are the Unix time of creation in milliseconds, so that storage derives the day from the id alone.
 type ID [16]byte
 
-// NewID makes an id for a delivery accepted at now.
+// NewID returns a new id for something created at now.
 func NewID(now time.Time) ID {
 	var id ID
 	_, _ = rand.Read(id[6:]) // never fails
@@ -26,10 +25,10 @@ func NewID(now time.Time) ID {
 	return id
 }
 
-// LastID is higher than every other.
+// LastID is higher than every other id.
 var LastID = ID(bytes.Repeat([]byte{0xff}, len(ID{})))
 
-// FirstID is the lowest that something accepted at or after a moment can have.
+// FirstID returns the lowest id that something created at or after a moment can have.
 func FirstID(at time.Time) ID {
 	var id ID
 	ms := uint64(max(0, at.Add(time.Millisecond-1).UnixMilli()))
@@ -41,7 +40,7 @@ func FirstID(at time.Time) ID {
 
 var errID = errors.New("not an id of this service")
 
-// ParseID reads the text form that String writes.
+// ParseID parses the text form that String returns.
 func ParseID(text string) (ID, error) {
 	var id ID
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
@@ -54,7 +53,7 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// Time is when the delivery was accepted, to the millisecond, in UTC.
+// Time returns the creation time, to the millisecond, in UTC.
 func (id ID) Time() time.Time {
 	var ms int64
 	for _, b := range id[:6] {
@@ -63,7 +62,7 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// String is the canonical text of the UUID.
+// String returns the canonical text of the UUID.
 func (id ID) String() string {
 	var text [36]byte
 	at := 0

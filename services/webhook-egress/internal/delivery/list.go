@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Filter chooses deliveries; what is empty lets all through.
+// Filter selects deliveries; an empty field matches all.
 type Filter struct {
 	Organization string
 	Owner        string
@@ -18,14 +18,13 @@ type Filter struct {
 	EventType    string
 	// Host is `host` or `host:port`.
 	Host string
-	// CreatedFrom and CreatedTo bound the time of acceptance, the second not included.
+	// CreatedFrom (inclusive) and CreatedTo (exclusive) bound the time of acceptance.
 	CreatedFrom, CreatedTo time.Time
 }
 
-// List gives the deliveries that a filter lets through, newest first, with ids
-// below before (LastID for the first page). The store looks at so many
-// deliveries for a page at most that it may be short of the limit; next is zero
-// on the last.
+// List returns the matching deliveries with ids below before (LastID for the first page), newest first. The store
+// examines a bounded number of deliveries per page, so a page may be shorter than limit; next is zero on the last
+// page.
 func (s *Service) List(ctx context.Context, f Filter, before ID, limit int) (page []Record, next ID, err error) {
 	texts := map[string]string{
 		"organization_id": f.Organization, "owner_id": f.Owner, "event_type": f.EventType, "host": f.Host,
@@ -43,14 +42,14 @@ func (s *Service) List(ctx context.Context, f Filter, before ID, limit int) (pag
 	return page, next, nil
 }
 
-// nameable reports whether anything can have an id; no id is that of anything.
+// nameable reports whether id is empty or can be the id of something.
 func nameable(id string) bool {
 	_, err := ParseID(id)
 	return id == "" || err == nil
 }
 
-// HostPattern is a regular expression for the canonical URLs of a host, or of a
-// host and port, that both Go and Postgres read alike; empty for every host.
+// HostPattern returns a regular expression for the canonical URLs of a host, or of a host and port. Go and Postgres
+// interpret it alike. It is empty for every host.
 func HostPattern(host string) string {
 	if host == "" {
 		return ""

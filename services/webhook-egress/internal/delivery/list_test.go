@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
@@ -78,8 +80,16 @@ func TestEnqueueBatch(t *testing.T) {
 	good, bad := request(), request()
 	bad.URL = "https://10.0.0.1/"
 	all, err := s.EnqueueBatch(t.Context(), []delivery.Request{good, good, good})
-	if err != nil || len(all) != 3 || len(m.drafts) != 3 || len(m.sent) != 3 || all[1].ID != m.drafts[1].ID {
-		t.Errorf("%+v, %v", all, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 3 || len(m.drafts) != 3 || len(m.sent) != 3 {
+		t.Fatalf("%d answers, %d drafts, %d sent, want 3 of each", len(all), len(m.drafts), len(m.sent))
+	}
+	for i, accepted := range all {
+		if accepted.ID != m.drafts[i].ID {
+			t.Errorf("answer %d is for %s, want %s", i, accepted.ID, m.drafts[i].ID)
+		}
 	}
 	_, err = s.EnqueueBatch(t.Context(), []delivery.Request{good, bad})
 	if e := apierr.From(err); e.Reason != delivery.ReasonTargetNotAllowed || !strings.HasPrefix(e.Text, "deliveries[1].url: ") || len(m.drafts) != 3 {
@@ -134,12 +144,24 @@ func TestResend(t *testing.T) {
 	s := newService(t, &m.memory, func(o *delivery.Options) { o.Store = m })
 	id := delivery.NewID(now).String()
 	ask := delivery.ResendRequest{Organization: "acme", ID: id, MaxAttempts: new(99), Deadline: now.Add(time.Hour)}
-	if _, repeat, err := s.Resend(t.Context(), ask); err != nil || repeat || m.waiting != 1 || m.resent[0].MaxAttempts != 20 {
-		t.Errorf("%+v, %v", m.resent, err)
+	if _, repeat, err := s.Resend(t.Context(), ask); err != nil || repeat {
+		t.Errorf("repeat %t, %v", repeat, err)
+	}
+	if m.waiting != 1 {
+		t.Errorf("woken %d times, want once", m.waiting)
+	}
+	if got := m.resent[0].MaxAttempts; got != 20 {
+		t.Errorf("%d attempts at most, want 20", got)
 	}
 	ask.Key, ask.MaxAttempts = "again", nil
-	if _, repeat, err := s.Resend(t.Context(), ask); err != nil || !repeat || m.waiting != 1 || m.resent[1].MaxAttempts != 0 {
-		t.Errorf("repeat %+v, %v", m.resent, err)
+	if _, repeat, err := s.Resend(t.Context(), ask); err != nil || !repeat {
+		t.Errorf("the key again: repeat %t, %v", repeat, err)
+	}
+	if m.waiting != 1 {
+		t.Errorf("a repeat woke the dispatcher: woken %d times", m.waiting)
+	}
+	if got := m.resent[1].MaxAttempts; got != 0 {
+		t.Errorf("%d attempts at most, want 0 for as many as before", got)
 	}
 	for name, tt := range map[string]struct {
 		change func(*delivery.ResendRequest)
@@ -189,8 +211,13 @@ func TestSendTest(t *testing.T) {
 		t.Fatalf("%+v, %+v, %v", record, attempt, err)
 	}
 	job := m.sent[0]
-	if !job.Test || job.Endpoint.ID != test.Endpoint.ID || job.MaxAttempts != 1 || job.SigningMode != "endpoint_body" || job.Deadline.IsZero() {
-		t.Errorf("job %+v", job)
+	want := job
+	want.Test, want.Endpoint, want.MaxAttempts, want.SigningMode = true, &test.Endpoint, 1, "endpoint_body"
+	if diff := cmp.Diff(want, job); diff != "" {
+		t.Errorf("job (-want +got):\n%s", diff)
+	}
+	if job.Deadline.IsZero() {
+		t.Error("the job has no deadline")
 	}
 	// One that takes longer than the caller has time is told as it stands.
 	m.record.Status, m.made = delivery.StatusDelivering, nil

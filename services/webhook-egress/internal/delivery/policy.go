@@ -7,12 +7,12 @@ import (
 	"switchyard.dev/services/platform/retryafter"
 )
 
-// Fault is the short code of what went wrong in an attempt, or of what a
-// delivery waits for. Callers see it; the error behind it stays in the service.
+// Fault is the short code of an attempt's failure, or of what a delivery waits for. Callers see it; the underlying
+// error stays in the service.
 type Fault string
 
-// The faults. The last five hold a delivery back, all others use up an attempt.
-// FaultInternal is a fault of ours, which says nothing about the target.
+// The faults. The last five hold a delivery back without using up an attempt; all others use one up. FaultInternal is
+// the service's own failure and says nothing about the target.
 const (
 	FaultNone                 Fault = ""
 	FaultDNS                  Fault = "dns_error"
@@ -36,44 +36,42 @@ const (
 // MaxDelay caps how far ahead an attempt is planned, by the schedule or by a Retry-After.
 const MaxDelay = 24 * time.Hour
 
-// jitterShare is how much longer than planned a delay may get, so that what
-// failed together doesn't come back together.
+// jitterShare is the largest random extension of a delay, as a share of it, so that deliveries which failed together
+// are not retried together.
 const jitterShare = 0.2
 
-// Policy is when and how often a delivery is tried again.
+// Policy holds when and how often a delivery is retried.
 type Policy struct {
-	// Schedule holds the delays after the first, second … failed attempt; the
-	// last one repeats.
+	// Schedule holds the delays after the first, second … failed attempt; the last one repeats.
 	Schedule []time.Duration
-	// HoldDelay is how long a flow waits for something that is missing here.
+	// HoldDelay is how long a flow waits for something that the service lacks, such as a signing secret.
 	HoldDelay time.Duration
 }
 
-// Answer is what came of an attempt: a status, or a fault where there was none.
+// Answer is the result of an attempt: a status, or a fault without one.
 type Answer struct {
 	Status     int
 	Fault      Fault
 	RetryAfter string
 }
 
-// Step is what follows.
+// Step is the decision after an attempt.
 type Step struct {
-	// Status of the delivery from now on.
+	// Status is the new status of the delivery.
 	Status  Status
 	Outcome Outcome
-	// Attempts of the generation so far.
+	// Attempts is the number of attempts of the generation so far.
 	Attempts int
 	Fault    Fault
-	// Delay until the next attempt; of a held delivery, until its flow is tried again.
+	// Delay is the time until the next attempt; for a held delivery, until its flow is tried again.
 	Delay time.Duration
-	// Held deliveries wait with their whole flow; no attempt was made.
+	// Held reports that no attempt was made and the delivery waits with its whole flow.
 	Held bool
-	// Alone: it is held, its flow goes on.
+	// Alone reports that a held delivery waits by itself, while its flow continues.
 	Alone bool
 }
 
-// Next decides what follows an attempt of job that got the answer at now.
-// random is in [0, 1) and spreads the retries.
+// Next decides what follows an attempt of job that ended with a at now. random is in [0, 1) and spreads the retries.
 func (p Policy) Next(job *Job, a Answer, now time.Time, random float64) Step {
 	attempts := job.Attempts + 1
 	fault := a.Fault
@@ -96,22 +94,22 @@ func (p Policy) Next(job *Job, a Answer, now time.Time, random float64) Step {
 	return step
 }
 
-// Hold is the step of a delivery that could not be tried for want of something
-// that is ours to supply. It costs no attempt.
+// Hold returns the step of a delivery that could not be attempted because the service lacks something. It costs no
+// attempt.
 func (p Policy) Hold(job *Job, fault Fault) Step { return Park(job, fault, p.HoldDelay) }
 
-// aloneDelay is how many times longer than a flow a delivery waits that is held
-// alone: nothing but the operator can help it.
+// aloneDelay is how many times longer than a flow a delivery waits that is held alone: only the operator can repair
+// it.
 const aloneDelay = 12
 
-// HoldAlone is the step where the reason is the delivery's own.
+// HoldAlone is Hold for a reason that concerns only this delivery.
 func (p Policy) HoldAlone(job *Job, fault Fault) Step {
 	step := Park(job, fault, aloneDelay*p.HoldDelay)
 	step.Alone = true
 	return step
 }
 
-// Park is the step of a delivery that waits with its flow for a known time.
+// Park returns the step of a delivery that waits with its flow for a known time.
 func Park(job *Job, fault Fault, delay time.Duration) Step {
 	status := StatusQueued
 	if job.Attempts > 0 {
@@ -120,7 +118,7 @@ func Park(job *Job, fault Fault, delay time.Duration) Step {
 	return Step{Status: status, Attempts: job.Attempts, Fault: fault, Delay: delay, Held: true}
 }
 
-// Expired reports whether no attempt may begin any more, and the step that follows.
+// Expired reports whether the deadline of job has passed, with the step that follows.
 func Expired(job *Job, now time.Time) (Step, bool) {
 	if job.Deadline.IsZero() || now.Before(job.Deadline) {
 		return Step{}, false
@@ -128,12 +126,12 @@ func Expired(job *Job, now time.Time) (Step, bool) {
 	return Step{Status: StatusExpired, Attempts: job.Attempts}, true
 }
 
-// MaxTakeovers is how often in a row a delivery may be held by a replica that leaves no
-// result, before it is given up as one that ends replicas.
+// MaxTakeovers is how often in a row a replica may hold a delivery without a result before the delivery fails: it
+// probably crashes replicas.
 const MaxTakeovers = 10
 
-// Unsettled reports whether a delivery has been taken over too often, and the step that
-// follows. The last attempt is the one whose replica ended; what became of it is unknown.
+// Unsettled reports whether a delivery has been taken over too often, with the step that follows. The last attempt is
+// the one whose replica ended; its outcome is unknown.
 func Unsettled(job *Job) (Step, bool) {
 	if job.Takeovers < MaxTakeovers {
 		return Step{}, false
@@ -141,7 +139,7 @@ func Unsettled(job *Job) (Step, bool) {
 	return Step{Status: StatusFailed, Outcome: OutcomeFailed, Attempts: job.Attempts + 1, Fault: FaultInternal}, true
 }
 
-// delay is the schedule's, or longer where the target asks for more time.
+// delay returns the schedule's delay, or a longer one where the target asks for it.
 func (p Policy) delay(attempts int, a Answer, now time.Time, random float64) time.Duration {
 	delay := p.Schedule[min(attempts, len(p.Schedule))-1]
 	if asksToWait(a.Status) {
@@ -151,8 +149,8 @@ func (p Policy) delay(attempts int, a Answer, now time.Time, random float64) tim
 	return min(delay, MaxDelay)
 }
 
-// untilDeadline plans the attempt that would come too late for the deadline
-// itself, where the delivery expires.
+// untilDeadline moves an attempt that would come after the deadline to the deadline itself, where the delivery
+// expires.
 func untilDeadline(delay time.Duration, deadline, now time.Time) time.Duration {
 	if deadline.IsZero() {
 		return delay
@@ -160,7 +158,7 @@ func untilDeadline(delay time.Duration, deadline, now time.Time) time.Duration {
 	return max(0, min(delay, deadline.Sub(now)))
 }
 
-// asksToWait lists the statuses whose Retry-After counts.
+// asksToWait reports whether a Retry-After counts with a status.
 func asksToWait(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -169,8 +167,8 @@ func asksToWait(status int) bool {
 	return status >= 500
 }
 
-// TargetFailed reports whether an answer says that the target itself is in trouble,
-// as opposed to what it thinks of one delivery.
+// TargetFailed reports whether the result shows a failure of the target itself, rather than a refusal of one
+// delivery.
 func TargetFailed(a Answer) bool {
 	if a.Fault == FaultInternal {
 		return false
@@ -178,8 +176,8 @@ func TargetFailed(a Answer) bool {
 	return a.Fault != FaultNone || a.Status < 100 || asksToWait(a.Status)
 }
 
-// When an endpoint that nothing but failures come from is reported, and when it
-// is paused: so long after the first failure, and after so many.
+// An endpoint without a success is reported as failing after FailingAfter and FailingFailures, and disabled after
+// DisabledAfter and DisabledFailures. Times count from the first failure; both conditions have to hold.
 const (
 	FailingAfter     = 30 * time.Minute
 	FailingFailures  = 10
@@ -187,7 +185,7 @@ const (
 	DisabledFailures = 50
 )
 
-// faultOf reads a status: 2xx is success, a redirect is a failure like others.
+// faultOf returns the fault of a status: 2xx is success, and a redirect is a failure.
 func faultOf(status int) Fault {
 	switch {
 	case status >= 200 && status < 300:

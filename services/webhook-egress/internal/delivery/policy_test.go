@@ -163,8 +163,15 @@ func TestExpired(t *testing.T) {
 		"passed":      {now.Add(-1), true},
 	} {
 		step, expired := delivery.Expired(&delivery.Job{Attempts: 2, Deadline: tt.deadline}, now)
-		if expired != tt.want || (expired && (step.Status != delivery.StatusExpired || step.Attempts != 2)) {
-			t.Errorf("%s: %+v, %v", name, step, expired)
+		if expired != tt.want {
+			t.Errorf("%s: expired %t", name, expired)
+		}
+		want := delivery.Step{}
+		if tt.want {
+			want = delivery.Step{Status: delivery.StatusExpired, Attempts: 2}
+		}
+		if diff := cmp.Diff(want, step); diff != "" {
+			t.Errorf("%s: step (-want +got):\n%s", name, diff)
 		}
 	}
 }

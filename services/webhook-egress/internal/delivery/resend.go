@@ -10,25 +10,25 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Resend asks for a new series of attempts of an ended delivery.
+// Resend is a checked request for a new series of attempts of an ended delivery.
 type Resend struct {
 	Organization, Owner string
 	ID                  ID
-	// MaxAttempts is zero for as many as before; Deadline zero for none.
+	// MaxAttempts is zero for as many as before; Deadline is the zero time for none.
 	MaxAttempts int
 	Deadline    time.Time
-	// Key deduplicates; empty for none. Fingerprint tells what it was first used for.
+	// Key deduplicates; empty for none. Fingerprint shows what the key was first used for.
 	Key         string
 	Fingerprint [32]byte
 }
 
-// Resent is what became of it.
+// Resent is the result of a Resend.
 type Resent struct {
-	// Deduplicated: the key was used before, and nothing changed.
+	// Deduplicated reports that the key was used before and that nothing changed.
 	Deduplicated bool
 }
 
-// ResendRequest is a resend as it was asked for.
+// ResendRequest is a resend as the caller requested it.
 type ResendRequest struct {
 	Organization, Owner, ID string
 	MaxAttempts             *int
@@ -36,8 +36,8 @@ type ResendRequest struct {
 	Key                     string
 }
 
-// Resend starts a new series of attempts of a delivery that Get would find and
-// that has ended. A repeat of the key changes nothing.
+// Resend starts a new series of attempts of a delivery that is visible to the caller and has ended. A repeated key
+// changes nothing.
 func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, deduplicated bool, err error) {
 	if err := CheckTexts(map[string]string{"idempotency_key": r.Key}); err != nil {
 		return Record{}, false, err
@@ -50,7 +50,7 @@ func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, d
 		return Record{}, false, err
 	}
 	var resent Resent
-	err = again(func() (err error) {
+	err = retryConflicts(func() (err error) {
 		resent, err = s.o.Store.Resend(ctx, Resend{
 			Organization: r.Organization, Owner: r.Owner, ID: record.ID, MaxAttempts: Clamp(r.MaxAttempts, 0),
 			Deadline: r.Deadline, Key: r.Key, Fingerprint: sha256.Sum256(record.ID[:]),
@@ -67,15 +67,15 @@ func (s *Service) Resend(ctx context.Context, r ResendRequest) (record Record, d
 	return record, resent.Deduplicated, err
 }
 
-// Cancel ends a delivery that Get would find. One that was cancelled before
-// stays as it is; one that has ended otherwise is a conflict.
+// Cancel ends a delivery that is visible to the caller. Cancelling again changes nothing; a delivery that has ended
+// otherwise is a conflict.
 func (s *Service) Cancel(ctx context.Context, organization, owner, id string) (Record, error) {
 	record, err := s.Get(ctx, organization, owner, id, false)
 	if err != nil {
 		return Record{}, err
 	}
 	var cancelled bool
-	err = again(func() (err error) {
+	err = retryConflicts(func() (err error) {
 		cancelled, err = s.o.Store.Cancel(ctx, record.ID)
 		return err
 	})
@@ -92,8 +92,8 @@ func (s *Service) Cancel(ctx context.Context, organization, owner, id string) (R
 	return record, nil
 }
 
-// again repeats what lost against another transaction.
-func again(do func() error) error {
+// retryConflicts repeats do while it ends in a conflict, up to tries times.
+func retryConflicts(do func() error) error {
 	for try := 1; ; try++ {
 		if err := do(); !errors.Is(err, ErrConflict) || try == tries {
 			return err

@@ -15,76 +15,75 @@ import (
 
 // Bounds of the enqueue path.
 const (
-	// flushRows is how many concurrent enqueues share a transaction, at most.
+	// flushRows is the largest number of concurrent enqueues that share a transaction.
 	flushRows = 128
-	// flushers overlap: one batch fills and is sent while another is committed.
-	// More of them would only make the batches smaller.
+	// flushers is the number of concurrent flushes: one batch fills and is sent while another is committed. More
+	// flushers would only make the batches smaller.
 	flushers = 2
 	// flushTimeout bounds the transaction.
 	flushTimeout = 10 * time.Second
 )
 
-// ErrRejected says that the store can't hold a draft as it is. In a batch it
-// concerns some draft of it.
+// ErrRejected reports that the store cannot hold a draft as it is. For a batch, it concerns one draft or more.
 var ErrRejected = errors.New("delivery: rejected by the store")
 
-// ErrConflict says that a transaction lost against another and may be repeated.
+// ErrConflict reports that a transaction lost against another one and may be repeated.
 var ErrConflict = errors.New("delivery: conflict in the store")
 
-// tries is how often a conflict is repeated.
+// tries is how often a transaction is tried that ends in a conflict.
 const tries = 3
 
-// Lease is how a store leases a new delivery to the replica that accepted it.
+// Lease describes how a store leases a new delivery to the replica that accepted it.
 type Lease struct {
 	Replica  int64
 	Duration time.Duration
-	// Reserve reports whether this replica will send a delivery of the flow, its
-	// body of so many bytes, at once. It is asked once per draft, within the transaction.
+	// Reserve reports whether this replica will send a delivery of the flow, with a body of that many bytes, at once.
+	// It is called once per draft, within the transaction.
 	Reserve func(flow Flow, bytes int) bool
 }
 
-// Stored is what became of a draft.
+// Stored is the result of storing a draft.
 type Stored struct {
-	// ID is the first delivery's where the key was used before.
+	// ID is that of the first delivery when the key was used before.
 	ID           ID
 	Status       Status
 	Deduplicated bool
-	// Mismatch tells that the first use of the key asked for something else.
+	// Mismatch reports that the first use of the key asked for something else.
 	Mismatch bool
 	Flow     Flow
-	// LeaseSeq is not zero when the delivery is leased to this replica.
+	// LeaseSeq is positive when the delivery is leased to this replica.
 	LeaseSeq int64
 	// Err refuses this draft alone.
 	Err error
 }
 
-// Store keeps deliveries.
+// Store persists deliveries.
 type Store interface {
 	// Enqueue commits all drafts that are new, or none.
 	Enqueue(ctx context.Context, drafts []*Draft, lease Lease) ([]Stored, error)
-	// Get reads a delivery of the organization and, unless owner is empty, of
-	// the owner. It fails with an apierr of kind not found.
+	// Get reads a delivery of the organization and, unless owner is empty, of the owner. Otherwise it fails with an
+	// apierr of kind not found.
 	Get(ctx context.Context, organization, owner string, id ID, withBody bool) (Record, error)
-	// List gives the deliveries that a filter lets through, newest first, with ids
-	// below a position. A page may be short of the limit; next is zero on the last.
+	// List returns the matching deliveries with ids below before, newest first. A page may be shorter than limit;
+	// next is zero on the last page.
 	List(ctx context.Context, f Filter, before ID, limit int) (page []Record, next ID, err error)
-	// Resend starts a new series of attempts. An error of kind conflict says why not.
+	// Resend starts a new series of attempts. An error of kind conflict says why it did not.
 	Resend(ctx context.Context, r Resend) (Resent, error)
 	// Cancel ends a delivery that has not ended and reports whether it did.
 	Cancel(ctx context.Context, id ID) (cancelled bool, err error)
-	// Attempts lists attempts in order, after a position; next is zero on the last page.
+	// Attempts returns attempts in order, from a position on; next is zero on the last page.
 	Attempts(ctx context.Context, id ID, after int64, limit int) (page []Attempt, next int64, err error)
 }
 
-// Dispatcher sends what was accepted.
+// Dispatcher sends accepted deliveries.
 type Dispatcher interface {
-	// Lease for a batch of drafts.
+	// Lease returns the lease for a batch of drafts.
 	Lease() Lease
-	// Send takes a leased job for which Reserve said yes. It does not block.
+	// Send takes a leased job for which Reserve returned true. It does not block.
 	Send(job Job)
-	// Return gives back what was reserved for a job that was not stored.
+	// Return releases the reservation of a job that was not stored.
 	Return(flow Flow, bytes int)
-	// Waiting tells that a delivery waits in the store.
+	// Waiting reports that a delivery is waiting in the store.
 	Waiting()
 }
 
@@ -94,12 +93,12 @@ type Guard interface {
 	CheckHost(ctx context.Context, u *url.URL) error
 }
 
-// Sealer encrypts what may not be stored in the clear.
+// Sealer encrypts what must not be stored in plain text. The result is bound to owner.
 type Sealer interface {
 	Seal(text []byte, owner string) []byte
 }
 
-// Options of a Service.
+// Options configures a Service.
 type Options struct {
 	Store       Store
 	Dispatcher  Dispatcher
@@ -109,23 +108,23 @@ type Options struct {
 	Now         func() time.Time
 }
 
-// Service accepts deliveries and reads them. Its Run has to be running.
+// Service accepts and reads deliveries. Its Run must be running.
 type Service struct {
 	o       Options
 	enqueue *batch.Group[*Draft, Stored]
 }
 
-// NewService returns a service that accepts nothing until it runs.
+// NewService returns a Service that accepts deliveries once Run runs.
 func NewService(o Options) *Service {
 	s := &Service{o: o}
 	s.enqueue = batch.NewGroup(batch.Options{Size: flushRows, Most: flushRows}, s.flush)
 	return s
 }
 
-// Run commits what Enqueue takes in, until ctx ends.
+// Run commits the deliveries that Enqueue accepts, until ctx ends.
 func (s *Service) Run(ctx context.Context) error { return s.enqueue.Run(ctx, flushers) }
 
-// Accepted says under which id a delivery was accepted.
+// Accepted is an accepted delivery.
 type Accepted struct {
 	Stored
 
@@ -133,8 +132,8 @@ type Accepted struct {
 	Key          string
 }
 
-// Enqueue checks a request and returns when the delivery is committed.
-// Concurrent calls share a transaction. Errors are apierr's.
+// Enqueue checks a request and returns once the delivery is committed. Concurrent calls share a transaction. Errors
+// are of package apierr.
 func (s *Service) Enqueue(ctx context.Context, r Request) (Accepted, error) {
 	draft, err := s.accept(ctx, r)
 	if err != nil {
@@ -156,7 +155,7 @@ func (s *Service) commit(ctx context.Context, draft *Draft) (Accepted, error) {
 	return Accepted{Stored: stored, Organization: draft.Organization, Key: draft.Key}, nil
 }
 
-// flush stores a batch. A draft that the store can't hold, or panics at, fails alone.
+// flush stores a batch. A draft that the store rejects, or that makes it panic, fails alone.
 func (s *Service) flush(ctx context.Context, drafts []*Draft) ([]Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
@@ -176,7 +175,7 @@ func (s *Service) flush(ctx context.Context, drafts []*Draft) ([]Stored, error) 
 	return stored, nil
 }
 
-// store commits drafts, again where that lost against another transaction.
+// store commits drafts, and repeats a transaction that ends in a conflict.
 func (s *Service) store(ctx context.Context, drafts []*Draft) ([]Stored, error) {
 	for try := 1; ; try++ {
 		stored, err := s.storeOnce(ctx, drafts)
@@ -186,8 +185,7 @@ func (s *Service) store(ctx context.Context, drafts []*Draft) ([]Stored, error) 
 	}
 }
 
-// storeOnce commits drafts, then hands over those that are leased. What was
-// reserved in vain is given back.
+// storeOnce commits drafts, then hands the leased ones to the dispatcher. Unused reservations are returned.
 func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, error) {
 	lease := s.o.Dispatcher.Lease()
 	var giveBack []func()
@@ -222,8 +220,7 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 	return stored, nil
 }
 
-// Get reads a delivery. Another organization's is not found, neither is
-// another owner's where an owner is named.
+// Get reads a delivery. A delivery of another organization is not found, nor one of another owner when owner is set.
 func (s *Service) Get(ctx context.Context, organization, owner, id string, withBody bool) (Record, error) {
 	if err := CheckTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
 		return Record{}, err
@@ -239,7 +236,7 @@ func (s *Service) Get(ctx context.Context, organization, owner, id string, withB
 	return record, nil
 }
 
-// Attempts lists the attempts of a delivery that Get would find.
+// Attempts returns the attempts of a delivery that is visible to the caller.
 func (s *Service) Attempts(ctx context.Context, organization, owner, id string, after int64, limit int) ([]Attempt, int64, error) {
 	record, err := s.Get(ctx, organization, owner, id, false)
 	if err != nil {

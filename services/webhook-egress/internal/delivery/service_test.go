@@ -151,8 +151,14 @@ func TestRefusals(t *testing.T) {
 			tt.change(&r)
 			_, err := s.Enqueue(t.Context(), r)
 			e := apierr.From(err)
-			if e == nil || e.Reason != tt.reason || e.Kind.HTTPStatus() != tt.status || !strings.Contains(e.Text, tt.text) {
-				t.Errorf("err = %+v", e)
+			if e == nil {
+				t.Fatal("it was accepted")
+			}
+			if e.Reason != tt.reason || e.Kind.HTTPStatus() != tt.status {
+				t.Errorf("%d %s, want %d %s", e.Kind.HTTPStatus(), e.Reason, tt.status, tt.reason)
+			}
+			if !strings.Contains(e.Text, tt.text) {
+				t.Errorf("text %q does not contain %q", e.Text, tt.text)
 			}
 		})
 	}
@@ -232,8 +238,14 @@ func TestAccepted(t *testing.T) {
 	if d.MaxAttempts != 20 || d.Target != (delivery.Target{Organization: "acme", Scheme: "http", Host: "127.0.0.1", Port: 9000}) {
 		t.Errorf("draft = %+v", d)
 	}
-	if accepted.ID != d.ID || !accepted.ID.Time().Equal(now) || len(m.sent) != 1 || m.sent[0].LeaseSeq != 1 {
-		t.Errorf("accepted %+v, sent %+v", accepted, m.sent)
+	if accepted.ID != d.ID {
+		t.Errorf("accepted %s, stored %s", accepted.ID, d.ID)
+	}
+	if at := accepted.ID.Time(); !at.Equal(now) {
+		t.Errorf("the id's time is %s, want %s", at, now)
+	}
+	if len(m.sent) != 1 || m.sent[0].LeaseSeq != 1 {
+		t.Errorf("sent %+v, want one job of lease 1", m.sent)
 	}
 }
 

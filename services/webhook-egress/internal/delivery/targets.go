@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// lookupTime is how long an enqueue waits for a name. Slower names are
-	// accepted; the check that counts is made when the address is dialled.
+	// lookupTime is how long an enqueue waits for a DNS lookup. Slower names are accepted; the decisive check happens
+	// when the address is dialled.
 	lookupTime = 250 * time.Millisecond
-	// verdictTime is how long a host that passed is not looked up again.
-	verdictTime = 30 * time.Second
-	// maxVerdicts bounds the memory of them.
-	maxVerdicts = 10_000
+	// checkLifetime is how long a host that passed the check is not looked up again.
+	checkLifetime = 30 * time.Second
+	// maxChecked bounds the number of remembered hosts.
+	maxChecked = 10_000
 )
 
-// Targets checks URLs and remembers which hosts have passed of late.
+// Targets checks URLs and caches which hosts have recently passed.
 type Targets struct {
 	guard Guard
 	now   func() time.Time
 	mu    sync.Mutex
-	seen  map[string]time.Time // when the verdict on a host ends
+	seen  map[string]time.Time // when the check of a host expires
 }
 
-// NewTargets returns a check by guard.
+// NewTargets returns a Targets that checks with guard.
 func NewTargets(guard Guard, now func() time.Time) *Targets {
 	return &Targets{guard: guard, now: now, seen: make(map[string]time.Time)}
 }
 
-// Check gives the canonical form of an allowed URL. A refusal names the rule.
+// Check returns the canonical form of an allowed URL. A refusal names the rule.
 func (t *Targets) Check(ctx context.Context, raw string) (*url.URL, error) {
 	u, err := t.guard.CheckURL(raw)
 	if err != nil {
@@ -61,10 +61,10 @@ func (t *Targets) known(host string) bool {
 func (t *Targets) remember(host string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.seen) >= maxVerdicts {
+	if len(t.seen) >= maxChecked {
 		clear(t.seen)
 	}
-	t.seen[host] = t.now().Add(verdictTime)
+	t.seen[host] = t.now().Add(checkLifetime)
 }
 
 func refuseTarget(err error) error {

@@ -12,13 +12,13 @@ import (
 const (
 	// testLife is the deadline of a test that could not be sent at once.
 	testLife = time.Minute
-	// testReserve of the caller's time is kept for the answer.
+	// testReserve is the part of the caller's time that is kept for the response.
 	testReserve = 500 * time.Millisecond
-	// minLook and maxLook are how often the store is asked whether it has ended.
-	minLook, maxLook = 10 * time.Millisecond, 250 * time.Millisecond
+	// minPoll and maxPoll bound the interval at which the store is polled for the end.
+	minPoll, maxPoll = 10 * time.Millisecond, 250 * time.Millisecond
 )
 
-// TestDelivery is one test delivery for an endpoint.
+// TestDelivery is a request for one test delivery to an endpoint.
 type TestDelivery struct {
 	Organization, Owner, URL, EventType, SigningMode string
 	Payload                                          []byte
@@ -26,9 +26,8 @@ type TestDelivery struct {
 	Traceparent                                      string
 }
 
-// SendTest sends one delivery without retries that counts neither for nor against its
-// endpoint, and waits for its end. When that takes longer than the caller has
-// time, the record is of a delivery that has not ended. attempt is nil when
+// SendTest sends one delivery without retries and waits for its end. The delivery does not count for its endpoint's
+// health. When the caller's deadline comes first, the record is of a delivery that has not ended. attempt is nil when
 // none was made.
 func (s *Service) SendTest(ctx context.Context, t TestDelivery) (record Record, attempt *Attempt, err error) {
 	now := s.o.Now()
@@ -50,20 +49,20 @@ func (s *Service) SendTest(ctx context.Context, t TestDelivery) (record Record, 
 	return s.await(ctx, t.Organization, accepted.ID)
 }
 
-// await looks at a delivery until it has ended.
+// await polls a delivery until it has ended.
 func (s *Service) await(ctx context.Context, organization string, id ID) (Record, *Attempt, error) {
-	patience := ctx
+	polling := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		patience, cancel = context.WithDeadline(ctx, deadline.Add(-testReserve))
+		polling, cancel = context.WithDeadline(ctx, deadline.Add(-testReserve))
 		defer cancel()
 	}
-	for pause := minLook; ; pause = min(2*pause, maxLook) {
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
 		record, err := s.o.Store.Get(ctx, organization, "", id, false)
 		if err != nil {
 			return Record{}, nil, fmt.Errorf("read test: %w", err)
 		}
-		if record.Status.Ended() || patience.Err() != nil {
+		if record.Status.Ended() || polling.Err() != nil {
 			made, _, err := s.o.Store.Attempts(ctx, id, 0, 1)
 			if err != nil || len(made) == 0 {
 				return record, nil, err
@@ -71,7 +70,7 @@ func (s *Service) await(ctx context.Context, organization string, id ID) (Record
 			return record, &made[0], nil
 		}
 		select {
-		case <-patience.Done():
+		case <-polling.Done():
 		case <-time.After(pause):
 		}
 		if errors.Is(ctx.Err(), context.Canceled) {

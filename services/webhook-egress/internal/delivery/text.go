@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Text is the start of what a target sent, at most limit bytes, as text that
-// can be stored: valid UTF-8 without NUL.
+// Text returns the beginning of s, at most limit bytes, as text that can be stored: valid UTF-8 without NUL.
 func Text(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit]
-		for range utf8.UTFMax - 1 { // Not through the middle of a character.
+		for range utf8.UTFMax - 1 { // Not in the middle of a character.
 			if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size != 1 {
 				break
 			}

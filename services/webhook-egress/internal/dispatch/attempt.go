@@ -23,30 +23,30 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
-// errAbandoned ends requests that are still under way when the grace is over.
+// errAbandoned is the cause for which requests are cancelled that are still in flight at the end of the grace period.
 var errAbandoned = errors.New("dispatch: abandoned by the drain")
 
-// userAgent names the sender to receivers.
+// userAgent identifies the sender to receivers.
 const userAgent = "Switchyard-Webhooks/1.0"
 
-// maxResponseText is what is kept of an answer's body, in bytes.
+// maxResponseText is how much of a response body is kept, in bytes.
 const maxResponseText = 1 << 10
 
-// handle makes an attempt and settles it. The slot is held until then. It is done
-// when ctx ends; sending may end before.
+// handle makes an attempt and settles it, and holds the job's slot until then. It stops when ctx ends; the request
+// stops when sending ends, which may be earlier.
 func (e *Engine) handle(ctx, sending context.Context, job delivery.Job) {
 	defer func() { e.wakeIf(e.inflight.settled()) }()
 	result, counts := e.request(ctx, sending, job)
 	if !counts {
 		return
 	}
-	result.Job.Body = nil // Not needed any more, and it may wait.
-	result.Move = e.tell(ctx, &result)
+	result.Job.Body = nil // No longer needed, and the settle may take a while.
+	result.Move = e.reportOutcome(ctx, &result)
 	e.conclude(ctx, result)
 }
 
-// request makes the attempt, for which the target's share is held. One that the
-// drain cut doesn't count: its lease is given back.
+// request makes the attempt while it holds the target's share. An attempt that the drain cancelled does not count:
+// its lease is given back.
 func (e *Engine) request(ctx, sending context.Context, job delivery.Job) (result Result, counts bool) {
 	defer func() { e.wakeIf(e.inflight.answered(job.Flow(), len(job.Body))) }()
 	if sending.Err() != nil {
@@ -65,8 +65,8 @@ func targetOf(job *delivery.Job) breaker.Target {
 	return breaker.Target{Organization: job.Organization, Host: job.Host, Port: job.Port}
 }
 
-// tell reports to the breaker what came of a job.
-func (e *Engine) tell(ctx context.Context, r *Result) breaker.Move {
+// reportOutcome reports the outcome of a job to the breaker.
+func (e *Engine) reportOutcome(ctx context.Context, r *Result) breaker.Move {
 	if r.Attempt == nil || r.Attempt.Error == delivery.FaultInternal {
 		return e.void(ctx, &r.Job)
 	}
@@ -78,7 +78,7 @@ func (e *Engine) tell(ctx context.Context, r *Result) breaker.Move {
 	return e.observed(ctx, breaker.Observation{Target: targetOf(&r.Job), Report: report})
 }
 
-// transportFault is the fault of an attempt that got no answer.
+// transportFault returns the fault of an attempt that got no response.
 func transportFault(r *Result) delivery.Fault {
 	if r.Attempt.ResponseCode != 0 {
 		return delivery.FaultNone
@@ -86,7 +86,7 @@ func transportFault(r *Result) delivery.Fault {
 	return r.Attempt.Error
 }
 
-// void tells the breaker that a job which it let through came to nothing.
+// void reports to the breaker that no request was made for an admitted job.
 func (e *Engine) void(ctx context.Context, job *delivery.Job) breaker.Move {
 	if !job.Admitted {
 		return breaker.Move{}
@@ -99,7 +99,7 @@ func (e *Engine) observed(ctx context.Context, seen breaker.Observation) breaker
 		return breaker.Move{Target: seen.Target}
 	}
 	move, err := e.observe.Do(ctx, seen)
-	if err != nil { // The engine ends.
+	if err != nil { // The engine is stopping.
 		return breaker.Move{Target: seen.Target}
 	}
 	if move.Changed {
@@ -112,7 +112,7 @@ func (e *Engine) observed(ctx context.Context, seen breaker.Observation) breaker
 func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	now := e.o.Now()
 	if step, unsettled := delivery.Unsettled(&job); unsettled {
-		e.o.Log.ErrorContext(ctx, "a delivery is given up: no replica that held it has left a result",
+		e.o.Log.ErrorContext(ctx, "delivery failed: every replica that held it ended without a result",
 			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization), slog.Int("takeovers", job.Takeovers))
 		return faulty(job, step, now)
 	}
@@ -128,7 +128,7 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	}
 	header, private, err := e.headers(&job)
 	if err != nil {
-		e.o.Log.ErrorContext(ctx, "headers cannot be read; the delivery waits",
+		e.o.Log.ErrorContext(ctx, "stored headers cannot be read; the delivery waits",
 			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization))
 		return Result{Job: job, Step: e.o.Policy.HoldAlone(&job, delivery.FaultHeadersUnreadable)}
 	}
@@ -155,8 +155,8 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	return Result{Job: job, Step: step, Attempt: audit(&job, step, reply, now, hidden)}
 }
 
-// protected is attempt, whose panic uses up the attempt as a fault of ours: the
-// delivery fails once it has had as many as it may. Its request may have been sent.
+// protected is attempt with a recovered panic. A panic uses up the attempt as an internal fault, so the delivery
+// fails after the usual number of attempts. Its request may have been sent.
 func (e *Engine) protected(ctx context.Context, job delivery.Job) (result Result) {
 	began := e.o.Now()
 	err := lifecycle.Protect(ctx, "webhook attempt", func() error {
@@ -172,15 +172,14 @@ func (e *Engine) protected(ctx context.Context, job delivery.Job) (result Result
 	return faulty(job, step, began)
 }
 
-// faulty is the result of an attempt that a fault of ours has used up.
+// faulty returns the result of an attempt that ended with an internal fault.
 func faulty(job delivery.Job, step delivery.Step, began time.Time) Result {
 	return Result{Job: job, Step: step, Attempt: &delivery.Attempt{
 		Generation: job.Generation, Number: step.Attempts, Outcome: step.Outcome, URL: job.URL, Error: step.Fault, Started: began,
 	}}
 }
 
-// secrets sign the job, the current one first: the organization's, or those of
-// the endpoint that it is for.
+// secrets returns the secrets that sign the job, the current one first: the organization's, or those of its endpoint.
 func (e *Engine) secrets(ctx context.Context, job *delivery.Job, now time.Time) []secret.Value {
 	if job.SigningMode != signing.EndpointBody {
 		return e.o.Secrets.Of(ctx, job.Organization)
@@ -204,11 +203,10 @@ func (e *Engine) secrets(ctx context.Context, job *delivery.Job, now time.Time) 
 	return secrets
 }
 
-// maxReport is what is logged of an error, in bytes: it may quote an answer that
-// is not HTTP.
+// maxReport bounds how much of an error is logged, in bytes: it may quote a response that is not HTTP.
 const maxReport = 512
 
-// report is for the operator: what the target's owner is not told.
+// report logs details of a failed request that only the operator may see.
 func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.Step, reply Reply, hidden *redactor) {
 	level := slog.LevelDebug
 	if step.Fault == delivery.FaultTarget {
@@ -228,7 +226,7 @@ func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.St
 	e.o.Log.LogAttrs(ctx, level, "attempt failed", attrs...)
 }
 
-// headers are the customer's; hidden are the values that must not be kept.
+// headers returns the customer's headers; hidden holds the values that must not be stored or logged.
 func (e *Engine) headers(job *delivery.Job) (header map[string]string, hidden []string, err error) {
 	if job.HeadersUnreadable {
 		return nil, nil, errors.New("dispatch: stored headers are malformed")
@@ -256,7 +254,8 @@ func (e *Engine) headers(job *delivery.Job) (header map[string]string, hidden []
 	return header, hidden, nil
 }
 
-// ourHeaders come after the customer's, so that none of those can stand in for them.
+// ourHeaders returns the service's own headers. They are set after the customer's, which therefore cannot replace
+// them.
 func ourHeaders(ctx context.Context, job *delivery.Job) map[string]string {
 	header := map[string]string{
 		"Content-Type":      "application/json",
@@ -273,8 +272,8 @@ func ourHeaders(ctx context.Context, job *delivery.Job) map[string]string {
 	return header
 }
 
-// span continues the trace of the request that enqueued the delivery. Without
-// one, the delivery's id is the trace id: all attempts are one trace then.
+// span continues the trace of the request that enqueued the delivery. Without one, the delivery's id is the trace id,
+// so that all attempts share one trace.
 func (e *Engine) span(ctx context.Context, job *delivery.Job) (context.Context, trace.Span) {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": job.Traceparent})
 	if !trace.SpanContextFromContext(ctx).IsValid() {
@@ -296,5 +295,5 @@ func audit(job *delivery.Job, step delivery.Step, reply Reply, started time.Time
 	}
 }
 
-// maxRetryAfter is what is kept of the header, in bytes.
+// maxRetryAfter is how much of the header is kept, in bytes.
 const maxRetryAfter = 64

@@ -8,24 +8,22 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// Pace of the claim loop.
+// Intervals and bounds of the claim loop.
 const (
-	// minPoll is between two claims while there is work.
+	// minPoll is the time between two claims while there is work.
 	minPoll = 5 * time.Millisecond
-	// maxPoll is between two looks while there is none. Wake-ups only shorten
-	// it: polling is what work is never missed by.
+	// maxPoll is the time between two claims while there is none. Wake-ups only shorten it: polling finds all work.
 	maxPoll = time.Second
-	// claimFlows and claimRows bound a claim: so many flows, which share so many
-	// rows and the free slots.
+	// claimFlows and claimRows bound a claim: the flows share the rows and the free slots.
 	claimFlows = 64
 	claimRows  = 512
-	// retryDelay is the least time until a flow is looked at again that was refused.
+	// retryDelay is the least time until the next look at a flow that was refused.
 	retryDelay = 100 * time.Millisecond
-	// claimTimeout bounds its transaction.
+	// claimTimeout bounds the transaction.
 	claimTimeout = 5 * time.Second
 )
 
-// claimLoop looks for due rows: often while there are any, seldom while not.
+// claimLoop claims due rows: often while there are any, seldom otherwise.
 func (e *Engine) claimLoop(ctx context.Context) {
 	pause := minPoll
 	for {
@@ -51,7 +49,7 @@ func (e *Engine) claimLoop(ctx context.Context) {
 	}
 }
 
-// until is how long to wait: the pause, or less when a flow gets ready before.
+// until returns how long to wait: pause, or less when a flow becomes ready earlier.
 func until(pause, next time.Duration, err error) time.Duration {
 	if err != nil || next < 0 {
 		return pause
@@ -59,8 +57,7 @@ func until(pause, next time.Duration, err error) time.Duration {
 	return max(minPoll, min(pause, next))
 }
 
-// rest waits, at least minPoll, for the time to pass or a wake-up. It tells
-// whether to go on.
+// rest waits for d or a wake-up, at least minPoll. It reports whether to continue.
 func (e *Engine) rest(ctx context.Context, d time.Duration) bool {
 	least, most := time.NewTimer(minPoll), time.NewTimer(d)
 	defer least.Stop()
@@ -79,7 +76,7 @@ func (e *Engine) rest(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// claim leases rows for the free slots and hands them to the workers.
+// claim leases rows for the free slots and passes them to the workers.
 func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 	none := Claimed{Next: -1}
 	flows, organizations, free, bytes := e.inflight.full()
@@ -106,12 +103,12 @@ func (e *Engine) claim(ctx context.Context) (Claimed, error) {
 		return none, err
 	}
 	if passedOver {
-		claimed.Next = -1 // It may be that of a flow that was passed over.
+		claimed.Next = -1 // The next ready flow may be one that was passed over.
 	}
 	return claimed, nil
 }
 
-// send hands claimed jobs to the workers.
+// send passes claimed jobs to the workers.
 func (e *Engine) send(ctx context.Context, g *grants, claimed Claimed) {
 	for _, job := range claimed.Jobs {
 		job.Admitted = g.used(job.FlowID)
@@ -119,11 +116,11 @@ func (e *Engine) send(ctx context.Context, g *grants, claimed Claimed) {
 		e.jobs <- job
 	}
 	for _, id := range claimed.Gone {
-		e.o.Log.WarnContext(ctx, "a queued delivery is gone with its day", slog.String("delivery_id", id.String()))
+		e.o.Log.WarnContext(ctx, "a queued delivery no longer exists: its day was dropped", slog.String("delivery_id", id.String()))
 	}
 }
 
-// note remembers which of the flows looked at have rows left.
+// note records which of the claimed flows have due rows left.
 func (e *Engine) note(picked []Picked, drained []int64) {
 	for _, p := range picked {
 		if !p.Flow.Metered {

@@ -57,11 +57,22 @@ func TestDelivers(t *testing.T) {
 		t.Errorf("traceparent = %q, want the caller's trace", h.Get("Traceparent"))
 	}
 	record, attempts := w.get(id), w.attempts(id)
-	if record.Attempts != 1 || record.LastResponseCode != 200 || record.LastError != "" || record.Finished.IsZero() || !record.NextAttempt.IsZero() {
-		t.Errorf("record = %+v", record)
+	want := record
+	want.Attempts, want.LastResponseCode, want.LastError, want.NextAttempt = 1, 200, "", time.Time{}
+	if diff := cmp.Diff(want, record); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
 	}
-	if len(attempts) != 1 || attempts[0].Outcome != delivery.OutcomeDelivered || attempts[0].RemoteIP != "127.0.0.1" || attempts[0].Timing.Total <= 0 {
-		t.Errorf("attempts = %+v", attempts)
+	if record.Finished.IsZero() {
+		t.Error("the record has no time of its end")
+	}
+	if len(attempts) != 1 {
+		t.Fatalf("%d attempts, want 1", len(attempts))
+	}
+	if a := attempts[0]; a.Outcome != delivery.OutcomeDelivered || a.RemoteIP != "127.0.0.1" {
+		t.Errorf("%s to %s, want delivered to 127.0.0.1", a.Outcome, a.RemoteIP)
+	}
+	if took := attempts[0].Timing.Total; took <= 0 {
+		t.Errorf("took %s", took)
 	}
 	if n := w.count("SELECT count(*) FROM delivery_queue"); n != 0 {
 		t.Errorf("%d rows left in the queue", n)
@@ -141,8 +152,14 @@ func TestEnds(t *testing.T) {
 			w.untilStatus(id, delivery.StatusFailed)
 			record, attempts := w.get(id), w.attempts(id)
 			last := attempts[len(attempts)-1]
-			if len(attempts) != tt.attempts || record.Attempts != tt.attempts || last.Outcome != tt.outcome || record.LastError != string(tt.fault) {
-				t.Errorf("record %+v, attempts %+v", record, attempts)
+			if len(attempts) != tt.attempts || record.Attempts != tt.attempts {
+				t.Errorf("%d attempts, the record has %d, want %d", len(attempts), record.Attempts, tt.attempts)
+			}
+			if last.Outcome != tt.outcome {
+				t.Errorf("outcome %s, want %s", last.Outcome, tt.outcome)
+			}
+			if record.LastError != string(tt.fault) {
+				t.Errorf("last error %q, want %q", record.LastError, tt.fault)
 			}
 		})
 	}
@@ -235,8 +252,13 @@ func TestGuardAtDial(t *testing.T) {
 	w.start()
 	until(t, "attempts are recorded", func() bool { return len(w.attempts(id)) > 1 })
 	a := w.attempts(id)[0]
-	if a.Error != delivery.FaultTarget || a.RemoteIP != "" || a.ResponseBody != "" || r.count() != 0 {
-		t.Errorf("attempt %+v after %d requests", a, r.count())
+	want := a
+	want.Error, want.RemoteIP, want.ResponseBody = delivery.FaultTarget, "", ""
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Errorf("attempt (-want +got):\n%s", diff)
+	}
+	if n := r.count(); n != 0 {
+		t.Errorf("%d requests reached the target", n)
 	}
 }
 
@@ -303,8 +325,10 @@ func TestDeadline(t *testing.T) {
 	id := w.enqueue(w.start(), q)
 	w.untilStatus(id, delivery.StatusExpired)
 	record := w.get(id)
-	if record.Attempts != 1 || record.LastResponseCode != 503 || record.LastError != "http_5xx" || !record.NextAttempt.IsZero() {
-		t.Errorf("record = %+v", record)
+	want := record
+	want.Attempts, want.LastResponseCode, want.LastError, want.NextAttempt = 1, 503, "http_5xx", time.Time{}
+	if diff := cmp.Diff(want, record); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
 	}
 	if record.Finished.Before(q.Deadline) {
 		t.Errorf("ended %v before the deadline", q.Deadline.Sub(record.Finished))
@@ -368,8 +392,14 @@ func TestUnreadableHeadersWait(t *testing.T) {
 		return w.get(id).LastError == string(delivery.FaultHeadersUnreadable)
 	})
 	w.untilStatus(w.enqueue(n, request(r)), delivery.StatusDelivered)
-	if record := w.get(id); record.Status.Ended() || record.Attempts != 0 || len(w.attempts(id)) != 0 || r.count() != 1 {
-		t.Errorf("record %+v after %d requests", record, r.count())
+	if record := w.get(id); record.Status.Ended() {
+		t.Errorf("the delivery ended: %s", record.Status)
+	}
+	if listed, counted := len(w.attempts(id)), w.get(id).Attempts; listed != 0 || counted != 0 {
+		t.Errorf("%d attempts are listed and %d counted, want none", listed, counted)
+	}
+	if n := r.count(); n != 1 {
+		t.Errorf("%d requests, want only the other delivery's", n)
 	}
 	n.stop()
 	w.opener = box

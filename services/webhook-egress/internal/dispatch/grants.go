@@ -8,20 +8,20 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/rate"
 )
 
-// grants decide how many rows a claim takes of each flow, and remember it
-// until the claim is over: what was granted in vain is given back.
+// grants decides how many rows a claim takes of each flow, and records it until the claim ends: unused grants are
+// given back.
 type grants struct {
 	engine *Engine
 	free   int
 
 	picked []Picked
 	grants []Grant
-	places map[int64]int // of flows in picked
-	left   []int         // of the slots granted
+	places map[int64]int // by flow id, index in picked
+	left   []int         // unused slots of each grant
 }
 
-// grant asks the slots first, then the breaker, then the rate: who says no last
-// has cost the others nothing that is not given back.
+// grant asks the slots, then the breaker, then the rate limits. What a later one refuses is given back to the earlier
+// ones.
 func (g *grants) grant(ctx context.Context, picked []Picked) []Grant {
 	g.picked, g.grants = picked, make([]Grant, len(picked))
 	g.places, g.left = make(map[int64]int, len(picked)), make([]int, len(picked))
@@ -39,7 +39,7 @@ func (g *grants) grant(ctx context.Context, picked []Picked) []Grant {
 	return g.grants
 }
 
-// askBreaker asks once for each target, whose flows share what it allows.
+// askBreaker asks once per target; the flows of the target share the permit.
 func (g *grants) askBreaker(ctx context.Context) {
 	var asks []breaker.Ask
 	places := make(map[breaker.Target]int)
@@ -73,7 +73,7 @@ func (g *grants) askBreaker(ctx context.Context) {
 		g.cut(i, n)
 		g.grants[i].Admitted = permit.Counted && n > 0
 		if n == 0 {
-			// A flow whose share others of its target got is looked at again soon.
+			// A flow that got nothing because its target's other flows got it all is examined again soon.
 			g.grants[i].Wait, g.grants[i].Park = max(permit.Wait, retryDelay), delivery.FaultBreakerOpen
 		}
 	}
@@ -108,14 +108,14 @@ func (g *grants) cut(i, n int) {
 	}
 }
 
-// used takes a slot for a job of the flow and reports whether the breaker counts it.
+// used takes a slot for a job of the flow and reports whether the breaker counts the job.
 func (g *grants) used(flow int64) (admitted bool) {
 	i := g.places[flow]
 	g.left[i]--
 	return g.grants[i].Admitted
 }
 
-// giveBack returns what no row was found for.
+// giveBack returns the grants for which no row was found.
 func (g *grants) giveBack(ctx context.Context) {
 	for i, unused := range g.left {
 		if unused <= 0 {
@@ -128,7 +128,7 @@ func (g *grants) giveBack(ctx context.Context) {
 	}
 }
 
-// void tells the breaker that so many of those it let through came to nothing.
+// void reports to the breaker that n admitted deliveries were not made.
 func (g *grants) void(ctx context.Context, target breaker.Target, n int) {
 	for range n {
 		_, _ = g.engine.observe.Do(ctx, breaker.Observation{Target: target, Report: breaker.Report{Event: breaker.Void, Admitted: true}})

@@ -6,41 +6,40 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// maxBacklogged bounds the memory of which flows have rows waiting. Beyond it
-// nothing new is sent from memory until some have been worked off.
+// maxBacklogged bounds the number of known flows with waiting rows. Beyond it no new delivery is sent from memory
+// until some have drained.
 const maxBacklogged = 50_000
 
-// Limits of what one replica has in flight.
+// Limits bounds what one replica has in flight.
 type Limits struct {
-	// Total deliveries, from the slot that is reserved until the result is settled.
+	// Total bounds deliveries, from reserving the slot until the result is settled.
 	Total int
-	// Organization and Flow bound the share of one of them until its requests are
-	// answered, so that slow targets leave room for others. What then waits for the
-	// settle counts only for Total: the store holds that up, not the target.
+	// Organization and Flow bound the share of each until its requests are answered, so that slow targets leave room
+	// for others. A delivery that waits for the settle counts for Total only: the delay is the store's, not the
+	// target's.
 	Organization, Flow int
-	// Fresh bounds how much of Total goes to new deliveries, so that retries get
-	// a turn under any load.
+	// Fresh bounds the share of Total for new deliveries, so that retries proceed under any load.
 	Fresh int
-	// Bytes is how much their bodies may have together. New deliveries get three
-	// quarters of it. What is accepted while a claim runs may go over it once.
+	// Bytes bounds the bodies together. New deliveries may use three quarters of it. Deliveries accepted while a
+	// claim runs may exceed it once.
 	Bytes int
 }
 
-// MinBytes is the least that Limits.Bytes may be: less would not hold one body of
-// the largest size beside what new deliveries may take.
+// MinBytes is the smallest allowed Limits.Bytes: less would not hold one body of the largest size beside the share of
+// new deliveries.
 const MinBytes = 8 << 20
 
-// claimBytes is what has to be free for a claim: one body of the largest size.
+// claimBytes is the free memory that a claim needs: one body of the largest size.
 const claimBytes = 1 << 20
 
-// LimitsOf derives the shares from totals.
+// LimitsOf derives the shares from the totals.
 func LimitsOf(total, bytes int) Limits {
 	return Limits{
 		Total: total, Organization: max(1, total/2), Flow: max(1, total/4), Fresh: max(1, total*3/4), Bytes: bytes,
 	}
 }
 
-// inflight counts what is in flight. Every slot that is taken is given back once.
+// inflight counts the deliveries in flight. Every slot that is taken is given back once.
 type inflight struct {
 	limits Limits
 
@@ -49,14 +48,14 @@ type inflight struct {
 	bytes         int
 	flows         map[int64]int
 	organizations map[string]int
-	// backlog holds flows for which there was no slot, or of which a claim left due
-	// rows: their new deliveries queue up behind those. Only what claims leave unused
-	// of the flow's share, beyond a quarter of it, goes to new ones all the same.
+	// backlog holds flows that found no slot, or of which a claim left due rows. Their new deliveries queue behind
+	// those rows, unless claims leave more than a quarter of the flow's share unused; that part goes to new
+	// deliveries.
 	backlog map[int64]struct{}
-	// starved: a claim found no free slot, or too little memory.
+	// starved reports that a claim found no free slot, or too little memory.
 	starved bool
 	closed  bool
-	empty   chan struct{} // closed when no more is taken and nothing is left
+	empty   chan struct{} // closed once inflight is closed and all slots are free
 }
 
 func newInflight(limits Limits) *inflight {
@@ -66,11 +65,10 @@ func newInflight(limits Limits) *inflight {
 	}
 }
 
-// takeFresh takes a slot for a new delivery. Without one it waits in the store, and so
-// do the flow's next until a claim has taken all that is due there. A target that
-// keeps claims from emptying the store has its share used up; when a quarter of it is
-// free, the store itself is what holds up, and to bring still more by way of a claim
-// would only make that worse.
+// takeFresh takes a slot for a new delivery. Without one, the delivery waits in the store, and so do the next ones of
+// the flow until a claim has taken all due rows. If the target is the bottleneck, the flow's share is used up. If a
+// quarter of it is free, the store is the bottleneck, and sending even more deliveries through claims would only make
+// that worse.
 func (i *inflight) takeFresh(flow delivery.Flow, bytes int) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -86,14 +84,14 @@ func (i *inflight) takeFresh(flow delivery.Flow, bytes int) bool {
 	return true
 }
 
-// takeBytes notes the body of a delivery that already has a slot.
+// takeBytes counts the body of a delivery that already has a slot.
 func (i *inflight) takeBytes(n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.bytes += n
 }
 
-// takeUpTo takes as many slots for waiting deliveries as there are, at most want.
+// takeUpTo takes slots for waiting deliveries: as many as there are, at most want.
 func (i *inflight) takeUpTo(flow delivery.Flow, want int) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -118,8 +116,8 @@ func (i *inflight) take(flow delivery.Flow, want int) int {
 	return got
 }
 
-// give returns slots. It reports whether deliveries may be waiting for these: it
-// doesn't help those that wait for other slots, and every claim costs a transaction.
+// give returns slots. It reports whether deliveries may be waiting for exactly these: a claim costs a transaction and
+// does not help deliveries that wait for other slots.
 func (i *inflight) give(flow delivery.Flow, n, bytes int) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -127,8 +125,8 @@ func (i *inflight) give(flow delivery.Flow, n, bytes int) bool {
 	return i.leave(n) || waited
 }
 
-// answered returns the share of a delivery whose request is over, settled the slot
-// itself. Both tell what give does.
+// answered returns the share of a delivery whose request has ended, and settled the slot itself. Both report what
+// give reports.
 func (i *inflight) answered(flow delivery.Flow, bytes int) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -142,8 +140,8 @@ func (i *inflight) settled() bool {
 	return i.leave(1)
 }
 
-// share reports whether the flow itself waits, or the share of its organization was
-// used up, for which another of its flows may wait.
+// share returns a share. It reports whether the flow itself has waiting rows, or whether the organization's share was
+// used up so that another of its flows may have.
 func (i *inflight) share(flow delivery.Flow, n, bytes int) bool {
 	_, waits := i.backlog[flow.ID]
 	full := i.flows[flow.ID] >= i.limits.Flow || i.organizations[flow.Organization] >= i.limits.Organization
@@ -163,14 +161,14 @@ func (i *inflight) leave(n int) bool {
 	return i.wanted()
 }
 
-// wanted reports whether a claim found no slot at all, or too little memory.
+// wanted reports, once, whether a claim found no slot at all, or too little memory.
 func (i *inflight) wanted() bool {
 	wanted := i.starved
 	i.starved = false
 	return wanted
 }
 
-// waiting notes that the flow has due rows in the store, drained that it has none.
+// waiting records that the flow has due rows in the store, drained that it has none.
 func (i *inflight) waiting(flow int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -183,16 +181,16 @@ func (i *inflight) drained(flow int64) {
 	delete(i.backlog, flow)
 }
 
-// idle notes that no flow has due rows in the store. It forgets those that
-// another replica worked off and those that were parked meanwhile.
+// idle records that no flow has due rows in the store. It removes flows that another replica drained and flows that
+// were parked meanwhile.
 func (i *inflight) idle() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	clear(i.backlog)
 }
 
-// full lists the flows and organizations that have used up their share, and
-// tells how many slots and bytes are free; none, when it is too little to claim for.
+// full returns the flows and organizations that have used up their share, and how many slots and bytes are free. Both
+// are zero when that is too little for a claim.
 func (i *inflight) full() (flows []int64, organizations []string, free, bytes int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -229,7 +227,7 @@ func (i *inflight) inMemory() int {
 	return i.bytes
 }
 
-// close lets nothing in any more. The channel is closed once all have left.
+// close refuses all further slots. The returned channel is closed once all slots are free.
 func (i *inflight) close() <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()

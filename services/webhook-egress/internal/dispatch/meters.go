@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// meters count what happens. Nothing is ever counted in the database.
+// meters holds the metrics of the dispatcher. They are counted in memory, never in the database.
 type meters struct {
 	deliveries metric.Int64Counter
 	attempts   metric.Float64Histogram
@@ -33,15 +33,15 @@ func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	if m.lost, err = meter.Int64Counter("switchyard.webhook.leases.lost",
-		metric.WithDescription("Results that came after their lease had been given to another.")); err != nil {
+		metric.WithDescription("Results that arrived after their lease had passed to another replica.")); err != nil {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	if m.held, err = meter.Int64Counter("switchyard.webhook.held",
-		metric.WithDescription("Deliveries put back because something of ours is missing, by what.")); err != nil {
+		metric.WithDescription("Deliveries held back because the service lacks something, by reason.")); err != nil {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	if m.moves, err = meter.Int64Counter("switchyard.webhook.breaker.moves",
-		metric.WithDescription("Changes of targets' breakers that this replica made, by what they became.")); err != nil {
+		metric.WithDescription("Changes of targets' circuits by this replica, by new phase.")); err != nil {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	_, err = meter.Int64ObservableGauge("switchyard.webhook.in_memory", metric.WithUnit("By"),
@@ -63,7 +63,7 @@ func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
 		return nil, fmt.Errorf("dispatch: instruments: %w", err)
 	}
 	_, err = meter.Int64ObservableGauge("switchyard.webhook.backlogged_flows",
-		metric.WithDescription("Flows known to this replica to have due deliveries waiting in the store."),
+		metric.WithDescription("Flows of which this replica knows that due deliveries wait in the store."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(r.backlogged()))
 			return nil
@@ -74,7 +74,7 @@ func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
 	return m, nil
 }
 
-// moved counts a change of a breaker.
+// moved counts a change of a target's circuit.
 func (m *meters) moved(ctx context.Context, move breaker.Move) {
 	to := string(move.State.Phase)
 	if move.State.Phase == breaker.Closed {
@@ -83,7 +83,7 @@ func (m *meters) moved(ctx context.Context, move breaker.Move) {
 	m.moves.Add(ctx, 1, metric.WithAttributes(attribute.String("to", to)))
 }
 
-// settled counts a result that was committed.
+// settled counts a committed result.
 func (m *meters) settled(ctx context.Context, r Result, held bool) {
 	if !held {
 		m.lost.Add(ctx, 1)

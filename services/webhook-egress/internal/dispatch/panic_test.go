@@ -201,7 +201,7 @@ func TestDeliveryThatEndsReplicas(t *testing.T) {
 		if r.Move.Changed {
 			t.Error("it moved the target's breaker")
 		}
-		if n := strings.Count(logged, "given up"); n != 1 {
+		if n := strings.Count(logged, "ended without a result"); n != 1 {
 			t.Errorf("logged %d times, want once: %s", n, logged)
 		}
 		for _, good := range []string{"a", "seldom"} {

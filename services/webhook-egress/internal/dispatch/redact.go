@@ -13,23 +13,20 @@ import (
 )
 
 const (
-	// minSecret is the shortest text that is replaced, in bytes. Shorter parts of a
-	// credential ("Bearer", "v1") are ordinary words; where the credential itself is
-	// shorter, what the receiver said is not kept.
+	// minSecret is the shortest text that is replaced, in bytes. Shorter parts of a credential ("Bearer", "v1") are
+	// ordinary words. If the credential itself is shorter, the receiver's text is not kept.
 	minSecret = 8
-	// redacted stands for a secret. It is at most minSecret+2 bytes long, so that a
-	// text grows by a quarter at most.
+	// redacted replaces a secret. It is at most minSecret+2 bytes long, so that a text grows by at most a quarter.
 	redacted = "[redacted]"
 )
 
-// redactor takes the secrets of one attempt out of what its receiver said. A
-// text of n bytes takes one pass and at most n*m steps, m being the longest
-// secret, which the caps on custom headers bound; what is put in is not searched.
-// It is not safe for concurrent use.
+// redactor removes the secrets of one attempt from the receiver's text. A text of n bytes takes one pass and at most
+// n*m steps, where m is the longest secret, which the limits on custom headers bound. Replacements are not searched
+// again. A redactor is not safe for concurrent use.
 type redactor struct {
 	secrets  []string
 	prepared bool
-	// short: a secret can't be told from ordinary text.
+	// short reports that a secret is too short to be distinguished from ordinary text.
 	short    bool
 	longest  int
 	replacer *strings.Replacer // nil without secrets
@@ -37,7 +34,7 @@ type redactor struct {
 
 func newRedactor(secrets []string) *redactor { return &redactor{secrets: secrets} }
 
-// prepare does once what many attempts never need.
+// prepare builds the replacer. It runs once, on first use: many attempts never need it.
 func (r *redactor) prepare() {
 	if r.prepared {
 		return
@@ -50,7 +47,7 @@ func (r *redactor) prepare() {
 	if len(forms) == 0 {
 		return
 	}
-	// Of two secrets that begin at one place, the Replacer takes the first.
+	// Of two secrets that begin at the same place, the Replacer takes the first.
 	longestFirst := slices.SortedFunc(maps.Keys(forms), func(a, b string) int { return len(b) - len(a) })
 	r.longest = len(longestFirst[0])
 	pairs := make([]string, 0, 2*len(forms))
@@ -60,8 +57,8 @@ func (r *redactor) prepare() {
 	r.replacer = strings.NewReplacer(pairs...)
 }
 
-// add notes the forms in which a receiver may repeat a secret: the credential
-// and its parts, each also as JSON and URLs write it.
+// add collects the forms in which a receiver may repeat a secret: the credential and its parts, each also encoded as
+// in JSON and URLs.
 func (r *redactor) add(forms map[string]struct{}, value string) {
 	for _, credential := range credentials(value) {
 		r.short = r.short || credential != "" && len(credential) < minSecret
@@ -74,9 +71,8 @@ func (r *redactor) add(forms map[string]struct{}, value string) {
 	}
 }
 
-// credentials returns what in a header's value or a signing secret grants access:
-// the whole of it, what follows a scheme or prefix, and the password that Basic
-// holds (RFC 7617), or the user where the password is empty.
+// credentials returns the parts of a header value or signing secret that grant access: the whole value, the part
+// after a scheme or prefix, and the password of Basic (RFC 7617), or the user where the password is empty.
 func credentials(value string) []string {
 	value = strings.TrimSpace(value)
 	all := []string{value}
@@ -99,22 +95,22 @@ func credentials(value string) []string {
 	return all
 }
 
-// written adds a text as it is and as JSON and URLs write it, unless it is too short.
+// written adds a text as it is and as encoded in JSON and URLs, unless it is too short.
 func written(forms map[string]struct{}, text string) {
 	if len(text) < minSecret {
 		return
 	}
 	forms[text] = struct{}{}
 	forms[url.QueryEscape(text)] = struct{}{}
-	if quoted, err := json.Marshal(text); err == nil { // a string always encodes
+	if quoted, err := json.Marshal(text); err == nil { // A string always encodes.
 		escaped := string(quoted[1 : len(quoted)-1])
 		forms[escaped] = struct{}{}
 		forms[strings.ReplaceAll(escaped, "/", `\/`)] = struct{}{}
 	}
 }
 
-// text is what a receiver said without the secrets that it may have repeated. It
-// is "" and false when it must not be kept: a secret is too short to be found.
+// text returns the receiver's text without the secrets that it may repeat. It returns "" and false when nothing may
+// be kept, because a secret is too short to be found.
 func (r *redactor) text(said string) (text string, kept bool) {
 	if said == "" {
 		return "", true
@@ -129,10 +125,9 @@ func (r *redactor) text(said string) (text string, kept bool) {
 	return r.replacer.Replace(said), true
 }
 
-// responseText is the start of an answer's body as text, at most maxResponseText
-// bytes. cut reports whether there was more, or whether nothing may be kept.
-// whole says that body is all of it: else it may end within a secret, so that its
-// end is left out.
+// responseText returns the beginning of a response body as text, at most maxResponseText bytes. cut reports whether
+// there was more, or whether nothing may be kept. whole reports whether body is complete; if not, it may end within a
+// secret, so its end is removed.
 func (r *redactor) responseText(body []byte, whole bool) (text string, cut bool) {
 	text, kept := r.text(string(body))
 	if !kept {

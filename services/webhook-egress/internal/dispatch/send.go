@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// maxResponse is what is read of an answer's body, in bytes; a connection
-	// with more in it is not used again.
+	// maxResponse is how much of a response body is read, in bytes; a connection with more unread is not reused.
 	maxResponse = 64 << 10
-	// connectTimeout bounds lookup and TCP, and again the TLS handshake.
+	// connectTimeout bounds lookup and TCP connect together, and separately the TLS handshake.
 	connectTimeout = 5 * time.Second
 )
 
-// Reply is what a request brought.
+// Reply is the result of a request.
 type Reply struct {
-	// Status is zero when there was no answer; then Fault says why.
+	// Status is zero without a response; then Fault says why.
 	Status     int
 	Fault      delivery.Fault
 	RetryAfter string
@@ -31,18 +30,18 @@ type Reply struct {
 	Truncated  bool
 	RemoteIP   string
 	Timing     delivery.Timing
-	// Err is the failure itself, for the operator's log only.
+	// Err is the underlying error, for the operator's log only.
 	Err error
 }
 
 // HTTP sends over guarded connections. It is safe for concurrent use.
 type HTTP struct {
-	transport *http.Transport // by itself it follows no redirect
+	transport *http.Transport // A transport by itself follows no redirect.
 	timeout   time.Duration
 }
 
-// NewHTTP makes a sender whose requests take at most timeout, from the lookup
-// to the last byte. perHost is how many idle connections are kept to a host.
+// NewHTTP returns a sender whose requests take at most timeout, from the lookup to the last byte. perHost is how many
+// idle connections are kept per host.
 func NewHTTP(guard *netguard.Guard, timeout time.Duration, perHost int) *HTTP {
 	transport := guard.Transport(netguard.TransportOptions{
 		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: timeout, MaxIdlePerHost: perHost,
@@ -50,11 +49,11 @@ func NewHTTP(guard *netguard.Guard, timeout time.Duration, perHost int) *HTTP {
 	return &HTTP{transport: transport, timeout: timeout}
 }
 
-// Close lets idle connections go.
+// Close closes idle connections.
 func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
 
-// Send posts body to url and reads the start of the answer. Once a status is
-// there it is what counts, also when the rest of the answer fails to come.
+// Send posts body to url and reads the beginning of the response. Once the status has arrived it counts, even if the
+// rest of the response fails.
 func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, body []byte) Reply {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
@@ -82,8 +81,7 @@ func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, b
 	return reply
 }
 
-// withoutURL leaves out the URL that net/http puts before an error: its path or
-// query may hold a credential.
+// withoutURL removes the URL that net/http puts before an error: its path or query may hold a credential.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*neturl.Error](err); ok {
 		return wrapped.Err
@@ -91,7 +89,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// addressOf is the IP of a connection's other end.
+// addressOf returns the IP address of a connection's remote end.
 func addressOf(conn net.Conn) string {
 	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
 	if err != nil {

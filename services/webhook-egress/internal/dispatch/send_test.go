@@ -168,8 +168,14 @@ func TestHostileTargets(t *testing.T) {
 			if used := after.TotalAlloc - before.TotalAlloc; used > 24<<20 { // what the target itself makes here included
 				t.Errorf("used %d bytes", used)
 			}
-			if reply.Status != tt.status || reply.Fault != tt.fault || reply.Truncated != tt.cut || len(reply.Body) > 64<<10 {
-				t.Errorf("status %d, fault %q (%v), truncated %v, %d bytes", reply.Status, reply.Fault, reply.Err, reply.Truncated, len(reply.Body))
+			if reply.Status != tt.status {
+				t.Errorf("status %d, want %d", reply.Status, tt.status)
+			}
+			if reply.Fault != tt.fault {
+				t.Errorf("fault %q (%v), want %q", reply.Fault, reply.Err, tt.fault)
+			}
+			if n := len(reply.Body); reply.Truncated != tt.cut || n > 64<<10 {
+				t.Errorf("truncated %t with %d bytes, want %t", reply.Truncated, n, tt.cut)
 			}
 		})
 	}

@@ -12,11 +12,11 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// Delays between tries to settle while the database is away.
+// minSettleRetry and maxSettleRetry bound the delay between tries to settle while the database is unavailable.
 const minSettleRetry, maxSettleRetry = 50 * time.Millisecond, 2 * time.Second
 
-// conclude settles a result, as often as it takes: when the lease has passed in
-// between, the fence tells.
+// conclude settles a result and retries until that succeeds. If the lease has expired meanwhile, the fence rejects
+// the result.
 func (e *Engine) conclude(ctx context.Context, result Result) {
 	for pause := minSettleRetry; ; pause = min(2*pause, maxSettleRetry) {
 		held, err := e.settle.Do(ctx, result)
@@ -34,8 +34,8 @@ func (e *Engine) conclude(ctx context.Context, result Result) {
 	}
 }
 
-// flush settles a batch. One that the store can't hold, or panics at, is settled
-// result by result, so that only the one at fault is in question.
+// flush settles a batch. A batch that the store rejects, or that makes it panic, is settled result by result, so that
+// only the faulty one is affected.
 func (e *Engine) flush(ctx context.Context, results []Result) ([]bool, error) {
 	held, err := e.flushAll(ctx, results)
 	if !unsettleable(err) {
@@ -55,9 +55,8 @@ func unsettleable(err error) bool {
 	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, panics.Err)
 }
 
-// flushOne settles a result, if need be without what the receiver and the breaker
-// added to it: the attempt has to count, or the delivery would be sent for ever.
-// If not even that can be stored, its lease runs out.
+// flushOne settles one result, if necessary without the data from the receiver and the breaker: the attempt has to
+// count, or the delivery would be sent for ever. If even that cannot be stored, the lease expires.
 func (e *Engine) flushOne(ctx context.Context, result Result) (bool, error) {
 	for _, one := range []Result{result, bare(result)} {
 		held, err := e.flushAll(ctx, []Result{one})
@@ -68,12 +67,12 @@ func (e *Engine) flushOne(ctx context.Context, result Result) (bool, error) {
 			return false, err
 		}
 	}
-	e.o.Log.ErrorContext(ctx, "a result can't be stored; its delivery is tried again when the lease has ended",
+	e.o.Log.ErrorContext(ctx, "a result cannot be stored; the delivery is retried when its lease has expired",
 		slog.String("delivery_id", result.Job.ID.String()), slog.String("organization", result.Job.Organization))
 	return false, nil
 }
 
-// bare is a result with nothing in it that came from outside.
+// bare returns the result without data from outside.
 func bare(r Result) Result {
 	r.Move = breaker.Move{}
 	if r.Attempt != nil {

@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// stopwatch notes when the steps of a request happen. A dial may outlive its
-// request and still call it, hence the lock.
+// stopwatch records when the phases of a request happen. A dial may outlive its request and still report, hence the
+// lock.
 type stopwatch struct {
 	mu                sync.Mutex
 	start             time.Time
@@ -37,7 +37,7 @@ func (s span) length() time.Duration {
 
 func newStopwatch() *stopwatch { return &stopwatch{start: time.Now()} }
 
-// attach makes requests under the context report to w.
+// attach returns a context whose requests report to w.
 func (w *stopwatch) attach(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart:     func(httptrace.DNSStartInfo) { w.note(func(now time.Time) { w.dns.from = now }) },
@@ -57,7 +57,7 @@ func (w *stopwatch) attach(ctx context.Context) context.Context {
 		GotConn: func(info httptrace.GotConnInfo) {
 			w.note(func(time.Time) {
 				w.remote = addressOf(info.Conn)
-				if info.Reused { // Another request's dial, started for this one, tells nothing.
+				if info.Reused { // The phases of a dial that was started for this request but serves another one do not count.
 					w.dns, w.connect, w.tls = span{}, span{}, span{}
 				}
 			})
@@ -73,14 +73,14 @@ func (w *stopwatch) note(what func(now time.Time)) {
 	what(now)
 }
 
-// dialling keeps the first of several addresses tried.
+// dialling records the first of several addresses tried.
 func (w *stopwatch) dialling(now time.Time) {
 	if w.connect.from.IsZero() {
 		w.connect.from = now
 	}
 }
 
-// result is what has been noted so far.
+// result returns what has been recorded so far.
 func (w *stopwatch) result() (delivery.Timing, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,8 +93,7 @@ func (w *stopwatch) result() (delivery.Timing, string) {
 	return timing, w.remote
 }
 
-// fault turns a failed request into a code that tells its customer which step
-// failed, and nothing about what lies behind the target.
+// fault returns a code that shows the customer which phase failed, and nothing about what lies behind the target.
 func (w *stopwatch) fault(err error) delivery.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package endpoint owns the registry of subscriptions: which URL receives which
-// event types, how it is signed, and whether it is paused. The API changes and
-// reads it through [Service]; package event asks it which types match.
+// Package endpoint owns the registry of subscriptions: which URL receives which event types, how its deliveries are
+// signed, and whether it is paused. The API reads and changes it through [Service]; package event uses its patterns
+// to match types.
 package endpoint
 
 import (
@@ -13,24 +13,23 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
-// Reasons of refusals, beside those of package delivery.
+// The reasons of refusals, in addition to those of package delivery.
 const (
 	ReasonSecretRequired   apierr.Reason = "signing_secret_required"
 	ReasonSecretNotAllowed apierr.Reason = "signing_secret_not_allowed"
 )
 
-// All is the event type that stands for all.
+// All is the pattern that matches every event type.
 const All = "*"
 
-// DefaultOverlap is how long the secret before a rotation goes on signing when
-// the caller does not say.
+// DefaultOverlap is how long the previous secret still signs after a rotation that does not set an overlap.
 const DefaultOverlap = 24 * time.Hour
 
 // Endpoint is a subscription.
 type Endpoint struct {
 	ID                  delivery.ID
 	Organization, Owner string
-	// URL is canonical; the flow leads to it.
+	// URL is canonical and is the target of the flow.
 	URL         string
 	FlowID      int64
 	EventTypes  []string
@@ -42,19 +41,19 @@ type Endpoint struct {
 	// RatePerSecond is zero for no limit.
 	RatePerSecond float64
 	Description   string
-	// DisabledReason says why the service paused it, empty when it did not;
-	// FailingSince is the first failure after the last success.
+	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
+	// after the last success.
 	DisabledReason   string
 	DisabledAt       time.Time
 	FailingSince     time.Time
 	Created, Updated time.Time
 }
 
-// Scope is whose endpoints are meant. By id, one with an owner is there for that
-// owner only; lists without an owner hold every owner's.
+// Scope selects endpoints by organization and owner. By id, an endpoint with an owner is found with that owner only;
+// lists without an owner include every owner's.
 type Scope struct{ Organization, Owner string }
 
-// Change holds what an update changes; nil stays as it is.
+// Change holds the changes of an update; a nil field is unchanged.
 type Change struct {
 	URL           *string
 	EventTypes    []string
@@ -65,7 +64,7 @@ type Change struct {
 	Description   *string
 }
 
-// Apply gives the endpoint as it is after a change at now.
+// Apply returns the endpoint after the change at time now.
 func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 	if c.Secret != nil {
 		if e.SigningMode != signing.EndpointBody {
@@ -99,8 +98,8 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 	return e, nil
 }
 
-// Patterns lists what in an endpoint's event types matches a type: itself, each
-// prefix up to a dot with `*` for the rest, and `*`.
+// Patterns returns the patterns that match an event type: the type itself, each prefix up to a dot followed by `*`,
+// and `*`.
 func Patterns(eventType string) []string {
 	patterns := []string{All, eventType}
 	for i := range len(eventType) {
@@ -111,7 +110,7 @@ func Patterns(eventType string) []string {
 	return patterns
 }
 
-// checkTypes holds `*` to standing alone.
+// checkTypes refuses `*` beside other types, and NUL.
 func checkTypes(types []string) error {
 	if len(types) > 1 && slices.Contains(types, All) {
 		return apierr.Invalid("event_types", "`*` means all types and stands alone")

@@ -212,8 +212,15 @@ func TestRefusals(t *testing.T) {
 			r := registration()
 			tt.change(&r)
 			_, err := service(t, m, nil).Register(t.Context(), r)
-			if e := apierr.From(err); e == nil || e.Reason != tt.reason || !strings.HasPrefix(e.Text, tt.text+": ") || m.added != 0 {
-				t.Errorf("err = %v", err)
+			e := apierr.From(err)
+			if e == nil {
+				t.Fatal("it was accepted")
+			}
+			if e.Reason != tt.reason || !strings.HasPrefix(e.Text, tt.text+": ") {
+				t.Errorf("%s %q, want %s and text that begins with %s", e.Reason, e.Text, tt.reason, tt.text)
+			}
+			if m.added != 0 {
+				t.Error("it was stored")
 			}
 		})
 	}

@@ -15,43 +15,43 @@ import (
 )
 
 const (
-	// cancelPage bounds what one transaction cancels, cancelPages what a deletion
-	// does itself; the rest is left to Run.
+	// cancelPage bounds how many deliveries one transaction cancels, cancelPages how many such transactions a
+	// deletion runs itself; Run does the rest.
 	cancelPage, cancelPages = 1000, 20
-	// sweepPause is how often Run looks for what is left.
+	// sweepPause is the interval at which Run looks for the rest.
 	sweepPause = 5 * time.Second
 	// pingType is the event type of a test that names none.
 	pingType = "switchyard.ping"
 )
 
-// Store keeps endpoints. What is not there, or another owner's, is an apierr of
-// kind not found.
+// Store persists endpoints. An endpoint that does not exist, or belongs to another owner, is an apierr of kind not
+// found.
 type Store interface {
-	// Add stores an endpoint unless its organization has as many as limit; then it
-	// fails with an apierr of kind conflict.
+	// Add stores an endpoint. It fails with an apierr of kind conflict if its organization already has limit
+	// endpoints.
 	Add(ctx context.Context, e Endpoint, limit int) error
 	Get(ctx context.Context, s Scope, id delivery.ID) (Endpoint, error)
-	// List gives endpoints with ids below before, newest first.
+	// List returns endpoints with ids below before, newest first.
 	List(ctx context.Context, f Filter, before delivery.ID, limit int) ([]Endpoint, error)
-	// Update changes an endpoint and its flow; no other call changes it meanwhile.
+	// Update changes an endpoint and its flow; concurrent updates wait.
 	Update(ctx context.Context, s Scope, id delivery.ID, change func(Endpoint) (Endpoint, error)) (Endpoint, error)
 	Delete(ctx context.Context, s Scope, id delivery.ID) error
-	// CancelDeleted cancels at most limit deliveries that are queued for deleted
-	// endpoints and reports whether there may be more.
+	// CancelDeleted cancels at most limit deliveries that are queued for deleted endpoints. It reports whether there
+	// may be more.
 	CancelDeleted(ctx context.Context, limit int) (more bool, err error)
 }
 
-// Deliverer sends tests, as delivery.Service does.
+// Deliverer sends test deliveries, as delivery.Service does.
 type Deliverer interface {
 	SendTest(ctx context.Context, t delivery.TestDelivery) (delivery.Record, *delivery.Attempt, error)
 }
 
-// Waker is told of flows that may go on.
+// Waker is notified of flows that may continue.
 type Waker interface {
 	Waiting()
 }
 
-// Options of a Service. Sealer may be nil: then no endpoint may have a secret.
+// Options configures a Service. With a nil Sealer no endpoint may have a secret.
 type Options struct {
 	Store     Store
 	Deliverer Deliverer
@@ -64,13 +64,13 @@ type Options struct {
 	Now   func() time.Time
 }
 
-// Service is the registry.
+// Service is the registry of endpoints.
 type Service struct{ o Options }
 
-// NewService returns a registry. Its Run has to be running.
+// NewService returns a Service. Its Run must be running.
 func NewService(o Options) *Service { return &Service{o} }
 
-// Registration is a new subscription.
+// Registration is a request for a new subscription.
 type Registration struct {
 	Scope
 
@@ -128,7 +128,7 @@ func (s *Service) seal(value secret.Value, id delivery.ID) ([]byte, error) {
 	return s.o.Sealer.Seal([]byte(value.Reveal()), id.String()), nil
 }
 
-// Get reads a subscription.
+// Get returns a subscription.
 func (s *Service) Get(ctx context.Context, scope Scope, id string) (Endpoint, error) {
 	parsed, err := find(scope, id)
 	if err != nil {
@@ -152,17 +152,17 @@ func find(scope Scope, id string) (delivery.ID, error) {
 	return parsed, nil
 }
 
-// Filter chooses endpoints; what is empty lets all through.
+// Filter selects endpoints; an empty field matches all.
 type Filter struct {
 	Scope
 
 	Active *bool
-	// EventType chooses those that would receive it.
+	// EventType selects endpoints that would receive it.
 	EventType string
 }
 
-// List gives subscriptions with ids below before (delivery.LastID for the first
-// page), newest first; next is zero on the last page.
+// List returns subscriptions with ids below before (delivery.LastID for the first page), newest first; next is zero
+// on the last page.
 func (s *Service) List(ctx context.Context, f Filter, before delivery.ID, limit int) (page []Endpoint, next delivery.ID, err error) {
 	texts := map[string]string{"organization_id": f.Organization, "owner_id": f.Owner, "event_type": f.EventType}
 	if err := delivery.CheckTexts(texts); err != nil {
@@ -179,19 +179,19 @@ func (s *Service) List(ctx context.Context, f Filter, before delivery.ID, limit 
 	return page, next, nil
 }
 
-// Update is what an update asks for; nil stays as it is.
+// Update is a requested change; a nil field is unchanged.
 type Update struct {
 	URL        *string
 	EventTypes []string
 	Active     *bool
-	// Secret rotates; Overlap is nil for DefaultOverlap.
+	// Secret is a new secret; Overlap is nil for DefaultOverlap.
 	Secret        secret.Value
 	Overlap       *time.Duration
 	RatePerSecond *float64
 	Description   *string
 }
 
-// Update changes a subscription. What is queued for it follows.
+// Update changes a subscription. Its queued deliveries follow the change.
 func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) (Endpoint, error) {
 	parsed, err := find(scope, id)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) 
 	return e, nil
 }
 
-// check turns what was asked for into what is changed.
+// check validates the requested changes and returns them as a Change.
 func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, error) {
 	change := Change{
 		EventTypes: u.EventTypes, Active: u.Active, Overlap: DefaultOverlap, RatePerSecond: u.RatePerSecond, Description: u.Description,
@@ -245,7 +245,7 @@ func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, 
 	return change, nil
 }
 
-// Delete ends a subscription and cancels what is queued for it.
+// Delete ends a subscription and cancels its queued deliveries.
 func (s *Service) Delete(ctx context.Context, scope Scope, id string) error {
 	parsed, err := find(scope, id)
 	if err != nil {
@@ -254,13 +254,13 @@ func (s *Service) Delete(ctx context.Context, scope Scope, id string) error {
 	if err := s.o.Store.Delete(ctx, scope, parsed); err != nil {
 		return fmt.Errorf("delete endpoint: %w", err)
 	}
-	if err := s.cancel(ctx, cancelPages); err != nil { // It is deleted; Run goes on.
-		s.o.Log.WarnContext(ctx, "not all that was queued for a deleted endpoint is cancelled yet", slog.String("error", err.Error()))
+	if err := s.cancel(ctx, cancelPages); err != nil { // The endpoint is deleted; Run continues.
+		s.o.Log.WarnContext(ctx, "cancelling the deliveries of a deleted endpoint failed; it is retried", slog.String("error", err.Error()))
 	}
 	return nil
 }
 
-// Run cancels what deletions have left, until ctx ends.
+// Run cancels the remaining deliveries of deleted endpoints until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	sweep := func(ctx context.Context) error { return s.cancel(ctx, cancelPages) }
 	return lifecycle.Repeat{Every: sweepPause, Do: sweep, Log: s.o.Log, Name: "cancelling for deleted endpoints"}.Run(ctx)
@@ -276,15 +276,15 @@ func (s *Service) cancel(ctx context.Context, pages int) error {
 	return nil
 }
 
-// Test is a test delivery; an empty type and payload stand for a ping.
+// Test is a request for a test delivery; without type and payload, it is a ping.
 type Test struct {
 	EventType   string
 	Payload     []byte
 	Traceparent string
 }
 
-// Test sends one delivery to the endpoint now, paused or not. attempt is nil
-// when none was made in the caller's time.
+// Test sends one delivery to the endpoint now, even if it is paused. attempt is nil when none was made before the
+// caller's deadline.
 func (s *Service) Test(ctx context.Context, scope Scope, id string, t Test) (delivery.Record, *delivery.Attempt, error) {
 	e, err := s.Get(ctx, scope, id)
 	if err != nil {

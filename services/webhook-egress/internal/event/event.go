@@ -1,6 +1,5 @@
-// Package event owns fan-out: an event becomes one delivery for each active
-// endpoint that receives its type, all in one transaction. The API emits through
-// [Service]; [Relay] emits what the service itself has to tell.
+// Package event owns fan-out: an event becomes one delivery per active endpoint that receives its type, all in one
+// transaction. The API emits through [Service]; [Relay] emits the service's own events.
 package event
 
 import (
@@ -13,22 +12,22 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 )
 
-// tries is how often a transaction is repeated that lost against another.
+// tries is how often a transaction is tried that ends in a conflict.
 const tries = 3
 
-// Request is an event as it was asked for, its identity settled.
+// Request is an event as the caller requested it, with its organization and owner determined.
 type Request struct {
 	delivery.Asked
 
 	Organization string
-	// Owner whose endpoints it is for; empty for every owner's.
+	// Owner restricts the event to that owner's endpoints; empty for every owner's.
 	Owner       string
 	EventType   string
 	Key         string
 	Traceparent string
 }
 
-// Event is a checked event that is about to be fanned out.
+// Event is a checked event that is not fanned out yet.
 type Event struct {
 	delivery.Content
 
@@ -36,12 +35,12 @@ type Event struct {
 	Organization string
 	Owner        string
 	EventType    string
-	// Patterns are what in an endpoint's event types matches it.
+	// Patterns are the endpoint patterns that match the event type.
 	Patterns []string
-	// Except is an endpoint that does not receive it; zero for none.
+	// Except is an endpoint that does not receive the event; zero for none.
 	Except delivery.ID
-	// Own events are the service's: they go to the endpoints of the owner concerned
-	// and to those without an owner, to no other owner's.
+	// Own marks the service's own events: they go to the endpoints of the owner Concerned and to those without an
+	// owner only.
 	Own       bool
 	Concerned string
 	// Key deduplicates within the organization; empty for none.
@@ -53,25 +52,25 @@ type Event struct {
 // Fanned is one delivery of an event.
 type Fanned struct{ Delivery, Endpoint delivery.ID }
 
-// Result of a fan-out.
+// Result is the result of a fan-out.
 type Result struct {
-	// ID is the first event's where the key was used before.
+	// ID is that of the first event when the key was used before.
 	ID            delivery.ID
 	Deliveries    []Fanned
 	SkippedPaused int
 	Deduplicated  bool
-	// Mismatch tells that the first use of the key asked for something else.
+	// Mismatch reports that the first use of the key asked for something else.
 	Mismatch bool
 }
 
-// Store fans out.
+// Store persists fan-outs.
 type Store interface {
-	// FanOut commits the event and a delivery for each endpoint that matches and
-	// is active at that moment, or gives the result of the key's first event.
+	// FanOut commits the event and a delivery for each endpoint that matches and is active at that moment. If the key
+	// was used before, it returns the result of its first event.
 	FanOut(ctx context.Context, e Event) (Result, error)
 }
 
-// Waker is told of deliveries that wait in the store.
+// Waker is notified of deliveries that wait in the store.
 type Waker interface {
 	Waiting()
 }
@@ -84,12 +83,12 @@ type Service struct {
 	now    func() time.Time
 }
 
-// NewService returns a service.
+// NewService returns a Service.
 func NewService(store Store, waker Waker, intake delivery.Intake, now func() time.Time) *Service {
 	return &Service{store, waker, intake, now}
 }
 
-// Emit checks a request and returns when its deliveries are committed.
+// Emit checks a request and returns once its deliveries are committed.
 func (s *Service) Emit(ctx context.Context, r Request) (Result, error) {
 	if err := delivery.CheckEventType(r.EventType); err != nil {
 		return Result{}, err

@@ -171,8 +171,14 @@ func TestRelay(t *testing.T) {
 		}
 		want := `{"type":"switchyard.delivery.failed","occurred_at":"2026-01-02T03:04:05Z","organization_id":"acme","endpoint_id":"` +
 			about.String() + `","delivery_id":"` + of.String() + `"}`
-		if e := m.events[0]; string(e.Body) != want || e.Except != about || !e.Own || e.Concerned != "ann" || e.MaxAttempts != 7 || len(e.Patterns) != 4 {
-			t.Errorf("event %+v, body %s", e, e.Body)
+		e := m.events[0]
+		full := e
+		full.Body, full.Except, full.Own, full.Concerned, full.MaxAttempts = []byte(want), about, true, "ann", 7
+		if diff := cmp.Diff(full, e); diff != "" {
+			t.Errorf("event (-want +got):\n%s", diff)
+		}
+		if len(e.Patterns) != 4 {
+			t.Errorf("patterns %q, want 4", e.Patterns)
 		}
 		if e := m.events[120]; !strings.Contains(string(e.Body), `"endpoint_id":null`) || e.Except != (delivery.ID{}) {
 			t.Errorf("body %s", e.Body)

@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	// relayPause is how often the relay looks, relayPage how many it tells in one transaction.
+	// relayPause is the interval of the relay, relayPage how many notes it relays in one transaction.
 	relayPause, relayPage = time.Second, 50
 	// relayTimeout bounds that transaction.
 	relayTimeout = 10 * time.Second
 )
 
-// Operational is an event of the service itself, as it was noted.
+// Operational is a note of an event of the service itself.
 type Operational struct {
 	Organization string
 	Type         string
-	// Endpoint that it is about, and that does not receive it; zero for none.
+	// Endpoint is the subject of the event and does not receive it; zero for none.
 	Endpoint delivery.ID
-	// Delivery that it is about; zero for none.
+	// Delivery is the subject of the event; zero for none.
 	Delivery delivery.ID
-	// Owner of the endpoint or the delivery; empty for none.
+	// Owner is that of the endpoint or the delivery; empty for none.
 	Owner    string
 	Occurred time.Time
 }
 
-// ErrDropped says that a note is not to be fanned out.
+// ErrDropped reports that a note must not be fanned out.
 var ErrDropped = errors.New("event: the note is dropped")
 
-// Notes holds what the service has to tell.
+// Notes is the queue of the service's own events.
 type Notes interface {
-	// Relay takes at most limit notes away and fans out what made of them, in one
-	// transaction. A note for which made returns ErrDropped is only taken away.
+	// Relay removes at most limit notes and fans out the events that made returns for them, in one transaction. A
+	// note for which made returns ErrDropped is only removed.
 	Relay(ctx context.Context, limit int, made func(Operational) (Event, error)) (taken, deliveries int, err error)
 }
 
-// Relay fans out the service's own events. Every replica does it; none is told twice.
+// Relay fans out the service's own events. Every replica runs one; each note is relayed once.
 type Relay struct {
 	notes       Notes
 	waker       Waker
@@ -53,7 +53,7 @@ type Relay struct {
 	now         func() time.Time
 }
 
-// NewRelay returns a relay; its deliveries have so many attempts at most.
+// NewRelay returns a Relay; its deliveries have at most maxAttempts attempts.
 func NewRelay(notes Notes, waker Waker, maxAttempts int, log *slog.Logger, now func() time.Time) *Relay {
 	return &Relay{notes, waker, maxAttempts, log, now}
 }
@@ -63,8 +63,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	return lifecycle.Repeat{Every: relayPause, Do: r.relay, Log: r.log, Name: "relay of operational events"}.Run(ctx)
 }
 
-// relay relays all notes. Where a page can't be stored, or panics, its notes are
-// taken one by one, and the one at fault is dropped: it would keep all others.
+// relay relays all notes. If a page cannot be stored, or panics, its notes are relayed one by one. A note that fails
+// alone is dropped, since it would block all others.
 func (r *Relay) relay(ctx context.Context) error {
 	for limit := relayPage; ; {
 		taken, err := r.page(ctx, limit, r.event)
@@ -86,7 +86,7 @@ func unrelayable(err error) bool {
 	return errors.Is(err, delivery.ErrRejected) || errors.Is(err, panics.Err)
 }
 
-// single relays the next note, and drops it when that can't be done.
+// single relays the next note, and drops it if that fails.
 func (r *Relay) single(ctx context.Context) (int, error) {
 	var note Operational
 	taken, err := r.page(ctx, 1, func(o Operational) (Event, error) {
@@ -99,7 +99,7 @@ func (r *Relay) single(ctx context.Context) (int, error) {
 	r.log.ErrorContext(ctx, "an operational event can't be relayed and is dropped", slog.String("type", note.Type),
 		slog.String("organization", note.Organization), slog.String("error", err.Error()))
 	return r.page(ctx, 1, func(o Operational) (Event, error) {
-		if o == note { // else another replica has it
+		if o == note { // otherwise another replica relays it
 			return Event{}, ErrDropped
 		}
 		return r.event(o)
@@ -124,7 +124,7 @@ func (r *Relay) page(ctx context.Context, limit int, made func(Operational) (Eve
 	return taken, nil
 }
 
-// event is what is told of a note.
+// event returns the event of a note.
 func (r *Relay) event(o Operational) (Event, error) {
 	body := struct {
 		Type         string    `json:"type"`

@@ -19,12 +19,12 @@ import (
 
 var _ dispatch.Store = (*Store)(nil)
 
-// turnDelay is how soon a flow that gave rows is looked at again. It bounds how
-// often one flow is visited; others go first meanwhile.
+// turnDelay is how soon a flow that yielded rows is examined again. It bounds how often one flow is visited;
+// meanwhile others come first.
 const turnDelay = 2 * time.Millisecond
 
-// A flow's floor stays behind the clock by the margin, and that of a flow which
-// always has rows left is raised once in a pace.
+// A flow's floor stays behind the clock by floorMargin. The floor of a flow that always has rows left is raised once
+// per floorPace.
 const (
 	floorMargin = time.Second
 	floorPace   = time.Second
@@ -63,7 +63,7 @@ func (s *Store) Claim(ctx context.Context, c dispatch.Claim) (dispatch.Claimed, 
 	return claimed, nil
 }
 
-// takeFrom leases rows of the picked flows and gives each flow its next turn.
+// takeFrom leases rows of the picked flows and schedules each flow's next visit.
 func takeFrom(ctx context.Context, q *dbsql.Queries, c dispatch.Claim, picked []dbsql.PickFlowsRow, claimed *dispatch.Claimed) error {
 	grants := c.Grant(ctx, pickedOf(picked))
 	take := dbsql.TakeRowsParams{Lease: c.Lease, ReplicaID: c.Replica, Bytes: int64(c.Bytes)}
@@ -107,22 +107,21 @@ func pickedOf(rows []dbsql.PickFlowsRow) []dispatch.Picked {
 	return picked
 }
 
-// turn decides when each picked flow is looked at again. Where a claim saw all that
-// are ready there is no queue of flows: chance decides which comes first, and one with
-// rows left is ready as it is. Each move would leave a dead version of its row, which
-// every search for the flow reads while some transaction is kept open.
+// turn decides when each picked flow is examined again. If a claim saw all ready flows, there is no queue of flows:
+// their order is random, and a flow with rows left stays ready unchanged. Each update would leave a dead version of
+// its row, which every search for flows reads as long as an old transaction is open.
 func turn(
 	ctx context.Context, q *dbsql.Queries, lease time.Duration, most int,
 	picked []dbsql.PickFlowsRow, grants []dispatch.Grant, taken map[int64]int, claimed *dispatch.Claimed,
 ) error {
 	var next dbsql.TurnFlowsParams
 	var park dbsql.ParkFlowsParams
-	floors := make(map[int64]time.Time) // of those to put to sleep, or only to raise the floor of
+	floors := make(map[int64]time.Time) // of the flows to put to sleep, or of which only the floor is raised
 	for i, f := range picked {
 		grant, delay, tried := grants[i], turnDelay, false
 		switch n := taken[f.FlowID]; {
 		case grant.Rows == 0 && grant.Wait == 0:
-			continue // It keeps its place and is among the first of the next claim.
+			continue // It keeps its place and is among the first in the next claim.
 		case grant.Rows == 0 && grant.Park != delivery.FaultNone:
 			park.FlowIds, park.Reasons = append(park.FlowIds, f.FlowID), append(park.Reasons, string(grant.Park))
 			park.Delays = append(park.Delays, grant.Wait)
@@ -156,8 +155,8 @@ func turn(
 	return sleep(ctx, q, floors)
 }
 
-// sleep leaves flows alone until the first of their rows is due, and raises their
-// floors. One to which rows are being added is left as it is and looked at again.
+// sleep makes flows wait until the first of their rows is due, and raises their floors. A flow to which rows are
+// being added is skipped and examined again.
 func sleep(ctx context.Context, q *dbsql.Queries, floors map[int64]time.Time) error {
 	if len(floors) == 0 {
 		return nil
@@ -176,8 +175,8 @@ func sleep(ctx context.Context, q *dbsql.Queries, floors map[int64]time.Time) er
 	return nil
 }
 
-// readJobs makes jobs of leased rows. A row whose delivery is gone, its day
-// having been dropped by hand, could be leased for ever: it is taken away.
+// readJobs returns the jobs of leased rows. A row whose delivery no longer exists, since its day was dropped by hand,
+// would be leased again and again: it is removed.
 func readJobs(
 	ctx context.Context, q *dbsql.Queries, rows []dbsql.TakeRowsRow, flows map[int64]dbsql.PickFlowsRow, claimed *dispatch.Claimed,
 ) error {
@@ -218,8 +217,8 @@ func readJobs(
 	return nil
 }
 
-// jobOf makes the job of a row. Headers that can't be read hold back their own
-// delivery: an error would end every claim that finds it.
+// jobOf returns the job of a row. Headers that cannot be decoded hold back their own delivery only: an error would
+// abort every claim that includes it.
 func jobOf(d *dbsql.ReadJobsRow) delivery.Job {
 	job := delivery.Job{
 		ID: d.ID.Bytes, Organization: d.OrganizationID, URL: d.Url, EventType: d.EventType, SigningMode: d.SigningMode,

@@ -15,11 +15,10 @@ import (
 
 var _ endpoint.Store = (*Endpoints)(nil)
 
-// Endpoints keeps the registry of subscriptions.
+// Endpoints persists the registry of subscriptions.
 type Endpoints struct{ *Store }
 
-// reasonDeleted is why the flow of a deleted endpoint is parked, until what is
-// queued there is cancelled and the flow removed.
+// reasonDeleted is why the flow of a deleted endpoint is parked, until its queue is cancelled and the flow removed.
 const reasonDeleted = "endpoint_deleted"
 
 // Add implements endpoint.Store.
@@ -55,7 +54,7 @@ func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint, limit int) erro
 	})
 }
 
-// notFound tells a missing row from a failure.
+// notFound converts a missing row to an apierr of kind not found.
 func notFound(thing string, err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return apierr.NotFound(thing)
@@ -135,10 +134,10 @@ func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.E
 	if err != nil || before.Active || !now.Active {
 		return err
 	}
-	return q.ForgiveEndpoint(ctx, uuidOf(now.ID))
+	return q.ClearFailures(ctx, uuidOf(now.ID))
 }
 
-// turnFlow makes an endpoint's flow follow it.
+// turnFlow applies an endpoint's changes to its flow.
 func turnFlow(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoint) error {
 	from, err := targetOf(before.Organization, before.URL)
 	if err != nil {
@@ -159,7 +158,7 @@ func turnFlow(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoi
 	switch {
 	case before.Active && !now.Active:
 		return q.PauseFlow(ctx, dbsql.PauseFlowParams{FlowID: now.FlowID, Reason: string(delivery.FaultEndpointPaused)})
-	case now.Active && (!before.Active || from != to): // What it waited for was the other target's.
+	case now.Active && (!before.Active || from != to): // It was parked because of the old target.
 		return q.ResumeFlow(ctx, now.FlowID)
 	}
 	return nil

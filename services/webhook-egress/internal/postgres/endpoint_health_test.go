@@ -22,8 +22,10 @@ func subscribed(t *testing.T, s *postgres.Store, pool *pgxpool.Pool) func(outcom
 	exec(t, pool, "UPDATE flow SET endpoint_id = $1", d.ID.String())
 	exec(t, pool, "UPDATE deliveries SET endpoint_id = $1, signing_mode = 'endpoint_body'", d.ID.String())
 	job := claim(t, s, 1, 1).Jobs[0]
-	if job.URL != "https://moved.example.com/" || job.Endpoint == nil || job.Endpoint.ID != d.ID || string(job.Endpoint.Secret) != "\x01" {
-		t.Fatalf("job %+v", job)
+	want := job
+	want.URL, want.Endpoint = "https://moved.example.com/", &delivery.JobEndpoint{ID: d.ID, Secret: []byte{1}}
+	if diff := cmp.Diff(want, job); diff != "" {
+		t.Fatalf("job (-want +got):\n%s", diff)
 	}
 	return func(outcome delivery.Outcome, test bool) {
 		exec(t, pool, "INSERT INTO delivery_queue SELECT $1, now(), flow_id, now(), 1 FROM flow ON CONFLICT DO NOTHING", d.ID.String())

@@ -70,8 +70,13 @@ func TestEndpointIsReadAsWritten(t *testing.T) {
 	}
 	until := time.Now().UTC().Add(time.Hour).Truncate(time.Microsecond)
 	rotated := change(t, s, got, endpoint.Change{Secret: []byte{3}, Overlap: time.Hour, Description: new("")})
-	if string(rotated.Secret) != "\x03" || string(rotated.Previous) != "\x01\x02" || rotated.PreviousUntil.Sub(until).Abs() > time.Minute || rotated.Description != "" {
-		t.Errorf("rotated %+v", rotated)
+	want := rotated
+	want.Secret, want.Previous, want.Description = []byte{3}, []byte{1, 2}, ""
+	if diff := cmp.Diff(want, rotated); diff != "" {
+		t.Errorf("rotated (-want +got):\n%s", diff)
+	}
+	if got := rotated.PreviousUntil; got.Sub(until).Abs() > time.Minute {
+		t.Errorf("the previous secret signs until %s, want %s", got, until)
 	}
 	again, err := postgres.Endpoints{Store: s}.Get(t.Context(), endpoint.Scope{Organization: "acme", Owner: "ann"}, e.ID)
 	if diff := cmp.Diff(rotated, again, normal); diff != "" || err != nil {
@@ -210,8 +215,13 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	change(t, s, e, endpoint.Change{Active: new(true)})
 	jobs := claim(t, s, 1, 8).Jobs
-	if len(jobs) != 1 || jobs[0].URL != "http://elsewhere.example:8080/x" || jobs[0].Host != "elsewhere.example" || jobs[0].Port != 8080 {
-		t.Fatalf("jobs %+v", jobs)
+	if len(jobs) != 1 {
+		t.Fatalf("%d jobs, want 1", len(jobs))
+	}
+	want := jobs[0]
+	want.URL, want.Host, want.Port = "http://elsewhere.example:8080/x", "elsewhere.example", 8080
+	if diff := cmp.Diff(want, jobs[0]); diff != "" {
+		t.Fatalf("job (-want +got):\n%s", diff)
 	}
 	settle(t, s, delivered(jobs[0]))
 	change(t, s, e, endpoint.Change{URL: new("https://third.example/")})

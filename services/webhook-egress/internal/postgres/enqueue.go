@@ -41,8 +41,8 @@ func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease del
 	return stored, nil
 }
 
-// lockFlows finds or makes the flows of targets and keeps them from being put to
-// sleep until the rows that are added to them can be seen.
+// lockFlows finds or creates the flows of targets. It prevents them from being put to sleep before the rows that are
+// added to them are visible.
 func lockFlows(ctx context.Context, q *dbsql.Queries, wanted map[delivery.Target]bool) (map[delivery.Target]delivery.Flow, error) {
 	found := make(map[delivery.Target]delivery.Flow, len(wanted))
 	for range 2 {
@@ -62,7 +62,7 @@ func lockFlows(ctx context.Context, q *dbsql.Queries, wanted map[delivery.Target
 		if len(found) == len(wanted) {
 			return found, nil
 		}
-		// Locks are in the order of ids, so new flows, whose ids are the highest, come last.
+		// Locks are taken in the order of ids, so new flows, which have the highest ids, come last.
 		maps.DeleteFunc(wanted, func(t delivery.Target, _ bool) bool { _, ok := found[t]; return ok })
 		missing := slices.Collect(maps.Keys(wanted))
 		if err := addFlows(ctx, q, missing); err != nil {
@@ -87,8 +87,7 @@ func addFlows(ctx context.Context, q *dbsql.Queries, targets []delivery.Target) 
 	return nil
 }
 
-// key is an idempotency key as it is stored: hashed, since it may be long and
-// is the caller's own business.
+// key is an idempotency key as it is stored: hashed, since it may be long and its text is private to the caller.
 type key struct {
 	organization string
 	hash         [32]byte
@@ -96,8 +95,8 @@ type key struct {
 
 func keyOf(d *delivery.Draft) key { return key{d.Organization, sha256.Sum256([]byte(d.Key))} }
 
-// claimKeys decides which drafts are new. The others get the id of the first
-// delivery with their key, be it of this very batch.
+// claimKeys determines which drafts are new. The others get the id of the first delivery with their key, which may be
+// in the same batch.
 func (s *Store) claimKeys(ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft) ([]delivery.Stored, error) {
 	stored := make([]delivery.Stored, len(drafts))
 	firsts := make(map[key]*delivery.Draft)
@@ -171,7 +170,7 @@ func readHolders(ctx context.Context, q *dbsql.Queries, firsts map[key]*delivery
 		return fmt.Errorf("read keys: %w", err)
 	}
 	if len(rows) != len(p.KeyHashes) {
-		return errors.New("read keys: a key went away between two statements")
+		return errors.New("read keys: a key was removed between two statements")
 	}
 	var ids dbsql.ReadStatusesParams
 	for _, r := range rows {
@@ -193,7 +192,7 @@ func readHolders(ctx context.Context, q *dbsql.Queries, firsts map[key]*delivery
 	return nil
 }
 
-// statusOf is the status as it is shown: a leased delivery is being delivered.
+// statusOf returns the status that callers see: a leased delivery is being delivered.
 func statusOf(stored string, leased bool) delivery.Status {
 	if leased {
 		return delivery.StatusDelivering
@@ -201,7 +200,7 @@ func statusOf(stored string, leased bool) delivery.Status {
 	return delivery.Status(stored)
 }
 
-// addDeliveries inserts the drafts that are new and notes their flow and lease.
+// addDeliveries inserts the new drafts and records their flow and lease.
 func addDeliveries(
 	ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft, flows map[delivery.Target]delivery.Flow,
 	lease delivery.Lease, stored []delivery.Stored,
@@ -217,7 +216,7 @@ func addDeliveries(
 			return err
 		}
 		flow := flows[d.Target]
-		flow.Metered = flow.Metered && !d.Test // A test is sent whatever the breaker says.
+		flow.Metered = flow.Metered && !d.Test // A test is sent even while the circuit is open.
 		leased, due := lease.Reserve(flow, len(d.Body)), time.Duration(0)
 		stored[i].Flow = flow
 		if leased {
@@ -247,7 +246,7 @@ func addDeliveries(
 	return nil
 }
 
-// endpointOf is the draft's endpoint; the id of zeros stands for none.
+// endpointOf returns the id of the draft's endpoint; the zero id stands for none.
 func endpointOf(d *delivery.Draft) pgtype.UUID {
 	if d.Endpoint == nil {
 		return uuidOf(delivery.ID{})

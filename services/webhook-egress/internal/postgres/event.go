@@ -41,7 +41,7 @@ func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result,
 	return result, err
 }
 
-// readEvent gives what an owner may see of an event that was fanned out before.
+// readEvent returns the part of an earlier event that an owner may see.
 func readEvent(ctx context.Context, q *dbsql.Queries, id delivery.ID, owner string) (event.Result, error) {
 	result := event.Result{ID: id}
 	row, err := q.GetEvent(ctx, dbsql.GetEventParams{ID: uuidOf(id), CreatedAt: id.Time()})
@@ -63,7 +63,7 @@ func readEvent(ctx context.Context, q *dbsql.Queries, id delivery.ID, owner stri
 	return result, nil
 }
 
-// fanOut makes an event's deliveries. The caller holds the organization's endpoints.
+// fanOut creates an event's deliveries. The caller holds the lock on the organization's endpoints.
 func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result, error) {
 	result := event.Result{ID: e.ID}
 	headers, err := headerText(e.Headers)

@@ -54,8 +54,16 @@ func TestFanOut(t *testing.T) {
 	for _, d := range result.Deliveries {
 		record := statusIs(t, s, "acme", d.Delivery, delivery.StatusQueued)
 		owner, ok := want[d.Endpoint]
-		if !ok || record.Owner != owner || record.EndpointID != d.Endpoint.String() || record.EventID != e.ID.String() || record.MaxAttempts != 4 || !d.Delivery.Time().Equal(e.ID.Time()) {
-			t.Errorf("record %+v", record)
+		if !ok {
+			t.Errorf("a delivery for endpoint %s", d.Endpoint)
+		}
+		stored := record
+		stored.Owner, stored.EndpointID, stored.EventID, stored.MaxAttempts = owner, d.Endpoint.String(), e.ID.String(), 4
+		if diff := cmp.Diff(stored, record); diff != "" {
+			t.Errorf("record (-want +got):\n%s", diff)
+		}
+		if !d.Delivery.Time().Equal(e.ID.Time()) {
+			t.Errorf("the delivery's day is %s, the event's %s", d.Delivery.Time(), e.ID.Time())
 		}
 		if parsed, err := delivery.ParseID(d.Delivery.String()); err != nil || parsed != d.Delivery {
 			t.Errorf("delivery id %s: %v", d.Delivery, err)
@@ -73,8 +81,14 @@ func TestFanOut(t *testing.T) {
 		t.Fatalf("%d jobs", len(jobs))
 	}
 	for _, job := range jobs {
-		if job.Endpoint == nil || job.SealedFor() != e.ID.String() || string(job.Body) != `{"n": 1}` || job.Headers["X-A"] != "b" || job.Traceparent != "00-a-b-01" || job.URL != "https://example.com/hook" || job.Deadline.IsZero() {
-			t.Errorf("job %+v", job)
+		want := job
+		want.Event, want.Body, want.Headers = e.ID, []byte(`{"n": 1}`), map[string]string{"X-A": "b"}
+		want.Traceparent, want.URL = "00-a-b-01", "https://example.com/hook"
+		if diff := cmp.Diff(want, job); diff != "" {
+			t.Errorf("job (-want +got):\n%s", diff)
+		}
+		if job.Endpoint == nil || job.Deadline.IsZero() {
+			t.Errorf("endpoint %v, deadline %s, want both", job.Endpoint, job.Deadline)
 		}
 	}
 	if one := emit(t, s, happening("acme", "ann", "order.paid")); len(one.Deliveries) != 1 || one.Deliveries[0].Endpoint != exact.ID || one.SkippedPaused != 0 {
@@ -235,8 +249,14 @@ func TestRelay(t *testing.T) {
 		e.Except = o.Endpoint
 		return e, nil
 	})
-	if err != nil || taken != 1 || deliveries != 1 || len(told) != 1 {
-		t.Errorf("taken %d, deliveries %d, told %v, %v", taken, deliveries, told, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken != 1 || deliveries != 1 {
+		t.Errorf("%d notes taken, %d deliveries, want 1 of each", taken, deliveries)
+	}
+	if len(told) != 1 {
+		t.Errorf("told %q, want one", told)
 	}
 	if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE endpoint_id = $1", other.ID.String()); n != 1 {
 		t.Errorf("%d deliveries to the other endpoint", n)

@@ -13,10 +13,9 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
-// pipeline is a transaction whose statements travel together: those without an
-// answer wait for the next that has one, or for the commit, and an error shows
-// only there. On a busy machine the round trips of a transaction take longer than
-// its statements. Not for :execrows, whose answer would be missing.
+// pipeline is a transaction that sends its statements together: a statement without a result waits for the next one
+// with a result, or for the commit, and its error appears only there. Under load the round trips of a transaction
+// take longer than its statements. :execrows queries must not use it: their result would be missing.
 type pipeline struct {
 	conn  *pgxpool.Conn
 	batch *pgx.Batch
@@ -24,7 +23,7 @@ type pipeline struct {
 
 var _ dbsql.DBTX = (*pipeline)(nil)
 
-// pipelined runs fn in such a transaction and explains its error.
+// pipelined runs fn in a pipelined transaction and converts its error.
 func (s *Store) pipelined(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error {
 	return explain(operation, s.pipe(ctx, fn))
 }
@@ -34,7 +33,7 @@ func (s *Store) pipe(ctx context.Context, fn func(*dbsql.Queries) error) error {
 	if err != nil {
 		return fmt.Errorf("acquire: %w", err)
 	}
-	// One that is still in its transaction is closed, which rolls that back.
+	// Releasing a connection that is still in its transaction closes it, which rolls the transaction back.
 	defer conn.Release()
 	p := &pipeline{conn, &pgx.Batch{}}
 	p.batch.Queue("begin")
@@ -44,7 +43,7 @@ func (s *Store) pipe(ctx context.Context, fn func(*dbsql.Queries) error) error {
 	return p.commit(ctx)
 }
 
-// Exec implements dbsql.DBTX: the statement goes with the next.
+// Exec implements dbsql.DBTX: the statement is sent with the next one.
 func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	p.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
@@ -70,7 +69,7 @@ func (p *pipeline) QueryRow(ctx context.Context, sql string, args ...any) pgx.Ro
 	return oneRow{rows, err}
 }
 
-// send sends what waits and reads the answers of all but the last statement.
+// send sends the queued statements and reads the results of all but the last.
 func (p *pipeline) send(ctx context.Context) (pgx.BatchResults, error) {
 	batch := p.batch
 	p.batch = &pgx.Batch{}
@@ -101,21 +100,21 @@ func (p *pipeline) commit(ctx context.Context) error {
 	return nil
 }
 
-// nameOf is the name that sqlc gave a statement.
+// nameOf returns the name that sqlc gave a statement.
 func nameOf(sql string) string {
 	line, _, _ := strings.Cut(sql, "\n")
 	name, _, _ := strings.Cut(strings.TrimPrefix(line, "-- name: "), " ")
 	return name
 }
 
-// lastRows ends the exchange with its last answer.
+// lastRows closes the batch with its last result.
 type lastRows struct {
 	pgx.Rows
 
 	results pgx.BatchResults
 }
 
-// Close implements pgx.Rows. What goes wrong here shows with the next statement.
+// Close implements pgx.Rows. An error here appears with the next statement.
 func (r *lastRows) Close() {
 	r.Rows.Close()
 	_ = r.results.Close()

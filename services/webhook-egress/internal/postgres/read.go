@@ -33,7 +33,7 @@ func (s *Store) Get(ctx context.Context, organization, owner string, id delivery
 	return record, nil
 }
 
-// recordParams are the parts of a filter that deliveries are read by.
+// recordParams returns the query parameters of a filter.
 func recordParams(f delivery.Filter) (p dbsql.ReadRecordsParams, err error) {
 	p = dbsql.ReadRecordsParams{
 		OrganizationID: f.Organization, OwnerID: f.Owner, EventType: f.EventType, HostPattern: delivery.HostPattern(f.Host),
@@ -48,7 +48,7 @@ func recordParams(f delivery.Filter) (p dbsql.ReadRecordsParams, err error) {
 	return p, err
 }
 
-// readRecords gives those of the wanted deliveries that p lets through, newest first.
+// readRecords returns the deliveries among ids that match p, newest first.
 func readRecords(ctx context.Context, q *dbsql.Queries, p dbsql.ReadRecordsParams, ids []pgtype.UUID, limit int) ([]delivery.Record, error) {
 	p.Ids, p.CreatedAts, p.Page = ids, timesOf(ids), int32(limit)
 	rows, err := q.ReadRecords(ctx, p)
@@ -62,7 +62,7 @@ func readRecords(ctx context.Context, q *dbsql.Queries, p dbsql.ReadRecordsParam
 	return records, nil
 }
 
-// timesOf are the times that ids tell.
+// timesOf returns the creation times in the ids.
 func timesOf(ids []pgtype.UUID) []time.Time {
 	times := make([]time.Time, len(ids))
 	for i, id := range ids {
@@ -90,8 +90,7 @@ func recordOf(row *dbsql.ReadRecordsRow) delivery.Record {
 }
 
 const (
-	// listWindow is how many deliveries a filter is put to at a time, listWindows
-	// how often for one page.
+	// listWindow is how many deliveries are filtered at a time, listWindows how many such windows one page examines.
 	listWindow, listWindows = 500, 20
 )
 
@@ -134,8 +133,7 @@ func (s *Store) List(ctx context.Context, f delivery.Filter, before delivery.ID,
 	return page, before, nil
 }
 
-// newest gives the next deliveries to look at, from where the filter leaves the
-// fewest to be looked at.
+// newest returns the next deliveries to filter, through the most selective index that the filter allows.
 func (s *Store) newest(
 	ctx context.Context, f delivery.Filter, by dbsql.ReadRecordsParams, before delivery.ID, window int,
 ) ([]pgtype.UUID, error) {
@@ -162,7 +160,7 @@ func (s *Store) newest(
 	return s.sql.NewestOfOrganization(ctx, p)
 }
 
-// onlyDead reports whether all that has one of the statuses is a dead letter.
+// onlyDead reports whether all deliveries with one of the statuses are dead letters.
 func onlyDead(statuses []delivery.Status) bool {
 	for _, s := range statuses {
 		if s != delivery.StatusFailed && s != delivery.StatusExpired {
@@ -179,8 +177,8 @@ func lower(a, b delivery.ID) delivery.ID {
 	return a
 }
 
-// Attempts implements delivery.Store. The position is the lease's number, which
-// grows over the life of a delivery.
+// Attempts implements delivery.Store. The position is the lease's number, which increases over the life of a
+// delivery.
 func (s *Store) Attempts(ctx context.Context, id delivery.ID, after int64, limit int) ([]delivery.Attempt, int64, error) {
 	rows, err := s.sql.ListAttempts(ctx, dbsql.ListAttemptsParams{
 		ID: uuidOf(id), CreatedAt: id.Time(), After: after, Page: int32(limit) + 1,

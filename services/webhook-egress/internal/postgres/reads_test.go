@@ -42,7 +42,7 @@ func TestLivingLeasesAreNotRead(t *testing.T) {
 	}
 	before := workOf(t, pool, "^delivery_queue")
 	for range 10 {
-		if freed, err := s.Bury(t.Context(), replicas[1], 30*time.Second); freed != 0 || err != nil {
+		if freed, err := s.RemoveSilent(t.Context(), replicas[1], 30*time.Second); freed != 0 || err != nil {
 			t.Fatalf("freed %d, %v", freed, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestLivingLeasesAreNotRead(t *testing.T) {
 		t.Errorf("%d leases of living replicas were read", read)
 	}
 	exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute' WHERE name LIKE 'dead%'")
-	if freed, err := s.Bury(t.Context(), replicas[1], 30*time.Second); freed != 100 || err != nil {
+	if freed, err := s.RemoveSilent(t.Context(), replicas[1], 30*time.Second); freed != 100 || err != nil {
 		t.Errorf("freed %d, want those of the two that are dead, %v", freed, err)
 	}
 }

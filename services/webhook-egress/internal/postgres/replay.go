@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/replay"
 )
 
-// Replays keeps the jobs of bulk replay.
+// Replays persists the jobs of bulk replay.
 type Replays struct{ *Store }
 
 var (
@@ -28,12 +28,12 @@ var (
 )
 
 const (
-	// countWindow and pageWindow are how many deliveries are looked at a time, to
-	// count those that match and to find the next to resend.
+	// countWindow and pageWindow are how many deliveries are examined at a time, to count the matching ones and to
+	// find the next to resend.
 	countWindow, pageWindow = 5000, 2000
 )
 
-// search is where a job looks for deliveries: after one id, up to another.
+// search is the range of ids that a job examines: after one id, up to another.
 type search struct {
 	organization, owner string
 	filter              replay.Filter
@@ -58,7 +58,7 @@ func newSearch(organization, owner string, f replay.Filter, created time.Time) (
 	return s, err
 }
 
-// start is the id before the first one.
+// start returns the id before the first one.
 func (s *search) start() delivery.ID {
 	if s.filter.CreatedFrom.IsZero() {
 		return delivery.ID{}
@@ -66,7 +66,7 @@ func (s *search) start() delivery.ID {
 	return delivery.FirstID(s.filter.CreatedFrom)
 }
 
-// look gives the next ids after one, oldest first; fewer than the window are the last.
+// look returns the next ids after one, oldest first; fewer than window means that they are the last.
 func (s *search) look(ctx context.Context, q *dbsql.Queries, after delivery.ID, window int) ([]pgtype.UUID, error) {
 	if len(s.filter.DeliveryIDs) > 0 {
 		return s.listed(after, window)
@@ -86,7 +86,7 @@ func (s *search) look(ctx context.Context, q *dbsql.Queries, after delivery.ID, 
 	return q.OldestOfOrganization(ctx, p)
 }
 
-// listed gives those that the caller named.
+// listed returns the next of the ids that the caller listed.
 func (s *search) listed(after delivery.ID, window int) ([]pgtype.UUID, error) {
 	var ids []pgtype.UUID
 	for _, text := range s.filter.DeliveryIDs {
@@ -109,7 +109,7 @@ func (s *search) matching(ctx context.Context, q *dbsql.Queries, ids []pgtype.UU
 	return q.MatchEnded(ctx, p)
 }
 
-// count counts all that match.
+// count returns how many deliveries match.
 func (s *search) count(ctx context.Context, q *dbsql.Queries) (int, error) {
 	total := 0
 	for after := s.start(); ; {
@@ -129,7 +129,7 @@ func (s *search) count(ctx context.Context, q *dbsql.Queries) (int, error) {
 	}
 }
 
-// later is a moment by which all that has ended has ended, whatever the clocks say.
+// later returns a time after the end of all deliveries that have ended, even if clocks differ.
 func later() time.Time { return time.Now().Add(24 * time.Hour) }
 
 // Count implements replay.Store.
@@ -180,7 +180,7 @@ func (s Replays) Create(ctx context.Context, d replay.Draft) (created replay.Rep
 	return created, deduplicated, mismatch, err
 }
 
-// firstOf gives the first job with a draft's key, unless it is another owner's.
+// firstOf returns the first job with a draft's key, unless it belongs to another owner.
 func firstOf(ctx context.Context, q *dbsql.Queries, d replay.Draft, id delivery.ID) (replay.Replay, error) {
 	row, err := q.GetReplay(ctx, dbsql.GetReplayParams{ID: uuidOf(id), OrganizationID: d.Organization, OwnerID: d.Owner})
 	switch {
@@ -246,7 +246,7 @@ func (s Replays) Page(ctx context.Context) (done replay.Done, err error) {
 	return done, err
 }
 
-// work does a page of a job that is locked, and gives how many it queued.
+// work processes a page of a locked job and returns how many deliveries it queued.
 func work(ctx context.Context, q *dbsql.Queries, job *dbsql.Replay) (int, error) {
 	r, err := replayOf(job)
 	if err != nil {

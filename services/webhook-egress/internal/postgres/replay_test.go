@@ -52,8 +52,13 @@ func TestResend(t *testing.T) {
 		t.Fatalf("%+v, %v", resent, err)
 	}
 	record := statusIs(t, s, "acme", id, delivery.StatusQueued)
-	if record.Generation != 2 || record.Attempts != 0 || record.MaxAttempts != 7 || record.Deadline.Sub(deadline).Abs() > time.Millisecond || record.LastError != "" || !record.Finished.IsZero() {
-		t.Errorf("record %+v", record)
+	want := record
+	want.Generation, want.Attempts, want.MaxAttempts, want.LastError, want.Finished = 2, 0, 7, "", time.Time{}
+	if diff := cmp.Diff(want, record); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+	if record.Deadline.Sub(deadline).Abs() > time.Millisecond {
+		t.Errorf("deadline %s, want %s", record.Deadline, deadline)
 	}
 	if n := count(t, pool, "SELECT count(*) FROM dead_letter"); n != 0 {
 		t.Errorf("%d dead letters", n)
@@ -76,8 +81,14 @@ func TestResend(t *testing.T) {
 		t.Error("a result of the first series was counted in the second")
 	}
 	jobs := claim(t, s, 2, 8).Jobs
-	if len(jobs) != 1 || jobs[0].Generation != 2 || jobs[0].Attempts != 0 || jobs[0].LeaseSeq <= 1 {
-		t.Fatalf("jobs %+v", jobs)
+	if len(jobs) != 1 {
+		t.Fatalf("%d jobs, want 1", len(jobs))
+	}
+	if job := jobs[0]; job.Generation != 2 || job.Attempts != 0 {
+		t.Fatalf("generation %d after %d attempts, want 2 after 0", job.Generation, job.Attempts)
+	}
+	if seq := jobs[0].LeaseSeq; seq <= 1 {
+		t.Fatalf("lease %d, want a later one than the first", seq)
 	}
 	settle(t, s, delivered(jobs[0]))
 	statusIs(t, s, "acme", id, delivery.StatusDelivered)
@@ -241,12 +252,19 @@ func TestReplay(t *testing.T) {
 	}
 	d := replay.Draft{ID: delivery.NewID(time.Now()), Organization: "acme", Filter: filter, MaxAttempts: 9, Key: "k", Fingerprint: [32]byte{1}}
 	created, repeat, _, err := jobs.Create(t.Context(), d)
-	if err != nil || repeat || created.Matched != len(failed) || created.Status != replay.StatusQueued {
-		t.Fatalf("%+v, %v", created, err)
+	if err != nil || repeat {
+		t.Fatalf("repeat %t, %v", repeat, err)
+	}
+	if created.Matched != len(failed) || created.Status != replay.StatusQueued {
+		t.Fatalf("%s with %d matches, want queued with %d", created.Status, created.Matched, len(failed))
 	}
 	d.ID = delivery.NewID(time.Now())
-	if first, repeat, mismatch, err := jobs.Create(t.Context(), d); err != nil || !repeat || mismatch || first.ID != created.ID {
-		t.Errorf("repeat: %+v, %v", first, err)
+	first, repeat, mismatch, err := jobs.Create(t.Context(), d)
+	if err != nil || !repeat || mismatch {
+		t.Errorf("the key again: repeat %t, mismatch %t, %v", repeat, mismatch, err)
+	}
+	if first.ID != created.ID {
+		t.Errorf("the key again: job %s, want %s", first.ID, created.ID)
 	}
 	d.Owner, d.Fingerprint = "ann", [32]byte{2}
 	if first, _, _, err := jobs.Create(t.Context(), d); apierr.From(err).Reason != delivery.ReasonKeyReused || first.ID == created.ID {
@@ -267,8 +285,19 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	got, err := jobs.Get(t.Context(), "acme", "", created.ID)
-	if err != nil || got.Status != replay.StatusCompleted || got.Replayed != 449 || got.Skipped != 1 || got.Finished.IsZero() || pages < 3 {
-		t.Errorf("%d pages: %+v, %v", pages, got, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := got
+	want.Status, want.Replayed, want.Skipped = replay.StatusCompleted, 449, 1
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("job (-want +got):\n%s", diff)
+	}
+	if got.Finished.IsZero() {
+		t.Error("the job has no time of its end")
+	}
+	if pages < 3 {
+		t.Errorf("done in %d pages, want 3 or more", pages)
 	}
 	if diff := cmp.Diff(filter, got.Filter, cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("filter (-want +got):\n%s", diff)

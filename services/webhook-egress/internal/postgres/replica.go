@@ -11,8 +11,8 @@ import (
 
 var _ replica.Store = (*Store)(nil)
 
-// takeoverDelays are how long a row waits whose replica has ended, by how often in a row
-// that has happened; the last one repeats.
+// takeoverDelays are how long a row waits after its replica has ended, by how often in a row that has happened; the
+// last one repeats.
 var takeoverDelays = []time.Duration{
 	0, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
 }
@@ -20,21 +20,21 @@ var takeoverDelays = []time.Duration{
 // Join implements replica.Store.
 func (s *Store) Join(ctx context.Context, name string) (int64, error) {
 	id, err := s.sql.JoinReplicas(ctx, name)
-	return id, explain("join", err)
+	return id, explain("join replicas", err)
 }
 
-// Beat implements replica.Store.
-func (s *Store) Beat(ctx context.Context, id int64) (bool, error) {
-	n, err := s.sql.BeatReplica(ctx, id)
-	return n > 0, explain("beat", err)
+// Heartbeat implements replica.Store.
+func (s *Store) Heartbeat(ctx context.Context, id int64) (bool, error) {
+	n, err := s.sql.RecordHeartbeat(ctx, id)
+	return n > 0, explain("heartbeat", err)
 }
 
-// Bury implements replica.Store.
-func (s *Store) Bury(ctx context.Context, self int64, silence time.Duration) (int, error) {
+// RemoveSilent implements replica.Store.
+func (s *Store) RemoveSilent(ctx context.Context, self int64, silence time.Duration) (int, error) {
 	var freed int
-	err := s.inTx(ctx, "bury", func(q *dbsql.Queries) (err error) {
-		if _, err = q.BuryReplicas(ctx, dbsql.BuryReplicasParams{Silence: silence, Self: self}); err != nil {
-			return fmt.Errorf("bury: %w", err)
+	err := s.inTx(ctx, "remove silent replicas", func(q *dbsql.Queries) (err error) {
+		if _, err = q.RemoveSilentReplicas(ctx, dbsql.RemoveSilentReplicasParams{Silence: silence, Self: self}); err != nil {
+			return fmt.Errorf("remove silent replicas: %w", err)
 		}
 		freed, err = freeOrphans(ctx, q)
 		return err
@@ -53,7 +53,7 @@ func (s *Store) Leave(ctx context.Context, id int64) error {
 	})
 }
 
-// freeOrphans makes rows due whose replica is not on the list.
+// freeOrphans makes the rows due whose replica is no longer registered.
 func freeOrphans(ctx context.Context, q *dbsql.Queries) (int, error) {
 	flows, err := q.ListOrphanFlows(ctx)
 	if err != nil {

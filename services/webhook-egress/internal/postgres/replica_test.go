@@ -20,17 +20,17 @@ func TestReplicas(t *testing.T) {
 	}
 	enqueue(t, s, leaseOf(dead, true), draft("acme"), draft("acme"))
 	enqueue(t, s, leaseOf(alive, true), draft("acme"))
-	if freed, err := s.Bury(t.Context(), alive, time.Second*30); freed != 0 || err != nil {
+	if freed, err := s.RemoveSilent(t.Context(), alive, time.Second*30); freed != 0 || err != nil {
 		t.Errorf("freed %d of replicas that beat, %v", freed, err)
 	}
 	exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
-	if freed, err := s.Bury(t.Context(), alive, time.Second*30); freed != 2 || err != nil {
+	if freed, err := s.RemoveSilent(t.Context(), alive, time.Second*30); freed != 2 || err != nil {
 		t.Errorf("freed %d, %v", freed, err)
 	}
-	if listed, err := s.Beat(t.Context(), dead); listed || err != nil {
+	if listed, err := s.Heartbeat(t.Context(), dead); listed || err != nil {
 		t.Errorf("the dead beats: %v, %v", listed, err)
 	}
-	if listed, err := s.Beat(t.Context(), alive); !listed || err != nil {
+	if listed, err := s.Heartbeat(t.Context(), alive); !listed || err != nil {
 		t.Errorf("the living does not beat: %v, %v", listed, err)
 	}
 	if jobs := claim(t, s, alive, 8).Jobs; len(jobs) != 2 || jobs[0].LeaseSeq != 3 {
@@ -58,7 +58,7 @@ func TestTakeoversAreCounted(t *testing.T) {
 			break
 		}
 		exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
-		if freed, err := s.Bury(t.Context(), 0, 30*time.Second); freed != 1 || err != nil {
+		if freed, err := s.RemoveSilent(t.Context(), 0, 30*time.Second); freed != 1 || err != nil {
 			t.Fatalf("freed %d, %v", freed, err)
 		}
 		waits := []int{0, 5, 15, 30}

@@ -17,16 +17,16 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
-// Kinds of idempotency keys beside those of deliveries, which have none.
+// Kinds of idempotency keys other than those of deliveries, which have no kind.
 const kindEvent, kindResend, kindReplay = "event", "resend", "replay"
 
-// claimed is a key that was asked for: won, or first used for another thing.
+// claimed is the result of claiming a key: won, or already used.
 type claimed struct {
 	first         delivery.ID
 	won, mismatch bool
 }
 
-// claimKey takes a key for a thing, or gives the first thing with it.
+// claimKey claims a key for the thing with id, or returns the first thing with the key.
 func (s *Store) claimKey(
 	ctx context.Context, q *dbsql.Queries, kind, organization, name string, fingerprint [32]byte, id delivery.ID,
 ) (claimed, error) {
@@ -46,7 +46,7 @@ func (s *Store) claimKey(
 		return claimed{}, fmt.Errorf("read key: %w", err)
 	}
 	if len(rows) != 1 {
-		return claimed{}, errors.New("read key: it went away between two statements")
+		return claimed{}, errors.New("read key: the key was removed between two statements")
 	}
 	return claimed{first: rows[0].DeliveryID.Bytes, mismatch: [32]byte(rows[0].Fingerprint) != fingerprint}, nil
 }
@@ -80,12 +80,11 @@ func (s *Store) Resend(ctx context.Context, r delivery.Resend) (resent delivery.
 	return resent, err
 }
 
-// requeued is what became of deliveries that were to be resent: so many are
-// queued again, so many not because their endpoint was deleted. Of the rest,
-// none has ended.
+// requeued counts deliveries that were to be resent: count of them are queued again; deleted of them are not, because
+// their endpoint was deleted. The rest has not ended.
 type requeued struct{ count, deleted int }
 
-// requeue starts a new series of attempts of those that have ended.
+// requeue starts a new series of attempts of the deliveries that have ended.
 func requeue(
 	ctx context.Context, q *dbsql.Queries, organization string, ids []pgtype.UUID, maxAttempts int, deadline time.Time,
 ) (requeued, error) {
@@ -123,7 +122,7 @@ func requeue(
 	return done, nil
 }
 
-// flowsOf finds or makes the flows of deliveries and keeps them awake.
+// flowsOf finds or creates the flows of deliveries and keeps them awake.
 func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgtype.UUID]int64, error) {
 	rows, err := q.ReadFlowsOf(ctx, dbsql.ReadFlowsOfParams{Ids: ids, CreatedAts: timesOf(ids)})
 	if err != nil {
@@ -159,11 +158,11 @@ func flowsOf(ctx context.Context, q *dbsql.Queries, ids []pgtype.UUID) (map[pgty
 	return flows, nil
 }
 
-// targetOf reads a stored URL.
+// targetOf returns the target of a stored URL.
 func targetOf(organization, text string) (delivery.Target, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return delivery.Target{}, errors.New("a stored URL cannot be read") // The parser's error would quote it.
+		return delivery.Target{}, errors.New("a stored URL cannot be read") // The parser's error would quote the URL.
 	}
 	return delivery.TargetOf(organization, u), nil
 }
@@ -183,7 +182,7 @@ func (s *Store) Cancel(ctx context.Context, id delivery.ID) (cancelled bool, err
 	return cancelled, err
 }
 
-// cancel ends deliveries whose queue rows were taken out.
+// cancel ends deliveries whose queue rows were removed.
 func cancel(ctx context.Context, q *dbsql.Queries, rows []dbsql.TakeQueuedRow) error {
 	p := dbsql.CancelDeliveriesParams{Oldest: rows[0].CreatedAt, Newest: rows[0].CreatedAt}
 	for _, r := range rows {

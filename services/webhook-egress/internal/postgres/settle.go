@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
-// Settle implements dispatch.Store. Settling the same results again changes
-// nothing: the fences have moved on, and the attempts are there.
+// Settle implements dispatch.Store. Settling the same results again changes nothing: the fences have moved on, and
+// the attempts exist already.
 func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, error) {
 	held := make([]bool, len(results))
 	err := s.pipelined(ctx, "settle", func(q *dbsql.Queries) error {
@@ -41,11 +41,11 @@ func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, 
 	return held, nil
 }
 
-// settlement collects what results change, one array per column.
+// settlement collects the changes of results, one array per column.
 type settlement struct {
 	ending   dbsql.EndLeasesParams
-	leases   dbsql.LockLeasesParams // of those that don't end
-	awake    []int64                // flows that rows go back to
+	leases   dbsql.LockLeasesParams // of results that do not end the delivery
+	awake    []int64                // flows to which rows return
 	attempts dbsql.AddAttemptsParams
 	updates  dbsql.UpdateDeliveriesParams
 	returned dbsql.ReturnRowsParams
@@ -54,7 +54,7 @@ type settlement struct {
 	open     []int64
 	health   map[int64]*health
 	moves    map[breaker.Target]breaker.State
-	// endpoints that deliveries were for, and what ended without having arrived.
+	// endpoints of the deliveries; dead and failed hold those that ended without success
 	endpoints map[delivery.ID]*endpointHealth
 	dead      dbsql.AddDeadLettersParams
 	failed    dbsql.ReportFailedParams
@@ -89,8 +89,8 @@ func newSettlement(results []dispatch.Result) *settlement {
 	return w
 }
 
-// hold finds the leases that are still ours and keeps them from others: the rows
-// of what ends are removed, those of the rest locked.
+// hold finds the leases that are still held and protects them from others: rows of ended deliveries are removed, the
+// others locked.
 func (w *settlement) hold(ctx context.Context, q *dbsql.Queries) (map[delivery.ID]bool, error) {
 	ours := make(map[delivery.ID]bool, len(w.ending.Ids)+len(w.leases.Ids))
 	if len(w.ending.Ids) > 0 {
@@ -114,7 +114,7 @@ func (w *settlement) hold(ctx context.Context, q *dbsql.Queries) (map[delivery.I
 	return ours, nil
 }
 
-// add notes what a result changes; with its lease lost, only the attempt is kept.
+// add collects the changes of a result; if its lease is lost, only the attempt is kept.
 func (w *settlement) add(r *dispatch.Result, held bool) {
 	if r.Attempt != nil {
 		w.addAttempt(r, held)
@@ -141,7 +141,7 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 		w.advance.FlowIds, w.advance.Delays = append(w.advance.FlowIds, job.FlowID), append(w.advance.Delays, step.Delay)
 	}
 	if step.Held && !step.Alone {
-		return // The flow says what is waited for; the delivery has not changed.
+		return // The flow records the reason; the delivery is unchanged.
 	}
 	w.update(r)
 	if r.Attempt != nil && step.Fault != delivery.FaultInternal {
@@ -153,14 +153,14 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	}
 }
 
-// end notes a delivery that ended without having arrived.
+// end collects a delivery that ended without success.
 func (w *settlement) end(job *delivery.Job, step delivery.Step) {
 	if step.Status != delivery.StatusFailed && step.Status != delivery.StatusExpired {
 		return
 	}
 	w.dead.Organizations, w.dead.Ids = append(w.dead.Organizations, job.Organization), append(w.dead.Ids, uuidOf(job.ID))
 	w.dead.CreatedAts = append(w.dead.CreatedAts, job.ID.Time())
-	// Of our own events nothing is told: they would never end.
+	// The service's own events cause no further ones: they would never end.
 	if step.Status == delivery.StatusExpired || job.Test || strings.HasPrefix(job.EventType, delivery.OwnEvents) {
 		return
 	}
@@ -236,7 +236,7 @@ func (w *settlement) addAttempt(r *dispatch.Result, held bool) {
 
 func ms(d time.Duration) float32 { return float32(d.Microseconds()) / 1000 }
 
-// write does what was collected; statements without rows are left out.
+// write executes the collected statements; those without rows are skipped.
 func (w *settlement) write(ctx context.Context, q *dbsql.Queries) error {
 	slices.Sort(w.open)
 	park, counts := w.parkParams(), w.healthParams()
@@ -277,8 +277,8 @@ func (w *settlement) parkParams() dbsql.ParkFlowsParams {
 	return p
 }
 
-// moveTargets does what the breaker decided. A move that waited for the store is
-// still right: its time is.
+// moveTargets applies the breaker's decisions. A decision that waited for the store is still valid: it contains its
+// time.
 func (w *settlement) moveTargets(ctx context.Context, q *dbsql.Queries) error {
 	var lock dbsql.LockTargetsParams
 	var move dbsql.MoveTargetsParams

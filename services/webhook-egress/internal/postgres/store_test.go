@@ -295,8 +295,17 @@ func TestParkedFlow(t *testing.T) {
 	}
 	fresh := enqueue(t, s, leaseOf(1, false), draft("acme"))
 	record, err := s.Get(t.Context(), "acme", "", fresh[0].ID, false)
-	if err != nil || !fresh[0].Flow.Metered || record.LastError != "why" || record.Attempts != 0 || time.Until(record.NextAttempt) < 59*time.Minute {
-		t.Errorf("stored %+v, record %+v, %v", fresh[0], record, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !fresh[0].Flow.Metered {
+		t.Error("a parked flow is not metered")
+	}
+	if record.LastError != "why" || record.Attempts != 0 {
+		t.Errorf("last error %q after %d attempts, want why after 0", record.LastError, record.Attempts)
+	}
+	if due := time.Until(record.NextAttempt); due < 59*time.Minute {
+		t.Errorf("due in %s, want with its flow in an hour", due)
 	}
 	exec(t, pool, "UPDATE flow SET ready_at = now(), parked_until = now()")
 	probe := claim(t, s, 1, 8).Jobs
@@ -402,8 +411,14 @@ func TestGetIsScoped(t *testing.T) {
 		{"acme", "", delivery.NewID(time.Now().AddDate(-3, 0, 0)), false},
 	} {
 		record, err := s.Get(t.Context(), tt.organization, tt.owner, tt.id, true)
-		if tt.found && (err != nil || string(record.Body) != "{ }") || !tt.found && apierr.From(err).Kind != apierr.KindNotFound {
-			t.Errorf("%q %q: %v, %v", tt.organization, tt.owner, record, err)
+		if !tt.found {
+			if apierr.From(err).Kind != apierr.KindNotFound {
+				t.Errorf("%q %q: %v, want not found", tt.organization, tt.owner, err)
+			}
+			continue
+		}
+		if err != nil || string(record.Body) != "{ }" {
+			t.Errorf("%q %q: body %q, %v", tt.organization, tt.owner, record.Body, err)
 		}
 	}
 }

@@ -67,10 +67,10 @@ func expire(ctx context.Context, q *dbsql.Queries, p dbsql.ExpireDeliveriesParam
 	return nil
 }
 
-// dropLockTimeout bounds how long other transactions wait behind a drop that waits.
+// dropLockTimeout bounds how long other transactions queue behind a drop that waits for its lock.
 const dropLockTimeout = "100ms"
 
-// lockNotAvailable is the code of a lock that was not got within lock_timeout.
+// lockNotAvailable is the SQLSTATE for a lock that was not granted within lock_timeout.
 const lockNotAvailable = "55P03"
 
 // DropOldestDay implements upkeep.Store.

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxKnown bounds the memory of flows that are limited.
+	// maxKnown bounds the number of limited flows that are held in memory.
 	maxKnown = 50_000
 	// exchangeTimeout bounds reading and swapping the states of an update.
 	exchangeTimeout = 100 * time.Millisecond
@@ -32,7 +32,7 @@ const (
 func take(due, now time.Time, perSecond float64, want int) (next time.Time, taken int, wait time.Duration) {
 	gap := time.Duration(float64(time.Second) / perSecond)
 	slack := max(burstTime-gap, 0)
-	// A clock that was set back must not hold the flow up for as long as that.
+	// A clock that was set back must not block the flow for that long.
 	if due.Before(now) || due.Sub(now) > gap+slack {
 		due = now
 	}
@@ -62,20 +62,20 @@ func New(store kv.Store, log *slog.Logger, now func() time.Time) *Limiter {
 	return &Limiter{shared: shared, log: log, now: now, due: make(map[int64]time.Time)}
 }
 
-// Ask is for deliveries of a limited flow.
+// Ask is a request to begin deliveries of a limited flow.
 type Ask struct {
 	Flow      int64
 	PerSecond float64
 	Want      int
 }
 
-// Permit is the answer: so many may begin, the next one after Wait.
+// Permit is the result of an Ask: Allowed deliveries may begin, the next one after Wait.
 type Permit struct {
 	Allowed int
 	Wait    time.Duration
 }
 
-// Take answers asks, each about another flow.
+// Take decides on asks, each for another flow.
 func (l *Limiter) Take(ctx context.Context, asks []Ask) []Permit {
 	permits, keys := make([]Permit, len(asks)), make([]string, len(asks))
 	for i, ask := range asks {

@@ -1,6 +1,5 @@
-// Package replay owns bulk resending: durable jobs that resend many ended
-// deliveries, each once, and go on where they were after a restart. The API
-// creates and reads them through [Service], [Worker] does them.
+// Package replay owns bulk resending: durable jobs that resend many ended deliveries, each once, and resume after a
+// restart. The API creates and reads them through [Service]; [Worker] executes them.
 package replay
 
 import (
@@ -13,10 +12,10 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// Status is where a job stands.
+// Status is the state of a job.
 type Status string
 
-// The states; Counted is a dry run's.
+// The states; Counted is the result of a dry run.
 const (
 	StatusCounted   Status = "counted"
 	StatusQueued    Status = "queued"
@@ -26,14 +25,13 @@ const (
 	StatusFailed    Status = "failed"
 )
 
-// Why a job fails: its deliveries' deadline has passed, or the store refuses them.
+// Reasons for a failed job: its deliveries' deadline has passed, or the store rejects a page.
 const (
 	ErrorDeadline = "deadline_passed"
 	ErrorInternal = "internal"
 )
 
-// Filter chooses ended deliveries, by id or by what else is given. It is kept
-// with the job in this form.
+// Filter selects ended deliveries, by id or by the other fields. It is stored with the job in this form.
 type Filter struct {
 	DeliveryIDs []string          `json:"delivery_ids,omitempty"`
 	Statuses    []delivery.Status `json:"status,omitempty"`
@@ -47,7 +45,7 @@ type Filter struct {
 // neverArrived are the statuses of a filter that names none.
 var neverArrived = []delivery.Status{delivery.StatusFailed, delivery.StatusExpired}
 
-// Wanted are the statuses to resend.
+// Wanted returns the statuses to resend.
 func (f Filter) Wanted() []delivery.Status {
 	if len(f.Statuses) == 0 {
 		return neverArrived
@@ -55,7 +53,7 @@ func (f Filter) Wanted() []delivery.Status {
 	return f.Statuses
 }
 
-// OnlyDeadLetters reports whether all it can choose are dead letters.
+// OnlyDeadLetters reports whether the filter matches dead letters only.
 func (f Filter) OnlyDeadLetters() bool {
 	for _, s := range f.Wanted() {
 		if s != delivery.StatusFailed && s != delivery.StatusExpired {
@@ -65,7 +63,7 @@ func (f Filter) OnlyDeadLetters() bool {
 	return true
 }
 
-// check holds a filter to one of its two forms.
+// check validates that a filter uses ids or the other fields, not both.
 func (f Filter) check() error {
 	err := delivery.CheckTexts(map[string]string{"filter.event_type": f.EventType, "filter.host": f.Host})
 	switch byID := len(f.DeliveryIDs) > 0; {
@@ -99,18 +97,18 @@ type Replay struct {
 	Filter              Filter
 	DryRun              bool
 	Status              Status
-	// Matched deliveries when it was created, Replayed and Skipped so far.
+	// Matched counts the deliveries at creation; Replayed and Skipped count progress.
 	Matched, Replayed, Skipped int
 	Error                      string
 	Created, Updated, Finished time.Time
 }
 
-// Draft is a checked job that is about to be stored.
+// Draft is a checked job that is not stored yet.
 type Draft struct {
 	ID                  delivery.ID
 	Organization, Owner string
 	Filter              Filter
-	// MaxAttempts is zero for as many as before; Deadline zero for none.
+	// MaxAttempts is zero for as many as before; Deadline is the zero time for none.
 	MaxAttempts   int
 	Deadline      time.Time
 	RatePerSecond float64
@@ -131,8 +129,8 @@ func fingerprint(d Draft) ([32]byte, error) {
 // maxPage is how many deliveries a transaction resends at most.
 const maxPage = 200
 
-// Pace is how many deliveries a page may have at a rate per second, and how long
-// after a page of n the next one may begin. Zero is no limit.
+// Pace returns how many deliveries a page may have at a rate per second, and how long to wait after a page of n. A
+// rate of zero is unlimited.
 func Pace(perSecond float64) (page int, pause func(n int) time.Duration) {
 	if perSecond <= 0 {
 		return maxPage, func(int) time.Duration { return 0 }

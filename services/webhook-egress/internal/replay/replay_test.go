@@ -128,8 +128,15 @@ func TestFilters(t *testing.T) {
 				}
 				return
 			}
-			if e := apierr.From(err); e == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, tt.text) || len(m.drafts) != 0 {
-				t.Errorf("err = %v", err)
+			e := apierr.From(err)
+			if e == nil {
+				t.Fatal("it was accepted")
+			}
+			if e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, tt.text) {
+				t.Errorf("%v %q, want an invalid request and text that begins with %s", e.Kind, e.Text, tt.text)
+			}
+			if len(m.drafts) != 0 {
+				t.Error("it was stored")
 			}
 		})
 	}
@@ -176,8 +183,16 @@ func TestFingerprintTellsRequestsApart(t *testing.T) {
 		}
 	}
 	d := m.drafts
-	if d[0].Fingerprint != d[1].Fingerprint || d[0].Fingerprint == d[2].Fingerprint || d[0].Fingerprint == d[3].Fingerprint || d[0].Fingerprint == d[4].Fingerprint || d[0].ID == d[1].ID {
-		t.Errorf("drafts %+v", d)
+	if d[0].Fingerprint != d[1].Fingerprint {
+		t.Error("two requests that ask for the same have two fingerprints")
+	}
+	if d[0].ID == d[1].ID {
+		t.Error("two jobs have the same id")
+	}
+	for i, what := range []string{"host", "rate", "owner"} {
+		if d[2+i].Fingerprint == d[0].Fingerprint {
+			t.Errorf("a request with another %s has the same fingerprint", what)
+		}
 	}
 }
 

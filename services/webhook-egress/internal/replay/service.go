@@ -10,19 +10,18 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
-// tries is how often a transaction is repeated that lost against another.
+// tries is how often a transaction is tried that ends in a conflict.
 const tries = 3
 
-// Store keeps jobs. What is not there, or another owner's, is an apierr of kind
-// not found.
+// Store persists jobs. A job that does not exist, or belongs to another owner, is an apierr of kind not found.
 type Store interface {
-	// Count tells how many deliveries a job would resend.
+	// Count returns how many deliveries a job would resend.
 	Count(ctx context.Context, organization, owner string, f Filter) (int, error)
-	// Create counts and commits a job, or gives the first job with its key; mismatch
-	// tells that that asked for something else.
+	// Create counts and commits a job. If the key was used before, it returns the first job; mismatch then reports
+	// whether that one asked for something else.
 	Create(ctx context.Context, d Draft) (r Replay, deduplicated, mismatch bool, err error)
 	Get(ctx context.Context, organization, owner string, id delivery.ID) (Replay, error)
-	// List gives jobs with ids below before, newest first.
+	// List returns jobs with ids below before, newest first.
 	List(ctx context.Context, organization, owner string, before delivery.ID, limit int) ([]Replay, error)
 	// Cancel ends a job that has not ended.
 	Cancel(ctx context.Context, id delivery.ID) error
@@ -34,10 +33,10 @@ type Service struct {
 	now   func() time.Time
 }
 
-// NewService returns a service.
+// NewService returns a Service.
 func NewService(store Store, now func() time.Time) *Service { return &Service{store, now} }
 
-// Request is a job as it was asked for, its identity settled.
+// Request is a job as the caller requested it, with its organization and owner determined.
 type Request struct {
 	Organization, Owner string
 	Filter              Filter
@@ -49,16 +48,16 @@ type Request struct {
 	Key           string
 }
 
-// Created is the answer to a request.
+// Created is the result of a Request.
 type Created struct {
 	Replay
 
 	Deduplicated bool
-	// Mismatch tells that the first use of the key asked for something else.
+	// Mismatch reports that the first use of the key asked for something else.
 	Mismatch bool
 }
 
-// Create starts a job, or counts what it would resend.
+// Create starts a job, or for a dry run counts what it would resend.
 func (s *Service) Create(ctx context.Context, r Request) (Created, error) {
 	now := s.now()
 	texts := map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key}
@@ -103,8 +102,7 @@ func (s *Service) count(ctx context.Context, r Request, now time.Time) (Created,
 	}}, nil
 }
 
-// Get reads a job. Another organization's is not found, neither is another
-// owner's where an owner is named.
+// Get returns a job. A job of another organization is not found, nor one of another owner when owner is set.
 func (s *Service) Get(ctx context.Context, organization, owner, id string) (Replay, error) {
 	if err := delivery.CheckTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
 		return Replay{}, err
@@ -120,8 +118,8 @@ func (s *Service) Get(ctx context.Context, organization, owner, id string) (Repl
 	return r, nil
 }
 
-// List gives jobs with ids below before (delivery.LastID for the first page),
-// newest first; next is zero on the last page.
+// List returns jobs with ids below before (delivery.LastID for the first page), newest first; next is zero on the
+// last page.
 func (s *Service) List(ctx context.Context, organization, owner string, before delivery.ID, limit int) (page []Replay, next delivery.ID, err error) {
 	if err := delivery.CheckTexts(map[string]string{"organization_id": organization, "owner_id": owner}); err != nil {
 		return nil, delivery.ID{}, err
@@ -137,8 +135,8 @@ func (s *Service) List(ctx context.Context, organization, owner string, before d
 	return page, next, nil
 }
 
-// Cancel ends a job that Get would find; what it has resent stays. One that was
-// cancelled before stays as it is; one that has ended otherwise is a conflict.
+// Cancel ends a job that is visible to the caller; deliveries already resent remain. Cancelling again changes
+// nothing; a job that has ended otherwise is a conflict.
 func (s *Service) Cancel(ctx context.Context, organization, owner, id string) (Replay, error) {
 	r, err := s.Get(ctx, organization, owner, id)
 	if err != nil {

@@ -12,47 +12,46 @@ import (
 )
 
 const (
-	// workPause is how often a worker looks for a job, failPause how long a job
-	// rests whose page failed.
+	// workPause is the interval at which a worker looks for jobs, failPause how long a job waits after a failed page.
 	workPause, failPause = 250 * time.Millisecond, 5 * time.Second
 	// pageTimeout bounds a page.
 	pageTimeout = 10 * time.Second
 )
 
-// Done is what a page did.
+// Done is the result of a page.
 type Done struct {
 	// Found is false when no job was due.
 	Found bool
-	// Job is its id, also beside an error where it is known.
+	// Job is the id of the job; it is also set beside an error if it is known.
 	Job delivery.ID
-	// Queued deliveries now wait in the store.
+	// Queued is how many deliveries now wait in the store.
 	Queued int
 }
 
-// Jobs are worked on a page at a time.
+// Jobs is the queue of jobs; they are processed a page at a time.
 type Jobs interface {
-	// Page does the next page of the job that has waited longest, in one
-	// transaction with the job's progress: it is done once or not at all.
+	// Page processes the next page of the job that has waited longest, in one transaction with the job's progress: it
+	// takes effect once or not at all.
 	Page(ctx context.Context) (Done, error)
-	// Fail ends a job whose page the store can't hold or panics at.
+	// Fail ends a job with a page that the store rejects or that panics.
 	Fail(ctx context.Context, id delivery.ID, reason string) error
-	// Postpone lets a job rest.
+	// Postpone delays the next page of a job.
 	Postpone(ctx context.Context, id delivery.ID, pause time.Duration) error
 }
 
-// Waker is told of deliveries that wait in the store.
+// Waker is notified of deliveries that wait in the store.
 type Waker interface {
 	Waiting()
 }
 
-// Worker does jobs. Every replica has one; they share the jobs between them.
+// Worker executes jobs. Every replica has one; they share the jobs.
 type Worker struct {
 	jobs  Jobs
 	waker Waker
 	log   *slog.Logger
 }
 
-// NewWorker returns a worker.
+// NewWorker returns a Worker.
 func NewWorker(jobs Jobs, waker Waker, log *slog.Logger) *Worker { return &Worker{jobs, waker, log} }
 
 // Run works until ctx ends.
@@ -60,14 +59,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	return lifecycle.Repeat{Every: workPause, Do: w.work, Log: w.log, Name: "replays"}.Run(ctx)
 }
 
-// work does all that is due. What fails is told with its job.
+// work processes all due pages. Failures are logged with their job.
 func (w *Worker) work(ctx context.Context) error {
 	for ctx.Err() == nil && w.page(ctx) {
 	}
 	return nil
 }
 
-// page reports whether there may be more to do at once.
+// page processes one page. It reports whether more may be due at once.
 func (w *Worker) page(ctx context.Context) bool {
 	done, err := w.bounded(ctx)
 	switch {
@@ -85,13 +84,13 @@ func (w *Worker) page(ctx context.Context) bool {
 	if done.Job == (delivery.ID{}) {
 		return false
 	}
-	if errors.Is(err, delivery.ErrRejected) || errors.Is(err, panics.Err) { // So would every further try.
+	if errors.Is(err, delivery.ErrRejected) || errors.Is(err, panics.Err) { // Every further try would fail too.
 		err = w.jobs.Fail(ctx, done.Job, ErrorInternal)
 	} else {
 		err = w.jobs.Postpone(ctx, done.Job, failPause)
 	}
 	if err != nil {
-		w.log.ErrorContext(ctx, "a replay could not be put aside", slog.String("error", err.Error()))
+		w.log.ErrorContext(ctx, "a failed replay could not be postponed", slog.String("error", err.Error()))
 	}
 	return false
 }

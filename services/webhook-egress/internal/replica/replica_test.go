@@ -36,7 +36,7 @@ func (l *list) Join(context.Context, string) (int64, error) {
 	return l.joined, nil
 }
 
-func (l *list) Beat(context.Context, int64) (bool, error) {
+func (l *list) Heartbeat(context.Context, int64) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.beats = append(l.beats, time.Now())
@@ -45,7 +45,7 @@ func (l *list) Beat(context.Context, int64) (bool, error) {
 	return listed, l.err
 }
 
-func (l *list) Bury(ctx context.Context, self int64, _ time.Duration) (int, error) {
+func (l *list) RemoveSilent(ctx context.Context, self int64, _ time.Duration) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stuck {

@@ -16,18 +16,17 @@ import (
 )
 
 const (
-	// freshFor bounds how long a replaced secret goes on signing.
+	// freshFor bounds how long a replaced secret may still sign.
 	freshFor = 5 * time.Second
-	// missingFor is shorter: a delivery waits for the file.
+	// missingFor is shorter, because a delivery waits for the file.
 	missingFor = time.Second
-	// maxCached bounds the cache.
+	// maxCached bounds the number of cached organizations.
 	maxCached = 10_000
 )
 
-// Directory finds the secrets of organizations in files: one per organization,
-// each line a secret, the current one first; or one default file for all that
-// have none. The files are read again every few seconds, so a rotation is one
-// write. Safe for concurrent use.
+// Directory finds the secrets of organizations in files: one file per organization with a secret per line, the
+// current one first, and a default file for organizations without one. The files are read again every few seconds, so
+// that a rotation is a single write. It is safe for concurrent use.
 type Directory struct {
 	dir      string
 	fallback secret.File
@@ -43,13 +42,12 @@ type entry struct {
 	until   time.Time
 }
 
-// NewDirectory reads from dir and fallback; either may be empty.
+// NewDirectory returns a Directory that reads from dir and fallback; either may be empty.
 func NewDirectory(dir string, fallback secret.File, log *slog.Logger, now func() time.Time) *Directory {
 	return &Directory{dir: dir, fallback: fallback, log: log, now: now, cached: make(map[string]entry)}
 }
 
-// Of gives the secrets of an organization, current first; none when it has none
-// that can be read.
+// Of returns the secrets of an organization, the current one first; none if none can be read.
 func (d *Directory) Of(ctx context.Context, organization string) []secret.Value {
 	now := d.now()
 	d.mu.Lock()
@@ -75,9 +73,9 @@ func (d *Directory) read(ctx context.Context, organization string) []secret.Valu
 		if err == nil {
 			return secrets
 		}
-		// A name that is too long for a file is that of no file.
+		// An id that is too long for a file name has no file.
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
-			// A broken file is no reason to sign with another secret.
+			// An unreadable file must not lead to signing with another secret.
 			d.log.WarnContext(ctx, "the organization's signing secret cannot be read",
 				slog.String("organization", organization), slog.String("error", err.Error()))
 			return nil
@@ -94,8 +92,8 @@ func (d *Directory) read(ctx context.Context, organization string) []secret.Valu
 	return secrets
 }
 
-// FileName is the name of an organization's file: its id, percent-encoded so
-// that it stays one name in the directory. A leading dot is encoded too.
+// FileName returns the name of an organization's file: its id, percent-encoded so that it is a single path element. A
+// leading dot is encoded too.
 func FileName(organization string) string {
 	name := url.PathEscape(organization)
 	if rest, ok := strings.CutPrefix(name, "."); ok {

@@ -1,6 +1,5 @@
-// Package signing owns how a delivery proves where it comes from: the headers
-// of both signing modes, the Standard Webhooks headers beside them, and where
-// an organization's secrets are read. The dispatcher asks it for each attempt.
+// Package signing owns how a delivery proves its origin: the headers of both signing modes, the Standard Webhooks
+// headers beside them, and where an organization's secrets are read. The dispatcher uses it for each attempt.
 package signing
 
 import (
@@ -15,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// The modes of the contract.
+// The signing modes of the contract.
 const (
 	// OrgTimestamp signs `<timestamp>.<body>` with the organization's secret.
 	OrgTimestamp = "org_timestamp"
@@ -23,35 +22,34 @@ const (
 	EndpointBody = "endpoint_body"
 )
 
-// Header names.
+// The header names.
 const (
 	HeaderSignature = "X-Webhook-Signature"
 	HeaderTimestamp = "X-Webhook-Timestamp"
-	// Of Standard Webhooks 1.0.0.
+	// The headers of Standard Webhooks 1.0.0.
 	HeaderStandardID        = "Webhook-Id"
 	HeaderStandardTimestamp = "Webhook-Timestamp"
 	HeaderStandardSignature = "Webhook-Signature"
 )
 
-// Lengths of a secret that Standard Webhooks allows, in bytes.
+// minStandard and maxStandard bound a secret in Standard Webhooks, in bytes.
 const minStandard, maxStandard = 24, 64
 
-// StandardPrefix is what it writes before a secret in base64.
+// StandardPrefix is the Standard Webhooks prefix of a secret in base64.
 const StandardPrefix = "whsec_"
 
-// Message is what an attempt sends.
+// Message is the signed content of an attempt.
 type Message struct {
-	// ID is the delivery's, the same over all attempts.
+	// ID is the delivery's id, the same for all attempts.
 	ID string
 	// At is the time of this attempt.
 	At   time.Time
 	Body []byte
 }
 
-// Headers signs a message; secrets must hold one or more, the current first.
-// X-Webhook-Signature is made with the first. The Standard Webhooks signature
-// lists one per secret that is fit for it, so that receivers may hold either
-// while a secret is replaced; without any, its three headers are left out.
+// Headers returns the signature headers of a message; secrets must hold at least one, the current one first.
+// X-Webhook-Signature uses the first. The Standard Webhooks signature lists one per suitable secret, so that
+// receivers may hold either during a rotation; without any, its three headers are omitted.
 func Headers(mode string, secrets []secret.Value, m Message) map[string]string {
 	timestamp := strconv.FormatInt(m.At.Unix(), 10)
 	headers := make(map[string]string, 5)
@@ -85,8 +83,8 @@ func digest(key []byte, parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
-// standardKey is the key that a Standard Webhooks library makes of a secret:
-// base64 after its prefix, else the bytes themselves.
+// standardKey returns the key that a Standard Webhooks library derives from a secret: the base64 after the prefix, or
+// else the bytes themselves.
 func standardKey(text string) ([]byte, bool) {
 	key := []byte(text)
 	if encoded, ok := strings.CutPrefix(text, StandardPrefix); ok {

@@ -1,7 +1,6 @@
-// Package upkeep does what the store needs from time to time: partitions for
-// the days to come and no longer for those past, the end of deliveries whose
-// deadline has passed, the removal of idempotency keys that have run out and of
-// flows that have long been idle. Every replica does it; the steps don't mind company.
+// Package upkeep does the store's periodic maintenance: it creates the partitions of coming days and drops those past
+// retention, expires deliveries whose deadline has passed, and removes expired idempotency keys and idle flows. Every
+// replica runs it; the steps may run concurrently.
 package upkeep
 
 import (
@@ -15,39 +14,38 @@ import (
 )
 
 const (
-	// PartitionDays are kept, from yesterday on: long enough for a service whose
-	// upkeep fails to be noticed before the last one is full.
+	// PartitionDays is how many days have partitions, beginning with yesterday: enough to notice a failing upkeep
+	// before the last one is reached.
 	PartitionDays = 5
-	// page bounds what one transaction ends or removes.
+	// page bounds how many rows one transaction ends or removes.
 	page = 1000
 	// stepTimeout bounds one step.
 	stepTimeout = 10 * time.Second
-	// idleFlow is how long a flow is kept that nothing comes through.
+	// idleFlow is how long a flow without deliveries is kept.
 	idleFlow = 7 * 24 * time.Hour
-	// busyTries is how often a step is tried again at once that gave way to traffic.
+	// busyTries is how often a step that gave way to traffic is retried, after busyPause each.
 	busyTries, busyPause = 20, 200 * time.Millisecond
 )
 
-// Store does the steps.
+// Store executes the steps.
 type Store interface {
-	// EnsurePartitions makes those of so many days from yesterday on that are missing.
+	// EnsurePartitions creates the missing partitions of that many days, beginning with yesterday.
 	EnsurePartitions(ctx context.Context, days int) (made int, err error)
 	// ExpireDue ends at most limit deliveries whose deadline has passed.
 	ExpireDue(ctx context.Context, limit int) (expired int, err error)
-	// PurgeKeys removes at most limit keys that have run out.
+	// PurgeKeys removes at most limit expired keys.
 	PurgeKeys(ctx context.Context, limit int) (purged int, err error)
-	// RemoveIdleFlows removes at most limit flows that nothing came through for so long.
+	// RemoveIdleFlows removes at most limit flows without deliveries for that long.
 	RemoveIdleFlows(ctx context.Context, idle time.Duration, limit int) (removed int, err error)
-	// DropOldestDay drops the oldest day before the retention on which nothing is
-	// queued any more, and gives it; the zero time when there is none. It is
-	// ErrBusy when others would have had to wait for it.
+	// DropOldestDay drops the oldest day before the retention without queued deliveries, and returns it; the zero
+	// time means there is none. It returns ErrBusy when other transactions would have had to wait.
 	DropOldestDay(ctx context.Context, retention time.Duration) (day time.Time, err error)
 }
 
-// ErrBusy says that a step gave way to traffic and may be tried again.
+// ErrBusy reports that a step gave way to traffic and may be tried again.
 var ErrBusy = errors.New("upkeep: the tables are busy")
 
-// Keeper runs the steps, each at its own pace.
+// Keeper runs the steps, each at its own interval.
 type Keeper struct {
 	store Store
 	log   *slog.Logger
@@ -56,13 +54,13 @@ type Keeper struct {
 	expired   func(ctx context.Context, n int)
 }
 
-// New returns a Keeper that keeps deliveries for a retention, zero for ever;
-// expired is told of deliveries that were ended.
+// New returns a Keeper with a retention, zero for ever; expired is called with the number of deliveries that were
+// ended.
 func New(store Store, log *slog.Logger, retention time.Duration, expired func(ctx context.Context, n int)) *Keeper {
 	return &Keeper{store: store, log: log, retention: retention, expired: expired}
 }
 
-// Prepare makes the partitions that a start needs.
+// Prepare creates the partitions that the service needs at its start.
 func (k *Keeper) Prepare(ctx context.Context) error {
 	made, err := k.store.EnsurePartitions(ctx, PartitionDays)
 	if err != nil {
@@ -74,8 +72,7 @@ func (k *Keeper) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Run repeats the steps until ctx ends. One that fails is tried again at its
-// next turn.
+// Run repeats the steps until ctx ends. A failed step is tried again at its next interval.
 func (k *Keeper) Run(ctx context.Context) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -102,15 +99,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// days makes the days to come, drops those past, and removes idle flows. A
-// failure of one keeps none of the others.
+// days creates the partitions of coming days, drops those past retention, and removes idle flows. If one fails, the
+// others still run.
 func (k *Keeper) days(ctx context.Context) error {
 	return errors.Join(k.Prepare(ctx), k.drop(ctx), pages(ctx, func(ctx context.Context, limit int) (int, error) {
 		return k.store.RemoveIdleFlows(ctx, idleFlow, limit)
 	}))
 }
 
-// drop drops every day past the retention on which nothing is queued.
+// drop drops every day past the retention without queued deliveries.
 func (k *Keeper) drop(ctx context.Context) error {
 	if k.retention <= 0 {
 		return nil
@@ -162,7 +159,7 @@ func (k *Keeper) expire(ctx context.Context) error {
 
 func (k *Keeper) purge(ctx context.Context) error { return pages(ctx, k.store.PurgeKeys) }
 
-// pages repeats a step while it finds full pages.
+// pages repeats a step while it returns full pages.
 func pages(ctx context.Context, step func(context.Context, int) (int, error)) error {
 	for {
 		n, err := step(ctx, page)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/jsoncheck"
@@ -59,7 +60,7 @@ type cacheCreation struct {
 	OneHour     int64 `json:"ephemeral_1h_input_tokens"`
 }
 
-func toUsage(r inference.Report) usage {
+func toUsage(r ledger.Report) usage {
 	u := r.Usage
 	return usage{
 		InputTokens: u.Input + u.ImageInput + u.AudioInput, CacheReadInputTokens: u.CacheRead,

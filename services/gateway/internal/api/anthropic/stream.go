@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
-	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -175,7 +175,7 @@ func (s *stream) call(d provider.ToolCall) *call {
 }
 
 // End implements dialect.Stream.
-func (s *stream) End(finish provider.FinishReason, report inference.Report) []byte {
+func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte {
 	s.out = s.out[:0]
 	if s.relayed {
 		s.out = append(s.out, s.stop...)

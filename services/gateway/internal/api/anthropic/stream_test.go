@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -17,7 +18,7 @@ import (
 
 var varying = regexp.MustCompile(`"id":"msg_[0-9a-f]{32}"`)
 
-func write(s dialect.Stream, events []provider.Event, finish provider.FinishReason, report inference.Report) string {
+func write(s dialect.Stream, events []provider.Event, finish provider.FinishReason, report ledger.Report) string {
 	var out strings.Builder
 	for _, e := range events {
 		out.Write(s.Event(e))
@@ -26,7 +27,7 @@ func write(s dialect.Stream, events []provider.Event, finish provider.FinishReas
 	return varying.ReplaceAllString(out.String(), `"id":"msg_0"`)
 }
 
-var report = inference.Report{Prompt: 10, Completion: 5, Usage: provider.Usage{Input: 3, CacheRead: 4, CacheWrite: 2, CacheWriteLong: 1, Output: 3, Reasoning: 2}}
+var report = ledger.Report{Prompt: 10, Completion: 5, Usage: provider.Usage{Input: 3, CacheRead: 4, CacheWrite: 2, CacheWriteLong: 1, Output: 3, Reasoning: 2}}
 
 const usageText = `"usage":{"input_tokens":3,"cache_creation_input_tokens":3,"cache_read_input_tokens":4,"cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":1},"output_tokens":5}`
 

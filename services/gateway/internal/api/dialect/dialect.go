@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/sjson"
 
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -76,7 +77,7 @@ type Stream interface {
 	// Event writes one event, or nothing yet.
 	Event(event provider.Event) []byte
 	// End writes what is left once the answer is complete and recorded.
-	End(finish provider.FinishReason, report inference.Report) []byte
+	End(finish provider.FinishReason, report ledger.Report) []byte
 	// Fail writes the error that ends a stream that has begun.
 	Fail(err *apierr.Error, requestID string) []byte
 	// Ping is an event that says nothing.

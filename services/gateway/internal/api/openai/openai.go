@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -79,7 +80,7 @@ type completionDetails struct {
 	AudioTokens     int64 `json:"audio_tokens"`
 }
 
-func toUsage(r inference.Report) *usage {
+func toUsage(r ledger.Report) *usage {
 	u := r.Usage
 	return &usage{
 		PromptTokens: r.Prompt, CompletionTokens: r.Completion, TotalTokens: r.Prompt + r.Completion,

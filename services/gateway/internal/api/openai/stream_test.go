@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -20,7 +21,7 @@ func constant(text []byte) string {
 	return varying.ReplaceAllStringFunc(string(text), func(s string) string { name, _, _ := strings.Cut(s, ":"); return name + ":0" })
 }
 
-func write(s dialect.Stream, events []provider.Event, finish provider.FinishReason, report inference.Report) string {
+func write(s dialect.Stream, events []provider.Event, finish provider.FinishReason, report ledger.Report) string {
 	var out strings.Builder
 	for _, e := range events {
 		out.Write(s.Event(e))
@@ -29,7 +30,7 @@ func write(s dialect.Stream, events []provider.Event, finish provider.FinishReas
 	return constant([]byte(out.String()))
 }
 
-var report = inference.Report{Prompt: 10, Completion: 5, Usage: provider.Usage{Input: 6, CacheRead: 4, Output: 3, Reasoning: 2}}
+var report = ledger.Report{Prompt: 10, Completion: 5, Usage: provider.Usage{Input: 6, CacheRead: 4, Output: 3, Reasoning: 2}}
 
 const usageText = `"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":4,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":2,"audio_tokens":0}}`
 

@@ -1,6 +1,5 @@
-// Package fairshare divides what organizations have in common, so that one of
-// them can't use it up. Package health bounds calls to a provider with it, and
-// package memory the bytes of answers.
+// Package fairshare divides a bounded amount between organizations, so that one of them can't use it up. Package health
+// bounds calls to a provider with it, and package memory the bytes of answers.
 package fairshare
 
 import (
@@ -10,17 +9,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// DefaultPercent is the largest part of a pool that one organization may hold: the
-// rest is there for others, and an installation with a single organization still
-// has most of it.
+// DefaultPercent is the largest share of a pool, in percent, that one organization may hold. The rest stays free for
+// others, and an installation with a single organization still has most of the pool.
 const DefaultPercent = 75
 
-// shards divide the locks; a power of two.
+// shards is the number of locks that the organizations are divided between; a power of two.
 const shards = 16
 
-// Pool is an amount of which organizations hold parts. What it keeps of them is
-// bounded by what they hold: one that holds nothing is forgotten. Safe for
-// concurrent use.
+// Pool is a bounded amount that organizations hold units of. It keeps an entry only for an organization that holds
+// units, so its own size is bounded by what is held. Safe for concurrent use.
 type Pool struct {
 	limit, share int64
 	held         atomic.Int64
@@ -29,23 +26,23 @@ type Pool struct {
 }
 
 type shard struct {
-	mu sync.Mutex
-	by map[string]int64
+	mu   sync.Mutex
+	held map[string]int64
 }
 
-// New returns a pool of limit units, of which one organization may hold percent
-// (1 to 100), rounded up.
+// New returns a pool of limit units, of which one organization may hold percent (1 to 100) at most, rounded up to whole
+// units.
 func New(limit int64, percent int) *Pool {
 	p := &Pool{limit: limit, share: limit/100*int64(percent) + (limit%100*int64(percent)+99)/100}
 	for i := range p.shards {
-		p.shards[i].by = make(map[string]int64)
+		p.shards[i].held = make(map[string]int64)
 	}
 	return p
 }
 
-// Take takes n units for an organization. It reports false, and takes nothing,
-// where the pool or the organization's part of it has fewer left.
-func (p *Pool) Take(organization string, n int64) bool {
+// Acquire takes n units for an organization. It returns false, and takes nothing, if the pool or the organization's
+// share of it has fewer than n units left.
+func (p *Pool) Acquire(organization string, n int64) bool {
 	if p.held.Add(n) > p.limit {
 		p.held.Add(-n)
 		p.refused.Add(1)
@@ -54,49 +51,49 @@ func (p *Pool) Take(organization string, n int64) bool {
 	s := p.shard(organization)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by[organization]+n > p.share {
+	if s.held[organization]+n > p.share {
 		p.held.Add(-n)
 		p.refused.Add(1)
 		return false
 	}
-	s.by[organization] += n
+	s.held[organization] += n
 	return true
 }
 
-// Give gives n units back that the organization took.
-func (p *Pool) Give(organization string, n int64) {
+// Release gives back n units that the organization acquired.
+func (p *Pool) Release(organization string, n int64) {
 	s := p.shard(organization)
 	s.mu.Lock()
-	if s.by[organization] -= n; s.by[organization] <= 0 {
-		delete(s.by, organization)
+	if s.held[organization] -= n; s.held[organization] <= 0 {
+		delete(s.held, organization)
 	}
 	s.mu.Unlock()
 	p.held.Add(-n)
 }
 
-// Full reports whether an organization can take nothing more.
+// Full reports whether an organization can acquire nothing more.
 func (p *Pool) Full(organization string) bool {
-	return p.held.Load() >= p.limit || p.Of(organization) >= p.share
+	return p.held.Load() >= p.limit || p.HeldBy(organization) >= p.share
 }
 
-// Of is what an organization holds.
-func (p *Pool) Of(organization string) int64 {
+// HeldBy returns the number of units that an organization holds.
+func (p *Pool) HeldBy(organization string) int64 {
 	s := p.shard(organization)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.by[organization]
+	return s.held[organization]
 }
 
-// Part is the most that one organization may hold.
-func (p *Pool) Part() int64 { return p.share }
+// Share returns the largest number of units that one organization may hold.
+func (p *Pool) Share() int64 { return p.share }
 
-// Held is what all organizations hold together.
+// Held returns the number of units that all organizations hold together.
 func (p *Pool) Held() int64 { return p.held.Load() }
 
-// Limit is the size of the pool.
+// Limit returns the size of the pool in units.
 func (p *Pool) Limit() int64 { return p.limit }
 
-// Refused counts the calls of Take that got nothing.
+// Refused returns the number of calls of Acquire that returned false.
 func (p *Pool) Refused() uint64 { return p.refused.Load() }
 
 func (p *Pool) shard(organization string) *shard {

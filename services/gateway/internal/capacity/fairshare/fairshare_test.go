@@ -8,29 +8,29 @@ import (
 
 func TestOneOrganizationHoldsItsPart(t *testing.T) {
 	p := New(100, 75)
-	if !p.Take("a", 75) {
+	if !p.Acquire("a", 75) {
 		t.Fatal("an organization alone can't take its part")
 	}
-	if p.Take("a", 1) {
+	if p.Acquire("a", 1) {
 		t.Error("an organization took more than its part")
 	}
 	if !p.Full("a") || p.Full("b") {
 		t.Error("the part of one is used up, that of another is not")
 	}
-	if !p.Take("b", 25) {
+	if !p.Acquire("b", 25) {
 		t.Error("what is left is not there for another organization")
 	}
-	if p.Take("c", 1) || !p.Full("c") {
+	if p.Acquire("c", 1) || !p.Full("c") {
 		t.Error("more was taken than there is")
 	}
-	p.Give("a", 75)
-	p.Give("b", 25)
+	p.Release("a", 75)
+	p.Release("b", 25)
 	if p.Held() != 0 || p.Refused() != 2 {
 		t.Errorf("%d held, %d refused after everything was given back", p.Held(), p.Refused())
 	}
 }
 
-// A small pool is not divided down to nothing.
+// The share of a small pool is not rounded down to nothing.
 func TestPartsAreRoundedUp(t *testing.T) {
 	for limit, want := range map[int64]int64{1: 1, 2: 2, 3: 3, 4: 3, 8: 6, 1024: 768} {
 		if got := New(limit, 75).share; got != want {
@@ -42,7 +42,7 @@ func TestPartsAreRoundedUp(t *testing.T) {
 	}
 }
 
-// Organizations that hold nothing are forgotten.
+// An organization that holds nothing takes no memory.
 func TestNothingIsKeptOfThePast(t *testing.T) {
 	p := New(1<<20, 75)
 	var wg sync.WaitGroup
@@ -50,8 +50,8 @@ func TestNothingIsKeptOfThePast(t *testing.T) {
 		wg.Go(func() {
 			for i := range 25_000 {
 				name := strconv.Itoa(worker) + "-" + strconv.Itoa(i)
-				if p.Take(name, 3) {
-					p.Give(name, 3)
+				if p.Acquire(name, 3) {
+					p.Release(name, 3)
 				}
 			}
 		})
@@ -59,7 +59,7 @@ func TestNothingIsKeptOfThePast(t *testing.T) {
 	wg.Wait()
 	left := 0
 	for i := range p.shards {
-		left += len(p.shards[i].by)
+		left += len(p.shards[i].held)
 	}
 	if left != 0 || p.Held() != 0 {
 		t.Errorf("%d organizations and %d units are left", left, p.Held())

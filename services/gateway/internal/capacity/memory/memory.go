@@ -1,8 +1,6 @@
-// Package memory bounds what answers of vendors, and images that are fetched, take
-// in a replica: all together, of one organization, and of one answer. Package
-// inference opens a Hold for each request; package wire, sse and imagefetch charge
-// it as bytes arrive, and what they were charged for is given back when the
-// request has ended.
+// Package memory bounds the memory that vendors' answers and fetched images take in a replica: in total, per
+// organization and per answer. Package inference opens a Hold for each request; packages wire, sse and imagefetch
+// charge it as bytes arrive. The charge is given back when the request has ended.
 package memory
 
 import (
@@ -17,25 +15,22 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 )
 
-// Weight is how many times a byte of an answer is charged: it is there once as it
-// came, and once more as it was read. The copy that is put together of an answer's
-// pieces is gone before the second is made.
+// Weight is how many times a byte of an answer is charged: it is in memory once as it was received, and once more as it
+// was decoded. The copy that joins an answer's pieces is freed before the second is made.
 const Weight = 2
 
-// DefaultLimit is the memory of a Budget without a setting, in bytes.
+// DefaultLimit is the limit of a Budget without a setting, in bytes.
 const DefaultLimit = 128 << 20
 
-// ErrFull is the error of a charge that the memory for answers has no room for. It
-// says nothing about the vendor.
+// ErrFull is the error of a charge that the memory for answers has no room for. It says nothing about the vendor.
 var ErrFull = errors.New("the memory for answers is used up at the moment")
 
-// spared is the part of the memory that each request has beside it, without asking:
-// an ordinary answer comes through while endless ones of others hold all there is.
-// How many requests are under way is bounded elsewhere.
+// spared divides the budget: each request may use limit/spared bytes without charging the budget, so that an ordinary
+// answer succeeds while endless answers of other requests hold the whole budget. The number of requests in flight is
+// bounded elsewhere.
 const spared = 1024
 
-// Budget is the memory for answers of a replica. Safe for concurrent use; nil has
-// no bound.
+// Budget is a replica's memory for answers. Safe for concurrent use; a nil Budget has no bound.
 type Budget struct {
 	pool  *fairshare.Pool
 	spare int64
@@ -46,19 +41,19 @@ func New(limit int64, percent int) *Budget {
 	return &Budget{pool: fairshare.New(limit, percent), spare: limit / spared}
 }
 
-// Held is what is charged at present, in bytes.
+// Held returns the bytes that are charged at present.
 func (b *Budget) Held() int64 { return b.pool.Held() }
 
-// Measure offers the budget as metrics.
+// Measure registers the budget's metrics with meter.
 func (b *Budget) Measure(meter metric.Meter) error {
 	_, errHeld := meter.Int64ObservableGauge("switchyard.gateway.answers.held", metric.WithUnit("By"),
-		metric.WithDescription("Memory charged for answers of vendors and fetched images that are held at present."),
+		metric.WithDescription("Memory charged at present for answers of vendors and fetched images."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(b.pool.Held())
 			return nil
 		}))
 	_, errRefused := meter.Int64ObservableCounter("switchyard.gateway.answers.refused",
-		metric.WithDescription("Answers given up since the memory for them, or the organization's part of it, was used up."),
+		metric.WithDescription("Answers refused because the memory for them, or the organization's share of it, was used up."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(b.pool.Refused()))
 			return nil
@@ -69,20 +64,19 @@ func (b *Budget) Measure(meter metric.Meter) error {
 	return nil
 }
 
-// Hold is what one request holds. Its methods do nothing on nil. Safe for
-// concurrent use.
+// Hold is the memory that one request holds. Its methods do nothing on nil. Safe for concurrent use.
 type Hold struct {
 	budget       *Budget
 	organization string
-	// largest answer in bytes.
+	// largest is the maximum size of one answer in bytes; 0 means the caller's default.
 	largest int64
-	// spare is left of what it has without asking, held is what it took of the budget.
+	// spare is what is left of the request's free part, held is what it took from the budget; both in bytes.
 	spare, held atomic.Int64
 	ended       atomic.Bool
 }
 
-// Open begins a request of an organization, whose answers have largest bytes at the
-// most. nil of a nil budget bounds single answers only.
+// Open begins a request of an organization whose answers may have largest bytes each. On a nil Budget the Hold bounds
+// single answers only.
 func (b *Budget) Open(organization string, largest int64) *Hold {
 	h := &Hold{budget: b, organization: organization, largest: largest}
 	if b != nil {
@@ -91,7 +85,7 @@ func (b *Budget) Open(organization string, largest int64) *Hold {
 	return h
 }
 
-// Charge takes memory for n bytes that are about to come; the error is ErrFull.
+// Charge takes memory for n bytes that are about to be read. The error is ErrFull.
 func (h *Hold) Charge(n int) error {
 	if h == nil || h.budget == nil || n <= 0 {
 		return nil
@@ -101,29 +95,29 @@ func (h *Hold) Charge(n int) error {
 	if charge == free {
 		return nil
 	}
-	if !h.budget.pool.Take(h.organization, charge-free) {
+	if !h.budget.pool.Acquire(h.organization, charge-free) {
 		h.spare.Add(free)
 		return ErrFull
 	}
 	h.held.Add(charge - free)
-	if h.ended.Load() { // It was closed meanwhile, and no later Close would give this back.
+	if h.ended.Load() { // Close ran meanwhile, and no later Close would give this back.
 		h.Close()
 	}
 	return nil
 }
 
-// Return gives the memory for n bytes back before the request has ended.
+// Return gives back the memory for n bytes before the request has ended.
 func (h *Hold) Return(n int) {
 	if h == nil || h.budget == nil || n <= 0 {
 		return
 	}
 	charge := Weight * int64(n)
 	given := take(&h.held, charge)
-	h.give(given)
+	h.release(given)
 	h.spare.Add(charge - given)
 }
 
-// take takes what there is, at most n.
+// take subtracts up to n from the value and returns how much it subtracted.
 func take(from *atomic.Int64, n int64) int64 {
 	for {
 		left := from.Load()
@@ -134,23 +128,22 @@ func take(from *atomic.Int64, n int64) int64 {
 	}
 }
 
-// Close gives all back. What is charged after it is given back at once.
+// Close gives everything back. What is charged after Close is given back at once.
 func (h *Hold) Close() {
 	if h == nil || h.budget == nil {
 		return
 	}
 	h.ended.Store(true)
-	h.give(h.held.Swap(0))
+	h.release(h.held.Swap(0))
 }
 
-func (h *Hold) give(n int64) {
+func (h *Hold) release(n int64) {
 	if n > 0 {
-		h.budget.pool.Give(h.organization, n)
+		h.budget.pool.Release(h.organization, n)
 	}
 }
 
-// Largest is the most bytes that one answer may have, or otherwise where nothing
-// says so.
+// Largest returns the maximum size of one answer in bytes, or otherwise if the Hold sets none.
 func (h *Hold) Largest(otherwise int64) int64 {
 	if h == nil || h.largest == 0 {
 		return otherwise
@@ -160,33 +153,31 @@ func (h *Hold) Largest(otherwise int64) int64 {
 
 type holdKey struct{}
 
-// With makes calls under the context charge h.
-func With(ctx context.Context, h *Hold) context.Context {
+// NewContext returns a context whose calls charge h.
+func NewContext(ctx context.Context, h *Hold) context.Context {
 	return context.WithValue(ctx, holdKey{}, h)
 }
 
-// Of is what calls under the context charge; nil for nothing.
-func Of(ctx context.Context) *Hold {
+// FromContext returns the Hold that calls under ctx charge, or nil.
+func FromContext(ctx context.Context) *Hold {
 	h, _ := ctx.Value(holdKey{}).(*Hold)
 	return h
 }
 
-// ErrTooLarge is the error of an answer that is larger than one may be.
+// ErrTooLarge is the error of an answer that is larger than the maximum for one answer.
 var ErrTooLarge = errors.New("larger than an answer may be")
 
-// Sizes of the pieces that an answer comes in: each as large as all before it, up to
-// the largest. An announced length is believed up to believed, or vendors that
-// announce much and send nothing would use the memory up.
+// An answer is read in pieces, each as large as all before it, up to largestPiece. An announced length is trusted up to
+// believed bytes only: otherwise vendors that announce much and send nothing would use the memory up.
 const (
 	firstPiece   = 8 << 10
 	believed     = 16 << 10
 	largestPiece = 1 << 20
 )
 
-// ReadAll reads to the end of r, at most largest bytes, and charges h for the
-// pieces before they come. announced is how much is said to come; negative is
-// unknown. What was charged stays so where the error is
-// nil, and is given back otherwise. Errors are ErrFull, ErrTooLarge and r's own.
+// ReadAll reads r to its end, at most largest bytes, and charges h for each piece before it is read. announced is the
+// length that the sender announced; negative means unknown. The charge stays if the error is nil, and is given back
+// otherwise. Errors are ErrFull, ErrTooLarge and those of r.
 func ReadAll(h *Hold, r io.Reader, announced, largest int64) (body []byte, err error) {
 	if announced > largest {
 		return nil, ErrTooLarge
@@ -227,7 +218,7 @@ func ReadAll(h *Hold, r io.Reader, announced, largest int64) (body []byte, err e
 	}
 }
 
-// join puts pieces together, and lets go of each as soon as it is copied.
+// join concatenates pieces, and releases each piece as soon as it is copied.
 func join(pieces [][]byte, size int) []byte {
 	if len(pieces) == 1 {
 		return pieces[0]

@@ -61,7 +61,7 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
-// What is charged is never far from what came: an announced length is not believed.
+// The charge is never far above the bytes received: an announced length is not trusted.
 func TestChargeFollowsWhatComes(t *testing.T) {
 	const come = 3 << 20
 	b := New(1<<40, 100)
@@ -79,7 +79,7 @@ func TestChargeFollowsWhatComes(t *testing.T) {
 	readers.Wait()
 }
 
-// The work of putting an answer together grows with its length.
+// The memory for joining an answer grows linearly with its length.
 func TestReadAllIsLinear(t *testing.T) {
 	allocated := func(n int64) float64 {
 		var before, after runtime.MemStats
@@ -127,8 +127,8 @@ func TestHold(t *testing.T) {
 	if err := none.Charge(1 << 40); err != nil || none.Largest(9) != 9 {
 		t.Errorf("no hold: %v, %d", err, none.Largest(9))
 	}
-	ctx := With(context.Background(), h)
-	if Of(ctx) != h || Of(context.Background()) != nil {
+	ctx := NewContext(context.Background(), h)
+	if FromContext(ctx) != h || FromContext(context.Background()) != nil {
 		t.Error("the context has another hold")
 	}
 	if held := (*Budget)(nil).Open("acme", 3); held.Charge(1<<40) != nil || held.Largest(9) != 3 {
@@ -136,8 +136,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Each request has a part beside the budget, so that an ordinary answer comes
-// through while others hold all of it.
+// Each request has a free part beside the budget, so that an ordinary answer succeeds while others hold the whole
+// budget.
 func TestOrdinaryAnswersNeedNoBudget(t *testing.T) {
 	b := New(1<<20, 100)
 	endless := b.Open("acme", 0)

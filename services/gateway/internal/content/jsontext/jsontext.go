@@ -1,8 +1,7 @@
-// Package jsontext works on JSON as text. Rewrite changes its strings and numbers
-// and leaves the rest byte for byte as it was, in one pass: package redact takes
-// personal data out with it, and package trace shortens what is too long to keep.
-// Object writes what every request has: what goes to the vendor, into the ledger's
-// spool and back to the caller.
+// Package jsontext works on JSON as text. Rewrite changes its strings and numbers and leaves the rest byte for byte as
+// it was, in one pass: package redact removes personal data with it, and package trace shortens what is too long to
+// keep. Object writes the JSON that every request needs: the vendor's request, the record in the ledger's spool and the
+// answer to the caller.
 package jsontext
 
 import (
@@ -11,19 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Change is what becomes of a JSON text. What a function returns with false is
-// left as it was.
+// Change holds the functions that Rewrite applies. A value is left as it was if the function returns false.
 type Change struct {
-	// String gives the text that takes a string's place: a value, or the name of a
-	// member.
+	// String returns the text that replaces a string: a value, or the name of a member.
 	String func(text string) (string, bool)
-	// Number gives the text of a string that takes the number's place; nil leaves
-	// numbers alone.
+	// Number returns the text of a string that replaces the number; nil leaves numbers alone.
 	Number func(digits string) (string, bool)
 }
 
-// Rewrite gives the text with the change made, which is valid JSON again. The
-// text must be valid.
+// Rewrite returns text with the change made, which is valid JSON again. The text must be valid.
 func Rewrite(text []byte, c Change) []byte {
 	out := make([]byte, 0, len(text)+len(text)/16)
 	for i := 0; i < len(text); {
@@ -34,8 +29,8 @@ func Rewrite(text []byte, c Change) []byte {
 			i = end
 		case c.Number != nil && (b == '-' || b >= '0' && b <= '9'):
 			end := numberEnd(text, i)
-			if said, changed := c.Number(string(text[i:end])); changed {
-				out = AppendText(out, said)
+			if replacement, changed := c.Number(string(text[i:end])); changed {
+				out = AppendText(out, replacement)
 			} else {
 				out = append(out, text[i:end]...)
 			}
@@ -48,7 +43,7 @@ func Rewrite(text []byte, c Change) []byte {
 	return out
 }
 
-// stringEnd is behind the quote that ends the string which begins at i.
+// stringEnd returns the offset behind the closing quote of the string that begins at i.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text); i++ {
 		switch text[i] {
@@ -78,14 +73,14 @@ func appendString(out, quoted []byte, change func(string) (string, bool)) []byte
 	if !ok {
 		return append(out, quoted...)
 	}
-	said, changed := change(text)
+	replacement, changed := change(text)
 	if !changed {
 		return append(out, quoted...)
 	}
-	return AppendText(out, said)
+	return AppendText(out, replacement)
 }
 
-// Unquote reads a JSON string.
+// Unquote decodes a JSON string. ok is false if quoted isn't one.
 func Unquote(quoted []byte) (text string, ok bool) {
 	if len(quoted) < 2 {
 		return "", false

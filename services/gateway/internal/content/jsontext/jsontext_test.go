@@ -23,7 +23,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// What nothing is changed in stays byte for byte, and every change leaves JSON.
+// Text without a change stays byte for byte the same, and every change leaves valid JSON.
 func FuzzRewrite(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,"b\u0000"]}`, `"\ud800"`, ` [ -0.1e+5 ] `, "\"\xff\""} {
 		f.Add(seed)

@@ -12,22 +12,22 @@ import (
 	jsonv2 "github.com/go-json-experiment/json/jsontext"
 )
 
-// Object writes a JSON object member by member, for the few that every request
-// pays for: reflection costs each of them several times as much.
+// Object writes a JSON object member by member. It is for the few objects that every request pays for: encoding them by
+// reflection costs several times as much.
 type Object struct {
 	// Out is what is written so far; a value may be appended to it after Name.
 	Out []byte
-	// Err is the first value that JSON can't hold.
+	// Err is the error of the first value that JSON can't represent.
 	Err error
 }
 
-// Begin opens an object behind what is in dst.
+// Begin opens an object, appending to dst.
 func Begin(dst []byte) Object { return Object{Out: append(dst, '{')} }
 
-// End closes the object and gives all that was written.
+// End closes the object and returns everything that was written.
 func (o *Object) End() []byte { return append(o.Out, '}') }
 
-// Name begins a member. It is written as it is.
+// Name begins a member. The name is written without escaping.
 func (o *Object) Name(name string) {
 	if o.Out[len(o.Out)-1] != '{' {
 		o.Out = append(o.Out, ',')
@@ -35,7 +35,7 @@ func (o *Object) Name(name string) {
 	o.Out = append(append(append(o.Out, '"'), name...), '"', ':')
 }
 
-// Text writes a text. What is not UTF-8 becomes U+FFFD.
+// Text writes a string. Invalid UTF-8 becomes U+FFFD.
 func (o *Object) Text(name, value string) {
 	o.Name(name)
 	o.Out = AppendText(o.Out, value)
@@ -47,7 +47,7 @@ func (o *Object) Int(name string, value int64) {
 	o.Out = strconv.AppendInt(o.Out, value, 10)
 }
 
-// Float writes a number in its shortest form, without an exponent.
+// Float writes a number in its shortest form, without an exponent. NaN and infinities set Err.
 func (o *Object) Float(name string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		o.fail(name, errors.New("is not a number that JSON has"))
@@ -68,13 +68,13 @@ func (o *Object) Null(name string) {
 	o.Out = append(o.Out, "null"...)
 }
 
-// Moment writes a time as RFC 3339 has it.
-func (o *Object) Moment(name string, value time.Time) {
+// Time writes a time in the format of RFC 3339, with nanoseconds.
+func (o *Object) Time(name string, value time.Time) {
 	o.Name(name)
 	o.Out = append(value.AppendFormat(append(o.Out, '"'), time.RFC3339Nano), '"')
 }
 
-// Value writes what is rare, by encoding/json.
+// Value writes any value by encoding/json. It is for rare members.
 func (o *Object) Value(name string, value any) {
 	o.Name(name)
 	out := bytes.NewBuffer(o.Out)
@@ -93,14 +93,14 @@ func (o *Object) fail(name string, err error) {
 	}
 }
 
-// TextIfAny is Text but for "".
-func (o *Object) TextIfAny(name, value string) {
+// TextNonEmpty writes a string, or no member if value is "".
+func (o *Object) TextNonEmpty(name, value string) {
 	if value != "" {
 		o.Text(name, value)
 	}
 }
 
-// TextOrNull is Text, and Null for nil.
+// TextOrNull writes a string, or null if value is nil.
 func (o *Object) TextOrNull(name string, value *string) {
 	if value == nil {
 		o.Null(name)
@@ -109,31 +109,31 @@ func (o *Object) TextOrNull(name string, value *string) {
 	o.Text(name, *value)
 }
 
-// IntIfAny is Int but for 0.
-func (o *Object) IntIfAny(name string, value int64) {
+// IntNonZero writes a whole number, or no member if value is 0.
+func (o *Object) IntNonZero(name string, value int64) {
 	if value != 0 {
 		o.Int(name, value)
 	}
 }
 
-// BoolIfAny is Bool but for false.
-func (o *Object) BoolIfAny(name string, value bool) {
+// BoolIfTrue writes true, or no member if value is false.
+func (o *Object) BoolIfTrue(name string, value bool) {
 	if value {
 		o.Bool(name, value)
 	}
 }
 
-// AppendText appends a text as a JSON string. What is not UTF-8 becomes U+FFFD.
+// AppendText appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendText(dst []byte, text string) []byte {
 	if plain(text) {
 		return append(append(append(dst, '"'), text...), '"')
 	}
-	dst, _ = jsonv2.AppendQuote(dst, text) // The error only tells of the replacement.
+	dst, _ = jsonv2.AppendQuote(dst, text) // The error only reports the replacement.
 	return dst
 }
 
-// plain reports whether all of a text is ASCII that stands in JSON as it is. It looks
-// at eight bytes at a time: a conversation is kilobytes.
+// plain reports whether text is ASCII that needs no escaping in JSON. It looks at eight bytes at a time, because
+// conversations are kilobytes long.
 func plain(text string) bool {
 	for len(text) >= 8 {
 		if special(uint64(text[0])|uint64(text[1])<<8|uint64(text[2])<<16|uint64(text[3])<<24|
@@ -150,9 +150,9 @@ func plain(text string) bool {
 	return true
 }
 
-// special is not 0 where one of eight bytes is a control, a quote, a backslash or
-// not ASCII. A byte below n, of those below 0x80, has its high bit set by taking n
-// off; a byte is c where it is below 1 once c is taken out of it.
+// special returns a value other than 0 if one of eight bytes is a control character, a quote, a backslash or not ASCII.
+// Subtracting n sets the high bit of a byte below n, for bytes below 0x80. A byte equals c if it is below 1 after XOR
+// with c.
 func special(eight uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := eight^(ones*'"'), eight^(ones*'\\')

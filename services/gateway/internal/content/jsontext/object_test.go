@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A text comes back as it was, whatever is in it and wherever it stands.
+// AppendText keeps the text, with any character at any position.
 func TestAppendText(t *testing.T) {
 	for c := range rune(0x100) {
 		for at := range 20 {
@@ -40,13 +40,13 @@ func read(t rapid.TB, quoted []byte, want string) {
 func TestObject(t *testing.T) {
 	o := Begin([]byte("before "))
 	o.Text("text", `a "b"`)
-	o.TextIfAny("no_text", "")
+	o.TextNonEmpty("no_text", "")
 	o.Int("int", -7)
-	o.IntIfAny("no_int", 0)
+	o.IntNonZero("no_int", 0)
 	o.Float("float", 0.0000001)
 	o.Bool("bool", false)
-	o.BoolIfAny("no_bool", false)
-	o.Moment("at", time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC))
+	o.BoolIfTrue("no_bool", false)
+	o.Time("at", time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC))
 	o.Value("rare", []string{"<b>"})
 	o.Null("null")
 	o.Name("raw")
@@ -61,7 +61,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// The first value that JSON can't hold is told by its name.
+// The error names the first member that JSON can't represent.
 func TestObjectFails(t *testing.T) {
 	for _, value := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		o := Begin(nil)

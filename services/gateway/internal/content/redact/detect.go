@@ -12,7 +12,7 @@ func isLetter(c byte) bool { c |= 0x20; return c >= 'a' && c <= 'z' }
 
 func isAlnum(c byte) bool { return isDigit(c) || isLetter(c) }
 
-// at is the byte at i, or 0 outside of the text.
+// at returns the byte at i, or 0 outside of the text.
 func at(text string, i int) byte {
 	if i < 0 || i >= len(text) {
 		return 0
@@ -20,8 +20,7 @@ func at(text string, i int) byte {
 	return text[i]
 }
 
-// separator is the width of what people put between groups of digits; 0 where
-// there is none.
+// separator returns the width in bytes of a separator between groups of digits, or 0 if there is none at i.
 func separator(text string, i int) int {
 	switch at(text, i) {
 	case ' ', '-', '.', '/', '_':
@@ -35,13 +34,13 @@ func separator(text string, i int) int {
 	return 0
 }
 
-// Bounds of an address (RFC 5321, 4.5.3.1).
+// Bounds of an e-mail address (RFC 5321, 4.5.3.1).
 const (
 	maxLocal  = 64
 	maxDomain = 255
 )
 
-// emails finds addresses by their at sign, which a URL may have escaped.
+// emails finds e-mail addresses by their at sign, which may be escaped as in a URL.
 func emails(text string, found []span) []span {
 	for i := range len(text) {
 		width := 1
@@ -74,7 +73,7 @@ func inLocal(c byte) bool {
 	return isAlnum(c) || c >= utf8.RuneSelf || strings.IndexByte("._%+-'#&~^!$*", c) >= 0
 }
 
-// isDomain reports whether a name has labels, of which the last is no number.
+// isDomain reports whether name has at least two labels, of which the last is not a number.
 func isDomain(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 1 || len(name)-dot < 3 || strings.Contains(name, "..") {
@@ -88,7 +87,7 @@ func isDomain(name string) bool {
 	return false
 }
 
-// Digits of a card's number (ISO/IEC 7812-1).
+// Digits of a card number (ISO/IEC 7812-1).
 const minCard, maxCard = 13, 19
 
 // cards finds numbers with a valid check digit, in one piece or in groups.
@@ -105,10 +104,10 @@ func cards(text string, found []span) []span {
 	return found
 }
 
-// card gives the end of the longest number that begins at i; 0 for none.
+// card returns the end of the longest card number that begins at i, or 0 if there is none.
 func card(text string, i int) (end int) {
 	if text[i] < '2' || text[i] > '6' {
-		return 0 // Other first digits are of airlines, fuel and health.
+		return 0 // Other first digits are those of airlines, fuel and health.
 	}
 	var digits [maxCard]byte
 	count, group, groups := 0, 0, 1
@@ -136,7 +135,7 @@ func card(text string, i int) (end int) {
 	return end
 }
 
-// luhn checks the last digit (ISO/IEC 7812-1, annex B).
+// luhn reports whether the last digit is the check digit of the others (ISO/IEC 7812-1, annex B).
 func luhn(digits []byte) bool {
 	sum := 0
 	for i := range digits {
@@ -151,7 +150,7 @@ func luhn(digits []byte) bool {
 	return sum%10 == 0
 }
 
-// ibanLengths are those of the countries of the SWIFT IBAN registry.
+// ibanLengths holds the IBAN length of each country, from the SWIFT IBAN registry.
 var ibanLengths = map[string]int{
 	"AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BI": 27, "BR": 29, "BY": 28, "CH": 21,
 	"CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DJ": 27, "DK": 18, "DO": 28, "EE": 20, "EG": 29, "ES": 24, "FI": 18, "FK": 18, "FO": 18,
@@ -162,8 +161,7 @@ var ibanLengths = map[string]int{
 	"ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20, "YE": 30,
 }
 
-// ibans finds account numbers with valid check digits (ISO 13616), in one piece
-// or in groups.
+// ibans finds account numbers with valid check digits (ISO 13616), in one piece or in groups.
 func ibans(text string, found []span) []span {
 	for i := 0; i+4 < len(text); i++ {
 		if !isLetter(text[i]) || isAlnum(at(text, i-1)) || !isLetter(text[i+1]) || !isDigit(text[i+2]) {
@@ -177,7 +175,7 @@ func ibans(text string, found []span) []span {
 	return found
 }
 
-// iban gives the end of an account number of so many characters; 0 for none.
+// iban returns the end of an account number of length characters, or 0 if there is none.
 func iban(text string, i, length int) int {
 	var account [34]byte
 	count := 0
@@ -197,7 +195,7 @@ func iban(text string, i, length int) int {
 		return 0
 	}
 	rest := 0
-	for n := range count { // The first four come last.
+	for n := range count { // The first four characters are checked last.
 		c := account[(n+4)%count]
 		if isDigit(c) {
 			rest = (rest*10 + int(c-'0')) % 97
@@ -237,7 +235,7 @@ func addresses(text string, found []span) []span {
 	return found
 }
 
-// address4 gives the end of four octets; 0 for less, or for five.
+// address4 returns the end of exactly four octets, or 0.
 func address4(text string, i int) int {
 	for octet := range 4 {
 		if octet > 0 {
@@ -265,11 +263,11 @@ func inAddress6(c byte) bool {
 	return isDigit(c) || c == '.' || c == ':' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
-// maxAddress6 is the longest form of an IPv6 address.
+// maxAddress6 is the length of the longest form of an IPv6 address.
 const maxAddress6 = 45
 
-// address6 gives the end of the address that a run of its characters is; 0 where it
-// is none. A full stop behind it ends a sentence.
+// address6 returns the end of the IPv6 address within the run from:to of address characters, or 0 if there is none. A
+// full stop behind it ends a sentence and is not part of it.
 func address6(text string, from, to int) int {
 	for to > from && text[to-1] == '.' {
 		to--

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// findings are runs of what detectors look at, and of what they nearly take.
+// findings are runs of text that detectors look at, and of text that they nearly match.
 var findings = []string{
 	"a@b.c ", "ada@example.com,", "@", "a.a.", "a@a", "4111 1111 1111 1111 ", "4111-", "1 ", "1.1.1.1", "1.", "DE89 3704 0044 0532 0130 00 ", "DE89 ", "D0",
 	"+49 171 1234567 ", "+1", "(1) ", "00", "sk-abcdefghijklmnop1 ", "sk-", "Bearer ", "Authorization: ", "::1 ", "a:", "1:", "fe80::", "-----BEGIN ",
@@ -33,7 +33,7 @@ func TestJSONGrowsLinearly(t *testing.T) {
 	}, func(text []byte) { _ = redact.Tokens(text, redact.Kinds{}) })...)
 }
 
-// inStrings are many strings that each hold JSON in JSON.
+// inStrings returns an array of n strings that each hold JSON in JSON.
 func inStrings(n int) []byte {
 	inner := `{"a":"` + strings.Repeat("b", 900) + `"}`
 	for range 3 {

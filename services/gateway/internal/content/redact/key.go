@@ -2,13 +2,13 @@ package redact
 
 import "strings"
 
-// shape is how a vendor's keys begin, and how many characters come behind at least.
+// shape is the prefix of a vendor's keys, and the least number of characters behind it.
 type shape struct {
 	prefix string
 	rest   int
 }
 
-// shapes are those that vendors publish, and this gateway's own, by first letter.
+// shapes holds the key prefixes that vendors publish, and this gateway's own, by first letter.
 var shapes = byLetter(
 	shape{"sk-", 16}, shape{"sk_", 16}, shape{"rk_", 16}, shape{"pk_", 16}, shape{"sess-", 24}, shape{"key-", 24}, // OpenAI, Anthropic, Stripe, Mailgun
 	shape{"AIza", 30}, shape{"AQ.", 20}, shape{"ya29.", 20}, shape{"GOCSPX-", 20}, // Google
@@ -34,8 +34,7 @@ const (
 	minBearer = 12
 )
 
-// keys finds API keys of known shapes, what follows "Bearer" and "Basic", and
-// private keys in PEM.
+// keys finds API keys of known shapes, credentials behind "Bearer" and "Basic", and private keys in PEM.
 func keys(text string, found []span) []span {
 	for i := 0; i < len(text); i++ {
 		if isAlnum(at(text, i-1)) || text[i] >= 128 {
@@ -57,7 +56,7 @@ func keys(text string, found []span) []span {
 	return found
 }
 
-// key gives the end of the key that begins at i; 0 for none.
+// key returns the end of the key that begins at i, or 0 if there is none.
 func key(text string, i int) int {
 	for _, s := range shapes[text[i]] {
 		if !strings.HasPrefix(text[i:], s.prefix) {
@@ -71,8 +70,8 @@ func key(text string, i int) int {
 	return 0
 }
 
-// runEnd is where letters, digits and those marks end. A full stop belongs to them
-// only before another one.
+// runEnd returns the end of the run of letters, digits and marks that begins at i. A full stop belongs to the run only
+// if a letter or digit follows it.
 func runEnd(text string, i int, marks string) int {
 	for i < len(text) {
 		c := text[i]
@@ -87,13 +86,13 @@ func runEnd(text string, i int, marks string) int {
 const (
 	// keyMarks may be within keys, bearerMarks within credentials (RFC 6750, 2.1).
 	keyMarks, bearerMarks = "-_.", "-._~+/="
-	// randomWithin is how soon a key must look like one: what is no key is looked at
+	// randomWithin is the number of characters within which a key must look random: a text that is no key is scanned
 	// again from each of its parts.
 	randomWithin = 128
 )
 
-// isRandom tells a key from a name of words: it has a digit, or a capital behind a
-// small letter.
+// isRandom reports whether text looks like a key and not like a name made of words: it has a digit, or a capital behind
+// a small letter.
 func isRandom(text string) bool {
 	for i := range len(text) {
 		if isDigit(text[i]) || i > 0 && text[i] >= 'A' && text[i] <= 'Z' && text[i-1] >= 'a' {
@@ -103,7 +102,7 @@ func isRandom(text string) bool {
 	return false
 }
 
-// authorization gives the end of a credential behind its scheme (RFC 9110, 11.4).
+// authorization returns the end of a credential behind its scheme (RFC 9110, 11.4), or 0.
 func authorization(text string, i int) int {
 	const bearer, basic = "bearer", "basic"
 	to := i
@@ -129,8 +128,7 @@ func authorization(text string, i int) int {
 	return runEnd(text, head, bearerMarks)
 }
 
-// pem gives the end of a private key (RFC 7468); one that breaks off goes to the
-// end of the text.
+// pem returns the end of a private key (RFC 7468), or 0. A key without an end line extends to the end of the text.
 func pem(text string, i int) int {
 	head, _, _ := strings.Cut(text[i:min(len(text), i+80)], "\n")
 	if !strings.HasPrefix(head, pemBegin) || !strings.Contains(head, "PRIVATE KEY") {

@@ -1,7 +1,6 @@
 package redact
 
-// Digits of a phone number: the most are E.164's, the fewest those of small
-// countries with their code.
+// Digits of a phone number. The maximum is E.164's; the minimum is that of small countries with their country code.
 const (
 	minInternational = 8
 	maxPhone         = 15
@@ -9,8 +8,8 @@ const (
 	maxNational      = 12
 )
 
-// phones finds numbers with a country code ("+" or "00"), with a trunk prefix
-// ("0171 1234567"), and those of North America in groups ("(415) 555-0132").
+// phones finds numbers with a country code ("+" or "00"), with a trunk prefix ("0171 1234567"), and North American
+// numbers in groups ("(415) 555-0132").
 func phones(text string, found []span) []span {
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; c != '+' && c != '(' && !isDigit(c) || !beginsNumber(text, i) {
@@ -24,7 +23,7 @@ func phones(text string, found []span) []span {
 	return found
 }
 
-// beginsNumber reports whether what comes before lets a number begin at i.
+// beginsNumber reports whether the text before i allows a number to begin at i.
 func beginsNumber(text string, i int) bool {
 	before := at(text, i-1)
 	if isAlnum(before) || before == '_' || before == '+' {
@@ -34,7 +33,7 @@ func beginsNumber(text string, i int) bool {
 	return !inGroup || !isDigit(at(text, i-2))
 }
 
-// phone gives the end of the number that begins at i; 0 for none.
+// phone returns the end of the number that begins at i, or 0 if there is none.
 func phone(text string, i int) int {
 	plus := text[i] == '+'
 	if plus {
@@ -57,13 +56,13 @@ func phone(text string, i int) int {
 // number is a run of digits in groups.
 type number struct {
 	digits [maxPhone + 2]byte
-	// counts are how many digits there are up to the end of each group, ends where that is.
+	// counts holds the number of digits up to the end of each group, ends the offset of that end in the text.
 	counts, ends [maxPhone + 2]int
 	groups       int
 }
 
-// readNumber reads groups of digits with separators and brackets between them, as
-// far as a phone number can go.
+// readNumber reads groups of digits with separators and brackets between them, up to the length of the longest phone
+// number.
 func readNumber(text string, i int) number {
 	var n number
 	count := 0
@@ -95,7 +94,7 @@ func readNumber(text string, i int) number {
 	return n
 }
 
-// size is how many digits a group has.
+// size returns the number of digits in a group.
 func (n *number) size(group int) int {
 	if group == 0 {
 		return n.counts[0]
@@ -103,8 +102,7 @@ func (n *number) size(group int) int {
 	return n.counts[group] - n.counts[group-1]
 }
 
-// within gives the end of the most groups that have so many digits together; 0
-// where none have.
+// within returns the end of the longest run of groups that has between least and most digits, or 0 if there is none.
 func (n *number) within(least, most int) int {
 	for group := n.groups - 1; group >= 0; group-- {
 		if n.counts[group] >= least && n.counts[group] <= most {
@@ -114,8 +112,7 @@ func (n *number) within(least, most int) int {
 	return 0
 }
 
-// northAmerican gives the end of a number of the form 415-555-0132, with or
-// without a 1 before it.
+// northAmerican returns the end of a number of the form 415-555-0132, with or without a 1 before it, or 0.
 func (n *number) northAmerican() int {
 	from := 0
 	if n.digits[0] == '1' && n.size(0) == 1 {

@@ -1,10 +1,9 @@
-// Package redact takes personal data and secrets out of text before people read
-// it: addresses, numbers of phones, cards and accounts, API keys, and what an
-// operator's own patterns name. Each is found by a scan whose work is bounded by
-// the length of the text. Package trace shows nothing that has not been through it.
+// Package redact removes personal data and secrets from text before people read it: e-mail and IP addresses, phone,
+// card and account numbers, API keys, and whatever an operator's own patterns match. Each kind is found by a scan whose
+// work is bounded by the length of the text. Package trace shows only text that has been redacted.
 //
-// It errs on the side of taking out too much: the text itself is kept elsewhere,
-// sealed, and a number that looked like a card costs a reader little.
+// It errs on the side of removing too much: the text itself is kept elsewhere, sealed, and a number that looks like a
+// card number costs a reader little.
 package redact
 
 import (
@@ -18,10 +17,10 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Kind of data that was taken out; its text stands in brackets in its place.
+// Kind is a kind of data that is removed. Its text stands in brackets in place of the data.
 type Kind string
 
-// The kinds. Those of an operator's patterns go by their names.
+// The built-in kinds. An operator's patterns are kinds by their names.
 const (
 	KindEmail  Kind = "email"
 	KindPhone  Kind = "phone"
@@ -29,29 +28,29 @@ const (
 	KindIBAN   Kind = "iban"
 	KindIP     Kind = "ip"
 	KindAPIKey Kind = "api_key"
-	// KindBinary is an image, or other bytes in base64: no detector can tell what they show.
+	// KindBinary is an image, or other bytes in base64: no detector can find what they show.
 	KindBinary Kind = "binary"
 )
 
-// Pattern is an operator's own kind of data.
+// Pattern is a kind of data that an operator defines by a regular expression.
 type Pattern struct {
 	Name       Kind
 	Expression *regexp.Regexp
 }
 
-// maxDepth bounds how deep JSON within strings of JSON is read.
+// maxDepth is how many levels of JSON within strings of JSON are read.
 const maxDepth = 4
 
-// Redactor takes data out. The zero Redactor has no patterns. Safe for concurrent use.
+// Redactor removes data from text. The zero Redactor has no patterns. Safe for concurrent use.
 type Redactor struct{ patterns []Pattern }
 
-// New returns a redactor with patterns beside what it finds by itself.
+// New returns a redactor that applies patterns in addition to the built-in detectors.
 func New(patterns []Pattern) *Redactor { return &Redactor{patterns} }
 
-// Kinds are what was taken out.
+// Kinds is the set of kinds that were removed.
 type Kinds map[Kind]bool
 
-// Sorted lists the kinds by name.
+// Sorted returns the kinds sorted by name.
 func (k Kinds) Sorted() []string {
 	names := make([]string, 0, len(k))
 	for kind := range k {
@@ -61,13 +60,13 @@ func (k Kinds) Sorted() []string {
 	return names
 }
 
-// span is a found piece of text.
+// span is the range of a match in the text.
 type span struct {
 	from, to int
 	kind     Kind
 }
 
-// Text gives a text with what was found replaced, and notes the kinds.
+// Text returns text with all matches replaced, and adds their kinds to found.
 func (r *Redactor) Text(text string, found Kinds) string {
 	spans := r.find(text)
 	if len(spans) == 0 {
@@ -85,8 +84,8 @@ func (r *Redactor) Text(text string, found Kinds) string {
 	return out.String()
 }
 
-// JSON gives a JSON text with what its strings and numbers hold replaced; it is
-// valid JSON again. A text that is no JSON becomes a JSON string.
+// JSON returns a JSON text with the matches in its strings and numbers replaced, and adds their kinds to found. The
+// result is valid JSON. A text that is not JSON becomes a JSON string.
 func (r *Redactor) JSON(text []byte, found Kinds) []byte { return r.json(text, found, 0) }
 
 func (r *Redactor) json(text []byte, found Kinds, depth int) []byte {
@@ -128,11 +127,11 @@ func holdsJSON(text string) bool {
 	return text != "" && (text[0] == '{' || text[0] == '[') && jsoncheck.Valid([]byte(text))
 }
 
-// minBinary is how long base64 without a break is taken for bytes: no word, key
-// or name is.
+// minBinary is the length from which unbroken base64 is taken for bytes: no word, key or name is as long.
 const minBinary = 1024
 
-// binary finds base64: of a data: URI behind its head, or bare.
+// binary recognizes base64, either behind the head of a data: URI or bare. It returns the head and the number of base64
+// characters.
 func binary(text string) (head string, size int, ok bool) {
 	const mark = ";base64,"
 	if i := strings.Index(text[:min(len(text), 128)], mark); i >= 0 && strings.HasPrefix(text, "data:") {
@@ -150,7 +149,7 @@ func binary(text string) (head string, size int, ok bool) {
 	return "", len(text), true
 }
 
-// find gives what is to be taken out, in order and without overlaps.
+// find returns the spans to be removed, in order and without overlaps.
 func (r *Redactor) find(text string) []span {
 	var found []span
 	for _, detect := range detectors {
@@ -172,7 +171,7 @@ func (r *Redactor) find(text string) []span {
 	merged := found[:1]
 	for _, s := range found[1:] {
 		if last := &merged[len(merged)-1]; s.from < last.to {
-			last.to = max(last.to, s.to) // Nothing of either is left.
+			last.to = max(last.to, s.to) // Neither of the two leaves anything behind.
 		} else {
 			merged = append(merged, s)
 		}
@@ -180,5 +179,5 @@ func (r *Redactor) find(text string) []span {
 	return merged
 }
 
-// detectors find the kinds. Each looks at a bounded piece of text from each place.
+// detectors find the built-in kinds. Each looks at a bounded piece of text from each position.
 var detectors = []func(text string, found []span) []span{keys, emails, ibans, cards, addresses, phones}

@@ -21,7 +21,7 @@ func text(tb testing.TB, in string) (string, string) {
 
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
-		// Mail addresses.
+		// E-mail addresses.
 		"write to ada.lovelace+x@mail.example.co.uk.": "write to [email].",
 		"<bob@example.com>, 'eve@example.org'":        "<[email]>, '[email]'",
 		"https://h/?mail=bob%40example.com&x=1":       "https://h/?mail=[email]&x=1",
@@ -53,14 +53,14 @@ func TestText(t *testing.T) {
 		"6304000000000000000 of 19 digits":           "[card] of 19 digits",
 		"1763740000000000000 nanoseconds":            "1763740000000000000 nanoseconds",
 
-		// Accounts.
+		// Account numbers.
 		"DE89 3704 0044 0532 0130 00 and gb82west12345698765432": "[iban] and [iban]",
 		"NO9386011117947, MT84MALT011000012345MTLCAST001S":       "[iban], [iban]",
 		"NO9386011117948 fails":                                  "NO9386011117948 fails",
 		"XX89370400440532013000":                                 "XX89370400440532013000",
 		"DE893704004405320130001":                                "DE893704004405320130001",
 
-		// Addresses of machines.
+		// IP addresses.
 		"from 192.168.1.10:8080 to ip:10.0.0.1.":           "from [ip]:8080 to ip:[ip].",
 		"[2001:db8::1]:443, fe80::1%eth0, ::ffff:10.0.0.1": "[[ip]]:443, [ip]%eth0, [ip]",
 		"2001:0db8:0000:0000:0000:ff00:0042:8329":          "[ip]",
@@ -93,7 +93,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Every country's example of the registry that is at hand, in one piece and in groups.
+// Example account numbers of many countries, in one piece and in groups.
 func TestAccountsOfManyCountries(t *testing.T) {
 	for account := range strings.FieldsSeq(`AT611904300234573201 BE68539007547034 CH9300762011623852957 CZ6508000000192000145399 DK5000400440116243
 		ES9121000418450200051332 FI2112345600000785 FR1420041010050500013M02606 GR1601101250000000012300695 HU42117730161111101800000000
@@ -145,7 +145,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// What was redacted once has nothing left, and is valid.
+// Redacting a text twice finds nothing the second time, and the result is valid JSON.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":"ada@example.com"}`, `["4111 1111 1111 1111",4111111111111111,"{\"a\":\"10.0.0.1\"}"]`, `"+49 171 1234567 \ud83d\ude00 \ud800"`,
@@ -173,9 +173,9 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// The time grows with the length, whatever the text is made of: eight times the
-// text takes at most 48 times as long at least once in a number of tries, since a
-// machine may be busy with other things. Quadratic time is 64 times as long.
+// The time grows linearly with the length, for every kind of text. Eight times the text takes at most 48 times as long
+// in at least one of several tries, because the machine may be busy with other work. Quadratic time would take 64 times
+// as long.
 func TestLinear(t *testing.T) {
 	for _, piece := range []string{"a", "1", "@", ".", "a.", "a@", "4", "41", "1 ", "0", "00 ", "+", "+1", "(", ":", "a:", "1.1.", "sk-", "eyJ", "-----BEGIN PRIVATE KEY", "DE", "DE89 ", "bearer ", "%40", `\"`, "{", "[", "\u00a0"} {
 		took := func(n int) time.Duration {

@@ -6,11 +6,12 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// KindTokens is text to embed as its numbers in a model's vocabulary: a reader who has
-// the vocabulary can read it, and no detector can.
+// KindTokens is text to embed that is given as token numbers of a model's vocabulary: a reader with the vocabulary can
+// decode it, but no detector can.
 const KindTokens Kind = "tokens"
 
-// Tokens gives a request for embeddings without the tokens that its input holds.
+// Tokens returns a request for embeddings without the token numbers of its input, and adds KindTokens to found if there
+// were any.
 func Tokens(request []byte, found Kinds) []byte {
 	input := gjson.GetBytes(request, "input")
 	first := input.Get("0")

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/gateway/internal/content/redact"
 )
 
-// Tokens are text in numbers: none is left, and the rest stays as it was.
+// Token numbers stand for text: none is left, and the rest of the request stays as it was.
 func TestTokens(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"model":"m", "input":[1,22,333] ,"dimensions":7}`: `{"model":"m", "input":"[tokens, 3 of them]" ,"dimensions":7}`,

@@ -193,7 +193,7 @@ type Card struct {
 	// IsDefault: requests without a model get it from its provider, for one of its
 	// operations.
 	IsDefault bool
-	Life      Row
+	Lifecycle Row
 }
 
 // targets are the models that can be called: those that providers list, and of

@@ -113,7 +113,7 @@ func TestCards(t *testing.T) {
 	var got []string
 	for _, c := range r.Cards(at) {
 		line := fmt.Sprintf("%s %q %v>%v %v %v %d/%d/%d default=%t %s", c.Target, c.DisplayName, c.Input, c.Output, c.Operations, c.Capabilities,
-			c.Limits.Context, c.Limits.Output, c.Dimensions, c.IsDefault, c.Life.Status(at))
+			c.Limits.Context, c.Limits.Output, c.Dimensions, c.IsDefault, c.Lifecycle.Status(at))
 		if c.Price != nil {
 			line += " " + c.Price.Version
 		}
@@ -227,7 +227,7 @@ func TestDeprecationsLieOverTheCatalog(t *testing.T) {
 	if small.Successor != "twin" || small.By != "ops" || small.Cutoff != now(t, "2027-02-19T00:00:00Z") || small.Status(at) != Deprecated {
 		t.Errorf("%+v", small)
 	}
-	if life := r.Life(one("big")); life == nil || !life.IsRetired(at) || r.Life(one("twin")) != nil {
+	if life := r.Lifecycle(one("big")); life == nil || !life.IsRetired(at) || r.Lifecycle(one("twin")) != nil {
 		t.Errorf("%+v", life)
 	}
 	for _, c := range []struct{ provider, model, want string }{
@@ -239,7 +239,7 @@ func TestDeprecationsLieOverTheCatalog(t *testing.T) {
 		{"", "foreign", ""},
 		{"", "nonsense", ""},
 	} {
-		target, life := r.Gone(c.provider, c.model, at)
+		target, life := r.FindRetired(c.provider, c.model, at)
 		if got := target.String(); (c.want == "") != (life == nil) || life != nil && got != c.want {
 			t.Errorf("%s %s: %s %v, want %s", c.provider, c.model, got, life, c.want)
 		}
@@ -251,7 +251,7 @@ func TestDeprecationsLieOverTheCatalog(t *testing.T) {
 
 func TestWarningFitsAHeader(t *testing.T) {
 	row := Row{Target: provider.Target{Provider: "p", Model: "ü\nX-Evil: 1"}, Successor: "s\r\n"}
-	if got := row.life().Warning; strings.ContainsAny(got, "\r\nü") {
+	if got := row.lifecycle().Warning; strings.ContainsAny(got, "\r\nü") {
 		t.Errorf("%q", got)
 	}
 }
@@ -286,7 +286,7 @@ func TestShippedCatalog(t *testing.T) {
 		if c.Price == nil || c.Price.Source == "" || c.Price.Reviewed.IsZero() {
 			t.Errorf("%s has no price with a source and a review", c.Target)
 		}
-		if c.Life.Status(at) == Retired {
+		if c.Lifecycle.Status(at) == Retired {
 			t.Errorf("%s is in the policy, and retired", c.Target)
 		}
 	}
@@ -300,7 +300,7 @@ func TestShippedCatalog(t *testing.T) {
 		}
 	}
 	stays := func(what string, target provider.Target) {
-		if life := r.Life(target); life != nil && life.IsDeprecated(at) {
+		if life := r.Lifecycle(target); life != nil && life.IsDeprecated(at) {
 			t.Errorf("%s has %s, which is deprecated", what, target)
 		}
 	}

@@ -53,7 +53,7 @@ type Row struct {
 
 // Status of the model at a moment.
 func (r *Row) Status(now time.Time) Status {
-	life := r.life()
+	life := r.lifecycle()
 	switch {
 	case life.IsRetired(now):
 		return Retired
@@ -63,7 +63,7 @@ func (r *Row) Status(now time.Time) Status {
 	return Active
 }
 
-func (r *Row) life() *routing.Life {
+func (r *Row) lifecycle() *routing.Lifecycle {
 	text := "model " + r.String() + " is deprecated"
 	if !r.Cutoff.IsZero() {
 		text += ", and not served from " + r.Cutoff.Format(time.DateOnly) + " on"
@@ -71,7 +71,7 @@ func (r *Row) life() *routing.Life {
 	if r.Successor != "" {
 		text += "; use " + r.Successor
 	}
-	return &routing.Life{Deprecated: r.DeprecatedAt, Cutoff: r.Cutoff, Successor: r.Successor, Warning: headerText(text)}
+	return &routing.Lifecycle{Deprecated: r.DeprecatedAt, Cutoff: r.Cutoff, Successor: r.Successor, Warning: headerText(text)}
 }
 
 // headerText keeps a text within what a header may hold.
@@ -89,13 +89,13 @@ func headerText(text string) string {
 type Registry struct {
 	*Catalog
 
-	rows  []Row // by provider and model
-	lives map[provider.Target]*routing.Life
+	rows       []Row // by provider and model
+	lifecycles map[provider.Target]*routing.Lifecycle
 }
 
 // NewRegistry lays deprecations over a catalog.
 func NewRegistry(c *Catalog, set []Deprecation) *Registry {
-	r := &Registry{Catalog: c, lives: make(map[provider.Target]*routing.Life)}
+	r := &Registry{Catalog: c, lifecycles: make(map[provider.Target]*routing.Lifecycle)}
 	rows := make(map[provider.Target]Row)
 	for _, t := range c.targets() {
 		rows[t] = Row{Target: t}
@@ -120,27 +120,27 @@ func NewRegistry(c *Catalog, set []Deprecation) *Registry {
 	}
 	for t, row := range rows {
 		r.rows = append(r.rows, row)
-		if life := row.life(); !life.Deprecated.IsZero() || !life.Cutoff.IsZero() {
-			r.lives[t] = life
+		if life := row.lifecycle(); !life.Deprecated.IsZero() || !life.Cutoff.IsZero() {
+			r.lifecycles[t] = life
 		}
 	}
 	slices.SortFunc(r.rows, func(a, b Row) int { return compare(a.Target, b.Target) })
 	return r
 }
 
-// Life implements routing.Lives.
-func (r *Registry) Life(t provider.Target) *routing.Life { return r.lives[t] }
+// Lifecycle implements routing.Lifecycles.
+func (r *Registry) Lifecycle(t provider.Target) *routing.Lifecycle { return r.lifecycles[t] }
 
-// Gone implements routing.Lives.
-func (r *Registry) Gone(of, model string, now time.Time) (provider.Target, *routing.Life) {
+// FindRetired implements routing.Lifecycles.
+func (r *Registry) FindRetired(of, model string, now time.Time) (provider.Target, *routing.Lifecycle) {
 	if prefix, rest, found := strings.Cut(model, "/"); found && (of == "" || of == prefix) {
-		if t := (provider.Target{Provider: prefix, Model: rest}); r.lives[t] != nil && r.lives[t].IsRetired(now) {
-			return t, r.lives[t]
+		if t := (provider.Target{Provider: prefix, Model: rest}); r.lifecycles[t] != nil && r.lifecycles[t].IsRetired(now) {
+			return t, r.lifecycles[t]
 		}
 	}
 	for i := range r.rows {
 		t := r.rows[i].Target
-		if life := r.lives[t]; t.Model == model && (of == "" || of == t.Provider) && life != nil && life.IsRetired(now) {
+		if life := r.lifecycles[t]; t.Model == model && (of == "" || of == t.Provider) && life != nil && life.IsRetired(now) {
 			return t, life
 		}
 	}
@@ -164,7 +164,7 @@ func (r *Registry) Cards(now time.Time) []Card {
 	cards := make([]Card, len(targets))
 	for i, t := range targets {
 		cards[i] = r.card(t, now)
-		cards[i].Life, _ = r.find(t)
+		cards[i].Lifecycle, _ = r.find(t)
 	}
 	return cards
 }

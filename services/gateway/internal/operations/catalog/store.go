@@ -83,10 +83,12 @@ func (s *Store) Deprecate(ctx context.Context, w Wish) (Row, error) {
 	return row, nil
 }
 
-// Life implements routing.Lives.
-func (s *Store) Life(t provider.Target) *routing.Life { return s.registry.Load().lives[t] }
+// Lifecycle implements routing.Lifecycles.
+func (s *Store) Lifecycle(t provider.Target) *routing.Lifecycle {
+	return s.registry.Load().lifecycles[t]
+}
 
-// Gone implements routing.Lives.
-func (s *Store) Gone(provider, model string, now time.Time) (provider.Target, *routing.Life) {
-	return s.registry.Load().Gone(provider, model, now)
+// FindRetired implements routing.Lifecycles.
+func (s *Store) FindRetired(provider, model string, now time.Time) (provider.Target, *routing.Lifecycle) {
+	return s.registry.Load().FindRetired(provider, model, now)
 }

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
-	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
@@ -40,7 +40,7 @@ type Report struct {
 	Provider, Model string
 	Verdicts        []Verdict
 	Passed, Failed  int
-	Usage           inference.Report
+	Usage           ledger.Report
 	Version         string
 	Started         time.Time
 	Took            time.Duration
@@ -56,7 +56,7 @@ func (p *Prober) Canary(ctx context.Context, vendor, model string) (*Report, err
 		vendor, model = golden.Provider, golden.Model
 	}
 	report := &Report{Version: golden.Version, Started: time.Now(), Verdicts: make([]Verdict, len(golden.Cases))}
-	reports := make([]inference.Report, len(golden.Cases))
+	reports := make([]ledger.Report, len(golden.Cases))
 	refusals := make([]error, len(golden.Cases))
 	err = p.alone(ctx, KindCanary, func(ctx context.Context) error {
 		var group errgroup.Group
@@ -95,14 +95,14 @@ func (p *Prober) Canary(ctx context.Context, vendor, model string) (*Report, err
 }
 
 // judge asks one case and checks the answer.
-func (p *Prober) judge(ctx context.Context, c *Case, q question) (Verdict, inference.Report, error) {
+func (p *Prober) judge(ctx context.Context, c *Case, q question) (Verdict, ledger.Report, error) {
 	v := Verdict{Name: c.Name, Check: c.kind}
 	completion, id, took, err := p.ask(ctx, q)
 	v.RequestID, v.Latency = id, took
 	if err != nil {
 		e := apierr.From(err)
 		v.Reason, v.Class = e.Text, e.ErrorClass()
-		return v, inference.Report{}, err
+		return v, ledger.Report{}, err
 	}
 	v.Answer, v.Cost = shown(completion.Text), completion.Report.Cost
 	wrong := c.Check(completion.Text)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
@@ -37,7 +37,7 @@ type Sample struct {
 type Consistency struct {
 	Samples         []Sample
 	Provider, Model string
-	Usage           inference.Report
+	Usage           ledger.Report
 	Variance
 }
 
@@ -53,7 +53,7 @@ type Variance struct {
 // Consistency asks the same question several times.
 func (p *Prober) Consistency(ctx context.Context, q Question) (*Consistency, error) {
 	c := &Consistency{Samples: make([]Sample, q.Count)}
-	reports := make([]inference.Report, q.Count)
+	reports := make([]ledger.Report, q.Count)
 	refusals := make([]error, q.Count)
 	err := p.alone(ctx, KindConsistency, func(ctx context.Context) error {
 		var group errgroup.Group
@@ -84,7 +84,7 @@ func (p *Prober) Consistency(ctx context.Context, q Question) (*Consistency, err
 	return c, nil
 }
 
-func (p *Prober) sample(ctx context.Context, q Question, number int) (Sample, inference.Report, error) {
+func (p *Prober) sample(ctx context.Context, q Question, number int) (Sample, ledger.Report, error) {
 	completion, id, took, err := p.ask(ctx, question{
 		provider: q.Provider, model: q.Model, operation: provider.OperationChat, number: number,
 		chat: provider.Chat{MaxTokens: q.MaxTokens, Temperature: q.Temperature, Messages: turns("", q.Prompt)},
@@ -92,7 +92,7 @@ func (p *Prober) sample(ctx context.Context, q Question, number int) (Sample, in
 	s := Sample{RequestID: id, Latency: took}
 	if err != nil {
 		s.Class = apierr.From(err).ErrorClass()
-		return s, inference.Report{}, err
+		return s, ledger.Report{}, err
 	}
 	s.Text, s.Finish = completion.Text, completion.FinishReason
 	return s, completion.Report, nil

@@ -7,9 +7,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
@@ -34,7 +36,7 @@ type Sign struct {
 	Class apierr.Class
 	Code  string
 	// Usage is nil when nothing was billed.
-	Usage *inference.Report
+	Usage *ledger.Report
 }
 
 // Liveness are the signs of all default models.
@@ -119,7 +121,7 @@ func (p *Prober) sign(ctx context.Context, s *Sign, number int) error {
 // has one.
 func reasonOf(err error) (apierr.Class, string) {
 	e := apierr.From(err)
-	if of, ok := errors.AsType[*provider.Error](err); ok && inference.IsShortCode(of.Code) {
+	if of, ok := errors.AsType[*provider.Error](err); ok && trace.IsShortCode(of.Code) {
 		return e.ErrorClass(), of.Code
 	}
 	return e.ErrorClass(), string(e.Reason)

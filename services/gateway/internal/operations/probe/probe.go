@@ -19,9 +19,11 @@ import (
 
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -220,7 +222,7 @@ func (p *Prober) request(ctx context.Context, q question) *inference.Request {
 }
 
 // raw is the question as a caller of the JSON face would write it, for its trace.
-func (q question) raw() inference.RawRequest {
+func (q question) raw() trace.RawRequest {
 	type turn struct {
 		Role    provider.Role `json:"role"`
 		Content string        `json:"content"`
@@ -235,7 +237,7 @@ func (q question) raw() inference.RawRequest {
 	for _, m := range q.chat.Messages {
 		body.Messages = append(body.Messages, turn{m.Role, m.Text()})
 	}
-	return inference.RawRequest{Form: string(q.operation), Encode: func() (json.RawMessage, error) { return json.Marshal(body) }}
+	return trace.RawRequest{Form: string(q.operation), Encode: func() (json.RawMessage, error) { return json.Marshal(body) }}
 }
 
 // ask makes a chat's call.
@@ -255,7 +257,7 @@ func turns(system, prompt string) []provider.Message {
 }
 
 // add sums up what calls used; who served is that of the first.
-func add(total *inference.Report, r inference.Report) {
+func add(total *ledger.Report, r ledger.Report) {
 	total.Provider, total.Model = cmp.Or(total.Provider, r.Provider), cmp.Or(total.Model, r.Model)
 	total.Prompt += r.Prompt
 	total.Completion += r.Completion

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/inference"
@@ -62,18 +63,18 @@ func setup(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) serve(ctx context.Context, r *inference.Request) (string, inference.Report, error) {
+func (b *bench) serve(ctx context.Context, r *inference.Request) (string, ledger.Report, error) {
 	b.mu.Lock()
 	b.requests = append(b.requests, r)
 	answer := b.answer
 	b.mu.Unlock()
 	select {
 	case <-ctx.Done():
-		return "", inference.Report{}, apierr.From(ctx.Err())
+		return "", ledger.Report{}, apierr.From(ctx.Err())
 	case <-time.After(b.wait):
 	}
 	text, err := answer(r)
-	return text, inference.Report{Provider: "a", Model: "a-1", Prompt: 3, Completion: 2, Cost: 5e9, Usage: provider.Usage{Input: 3, Output: 2}}, err
+	return text, ledger.Report{Provider: "a", Model: "a-1", Prompt: 3, Completion: 2, Cost: 5e9, Usage: provider.Usage{Input: 3, Output: 2}}, err
 }
 
 func (b *bench) Chat(ctx context.Context, r *inference.Request) (*inference.Completion, error) {

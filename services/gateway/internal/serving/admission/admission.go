@@ -1,8 +1,7 @@
-// Package admission decides who may call now, and ends what is in flight of those
-// who may no more: suspended organizations, and runs that were revoked, aborted
-// or have come to their end. It follows package control, so that a request in
-// flight on any replica ends within a second, and queries no store for a request
-// without limits. Package inference calls it.
+// Package admission decides which requests may run now, and ends those in flight that no longer may: those of suspended
+// organizations, and of runs that were revoked or aborted or have expired. It follows package control, so that a request
+// in flight on any replica ends within a second, and queries no store for a request without limits. Package inference
+// calls it.
 package admission
 
 import (
@@ -16,8 +15,6 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
-	"switchyard.dev/services/gateway/internal/money/price"
-	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -149,13 +146,14 @@ func (c *Controller) tidy(now time.Time) {
 	}
 }
 
-// Admit lets a request in, or refuses it with an *apierr.Error.
-func (c *Controller) Admit(ctx context.Context, r *inference.Request) (inference.Grant, error) {
-	if c.suspended(r.Organization) { // Without asking for its run.
+// Admit lets in a request of an organization and, where runID is not empty, of a run, or refuses it with an
+// *apierr.Error.
+func (c *Controller) Admit(ctx context.Context, organizationID, runID string) (Grant, error) {
+	if c.suspended(organizationID) { // Without asking for its run.
 		return nil, organization.ErrSuspended
 	}
-	g := &grant{controller: c, organization: r.Organization, run: r.Run}
-	of, err := c.runOf(ctx, r)
+	g := &grant{controller: c, organization: organizationID, run: runID}
+	of, err := c.runOf(ctx, organizationID, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -210,11 +208,11 @@ func (c *Controller) judge(g *grant, session *run.Run) error {
 // runOf returns the run that a request is of; nil where it has no state. A run that
 // is not known here is looked up once. Where the lookup fails the request is treated
 // as a session: every run that is live, or ended recently, is known.
-func (c *Controller) runOf(ctx context.Context, r *inference.Request) (*run.Run, error) {
-	if r.Run == "" {
+func (c *Controller) runOf(ctx context.Context, organizationID, runID string) (*run.Run, error) {
+	if runID == "" {
 		return nil, nil
 	}
-	at := budget.Session{Organization: r.Organization, Run: r.Run}
+	at := budget.Session{Organization: organizationID, Run: runID}
 	c.mu.RLock()
 	of, known := c.runs[at]
 	if !known {
@@ -226,12 +224,12 @@ func (c *Controller) runOf(ctx context.Context, r *inference.Request) (*run.Run,
 	}
 	bounded, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
-	found, ok, err := c.Runs.Get(bounded, r.Organization, r.Run)
+	found, ok, err := c.Runs.Get(bounded, organizationID, runID)
 	switch {
 	case ctx.Err() != nil:
 		return nil, apierr.From(ctx.Err())
 	case err != nil:
-		c.Log.WarnContext(ctx, "a run can't be looked up; taken for a session", slog.String("run_id", r.Run), slog.String("error", err.Error()))
+		c.Log.WarnContext(ctx, "a run can't be looked up; taken for a session", slog.String("run_id", runID), slog.String("error", err.Error()))
 		return nil, nil
 	case ok:
 		of = &found
@@ -246,46 +244,4 @@ func (c *Controller) runOf(ctx context.Context, r *inference.Request) (*run.Run,
 	}
 	c.looked[at] = of
 	return of, nil
-}
-
-// grant is a request that was let in.
-type grant struct {
-	controller        *Controller
-	organization, run string
-	ctx               context.Context //nolint:containedctx // The request's own, which others may end.
-	cancel            func(cause error)
-	terms             inference.Terms
-
-	reserved uuid.UUID // Under the lock of live: others look for it.
-	left     bool
-}
-
-// Context is the request's; it ends when the request must.
-func (g *grant) Context() context.Context { return g.ctx }
-
-// Terms are what the request is under.
-func (g *grant) Terms() inference.Terms { return g.terms }
-
-// Reserve sets the worst case aside. Called again, the last reservation must have
-// its ledger row.
-func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
-	err := g.controller.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
-	if err == nil {
-		g.controller.live.hold(g, execution)
-	}
-	return err
-}
-
-// Leave ends the request. What was set aside is given back unless a ledger row
-// takes its place.
-func (g *grant) Leave(recorded bool) {
-	if g.left {
-		return
-	}
-	g.left = true
-	g.controller.live.leave(g)
-	g.cancel(nil)
-	if g.reserved != uuid.Nil && !recorded {
-		g.controller.Budget.Release(g.ctx, g.reserved)
-	}
 }

@@ -16,7 +16,6 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
-	"switchyard.dev/services/gateway/internal/serving/inference"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,10 +95,6 @@ func follow(tb testing.TB, d *Controller) {
 	}
 }
 
-func request(organization, id string) *inference.Request {
-	return &inference.Request{Organization: organization, Run: id}
-}
-
 func minted(id string) run.Run {
 	return run.Run{Organization: "acme", ID: id, Status: run.Active, Limits: run.Limits{ExpiresAt: time.Now().Add(time.Hour)}}
 }
@@ -132,7 +127,7 @@ func TestAdmitRefuses(t *testing.T) {
 			{"acme", "aborted", run.ErrAborted},
 			{"other", "revoked", nil}, // Another's run of that id.
 		} {
-			g, err := d.Admit(t.Context(), request(c.organization, c.run))
+			g, err := d.Admit(t.Context(), c.organization, c.run)
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Errorf("%s: %s %s: %v, want %v", when, c.organization, c.run, err, c.want)
 			}
@@ -160,18 +155,18 @@ func TestLookUp(t *testing.T) {
 	revoked := minted("r")
 	revoked.Status = run.Revoked
 	s.setRun(revoked)
-	if _, err := d.Admit(t.Context(), request("acme", "r")); !errors.Is(err, run.ErrRevoked) {
+	if _, err := d.Admit(t.Context(), "acme", "r"); !errors.Is(err, run.ErrRevoked) {
 		t.Errorf("%v", err)
 	}
 	s.away = errors.New("away")
-	g, err := d.Admit(t.Context(), request("acme", "x"))
-	if err != nil || g.Terms() != (inference.Terms{}) {
+	g, err := d.Admit(t.Context(), "acme", "x")
+	if err != nil || g.Terms() != (Terms{}) {
 		t.Fatalf("%v", err)
 	}
 	g.Leave(true)
 	s.away = nil
 	s.setRun(minted("x")) // Minted after it was taken for a session.
-	if g, err = d.Admit(t.Context(), request("acme", "x")); err != nil || g.Terms().Run == nil || !g.Terms().Reserves {
+	if g, err = d.Admit(t.Context(), "acme", "x"); err != nil || g.Terms().Run == nil || !g.Terms().Reserves {
 		t.Fatalf("%+v %v", g, err)
 	}
 	g.Leave(true)
@@ -180,7 +175,7 @@ func TestLookUp(t *testing.T) {
 // What is known of a session gives way to what is told of later.
 func TestToldGoesBeforeLookedUp(t *testing.T) {
 	d, s := open(t)
-	g, err := d.Admit(t.Context(), request("acme", "r"))
+	g, err := d.Admit(t.Context(), "acme", "r")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +184,7 @@ func TestToldGoesBeforeLookedUp(t *testing.T) {
 	revoked.Status = run.Revoked
 	s.setRun(revoked)
 	follow(t, d)
-	if _, err := d.Admit(t.Context(), request("acme", "r")); !errors.Is(err, run.ErrRevoked) {
+	if _, err := d.Admit(t.Context(), "acme", "r"); !errors.Is(err, run.ErrRevoked) {
 		t.Errorf("%v", err)
 	}
 }
@@ -198,9 +193,9 @@ func TestToldGoesBeforeLookedUp(t *testing.T) {
 func TestEndCall(t *testing.T) {
 	d, _ := open(t)
 	lost, kept := uuid.New(), uuid.New()
-	grants := map[uuid.UUID]inference.Grant{}
+	grants := map[uuid.UUID]Grant{}
 	for _, id := range []uuid.UUID{lost, kept} {
-		g, err := d.Admit(t.Context(), request("acme", ""))
+		g, err := d.Admit(t.Context(), "acme", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,16 +220,16 @@ func TestEndsWhatIsInFlight(t *testing.T) {
 	d, s := open(t)
 	s.setRun(minted("r"))
 	follow(t, d)
-	enter := func(organization, id string) inference.Grant {
+	enter := func(organization, id string) Grant {
 		t.Helper()
-		g, err := d.Admit(t.Context(), request(organization, id))
+		g, err := d.Admit(t.Context(), organization, id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { g.Leave(true) })
 		return g
 	}
-	grants := map[string]inference.Grant{
+	grants := map[string]Grant{
 		"acme r": enter("acme", "r"), "acme x": enter("acme", "x"), "acme": enter("acme", ""),
 		"other r": enter("other", "r"), "gone r": enter("gone", "r"), "gone": enter("gone", ""),
 	}
@@ -263,9 +258,9 @@ func TestNoneSlipsThrough(t *testing.T) {
 		d, s := open(t)
 		s.setOrganization(suspended("gone"))
 		var group sync.WaitGroup
-		grants := make([]inference.Grant, 8)
+		grants := make([]Grant, 8)
 		for i := range grants {
-			group.Go(func() { grants[i], _ = d.Admit(t.Context(), request("gone", "")) })
+			group.Go(func() { grants[i], _ = d.Admit(t.Context(), "gone", "") })
 		}
 		group.Go(func() { _, _ = d.LoadOrganizations(t.Context(), 0) })
 		group.Wait()
@@ -289,7 +284,7 @@ func TestExpiryEndsWhatIsInFlight(t *testing.T) {
 		of.Limits.ExpiresAt = time.Now().Add(time.Minute)
 		s.setRun(of)
 		follow(t, d)
-		g, err := d.Admit(t.Context(), request("acme", "r"))
+		g, err := d.Admit(t.Context(), "acme", "r")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +306,7 @@ func TestLeaveGivesBack(t *testing.T) {
 	}{{true, false, nil, 1}, {true, true, nil, 0}, {false, false, nil, 0}, {true, false, budget.ErrExceeded, 0}} {
 		d, s := open(t)
 		s.refuses = c.refuses
-		g, err := d.Admit(t.Context(), request("acme", ""))
+		g, err := d.Admit(t.Context(), "acme", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +341,7 @@ func TestTerms(t *testing.T) {
 		{"acme", "costs", true, true, true},
 		{"capped", "", true, true, false},
 	} {
-		g, err := d.Admit(t.Context(), request(c.organization, c.run))
+		g, err := d.Admit(t.Context(), c.organization, c.run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,7 +368,7 @@ func TestTidy(t *testing.T) {
 		if len(d.runs) != 1 {
 			t.Errorf("%d runs known", len(d.runs))
 		}
-		if _, err := d.Admit(t.Context(), request("acme", "r")); !errors.Is(err, run.ErrRevoked) || s.asked != 1 {
+		if _, err := d.Admit(t.Context(), "acme", "r"); !errors.Is(err, run.ErrRevoked) || s.asked != 1 {
 			t.Errorf("%v, %d look-ups", err, s.asked)
 		}
 	})
@@ -382,11 +377,10 @@ func TestTidy(t *testing.T) {
 func BenchmarkAdmit(b *testing.B) {
 	d, _ := open(b)
 	follow(b, d)
-	r := request("acme", "")
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			g, err := d.Admit(context.Background(), r)
+			g, err := d.Admit(context.Background(), "acme", "")
 			if err != nil {
 				b.Fatal(err)
 			}

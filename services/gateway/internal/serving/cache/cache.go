@@ -1,12 +1,10 @@
-// Package cache keeps whole answers of an organization, so that the very same
-// request is answered again without a provider. Package inference asks it and
-// package api purges it; the answers lie in internal/redis, sealed, and the
-// epochs that end them in internal/postgres.
+// Package cache stores whole answers, so that an identical request of the same organization is answered again without a
+// provider. Package inference reads and writes it and package api purges it. The sealed answers are stored by
+// internal/redis, the epochs that invalidate them by internal/postgres.
 //
-// An answer is found by its organization, the credential that paid for it and
-// everything that the request means, never across any of them. It is of one
-// epoch of its organization: a purge begins the next, durably, and what is of an
-// earlier one is never served again, whether it could be deleted or not.
+// An answer is found only by its organization, the credential that paid for it and everything that affects the meaning
+// of the request. It belongs to one epoch of its organization. A purge begins the next epoch, durably; an answer of an
+// earlier epoch is never served again, whether it could be deleted or not.
 package cache
 
 import (
@@ -30,62 +28,60 @@ import (
 )
 
 const (
-	// MaxAnswer is the largest answer that is kept, in bytes.
+	// MaxAnswer is the largest answer that is stored, in bytes.
 	MaxAnswer = 1 << 20
-	// MinSecret is the shortest secret that answers are sealed with, in bytes.
+	// MinSecret is the shortest secret that answers may be sealed with, in bytes.
 	MinSecret = 32
 
-	// epochAge is how long a replica goes by an epoch that it has read: so long
-	// may another one serve what was purged while the store couldn't be told.
+	// epochAge is how long a replica uses an epoch after it has read it. If the store could not be told of a purge,
+	// another replica may serve purged answers for that long.
 	epochAge = time.Second
-	// wait bounds what a request waits for the store, or for an epoch.
+	// wait bounds how long a request waits for the store and for an epoch.
 	wait = 50 * time.Millisecond
-	// rest is how long a store that failed is left alone.
+	// rest is how long the store is not called after a failure.
 	rest = time.Second
-	// maxEpochs bounds the epochs that are remembered.
+	// maxEpochs bounds the epochs that are kept in memory.
 	maxEpochs = 10_000
 )
 
-// ReasonPurgeIncomplete is a purge that holds, but has not deleted everything.
+// ReasonPurgeIncomplete means that a purge is in force but has not deleted everything yet.
 const ReasonPurgeIncomplete apierr.Reason = "purge_incomplete"
 
-// Place is where the store keeps an answer: names that tell nothing, and the
-// epoch of the organization. The zero Place keeps nothing.
+// Place is the key of an answer in the store: keyed hashes that reveal neither organization nor request, and the epoch
+// of the organization. The zero Place stores nothing.
 type Place struct {
 	Organization string
 	Epoch        int64
 	Answer       string
 }
 
-// Store keeps sealed answers for a time. It may lose them whenever it likes.
+// Store stores sealed answers for a time. It may lose them at any moment.
 type Store interface {
-	// Get gives an answer; nil where there is none. newest is the organization's
-	// epoch as far as the store was told.
+	// Get returns an answer; nil if there is none. newest is the latest epoch of the organization that the store knows.
 	Get(ctx context.Context, p Place) (sealed []byte, newest int64, err error)
-	// Put keeps an answer, unless the store was told of a later epoch.
+	// Put stores an answer unless the store knows a later epoch.
 	Put(ctx context.Context, p Place, sealed []byte, ttl time.Duration) error
-	// Purge tells the store of an epoch and deletes what an organization has of
-	// earlier ones.
+	// Purge sets the organization's epoch in the store and deletes its answers of earlier epochs.
 	Purge(ctx context.Context, organization string, epoch int64) (purged int, err error)
 }
 
 // Epochs counts the purges of organizations, durably.
 type Epochs interface {
 	Epoch(ctx context.Context, organization string) (int64, error)
-	// Bump begins the next epoch.
+	// Bump begins the next epoch and returns it.
 	Bump(ctx context.Context, organization string) (epoch int64, at time.Time, err error)
 }
 
-// Scope is whose answer it is.
+// Scope says whose answer it is.
 type Scope struct {
 	Organization string
-	// Credential names what paid for it: "fleet", or "byok" and a fingerprint.
+	// Credential identifies what paid for the answer: "fleet", or "byok" and a fingerprint.
 	Credential string
 }
 
-// Cache keeps answers. Safe for concurrent use.
+// Cache stores answers of requests. It is safe for concurrent use.
 type Cache struct {
-	store  Store // nil: nothing is kept, and purges hold all the same
+	store  Store // nil stores nothing; purges are in force all the same
 	epochs Epochs
 	secret []byte
 	log    *slog.Logger
@@ -93,17 +89,17 @@ type Cache struct {
 	mu    sync.Mutex
 	known map[string]known
 
-	asleep atomic.Int64 // Unix nanoseconds until which the store is left alone
+	asleep atomic.Int64 // Unix nanoseconds until which the store is not called
 }
 
-// known is an epoch as it was read at a moment.
+// known is an epoch and when it was read.
 type known struct {
 	epoch int64
 	at    time.Time
 }
 
-// New returns a cache over a store, sealed with a secret; over no store it keeps
-// nothing.
+// New returns a Cache that stores answers in store, sealed with secret. With a nil store it stores nothing. It fails if
+// the secret is shorter than MinSecret.
 func New(store Store, epochs Epochs, secret []byte, log *slog.Logger) (*Cache, error) {
 	if store != nil && len(secret) < MinSecret {
 		return nil, fmt.Errorf("cache: the secret has %d bytes, want %d or more", len(secret), MinSecret)
@@ -114,9 +110,8 @@ func New(store Store, epochs Epochs, secret []byte, log *slog.Logger) (*Cache, e
 // Keeps reports whether there is a store.
 func (c *Cache) Keeps() bool { return c.store != nil }
 
-// Get gives the answer to a request, where one is kept; nil is a miss, and the
-// place is where Put may keep the answer then. Whatever fails is a miss, after a
-// short wait at the most.
+// Get returns the stored answer to a request. nil is a miss, and Put may store the answer at the returned place. Every
+// failure is a miss, after a short wait at most.
 func (c *Cache) Get(ctx context.Context, scope Scope, request []byte) (answer []byte, p Place) {
 	if c.store == nil || c.rests() {
 		return nil, Place{}
@@ -147,9 +142,8 @@ func (c *Cache) Get(ctx context.Context, scope Scope, request []byte) (answer []
 	return answer, p
 }
 
-// Put keeps an answer at the place where Get looked for it. The place is of the
-// epoch of then: an answer that was under way during a purge is not kept, or
-// not found.
+// Put stores an answer at the place that Get returned. The place is of the epoch at that time: an answer that was under
+// way during a purge is either not stored or never found.
 func (c *Cache) Put(ctx context.Context, p Place, answer []byte, ttl time.Duration) {
 	if c.store == nil || p == (Place{}) || len(answer) > MaxAnswer || c.rests() {
 		return
@@ -165,15 +159,14 @@ func (c *Cache) Put(ctx context.Context, p Place, answer []byte, ttl time.Durati
 	}
 }
 
-// Purged is what a purge did.
+// Purged is the result of a purge.
 type Purged struct {
 	Count int
 	At    time.Time
 }
 
-// Purge ends an organization's epoch and deletes what it has. It may be
-// repeated. An error with ReasonPurgeIncomplete means that nothing of it will be
-// served again, and that not everything is deleted yet.
+// Purge ends an organization's epoch and deletes its answers. It may be repeated. An error with ReasonPurgeIncomplete
+// means that none of the answers will be served again, but that not all of them are deleted yet.
 func (c *Cache) Purge(ctx context.Context, organization string) (Purged, error) {
 	epoch, at, err := c.epochs.Bump(ctx, organization)
 	if err != nil {
@@ -195,18 +188,18 @@ func (c *Cache) Purge(ctx context.Context, organization string) (Purged, error) 
 
 func (c *Cache) rests() bool { return time.Now().UnixNano() < c.asleep.Load() }
 
-// fail leaves the store alone for a moment. A caller who left says nothing of it.
+// fail stops calls to the store for the time rest. It ignores the error of a caller that left.
 func (c *Cache) fail(ctx context.Context, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	now := time.Now()
 	if until := c.asleep.Load(); now.UnixNano() >= until && c.asleep.CompareAndSwap(until, now.Add(rest).UnixNano()) {
-		c.log.WarnContext(ctx, "response cache out of reach; providers answer", slog.String("error", err.Error()))
+		c.log.WarnContext(ctx, "response cache failed; calling providers instead", slog.String("error", err.Error()))
 	}
 }
 
-// place finds where a request's answer is kept.
+// place returns where a request's answer is stored.
 func (c *Cache) place(ctx context.Context, scope Scope, request []byte) (Place, error) {
 	if scope.Organization == "" || scope.Credential == "" {
 		return Place{}, errors.New("an answer needs an organization and a credential")
@@ -221,7 +214,7 @@ func (c *Cache) place(ctx context.Context, scope Scope, request []byte) (Place, 
 	}, nil
 }
 
-// epoch is an organization's, read again once it is a second old.
+// epoch returns an organization's epoch, read again once it is older than epochAge.
 func (c *Cache) epoch(ctx context.Context, organization string) (int64, error) {
 	now := time.Now()
 	c.mu.Lock()
@@ -238,12 +231,12 @@ func (c *Cache) epoch(ctx context.Context, organization string) (int64, error) {
 	return epoch, nil
 }
 
-// learn takes over a later epoch.
+// learn stores a later epoch.
 func (c *Cache) learn(organization string, epoch int64) {
 	c.note(organization, known{epoch, time.Now()})
 }
 
-// note remembers an epoch; one that is older than what is known is late.
+// note stores an epoch unless a later one is known already.
 func (c *Cache) note(organization string, k known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,7 +249,7 @@ func (c *Cache) note(organization string, k known) {
 	c.known[organization] = k
 }
 
-// hide makes a name of parts that tells nothing of them.
+// hide returns a keyed hash of the parts, which reveals nothing of them.
 func (c *Cache) hide(kind string, parts ...string) string {
 	mac := hmac.New(sha256.New, c.secret)
 	_, _ = mac.Write([]byte(kind))
@@ -269,8 +262,7 @@ func (c *Cache) hide(kind string, parts ...string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// seal encrypts an answer (AES-256-GCM, NIST SP 800-38D) under a key of its
-// organization, bound to its place.
+// seal encrypts an answer (AES-256-GCM, NIST SP 800-38D) under a key of its organization, bound to its place.
 func (c *Cache) seal(p Place, answer []byte) ([]byte, error) {
 	aead, err := c.aead(p)
 	if err != nil {

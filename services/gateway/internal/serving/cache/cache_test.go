@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var secret = bytes.Repeat([]byte("k"), MinSecret)
 
-// shelf is a store in memory that can be away or slow.
+// shelf is a store in memory that can fail or be slow.
 type shelf struct {
 	mu     sync.Mutex
 	away   error
@@ -34,7 +34,7 @@ type shelf struct {
 
 func newShelf() *shelf { return &shelf{floors: map[string]int64{}, held: map[Place][]byte{}} }
 
-// begin counts a call and says how it fares.
+// begin counts a call, waits as long as set and returns the error that is set.
 func (s *shelf) begin(ctx context.Context) error {
 	s.mu.Lock()
 	s.calls++
@@ -91,7 +91,7 @@ func (s *shelf) set(away error, took time.Duration) {
 	s.away, s.took = away, took
 }
 
-// counter is the epochs of a database.
+// counter is the durable epochs, in memory.
 type counter struct {
 	mu     sync.Mutex
 	away   error
@@ -161,8 +161,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// The store sees neither who, nor what, nor the answer; and an answer that was
-// moved to another place is none.
+// The store sees neither the organization nor the request nor the answer; an answer that was moved to another place
+// can't be opened.
 func TestSealed(t *testing.T) {
 	store := newShelf()
 	c := replica(t, store, &counter{epochs: map[string]int64{}})
@@ -221,8 +221,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// A purge while the store is away is not lost: what it could not delete is never
-// served again, on any replica, and the caller is told to repeat it.
+// A purge while the store is out of reach is not lost: what it could not delete is never served again, on any replica,
+// and the caller is asked to repeat it.
 func TestPurgeWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, epochs := newShelf(), &counter{epochs: map[string]int64{}}
@@ -260,7 +260,7 @@ func TestPurgeWithoutTheDatabase(t *testing.T) {
 	}
 }
 
-// A store that hangs or fails costs one short wait, then none until it has rested.
+// A store that hangs or fails costs one short wait, then none until it is called again.
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newShelf()

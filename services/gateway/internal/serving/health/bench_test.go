@@ -6,8 +6,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// The price of an attempt's permit and record, with what is known of a fleet
-// that is well.
+// The cost of an attempt's permit and record, with the state of a healthy fleet in memory.
 func BenchmarkPermitAndRecord(b *testing.B) {
 	m := known(b)
 	ctx, c := b.Context(), of("acme")

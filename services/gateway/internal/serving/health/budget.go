@@ -2,18 +2,18 @@ package health
 
 import "sync/atomic"
 
-// A call earns a share of a retry, up to a reserve: retries add a tenth to a
-// vendor's load at the most, however many of its calls fail.
+// A call earns a tenth of a retry, up to a reserve of ten: retries add at most a tenth to a vendor's load, however many
+// of its calls fail.
 const (
 	retryCost    = 10
 	retryReserve = 10 * retryCost
 )
 
-// budget bounds the repeats of calls to one vendor. It knows no time: a vendor
-// that gets no calls gets no retries either.
+// budget bounds the retries to one vendor. It does not depend on time: a vendor that gets no calls gets no retries
+// either.
 type budget struct{ spent atomic.Int64 }
 
-// earn counts a call that is no retry.
+// earn counts a call that is not a retry.
 func (b *budget) earn() {
 	for {
 		spent := b.spent.Load()
@@ -23,7 +23,7 @@ func (b *budget) earn() {
 	}
 }
 
-// spend takes one retry, if there is one left.
+// spend takes one retry and reports whether there was one left.
 func (b *budget) spend() bool {
 	for {
 		spent := b.spent.Load()

@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/fairshare"
 )
 
-// bulkhead bounds the calls to one vendor: when it hangs, it holds so many
-// requests and no more, and of those one organization has its part.
+// bulkhead bounds the calls in flight at one vendor, so that a vendor that hangs holds no more requests than that. One
+// organization may have only its share of them.
 type bulkhead struct {
 	permits  failsafe.Bulkhead[any]
 	parts    *fairshare.Pool
@@ -28,11 +28,11 @@ func newBulkhead(limit, percent int, queue time.Duration) *bulkhead {
 	}
 }
 
-// acquire takes a permit for an organization's call (empty: of none, without a part), or waits its short time with
-// a few others. The cause of a refusal is empty for none.
+// acquire takes a permit for an organization's call, or waits for at most the queue time with a bounded number of other
+// calls. An empty organization has no share to keep to. The returned cause is empty when the permit was granted.
 func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
 	if !b.permits.TryAcquirePermit() {
-		if organization != "" && b.parts.Of(organization) >= b.parts.Part() { // It takes no place in the queue.
+		if organization != "" && b.parts.HeldBy(organization) >= b.parts.Share() { // It takes no place in the queue.
 			b.rejected.Add(1)
 			return CauseShare
 		}
@@ -41,7 +41,7 @@ func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
 			return CauseFull
 		}
 	}
-	if organization != "" && !b.parts.Take(organization, 1) {
+	if organization != "" && !b.parts.Acquire(organization, 1) {
 		b.permits.ReleasePermit()
 		b.rejected.Add(1)
 		return CauseShare
@@ -50,7 +50,7 @@ func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
 	return ""
 }
 
-// full reports whether an organization's call would have to wait, or be refused.
+// full reports whether an organization's call would have to wait or be refused.
 func (b *bulkhead) full(organization string) bool {
 	return b.inFlight.Load() >= int64(b.limit) || organization != "" && b.parts.Full(organization)
 }
@@ -66,7 +66,7 @@ func (b *bulkhead) wait(ctx context.Context) bool {
 func (b *bulkhead) release(organization string) {
 	b.inFlight.Add(-1)
 	if organization != "" {
-		b.parts.Give(organization, 1)
+		b.parts.Release(organization, 1)
 	}
 	b.permits.ReleasePermit()
 }

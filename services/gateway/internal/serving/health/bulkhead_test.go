@@ -24,7 +24,7 @@ func TestBulkhead(t *testing.T) {
 		if _, r := m.Acquire(t.Context(), call()); r == nil || r.Cause != CauseFull || time.Since(start) != 250*time.Millisecond {
 			t.Errorf("%+v after %v, want a short wait and a refusal", r, time.Since(start))
 		}
-		// One may wait; who comes beside it is refused at once.
+		// One call may wait; another one is refused at once.
 		got := make(chan *Refusal, 1)
 		var waited Permit
 		go func() {
@@ -42,7 +42,7 @@ func TestBulkhead(t *testing.T) {
 			t.Errorf("the one that waited: %v", r)
 		}
 		held[0] = waited
-		// Another vendor is not touched; a caller who leaves waits no longer.
+		// Another vendor is not affected; a caller who leaves stops waiting.
 		if r := do(t, m, Call{Target: provider.Target{Provider: "other", Model: "m"}}, nil); r != nil {
 			t.Error(r)
 		}
@@ -64,7 +64,7 @@ func TestBulkhead(t *testing.T) {
 	})
 }
 
-// A probe that the bulkhead holds back gives its turn back.
+// A probe that the bulkhead refuses releases its grant.
 func TestBulkheadGivesTheProbeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{Concurrency: 1})

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// remembered changes of a circuit.
+// remembered is how many changes of a circuit are kept.
 const remembered = 8
 
-// circuit is the breaker for all calls of a model family, with those for single
-// organizations: see share.go.
+// circuit is the breaker for all calls of a model family, together with the breakers for single organizations; see
+// share.go.
 type circuit struct {
 	breaker
 
-	name        Circuit
-	tell        func(ctx context.Context, c Circuit, held *tenant, change Change)
-	credentials credentials
-	tenants     tenants
+	name         Circuit
+	onTransition func(ctx context.Context, c Circuit, held *tenant, change Change)
+	credentials  credentials
+	tenants      tenants
 
 	history sync.Mutex
 	changes []Change
 }
 
-func newCircuit(name Circuit, p Policy, tell func(context.Context, Circuit, *tenant, Change)) *circuit {
-	c := &circuit{name: name, tell: tell, breaker: breaker{policy: p, window: newWindow(p.Window, windowSlots)}}
+func newCircuit(name Circuit, p Policy, onTransition func(context.Context, Circuit, *tenant, Change)) *circuit {
+	c := &circuit{name: name, onTransition: onTransition, breaker: breaker{policy: p, window: newWindow(p.Window, windowSlots)}}
 	c.tenants.clear()
 	c.renewed = c.tenants.clear
 	c.changed = func(ctx context.Context, change Change) {
 		c.remember(change)
-		c.tell(ctx, c.name, nil, change)
+		c.onTransition(ctx, c.name, nil, change)
 	}
 	return c
 }
@@ -43,26 +43,26 @@ func (c *circuit) remember(change Change) {
 	c.changes = append(c.changes, change)
 }
 
-// heldBack takes a change of one organization's breaker. That of the only caller
-// is the circuit's.
-func (c *circuit) heldBack(ctx context.Context, t *tenant, change Change) {
+// tenantChanged reports a change of one organization's breaker. A change for the only caller is recorded as the
+// circuit's.
+func (c *circuit) tenantChanged(ctx context.Context, t *tenant, change Change) {
 	if c.tenants.alone.Load() == t {
 		c.remember(change)
 	}
-	c.tell(ctx, c.name, t, change)
+	c.onTransition(ctx, c.name, t, change)
 }
 
-// pass is what lets a call through a circuit.
+// pass lets a call through a circuit.
 type pass struct {
-	turn
+	grant
 
-	// own is its organization's turn at hold, where that one has a breaker.
-	own  turn
+	// own is the grant of hold, the organization's own breaker; hold is nil where it has none.
+	own  grant
 	hold *breaker
 }
 
-// acquire lets a call of an organization through, or says when to ask again. lease
-// is asked once for each probe, with 0 or the organization that it is for.
+// acquire lets an organization's call through, or returns why not and when to ask again. It calls lease once for each
+// probe, with 0 or with the organization that the probe is for.
 func (c *circuit) acquire(ctx context.Context, organization uint64, lease func(ctx context.Context, of uint64) bool) (p pass, r *Refusal) {
 	if p.hold = c.tenants.held(organization); p.hold != nil {
 		own, wait, ok := p.hold.acquire(ctx, organization, func(ctx context.Context) bool { return lease(ctx, organization) })
@@ -76,19 +76,18 @@ func (c *circuit) acquire(ctx context.Context, organization uint64, lease func(c
 		c.giveUp(ctx, p)
 		return pass{}, &Refusal{Cause: CauseOpen, RetryAfter: wait}
 	}
-	p.turn = shared
+	p.grant = shared
 	return p, nil
 }
 
-// giveUp takes a probe of the organization's own back that is not made.
+// giveUp voids the probe of the organization's own breaker when the call is not made.
 func (c *circuit) giveUp(ctx context.Context, p pass) {
 	if p.own.probe {
 		p.hold.step(ctx, Event{Kind: Voided})
 	}
 }
 
-// causeOf is why an organization is held back: the circuit is open where there is
-// no other caller.
+// causeOf returns why an organization is held back: its circuit counts as open where it is the only caller.
 func (c *circuit) causeOf(organization uint64) Cause {
 	if alone := c.tenants.alone.Load(); alone != nil && alone.id == organization {
 		return CauseOpen
@@ -96,8 +95,8 @@ func (c *circuit) causeOf(organization uint64) Cause {
 	return CauseHeld
 }
 
-// passable reports, without changing anything, whether a call of an organization
-// would get through, or else why not and when to ask.
+// passable returns nil if an organization's call would get through, or else why not and when to ask again. It changes
+// nothing.
 func (c *circuit) passable(organization uint64, now time.Time) *Refusal {
 	if hold := c.tenants.held(organization); hold != nil {
 		if wait, ok := hold.passable(organization, now); !ok {
@@ -110,14 +109,13 @@ func (c *circuit) passable(organization uint64, now time.Time) *Refusal {
 	return nil
 }
 
-// record takes what came of an organization's call, at a time since the monitor's
-// begin.
+// record counts the outcome of an organization's call; at is the time since the monitor's base.
 func (c *circuit) record(ctx context.Context, p pass, by caller, v Verdict, at time.Duration) {
-	if p.own.probe && p.own.era == p.hold.era.Load() {
+	if p.own.probe && p.own.generation == p.hold.generation.Load() {
 		p.hold.step(ctx, v.probe())
 	}
 	switch {
-	case p.era != c.era.Load():
+	case p.generation != c.generation.Load():
 		return
 	case p.probe:
 		c.step(ctx, v.probe())
@@ -136,19 +134,19 @@ func (c *circuit) record(ctx context.Context, p pass, by caller, v Verdict, at t
 	t := c.tenants.findOrMake(by, c.policy, bad, at)
 	t.part.add(at, bad)
 	hold := t.hold.Load()
-	if hold != nil && !p.own.probe && p.hold == hold && p.own.era == hold.era.Load() {
+	if hold != nil && !p.own.probe && p.hold == hold && p.own.generation == hold.generation.Load() {
 		hold.window.add(at, bad)
 	}
 	switch alone := c.tenants.alone.Load(); {
 	case bad:
 		c.judge(ctx, t, v, at)
-	case alone != nil && alone != t: // Others are served.
+	case alone != nil && alone != t: // Another organization is served.
 		c.tenants.alone.CompareAndSwap(alone, nil)
 	}
 }
 
-// judge looks, after a failure of an organization's call, whether the circuit opens
-// for all, or for that one alone.
+// judge decides, after a failed call of an organization, whether the circuit opens for all organizations or for that
+// one alone.
 func (c *circuit) judge(ctx context.Context, t *tenant, v Verdict, at time.Duration) {
 	all := c.window.tally(at, c.policy.Window)
 	if c.failsAll(all, at) {
@@ -175,13 +173,13 @@ func (c *circuit) judge(ctx context.Context, t *tenant, v Verdict, at time.Durat
 	hold.step(ctx, v.tripped())
 }
 
-// failsAll reports whether the circuit opens for all.
+// failsAll reports whether the circuit opens for all organizations.
 func (c *circuit) failsAll(all Tally, at time.Duration) bool {
 	return c.policy.fails(all, int(c.policy.Sample)) && c.policy.opens(all, c.tenants.parts(c.policy, at))
 }
 
-// shown is the state that operators see, and how many replicas report it: of all
-// calls, or of the only caller's where that one is held back.
+// shown returns the state that operators see and how many replicas report it: the state for all calls, or for the only
+// caller where that one is held back.
 func (c *circuit) shown() (s State, openReplicas int) {
 	if s = c.now(); s.Phase == Closed {
 		if alone := c.tenants.alone.Load(); alone != nil {
@@ -193,7 +191,7 @@ func (c *circuit) shown() (s State, openReplicas int) {
 	return s, c.openReplicas()
 }
 
-// heldNow counts the organizations that are held back.
+// heldNow returns the number of organizations that are held back.
 func (c *circuit) heldNow() (n int) {
 	for _, hold := range c.tenants.breakers() {
 		if hold.now().Phase != Closed {

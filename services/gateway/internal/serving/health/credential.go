@@ -10,23 +10,21 @@ import (
 )
 
 const (
-	// MaxCooldown caps a vendor's hint: an unbounded one would take a key out for
-	// a day.
+	// MaxCooldown caps the cooldown that a vendor asks for: an uncapped one could take a key out of use for a day.
 	MaxCooldown = 5 * time.Minute
-	// keyCooldown is how long a credential rests that was refused: long enough to
-	// spare the vendor, short enough for a key that was just mended.
+	// keyCooldown is how long a refused credential is not used: long enough to spare the vendor, short enough for a key
+	// that was just repaired.
 	keyCooldown = 10 * time.Second
-	// guessCooldown is that of a rate limit without a hint.
+	// guessCooldown is the cooldown after a rate limit without a Retry-After.
 	guessCooldown = time.Second
-	// staleLimit is how long a limit holds whose end the vendor doesn't name.
+	// staleLimit is how long a limit applies when the vendor does not say when it ends.
 	staleLimit = time.Second
-	// maxCredentials are remembered for each vendor and for each circuit.
+	// maxCredentials bounds the credentials that are kept for each vendor and for each circuit.
 	maxCredentials = 1024
 )
 
-// credentials are those of one vendor, or of one model family of a vendor: by
-// fingerprint, what they may do now. Only those that something is known of are in
-// it. Reads take no lock.
+// credentials holds what is known of the credentials of one vendor, or of one model family of a vendor, by fingerprint.
+// Only credentials with a cooldown or a known limit are in it. Reads take no lock.
 type credentials struct {
 	mu sync.Mutex // of writes
 	by atomic.Pointer[map[string]*allowance]
@@ -35,17 +33,17 @@ type credentials struct {
 // allowance is what is known of one credential.
 type allowance struct {
 	mu sync.Mutex
-	// all is the rest that holds for every organization; own that of the organization
-	// by, by number, which met the longest refusal.
-	all, own rest
+	// all is the cooldown that holds for every organization. own is that of the organization numbered by, which met the
+	// longest refusal.
+	all, own cooldown
 	by       uint64
 	limits   provider.Limits
-	// requests, tokens are until when the limits hold.
+	// requests and tokens are when the limits end.
 	requests, tokens time.Time
 }
 
-// rest of a credential.
-type rest struct {
+// cooldown is until when a credential is not used, and why.
+type cooldown struct {
 	until time.Time
 	cause Cause
 }
@@ -82,20 +80,19 @@ func (c *credentials) findOrMake(fingerprint string, now time.Time) *allowance {
 	return a
 }
 
-// cool rests a credential after a refusal that an organization's call met, by
-// number; 0 is a call of none.
+// cool starts a cooldown of a credential after a refusal of an organization's call. by is the organization's number; 0
+// is a call of none.
 func (c *credentials) cool(fingerprint string, cause Cause, by uint64, span time.Duration, now time.Time) {
 	a := c.findOrMake(fingerprint, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cool(rest{now.Add(min(span, MaxCooldown)), cause}, by, now)
+	a.cool(cooldown{now.Add(min(span, MaxCooldown)), cause}, by, now)
 }
 
-// cool notes a refusal; a longer rest stands. What one organization alone has met
-// may be its own request's doing (too large for the limit, or of a feature that the
-// key lacks), and holds for it. What a second one meets meanwhile holds for all, for
-// as long as both say.
-func (a *allowance) cool(r rest, by uint64, now time.Time) {
+// cool notes a refusal; of two cooldowns the longer one holds. A refusal that only one organization has met may be
+// caused by its own request (too large for the limit, or of a feature that the key lacks), so it holds for that
+// organization alone. Once a second organization meets one too, it holds for all for as long as both cooldowns last.
+func (a *allowance) cool(r cooldown, by uint64, now time.Time) {
 	switch {
 	case by == 0:
 		a.all = a.all.longer(r)
@@ -112,14 +109,14 @@ func (a *allowance) cool(r rest, by uint64, now time.Time) {
 	}
 }
 
-func (r rest) longer(other rest) rest {
+func (r cooldown) longer(other cooldown) cooldown {
 	if other.until.After(r.until) {
 		return other
 	}
 	return r
 }
 
-// learn keeps what a vendor said is left.
+// learn keeps what a vendor reported as remaining.
 func (c *credentials) learn(fingerprint string, l provider.Limits, now time.Time) {
 	if !l.Requests.Known && !l.Tokens.Known {
 		return
@@ -138,8 +135,7 @@ func holds(a provider.Allowance) time.Duration {
 	return min(a.Reset, MaxCooldown)
 }
 
-// refuse is why a credential can't be used for an organization's call of about so
-// many tokens; nil when it can.
+// refuse returns why a credential can't be used for an organization's call of about that many tokens; nil if it can.
 func (c *credentials) refuse(fingerprint string, by uint64, tokens int, now time.Time) *Refusal {
 	a := c.find(fingerprint)
 	if a == nil {

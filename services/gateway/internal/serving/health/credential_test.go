@@ -18,7 +18,7 @@ func TestCredentialsRest(t *testing.T) {
 		e     *provider.Error
 		cause Cause
 		rest  time.Duration
-		// elsewhere is what another model of the vendor is refused for with that key.
+		// elsewhere is the refusal of another model of the vendor with the same key.
 		elsewhere Cause
 	}{
 		{"a rate limit with a hint", limited(7 * time.Second), CauseRateLimited, 7 * time.Second, ""},
@@ -61,7 +61,7 @@ func TestCredentialsRest(t *testing.T) {
 	}
 }
 
-// What the vendor said is left is minded before it has to say no.
+// The limits that a vendor reports are respected before the vendor has to refuse.
 func TestLimitsArePreShed(t *testing.T) {
 	left := func(requests, tokens int64) provider.Limits {
 		return provider.Limits{

@@ -13,75 +13,73 @@ import (
 
 // Times of the exchange between replicas.
 const (
-	// beat is how often replicas say that they live and what they see; a change is
-	// told at once, but no more often than gap.
-	beat = time.Second
-	gap  = 50 * time.Millisecond
-	// boardTime bounds one round trip.
-	boardTime = 500 * time.Millisecond
-	// leaseTime is the same for the call that waits for a lease.
-	leaseTime = 100 * time.Millisecond
-	// probeSlack is how long beyond its time an open circuit is reported as open:
-	// until then its probe should have said something.
+	// exchangeInterval is how often a replica sends its reports, which also keeps it alive for the others. A change is
+	// sent at once, but no more often than minExchangeInterval.
+	exchangeInterval    = time.Second
+	minExchangeInterval = 50 * time.Millisecond
+	// peersTimeout bounds one exchange.
+	peersTimeout = 500 * time.Millisecond
+	// leaseTimeout bounds the call that acquires a probe's lease.
+	leaseTimeout = 100 * time.Millisecond
+	// probeSlack is how long beyond its time an open circuit is still reported as open: by then its probe should have
+	// an outcome.
 	probeSlack = 10 * time.Second
 )
 
-// Board is where replicas tell each other what they see. Each method fails when
-// the board is away; then each replica goes on alone.
-type Board interface {
-	// Exchange replaces this replica's reports and returns those of all that live,
-	// its own too. changed tells the others to look.
+// Peers exchanges reports between the monitors of all replicas. If a method fails, each replica decides alone.
+type Peers interface {
+	// Exchange replaces this replica's reports and returns those of all live replicas, its own included. changed
+	// notifies the other replicas.
 	Exchange(ctx context.Context, reports []Report, changed bool) (View, error)
-	// Lease takes the one right to probe a circuit, for a while.
+	// Lease acquires the exclusive right to probe a circuit for the duration life.
 	Lease(ctx context.Context, c Circuit, life time.Duration) (bool, error)
-	// Watch calls heard after another replica's change, until ctx ends.
-	Watch(ctx context.Context, heard func()) error
+	// Watch calls onChange after another replica's change, until ctx ends.
+	Watch(ctx context.Context, onChange func()) error
 }
 
-// Report is what one replica says about a circuit: that it is open for so much
-// longer, or that its probe passed. Age is the time since either happened. Times
-// are spans, since the clocks of replicas differ.
+// Report is what one replica reports of a circuit: that it stays open for a duration, or that its probe passed. Age is
+// the time since either happened. Times are durations, since the clocks of replicas differ.
 type Report struct {
-	// Replica is the board's name of who says it.
+	// Replica is the reporting replica's name among the peers.
 	Replica string
 	Circuit Circuit
-	// Organization that alone it is about, by number; 0 is all.
+	// Organization is the number of the only organization that the report is about; 0 for all.
 	Organization uint64
 	Open         bool
 	For          time.Duration
 	Age          time.Duration
 }
 
-// View is what the board shows.
+// View is the result of an exchange.
 type View struct {
-	// Self is this replica's name on the board, Replicas how many live.
+	// Self is this replica's name, Replicas how many replicas are live.
 	Self     string
 	Replicas int
 	Reports  []Report
 }
 
-// Run tells the other replicas what this one sees and follows what most of them
-// see, until ctx ends. It is a part of the service's lifecycle.
+// Run exchanges reports with the other replicas and follows what most of them report, until ctx ends. It returns at
+// once if there are no Peers.
 func (m *Monitor) Run(ctx context.Context) error {
-	if m.Board == nil {
+	if m.Peers == nil {
 		return nil
 	}
-	heard := make(chan struct{}, 1)
+	reported := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(panics.Guard(func() error {
-		return m.Board.Watch(ctx, func() {
+		return m.Peers.Watch(ctx, func() {
 			select {
-			case heard <- struct{}{}:
+			case reported <- struct{}{}:
 			default:
 			}
 		})
 	}))
-	group.Go(panics.Guard(func() error { return m.exchanges(ctx, heard) }))
+	group.Go(panics.Guard(func() error { return m.exchanges(ctx, reported) }))
 	return group.Wait()
 }
 
-func (m *Monitor) exchanges(ctx context.Context, heard <-chan struct{}) error {
-	ticker := time.NewTicker(beat)
+func (m *Monitor) exchanges(ctx context.Context, reported <-chan struct{}) error {
+	ticker := time.NewTicker(exchangeInterval)
 	defer ticker.Stop()
 	var away bool
 	for changed := false; ; {
@@ -90,9 +88,9 @@ func (m *Monitor) exchanges(ctx context.Context, heard <-chan struct{}) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !away:
-			m.Log.WarnContext(ctx, "replicas can't be reached; breakers go by what this one sees", slog.String("error", err.Error()))
+			m.Log.WarnContext(ctx, "exchange with other replicas failed; circuit breakers decide by this replica's calls alone", slog.String("error", err.Error()))
 		case err == nil && away:
-			m.Log.InfoContext(ctx, "replicas are reached again")
+			m.Log.InfoContext(ctx, "exchange with other replicas works again")
 		}
 		if away = err != nil; away {
 			m.apply(ctx, View{})
@@ -100,14 +98,14 @@ func (m *Monitor) exchanges(ctx context.Context, heard <-chan struct{}) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(gap):
+		case <-time.After(minExchangeInterval):
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 			changed = false
-		case <-heard:
+		case <-reported:
 			changed = false
 		case <-m.changed:
 			changed = true
@@ -116,9 +114,9 @@ func (m *Monitor) exchanges(ctx context.Context, heard <-chan struct{}) error {
 }
 
 func (m *Monitor) exchange(ctx context.Context, changed bool) error {
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	ctx, cancel := context.WithTimeout(ctx, peersTimeout)
 	defer cancel()
-	view, err := m.Board.Exchange(ctx, m.reports(time.Now()), changed)
+	view, err := m.Peers.Exchange(ctx, m.reports(time.Now()), changed)
 	if err != nil {
 		return err
 	}
@@ -126,7 +124,7 @@ func (m *Monitor) exchange(ctx context.Context, changed bool) error {
 	return nil
 }
 
-// reports are what this replica has seen itself.
+// reports returns what this replica has observed itself.
 func (m *Monitor) reports(now time.Time) []Report {
 	var all []Report
 	for _, c := range m.all() {
@@ -144,7 +142,7 @@ func (m *Monitor) reports(now time.Time) []Report {
 	return all
 }
 
-// report is what a replica says of a state; ok is false when it has nothing to say.
+// report returns what a replica reports of a state; ok is false when there is nothing to report.
 func (s State) report(now time.Time, p Policy) (r Report, ok bool) {
 	age := now.Sub(s.Since)
 	switch {
@@ -166,16 +164,15 @@ func (m *Monitor) all() []*circuit {
 	return all
 }
 
-// subject is what reports are about: a circuit, for all or for one organization.
+// subject is what reports are about: a circuit, for all organizations or for one.
 type subject struct {
 	Circuit
 
 	organization uint64
 }
 
-// apply takes a view; the empty one is that of a replica alone. What replicas say
-// of one organization is a vote on that one only, so that it opens no circuit for
-// others by failing on several replicas.
+// apply follows a view; the empty View is that of a replica alone. Reports about one organization are votes on that
+// organization only, so that its failures on several replicas open no circuit for others.
 func (m *Monitor) apply(ctx context.Context, view View) {
 	by := make(map[subject][]Report)
 	for _, r := range view.Reports {
@@ -204,15 +201,14 @@ func (m *Monitor) apply(ctx context.Context, view View) {
 	}
 }
 
-// follow takes the other replicas' reports.
+// follow applies the other replicas' reports.
 func (b *breaker) follow(ctx context.Context, reports []Report, replicas int) {
 	e := b.now().view(reports, replicas, time.Now())
 	b.openElsewhere.Store(countOpen(reports))
 	b.step(ctx, e)
 }
 
-// followHeld holds an organization back that most replicas do, and this one has
-// not seen fail.
+// followHeld holds an organization back that most replicas hold back and that this one has not seen fail.
 func (m *Monitor) followHeld(ctx context.Context, at subject, reports []Report, replicas int) {
 	if !(State{}).view(reports, replicas, time.Now()).Quorum {
 		return
@@ -220,7 +216,7 @@ func (m *Monitor) followHeld(ctx context.Context, at subject, reports []Report, 
 	m.mu.Lock()
 	c := m.circuits[at.Circuit]
 	m.mu.Unlock()
-	if c == nil || open(c.era.Load()) {
+	if c == nil || open(c.generation.Load()) {
 		return
 	}
 	t := c.tenants.findOrMake(caller{id: at.organization}, c.policy, true, m.now().Sub(m.base))
@@ -229,8 +225,8 @@ func (m *Monitor) followHeld(ctx context.Context, at subject, reports []Report, 
 	}
 }
 
-// view is what the others' reports of a circuit come to. Most of the live
-// replicas must say it: one that can't reach a vendor must not take it from all.
+// view returns the event that the other replicas' reports amount to. A quorum needs most of the live replicas, so that
+// one replica that can't reach a vendor does not take it from all.
 func (s State) view(reports []Report, replicas int, now time.Time) Event {
 	e := Event{Kind: Viewed}
 	votes := 0
@@ -252,18 +248,18 @@ func (s State) view(reports []Report, replicas int, now time.Time) Event {
 	return e
 }
 
-// lease asks for the right to probe, for all or for one organization. A board that is away gives it: each replica
-// goes on alone.
+// lease reports whether this replica may probe, for all organizations or for one. If the peers can't be reached it may:
+// each replica decides alone then.
 func (m *Monitor) lease(ctx context.Context, c Circuit, organization uint64) bool {
-	if m.Board == nil {
+	if m.Peers == nil {
 		return true
 	}
 	if organization != 0 {
 		c.Family += "@" + strconv.FormatUint(organization, 16)
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaseTime)
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
-	ok, err := m.Board.Lease(ctx, c, m.Policy.ProbeTime)
+	ok, err := m.Peers.Lease(ctx, c, m.Policy.ProbeTime)
 	return ok || err != nil
 }
 

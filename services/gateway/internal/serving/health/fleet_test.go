@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// fleet is a board in memory that can go away.
+// fleet is the peers' shared state in memory, which can be out of reach.
 type fleet struct {
 	mu      sync.Mutex
 	away    bool
@@ -80,13 +80,13 @@ func (f *fleet) set(away bool) {
 	f.away = away
 }
 
-// join starts n replicas on a board.
+// join starts n replicas that share f.
 func join(t *testing.T, f *fleet, n int) (monitors []*Monitor, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i := range n {
-		m := New(Options{Board: seat{f, fmt.Sprint("replica-", i)}})
+		m := New(Options{Peers: seat{f, fmt.Sprint("replica-", i)}})
 		m.find(here, false)
 		monitors = append(monitors, m)
 		wg.Go(func() { _ = m.Run(ctx) })
@@ -117,7 +117,7 @@ func TestReplicasFollowAQuorum(t *testing.T) {
 		if phase(m[2]) != Open || m[2].Snapshot()[0].Own {
 			t.Fatal("the third does not follow two of three")
 		}
-		// One of those that saw it probes; the others hear of it and may go at once.
+		// One of the replicas that saw the failures probes; the others learn of it and may call at once.
 		time.Sleep(5 * time.Second)
 		if r := do(t, m[0], call(), nil); r != nil || phase(m[0]) != Closed {
 			t.Fatalf("the probe: %v", r)
@@ -135,7 +135,7 @@ func TestReplicasFollowAQuorum(t *testing.T) {
 	})
 }
 
-// Of replicas that opened together, one probes at a time.
+// Of replicas whose circuits opened together, one probes at a time.
 func TestOneReplicaProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -160,7 +160,7 @@ func TestOneReplicaProbes(t *testing.T) {
 	})
 }
 
-func TestBoardAway(t *testing.T) {
+func TestPeersAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		m, leave := join(t, f, 3)
@@ -186,7 +186,7 @@ func TestBoardAway(t *testing.T) {
 				t.Errorf("replica %d alone can't probe: %v", i, r)
 			}
 		}
-		// Back again: what was seen meanwhile is told.
+		// Within reach again: the changes made meanwhile are reported.
 		f.set(false)
 		time.Sleep(2 * time.Second)
 		trip(t, m[0])
@@ -198,7 +198,7 @@ func TestBoardAway(t *testing.T) {
 	})
 }
 
-// A replica that dies takes its reports along.
+// The reports of a replica that dies end with it.
 func TestDeadReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -223,10 +223,10 @@ func TestDeadReplica(t *testing.T) {
 	})
 }
 
-// A closed circuit asks for no lease.
+// A closed circuit acquires no lease.
 func TestClosedCircuitCostsNoRoundTrip(t *testing.T) {
 	f := newFleet()
-	m := New(Options{Board: seat{f, "a"}})
+	m := New(Options{Peers: seat{f, "a"}})
 	for range 100 {
 		do(t, m, call(), nil)
 	}

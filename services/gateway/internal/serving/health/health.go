@@ -1,12 +1,11 @@
-// Package health knows how the vendors are: whether a call may go to one now,
-// and how fast it has been of late. It owns the circuit breakers (one for each
-// vendor and model family), the bulkheads (one for each vendor), the rests of
-// credentials, the retry budgets and the latencies. Package inference asks for a
-// permit before each attempt and says what came of it; package routing ranks by
-// the latencies; internal/redis carries what replicas tell each other.
+// Package health decides whether a call may go to a vendor now, and measures how fast each vendor has been lately. It
+// owns the circuit breakers (one for each vendor and model family), the bulkheads (one for each vendor), the cooldowns
+// of credentials, the retry budgets and the latencies. Package inference acquires a permit before each attempt and
+// reports the outcome; package routing ranks by the latencies; internal/redis carries what replicas report to each
+// other.
 //
-// A permit and its record take no lock that a slow call holds and no round trip:
-// only the one call that probes an open circuit asks Redis, for the lease.
+// Acquiring a permit and recording its outcome need no round trip and no lock that a slow call holds. The exception is
+// the one call that probes an open circuit: it asks Redis for the lease.
 package health
 
 import (
@@ -24,26 +23,26 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Bounds of what is remembered of model names that no policy lists, for each
-// provider: callers make them up. What policies list has no bound but theirs.
+// Bounds, for each provider, on what is kept for model names that no policy lists, since callers can make them up.
+// Names that a policy lists have no bound here.
 const (
 	maxUnlisted = 64
-	// otherModel stands for those that have no place of their own.
+	// otherModel is the entry that all model names without an entry of their own share.
 	otherModel = "other"
 )
 
-// Options of a Monitor. The zero Options make one that decides alone.
+// Options configure a Monitor. The zero Options make a Monitor with the default policy that exchanges with no peers.
 type Options struct {
 	Policy Policy
-	// Concurrency is how many calls to one vendor may be under way; a quarter as
-	// many more may wait for QueueTime.
+	// Concurrency is how many calls to one vendor may be in flight; DefaultConcurrency when 0. A quarter as many more
+	// may wait for QueueTime.
 	Concurrency int
 	QueueTime   time.Duration
-	// Share is the percentage of a provider's calls under way that one organization
-	// may have; fairshare.DefaultPercent when 0.
+	// Share is the percentage of the calls in flight at a provider that one organization may have;
+	// fairshare.DefaultPercent when 0.
 	Share int
-	// Board is where replicas tell each other what they see; nil for none.
-	Board Board
+	// Peers exchanges reports with the other replicas; nil for none.
+	Peers Peers
 	Log   *slog.Logger
 }
 
@@ -53,40 +52,39 @@ const (
 	defaultQueueTime   = 250 * time.Millisecond
 )
 
-// Monitor is the health of all vendors. Safe for concurrent use.
+// Monitor holds the health of all vendors. It is safe for concurrent use.
 type Monitor struct {
 	Options
 
-	// base is when the monitor was made; see now.
+	// base is when the monitor was made. Times inside the package are durations since base; see now.
 	base time.Time
 
-	// targets are read without a lock, and replaced as a whole under mu.
+	// targets is read without a lock and replaced as a whole under mu.
 	targets atomic.Pointer[map[provider.Target]*target]
 
 	mu       sync.Mutex
 	vendors  map[string]*vendor
 	circuits map[Circuit]*circuit
 
-	// changed wakes Run after a change that others should hear of.
+	// changed wakes Run after a transition that the other replicas should learn of.
 	changed chan struct{}
 }
 
-// Circuit names a breaker: a vendor and a model family of its.
+// Circuit identifies a breaker by its vendor and the vendor's model family.
 type Circuit struct{ Provider, Family string }
 
-// vendor is what all targets of a provider share.
+// vendor is the state that all targets of a provider share.
 type vendor struct {
 	name        string
 	bulkhead    *bulkhead
 	budgets     [groups]budget // by the caller's group
 	credentials credentials
-	// unlisted is how many models have a place that no policy lists, families how
-	// many circuits were made for such.
+	// unlisted counts the models with an entry that no policy lists, families the circuits made for such models.
 	unlisted, families int
 	other              *target
 }
 
-// target is a model of a vendor.
+// target is the state of one model of a vendor.
 type target struct {
 	vendor             *vendor
 	circuit            *circuit
@@ -119,8 +117,8 @@ func New(o Options) *Monitor {
 	return m
 }
 
-// find gives what is known of a target. One that no policy lists shares a place
-// with all such of its provider until a call was served; see served.
+// find returns the entry of a target and makes it if needed. Targets that no policy lists share one entry for their
+// provider until a call was served; see served.
 func (m *Monitor) find(t provider.Target, unlisted bool) *target {
 	if found := (*m.targets.Load())[t]; found != nil {
 		return found
@@ -132,16 +130,16 @@ func (m *Monitor) find(t provider.Target, unlisted bool) *target {
 	}
 	v := m.vendor(t.Provider)
 	if !unlisted {
-		return m.place(v, t, m.circuit(v, Family(t.Model), false))
+		return m.addTarget(v, t, m.circuit(v, Family(t.Model), false))
 	}
 	if v.other == nil {
-		v.other = m.place(v, provider.Target{Provider: t.Provider, Model: otherModel}, m.circuit(v, otherModel, false))
+		v.other = m.addTarget(v, provider.Target{Provider: t.Provider, Model: otherModel}, m.circuit(v, otherModel, false))
 	}
 	return v.other
 }
 
-// served gives a model that no policy lists a place of its own once the vendor has
-// served it, while places are left: names that no vendor serves take none.
+// served makes an entry for a model that no policy lists once the vendor has served it, up to maxUnlisted. Names that
+// no vendor serves take no entry.
 func (m *Monitor) served(t provider.Target) {
 	if (*m.targets.Load())[t] != nil {
 		return
@@ -153,15 +151,15 @@ func (m *Monitor) served(t provider.Target) {
 		return
 	}
 	v.unlisted++
-	m.place(v, t, m.circuit(v, Family(t.Model), true))
+	m.addTarget(v, t, m.circuit(v, Family(t.Model), true))
 }
 
-// Known reports whether a target has a place of its own: every one that a policy
-// lists and that was called, and a bounded number of others.
+// Known reports whether a target has an entry of its own: every target that a policy lists and that was called, and a
+// bounded number of others.
 func (m *Monitor) Known(t provider.Target) bool { return (*m.targets.Load())[t] != nil }
 
-// place makes what is known of a target. The caller holds the lock.
-func (m *Monitor) place(v *vendor, t provider.Target, c *circuit) *target {
+// addTarget makes and stores the entry of a target. The caller holds the lock.
+func (m *Monitor) addTarget(v *vendor, t provider.Target, c *circuit) *target {
 	next := maps.Clone(*m.targets.Load())
 	made := &target{vendor: v, circuit: c, traffic: newTraffic()}
 	next[t] = made
@@ -169,7 +167,7 @@ func (m *Monitor) place(v *vendor, t provider.Target, c *circuit) *target {
 	return made
 }
 
-// vendor finds or makes one. The caller holds the lock.
+// vendor returns the entry of a vendor and makes it if needed. The caller holds the lock.
 func (m *Monitor) vendor(name string) *vendor {
 	v := m.vendors[name]
 	if v == nil {
@@ -179,8 +177,8 @@ func (m *Monitor) vendor(name string) *vendor {
 	return v
 }
 
-// circuit finds or makes one. Of those that no policy lists there is a bounded
-// number; the others are one. The caller holds the lock.
+// circuit returns the circuit of a family and makes it if needed. The number of families that no policy lists is
+// bounded; beyond it they share one circuit. The caller holds the lock.
 func (m *Monitor) circuit(v *vendor, family string, unlisted bool) *circuit {
 	name := Circuit{v.name, family}
 	if c := m.circuits[name]; c != nil {
@@ -197,8 +195,8 @@ func (m *Monitor) circuit(v *vendor, family string, unlisted bool) *circuit {
 	return c
 }
 
-// transition reports a change of phase, for all or for one organization that is
-// held back: one line in the log, one call to the other replicas.
+// transition logs a change of phase, of a circuit or of one organization's breaker in it, and wakes the exchange with
+// the other replicas.
 func (m *Monitor) transition(ctx context.Context, c Circuit, held *tenant, change Change) {
 	attrs := []slog.Attr{
 		slog.String("provider", c.Provider), slog.String("family", c.Family),
@@ -215,11 +213,11 @@ func (m *Monitor) transition(ctx context.Context, c Circuit, held *tenant, chang
 	}
 }
 
-// now is time.Now at half its price: only the monotonic clock is read.
+// now returns the present time at half the cost of time.Now: it reads the monotonic clock only.
 func (m *Monitor) now() time.Time { return m.base.Add(time.Since(m.base)) }
 
-// Retry takes one repeat of an organization's call to the same vendor from the
-// budget of its group, if that is not used up.
+// Retry takes one retry of an organization's call to the same vendor from the budget of the organization's group. It
+// reports whether the budget allowed it.
 func (m *Monitor) Retry(t provider.Target, organization string) bool {
 	m.mu.Lock()
 	v := m.vendor(t.Provider)
@@ -227,7 +225,7 @@ func (m *Monitor) Retry(t provider.Target, organization string) bool {
 	return v.budgets[callerOf(organization).id%groups].spend()
 }
 
-// Speed is how fast a target has been of late; zero when nothing is known.
+// Speed returns the recent latency of a target; the zero Latency when too little is known.
 func (m *Monitor) Speed(t provider.Target) Latency {
 	found := (*m.targets.Load())[t]
 	if found == nil {
@@ -237,20 +235,19 @@ func (m *Monitor) Speed(t provider.Target) Latency {
 	return Latency{P50: found.answers.median(now), FirstToken: found.beginning.median(now)}
 }
 
-// Latency is what routing ranks by: the usual wait for the first token, or for
-// the answer of a target that has streamed nothing; false until enough is known.
+// Latency returns the time that routing ranks a target by: the usual wait for the first token, or for the whole answer
+// of a target that has streamed nothing. It returns false until there are enough measurements.
 func (m *Monitor) Latency(t provider.Target) (time.Duration, bool) {
 	speed := m.Speed(t)
 	wait := cmp.Or(speed.FirstToken, speed.P50)
 	return wait, wait > 0
 }
 
-// Available reports whether a call of an organization would be let go, whatever its
-// credential.
+// Available reports whether circuit and bulkhead would let a call of an organization through, whatever its credential.
 func (m *Monitor) Available(t provider.Target, organization string) bool {
 	found := (*m.targets.Load())[t]
 	return found == nil || found.available(callerOf(organization), m.now())
 }
 
-// jitter is in [0, 1).
-func jitter() float64 { return rand.Float64() } //nolint:gosec // It spreads load and guards nothing.
+// jitter returns a random number in [0, 1).
+func jitter() float64 { return rand.Float64() } //nolint:gosec // It spreads load and protects nothing.

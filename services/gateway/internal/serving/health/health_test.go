@@ -26,7 +26,7 @@ func failure(status int) *provider.Error {
 	return &provider.Error{Class: apierr.ClassServerError, Status: status}
 }
 
-// do makes one call that ends as told; it reports the refusal.
+// do makes one call with the given end and returns the refusal, if any.
 func do(t *testing.T, m *Monitor, c Call, e *provider.Error) *Refusal {
 	t.Helper()
 	p, r := m.Acquire(t.Context(), c)
@@ -51,7 +51,7 @@ func phase(m *Monitor) Phase {
 	return -1
 }
 
-// What may and what may not open a circuit.
+// Which failures open a circuit, and which don't.
 func TestWhatOpensACircuit(t *testing.T) {
 	byok := call()
 	byok.Byok = true
@@ -65,7 +65,7 @@ func TestWhatOpensACircuit(t *testing.T) {
 	cases := []struct {
 		name string
 		call Call
-		ends []*provider.Error // nil ends well
+		ends []*provider.Error // nil is a good end
 		want Phase
 	}{
 		{"server errors", call(), times(5, failure(500)), Open},
@@ -95,7 +95,7 @@ func TestWhatOpensACircuit(t *testing.T) {
 	}
 }
 
-// A failure that one request meets again at the same vendor counts once.
+// A failure that one request meets repeatedly at the same vendor counts once.
 func TestRepeatedFailureCountsOnce(t *testing.T) {
 	m := New(Options{})
 	for range 4 {
@@ -111,7 +111,7 @@ func TestRepeatedFailureCountsOnce(t *testing.T) {
 	}
 }
 
-// Families fail apart; vendors too.
+// Families of a vendor fail independently, and so do vendors.
 func TestCircuitsAreApart(t *testing.T) {
 	m := New(Options{})
 	for range 5 {
@@ -128,7 +128,7 @@ func TestCircuitsAreApart(t *testing.T) {
 	}
 }
 
-// tripped is a monitor whose one circuit is open.
+// tripped returns a monitor whose one circuit is open.
 func tripped(t *testing.T, log *bytes.Buffer) *Monitor {
 	t.Helper()
 	m := New(Options{Log: slog.New(slog.NewJSONHandler(log, nil))})
@@ -186,7 +186,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Of many who ask at once when the time has come, one probes.
+// Of many concurrent callers, exactly one probes when the time has come.
 func TestOneProbeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tripped(t, &bytes.Buffer{})
@@ -210,8 +210,7 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
-// A probe that never reports an outcome doesn't keep the vendor out for ever; an
-// outcome that it reports after all is ignored.
+// A probe that never reports an outcome doesn't block the vendor for ever; an outcome that it reports late is ignored.
 func TestSilentProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tripped(t, &bytes.Buffer{})
@@ -233,7 +232,7 @@ func TestSilentProbe(t *testing.T) {
 	})
 }
 
-// What began before a change says nothing about what came after it.
+// A call that began before a transition does not count after it.
 func TestLateResultsDontCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
@@ -258,8 +257,8 @@ func TestLateResultsDontCount(t *testing.T) {
 	})
 }
 
-// An organization's own key minds an open circuit, probes nothing, and is not
-// locked out where only such keys are left.
+// A call with an organization's own key respects an open circuit and never probes it, but is not locked out where only
+// such keys are left.
 func TestByokAtAnOpenCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tripped(t, &bytes.Buffer{})

@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// halfLife is how fast an old measurement loses its weight.
+// halfLife is the time in which an old measurement loses half its weight.
 const halfLife = time.Minute
 
-// Buckets of a sketch: four to each doubling, so that a quantile is off by an
-// eighth at the most, from one millisecond to about eighteen minutes. Times are
-// cut to units of 2^18 ns, a quarter of a millisecond.
+// Buckets of a sketch: four to each doubling, so that a quantile is off by an eighth at most, from one millisecond to
+// about eighteen minutes. Times are cut to units of 2^18 ns, a quarter of a millisecond.
 const (
-	unitBits   = 18
-	perDouble  = 4
-	buckets    = 80
-	leastCount = 2.5 // measurements that tell something
-	leastVoice = 0.5 // and those of one group
+	unitBits        = 18
+	perDouble       = 4
+	buckets         = 80
+	leastCount      = 2.5 // measurements needed for a result
+	leastGroupCount = 0.5 // and in one group
 )
 
-// speeds are the measurements of a target, by groups of organizations: each group
-// has one voice, however many calls it makes. Safe for concurrent use.
+// speeds holds the latency measurements of a target by groups of organizations. Each group weighs the same in the
+// median, however many calls it makes. It is safe for concurrent use.
 type speeds [groups]atomic.Pointer[sketch]
 
 func (s *speeds) add(by caller, d time.Duration, now time.Time) {
@@ -37,14 +36,14 @@ func (s *speeds) add(by caller, d time.Duration, now time.Time) {
 	known.add(d, now)
 }
 
-// median is the middle one of the groups' medians, the faster of two: a target is
-// slow when most find it so. 0 is too little known.
+// median returns the median of the groups' medians, the faster of the middle two: a target is slow when most groups
+// find it so. It returns 0 if there are too few measurements.
 func (s *speeds) median(now time.Time) time.Duration {
 	var space [groups]time.Duration
 	known, sum := space[:0], float32(0)
 	for i := range s {
 		if group := s[i].Load(); group != nil {
-			median, count := group.quantile(now, 0.5, leastVoice)
+			median, count := group.quantile(now, 0.5, leastGroupCount)
 			if sum += count; median > 0 {
 				known = append(known, median)
 			}
@@ -57,7 +56,7 @@ func (s *speeds) median(now time.Time) time.Duration {
 	return known[(len(known)-1)/2]
 }
 
-// quantile is the time that a share of all measurements is below.
+// quantile returns the time below which the given share of all measurements lies; 0 if there are too few.
 func (s *speeds) quantile(now time.Time, share float32) time.Duration {
 	var all sketch
 	all.faded = now
@@ -70,14 +69,14 @@ func (s *speeds) quantile(now time.Time, share float32) time.Duration {
 	return found
 }
 
-// Latency is how fast a target has been of late.
+// Latency is the recent latency of a target.
 type Latency struct {
-	// P50 is the median time of a whole answer, FirstToken that to the first
-	// content of a stream; 0 when nothing is known.
+	// P50 is the median time of a whole answer, FirstToken the median time to the first content of a stream; 0 when too
+	// little is known.
 	P50, FirstToken time.Duration
 }
 
-// sketch is a histogram whose past fades. Safe for concurrent use.
+// sketch is a histogram whose old measurements lose weight over time. It is safe for concurrent use.
 type sketch struct {
 	mu     sync.Mutex
 	counts [buckets]float32
@@ -91,7 +90,7 @@ func (s *sketch) add(d time.Duration, now time.Time) {
 	s.counts[bucket(d)]++
 }
 
-// addTo adds what it holds to another sketch, which no other goroutine uses.
+// addTo adds its counts to another sketch, which no other goroutine may use.
 func (s *sketch) addTo(sum *sketch, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +100,8 @@ func (s *sketch) addTo(sum *sketch, now time.Time) {
 	}
 }
 
-// quantile is the time that a share of the measurements is below, and how many
-// there are; the time is 0 when there are fewer than least.
+// quantile returns the time below which the given share of the measurements lies, and how many measurements there are.
+// The time is 0 when there are fewer than least.
 func (s *sketch) quantile(now time.Time, share, least float32) (time.Duration, float32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +122,7 @@ func (s *sketch) quantile(now time.Time, share, least float32) (time.Duration, f
 	return middle(buckets - 1), sum
 }
 
-// fade takes a part of the weight away, ten times in a half-life. The caller
-// holds the lock.
+// fade applies the loss of weight since the last call, in ten steps to a half-life. The caller holds the lock.
 func (s *sketch) fade(now time.Time) {
 	const step = halfLife / 10
 	if s.faded.IsZero() {
@@ -141,7 +139,7 @@ func (s *sketch) fade(now time.Time) {
 	}
 }
 
-// bucket is the number of a time's doubling, and of its quarter there.
+// bucket returns the bucket of a time: the number of its doubling and of its quarter there.
 func bucket(d time.Duration) int {
 	units := uint64(max(d, 0)) >> unitBits
 	double := bits.Len64(units|perDouble) - 3
@@ -151,7 +149,7 @@ func bucket(d time.Duration) int {
 	return min(double*perDouble+int(units>>double&(perDouble-1)), buckets-1)
 }
 
-// middle is a time in the middle of a bucket.
+// middle returns the time in the middle of a bucket.
 func middle(i int) time.Duration {
 	return time.Duration((2*(perDouble+i%perDouble)+1)<<(i/perDouble)) << (unitBits - 1)
 }

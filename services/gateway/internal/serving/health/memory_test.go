@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Retries are a tenth of the calls, and a few more at the beginning.
+// Retries are at most a tenth of the calls, and a few more at the beginning.
 func TestRetryBudget(t *testing.T) {
 	m := New(Options{})
 	granted := 0
@@ -74,8 +74,8 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// Names that callers make up take no place from those that policies list, and
-// not much of anything, whether the vendor serves them or not.
+// Names that callers make up take no entry from those that policies list, and take a bounded number of entries, whether
+// the vendor serves them or not.
 func TestInventedNamesAreBounded(t *testing.T) {
 	for name, e := range map[string]*provider.Error{
 		"refused": {Class: apierr.ClassPolicy, Status: 404}, "failing": failure(500), "served": nil,
@@ -116,7 +116,7 @@ func TestInventedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// Credentials that a vendor refused are remembered up to a bound.
+// The credentials that a vendor refused are kept up to a bound.
 func TestCredentialsAreBounded(t *testing.T) {
 	m := New(Options{})
 	for i := range 2 * maxCredentials {

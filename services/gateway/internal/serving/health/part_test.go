@@ -35,7 +35,7 @@ func TestBulkheadShare(t *testing.T) {
 	}
 }
 
-// One organization's retries leave those of others alone.
+// One organization's retries do not use up those of others.
 func TestRetryShare(t *testing.T) {
 	m := New(Options{})
 	for range 1000 {
@@ -77,8 +77,8 @@ func TestLatencyShare(t *testing.T) {
 	})
 }
 
-// What one organization's call met with a credential holds for that one, until
-// another organization meets it too.
+// A refusal that one organization's call met with a credential holds for that one, until another organization meets one
+// too.
 func TestCredentialRestsAreShared(t *testing.T) {
 	limited := &provider.Error{Class: apierr.ClassRateLimit, Status: 429, RetryAfter: 5 * time.Minute}
 	brief := &provider.Error{Class: apierr.ClassRateLimit, Status: 429, RetryAfter: 10 * time.Second}

@@ -9,25 +9,25 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Call is an attempt that someone would like to make.
+// Call is an attempt that a request is about to make.
 type Call struct {
 	Target provider.Target
-	// Credential by its fingerprint; Byok tells that it is an organization's own:
-	// what it meets says nothing about the fleet.
+	// Credential is the credential's fingerprint. Byok reports whether it is an organization's own: its outcomes do not
+	// count for the fleet.
 	Credential string
 	Byok       bool
-	// Organization that the call is for; see share.go.
+	// Organization is the one that the call is for; see share.go.
 	Organization string
-	// Unlisted tells that no policy names the model: a caller made the name, and it has
-	// a place of its own only once the vendor has served it.
+	// Unlisted reports that no policy names the model: the caller supplied the name, and it gets an entry of its own
+	// only once the vendor has served it.
 	Unlisted bool
-	// Tokens that it will take, about; 0 is unknown.
+	// Tokens is about how many tokens the call takes; 0 is unknown.
 	Tokens int
-	// Insist calls in spite of a Soft refusal, where no other candidate is left.
+	// Insist makes the call in spite of a Soft refusal, where no other candidate is left.
 	Insist bool
 }
 
-// Cause of a refusal.
+// Cause is why a call was refused.
 type Cause string
 
 // The causes.
@@ -42,16 +42,16 @@ const (
 	CauseNoTokens    Cause = "no_tokens_left"
 )
 
-// Refusal is why a call may not be made now.
+// Refusal says why a call may not be made now.
 type Refusal struct {
 	Cause Cause
 	// RetryAfter is how long to wait before asking again; 0 when unknown.
 	RetryAfter time.Duration
-	// Soft: a guess from what the vendor said was left. The call might go through.
+	// Soft marks a guess from what the vendor reported as remaining: the call might still be served.
 	Soft bool
 }
 
-// Text says it for people.
+// Text returns the refusal in words for people.
 func (r *Refusal) Text() string {
 	text := map[Cause]string{
 		CauseOpen: "its circuit is open after failures", CauseFull: "too many calls are under way",
@@ -65,7 +65,7 @@ func (r *Refusal) Text() string {
 	return "not called: " + text
 }
 
-// Class is the error class of the refusal.
+// Class returns the error class of the refusal.
 func (r *Refusal) Class() apierr.Class {
 	switch r.Cause {
 	case CauseRateLimited, CauseNoRequests, CauseNoTokens:
@@ -77,12 +77,12 @@ func (r *Refusal) Class() apierr.Class {
 	return apierr.ClassTransient
 }
 
-// Outcome is what a call says about its vendor.
+// Outcome is what a call shows of its vendor.
 type Outcome int8
 
-// The outcomes. Answered is an answer that was the caller's or the credential's
-// fault: the vendor is there, which a probe wants to know, but it counts neither
-// way. Void says nothing at all: the caller left, or nothing was sent.
+// The outcomes. Good is a served call and Bad the vendor's failure. Answered is an answer that was the caller's or the
+// credential's fault: it shows a probe that the vendor is up, but counts neither as good nor as bad. Void shows
+// nothing: the caller left, or nothing was sent.
 const (
 	Void Outcome = iota
 	Good
@@ -95,9 +95,9 @@ type Verdict struct {
 	Outcome Outcome
 	// Class of the failure.
 	Class apierr.Class
-	// Cause for people, without the vendor's own words.
+	// Cause for people. It quotes nothing that the vendor wrote.
 	Cause string
-	// RetryAfter that the vendor asked for.
+	// RetryAfter is how long the vendor asked to wait; 0 if it did not.
 	RetryAfter time.Duration
 }
 
@@ -112,8 +112,7 @@ func (v Verdict) probe() Event {
 	return Event{Kind: Voided}
 }
 
-// Permit lets one call go. Its holder calls Begin at the first content of a
-// stream, and End exactly once.
+// Permit lets one call go. Its holder calls Begin at the first content of a stream, and exactly one of End and Fail.
 type Permit struct {
 	monitor *Monitor
 	target  *target
@@ -121,16 +120,16 @@ type Permit struct {
 	call    Call
 	by      caller
 	begun   time.Time
-	// began: a stream has said that the vendor is well.
+	// began reports whether a stream has had content, which counted the call as good already.
 	began bool
 }
 
-// Acquire asks whether a call may go now. It may wait shortly for the bulkhead,
-// and for the lease of a probe.
+// Acquire returns a Permit for a call, or why it may not go now. It may wait briefly for the bulkhead, and for the
+// lease of a probe.
 func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 	t, by := m.find(c.Target, c.Unlisted), callerOf(c.Organization)
 	now := m.now()
-	if r := t.rest(c, by, now); r != nil {
+	if r := t.cooldown(c, by, now); r != nil {
 		return Permit{}, r
 	}
 	p, r := m.pass(ctx, t, c, by, now)
@@ -144,8 +143,8 @@ func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 	return Permit{monitor: m, target: t, pass: p, call: c, by: by, begun: now}, nil
 }
 
-// rest reports whether the credential rests.
-func (t *target) rest(c Call, by caller, now time.Time) *Refusal {
+// cooldown returns a Refusal if the call's credential may not be used now; nil if it may.
+func (t *target) cooldown(c Call, by caller, now time.Time) *Refusal {
 	r := t.vendor.credentials.refuse(c.Credential, by.id, 0, now)
 	if r == nil {
 		r = t.circuit.credentials.refuse(c.Credential, by.id, c.Tokens, now)
@@ -156,8 +155,7 @@ func (t *target) rest(c Call, by caller, now time.Time) *Refusal {
 	return r
 }
 
-// pass asks the circuit. A call with an organization's own credential minds an
-// open one, but is no probe.
+// pass asks the circuit. A call with an organization's own credential respects an open circuit, but never probes it.
 func (m *Monitor) pass(ctx context.Context, t *target, c Call, by caller, now time.Time) (pass, *Refusal) {
 	if c.Byok {
 		if wait, ok := t.circuit.breaker.passable(0, now); !ok {
@@ -168,11 +166,11 @@ func (m *Monitor) pass(ctx context.Context, t *target, c Call, by caller, now ti
 	return t.circuit.acquire(ctx, by.id, func(ctx context.Context, of uint64) bool { return m.lease(ctx, t.circuit.name, of) })
 }
 
-// Admits reports whether Acquire would likely let a call go, without taking anything.
+// Admits reports whether Acquire would likely let a call go. It reserves nothing.
 func (m *Monitor) Admits(c Call) bool {
 	t, by := m.find(c.Target, c.Unlisted), callerOf(c.Organization)
 	now := m.now()
-	return t.rest(c, by, now) == nil && t.available(by, now)
+	return t.cooldown(c, by, now) == nil && t.available(by, now)
 }
 
 // available reports whether circuit and bulkhead would let an organization's call go.
@@ -180,17 +178,17 @@ func (t *target) available(by caller, now time.Time) bool {
 	return t.circuit.passable(by.id, now) == nil && !t.vendor.bulkhead.full(by.name)
 }
 
-// First counts a request's first call to a vendor: it earns a share of a retry.
+// First counts a request's first call to a vendor, which earns a tenth of a retry.
 func (p *Permit) First() { p.target.vendor.budgets[p.by.id%groups].earn() }
 
-// Learn keeps what the vendor says is left of the credential's rate limit.
+// Learn stores what the vendor reports as remaining of the credential's rate limit.
 func (p *Permit) Learn(l provider.Limits) {
 	if l.Requests.Known || l.Tokens.Known {
 		p.target.circuit.credentials.learn(p.call.Credential, l, p.monitor.now())
 	}
 }
 
-// Begin takes the first content of a stream.
+// Begin records the first content of a stream.
 func (p *Permit) Begin(ctx context.Context) {
 	now := p.monitor.now()
 	p.target.beginning.add(p.by, now.Sub(p.begun), now)
@@ -199,7 +197,7 @@ func (p *Permit) Begin(ctx context.Context) {
 	p.pass.probe, p.pass.own.probe = false, false
 }
 
-// End takes what came of the call, and gives the permit back.
+// End records the outcome of the call and releases the permit.
 func (p *Permit) End(ctx context.Context, v Verdict) {
 	p.target.vendor.bulkhead.release(p.by.name)
 	now := p.monitor.now()
@@ -212,7 +210,7 @@ func (p *Permit) End(ctx context.Context, v Verdict) {
 	if v.Outcome == Good {
 		p.target.answers.add(p.by, now.Sub(p.begun), now)
 		if p.began {
-			return // It has been counted.
+			return // Begin has counted it.
 		}
 	}
 	p.record(ctx, v, now)
@@ -224,9 +222,8 @@ func (p *Permit) record(ctx context.Context, v Verdict, now time.Time) {
 	}
 }
 
-// Fail ends a call that failed, and rests the credential where the failure says
-// so. repeated tells that the request met this failure at this vendor before: it
-// counts once.
+// Fail ends a call that failed and starts a cooldown of the credential if the failure was caused by it. repeated
+// reports whether the same request has met this failure at this vendor before: it counts once.
 func (p *Permit) Fail(ctx context.Context, e *provider.Error, repeated bool) {
 	now := p.monitor.now()
 	p.Learn(e.Limits)
@@ -240,7 +237,7 @@ func (p *Permit) Fail(ctx context.Context, e *provider.Error, repeated bool) {
 	case e.Class == apierr.ClassAuth && e.Status == statusUnauthorized:
 		p.target.vendor.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
 	case e.Class == apierr.ClassAuth:
-		// Perhaps only this model is not the key's to call.
+		// Perhaps the key may not call only this model.
 		p.target.circuit.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
 	}
 	v := Judge(e)
@@ -252,7 +249,7 @@ func (p *Permit) Fail(ctx context.Context, e *provider.Error, repeated bool) {
 
 const statusUnauthorized = 401
 
-// Judge tells what a failure says about the vendor.
+// Judge returns what a failure shows of the vendor.
 func Judge(e *provider.Error) Verdict {
 	v := Verdict{Outcome: Answered, Class: e.Class, Cause: string(e.Class), RetryAfter: e.RetryAfter}
 	if e.Status != 0 {

@@ -12,14 +12,14 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// of is a call of an organization.
+// of returns a call of an organization.
 func of(organization string) Call {
 	c := call()
 	c.Organization = organization
 	return c
 }
 
-// fails makes n calls of an organization that fail, as far as they are let go.
+// fails makes n failing calls of an organization, as far as they are allowed.
 func fails(t *testing.T, m *Monitor, organization string, n int) (refused *Refusal) {
 	t.Helper()
 	for range n {
@@ -53,7 +53,7 @@ func TestOneOrganizationOpensNoCircuitForOthers(t *testing.T) {
 	}
 }
 
-// The failures of one while no other calls open nothing for those who come later.
+// The failures of an organization that called alone open nothing for those that call later.
 func TestAQuietHourIsNoLever(t *testing.T) {
 	m := New(Options{})
 	fails(t, m, "hostile", 50)
@@ -67,8 +67,7 @@ func TestAQuietHourIsNoLever(t *testing.T) {
 	}
 }
 
-// The only organization there is, as in an installation of one's own, is
-// protected as ever, and operators see the circuit open.
+// The only organization, as in a private installation, is protected as well, and operators see the circuit open.
 func TestTheOnlyCallerIsProtected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -116,8 +115,7 @@ func TestSeveralOrganizationsOpenACircuit(t *testing.T) {
 	}
 }
 
-// The most that one organization can add to the failures of others is nothing:
-// what the others see must be enough without it.
+// One organization adds nothing to the failures of others: what the others see must suffice without it.
 func TestSharedDecision(t *testing.T) {
 	p := Policy{FailureShare: 0.5, Sample: 5}
 	cases := []struct {
@@ -148,8 +146,7 @@ func TestSharedDecision(t *testing.T) {
 	}
 }
 
-// An organization whose probes fail keeps an open circuit open for itself: others
-// are let through to probe before it.
+// An organization whose probes fail keeps an open circuit open for itself only: others probe before it.
 func TestHostileProbesKeepNothingOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
@@ -160,8 +157,8 @@ func TestHostileProbesKeepNothingOpen(t *testing.T) {
 		if phase(m) != Open {
 			t.Fatal("the circuit is not open")
 		}
-		// The vendor is well again. The hostile one asks ten times a second, the
-		// other once in three.
+		// The vendor is well again. The hostile organization calls ten times a second, the other one once in three
+		// seconds.
 		for tick := range 1200 {
 			do(t, m, of("hostile"), failure(500))
 			if tick%30 == 29 && do(t, m, of("good"), nil) == nil {
@@ -175,7 +172,7 @@ func TestHostileProbesKeepNothingOpen(t *testing.T) {
 	})
 }
 
-// A probe whose caller leaves, or that says nothing, gives another organization the turn.
+// When the prober leaves or has no outcome, another organization may probe.
 func TestSilentProbesGiveTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
@@ -239,7 +236,7 @@ func TestAnOutageLeavesNobodyHeld(t *testing.T) {
 	})
 }
 
-// A replica follows what others say of one organization for that one only.
+// A replica follows what others report of one organization for that organization only.
 func TestReplicasHoldBackTheSameOrganization(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -268,7 +265,7 @@ func TestReplicasHoldBackTheSameOrganization(t *testing.T) {
 	})
 }
 
-// What is kept of organizations has a bound, and none of them can use it up.
+// The state kept for organizations is bounded, and no single organization can use it up.
 func TestOrganizationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})

@@ -2,7 +2,7 @@ package health
 
 import "time"
 
-// Phase of a circuit.
+// Phase is a circuit's phase.
 type Phase int8
 
 // The phases. Closed lets every call through, Open none, HalfOpen one at a time.
@@ -12,7 +12,7 @@ const (
 	Open
 )
 
-// String is the phase's name in logs and answers.
+// String returns the phase's name in logs and answers.
 func (p Phase) String() string {
 	switch p {
 	case HalfOpen:
@@ -24,22 +24,22 @@ func (p Phase) String() string {
 	return "closed"
 }
 
-// Policy is when a circuit opens, and for how long.
+// Policy sets when a circuit opens and for how long.
 type Policy struct {
-	// FailureShare (0 to 1) of at least Sample calls within Window opens it.
+	// FailureShare (0 to 1) of at least Sample calls within Window opens the circuit.
 	FailureShare float64
 	Sample       uint
 	Window       time.Duration
-	// Delay until the first probe, twice as long after each probe that fails,
-	// MaxDelay at most; a fifth more or less.
+	// Delay is the time until the first probe. It doubles after each failed probe up to MaxDelay, and is varied by up
+	// to a fifth.
 	Delay, MaxDelay time.Duration
-	// ProbeTime is when a probe that says nothing is given up and another may go.
+	// ProbeTime is how long a probe may take before it is given up and another call may probe.
 	ProbeTime time.Duration
 	// LeaseWait is how long a replica waits that was refused the probe's lease.
 	LeaseWait time.Duration
 }
 
-// DefaultPolicy is the service's.
+// DefaultPolicy returns the service's defaults.
 func DefaultPolicy() Policy {
 	return Policy{
 		FailureShare: 0.5, Sample: 5, Window: 30 * time.Second,
@@ -47,28 +47,25 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// State of a circuit: what its owner decides by. The zero State is closed.
+// State is what a breaker decides by. The zero State is closed.
 type State struct {
 	Phase Phase
 	// Since is when the phase began.
 	Since time.Time
-	// Until is when an open circuit may be probed, and when the probe of a
-	// half-open one is given up.
+	// Until is when an open circuit may be probed, or when the probe of a half-open one is given up.
 	Until time.Time
-	// Streak counts the probes that failed in a row; those that one organization made
-	// in a row count once.
+	// Streak counts the failed probes in a row; those that one organization made in a row count once.
 	Streak int
-	// Prober is the organization whose probe was the last, by number, and 0 for none.
-	// Until ProberUntil it makes no other, so that another organization may, and
-	// Repeats are those of its probes in a row that failed.
+	// Prober is the number of the organization that made the last probe; 0 for none. Until ProberUntil it makes no
+	// other probe, so that another organization may. Repeats counts its own failed probes in a row.
 	Prober      uint64
 	ProberUntil time.Time
 	Repeats     int
-	// Own tells that this replica saw the failures itself. Only then does it
-	// report the circuit as open: those who follow must not keep each other open.
+	// Own reports whether this replica observed the failures itself. Only then does it report the circuit as open:
+	// replicas that merely follow must not keep each other open.
 	Own bool
-	// Recovered tells that another replica's probe passed since the circuit
-	// opened, so that the next one here needs no lease.
+	// Recovered reports whether another replica's probe has passed since the circuit opened. The next probe here then
+	// needs no lease.
 	Recovered bool
 	// Cause of the last change, for people.
 	Cause string
@@ -79,42 +76,41 @@ type EventKind int8
 
 // The events.
 const (
-	// Tripped: the calls of this replica failed too often.
+	// Tripped: this replica's calls failed too often.
 	Tripped EventKind = iota
-	// Asked: a call would like to go.
+	// Asked: a call wants to go.
 	Asked
-	// Passed, Failed: what came of the probe. Voided: nothing did, such as when
-	// its caller left. Denied: another replica holds the lease.
+	// Passed and Failed are outcomes of the probe. Voided: the probe has no outcome, such as when its caller left.
+	// Denied: another replica holds the lease.
 	Passed
 	Failed
 	Voided
 	Denied
-	// Viewed: what the other replicas report.
+	// Viewed: the other replicas' reports arrived.
 	Viewed
 )
 
-// Event is a kind with what belongs to it.
+// Event is something that happened to a circuit. Which fields apply depends on Kind.
 type Event struct {
 	Kind EventKind
-	// Cause of Tripped and Failed.
+	// Cause of Tripped and Failed, for people.
 	Cause string
 	// Floor is the least time to stay open: a vendor's Retry-After.
 	Floor time.Duration
 	// Jitter in [0, 1) spreads the probes of replicas that opened together.
 	Jitter float64
-	// Organization of Asked, by number; 0 for none, which is never kept waiting.
+	// Organization of Asked, by number. ProberUntil never delays a call of none (0).
 	Organization uint64
 
-	// Of Viewed. Quorum tells that most of the live replicas report the circuit
-	// as open, For how much longer they do, and Closed when one last reported
-	// that its probe passed.
+	// Quorum, For and Closed belong to Viewed. Quorum reports whether most of the live replicas report the circuit as
+	// open, For is how much longer they do, and Closed is when one last reported that its probe passed.
 	Quorum bool
 	For    time.Duration
 	Closed time.Time
 }
 
-// Step is the state after an event: the whole decision, without a clock or a
-// wire. An event that means nothing in a phase changes nothing.
+// Step returns the state after an event. It is the whole decision, without a clock and without I/O. An event that does
+// not apply in a phase changes nothing.
 func (s State) Step(e Event, p Policy, now time.Time) State {
 	switch s.Phase {
 	case Closed:
@@ -145,7 +141,7 @@ func (s State) open(e Event, p Policy, now time.Time) State {
 		}
 	case Asked:
 		switch {
-		case now.Before(s.turnOf(e.Organization)):
+		case now.Before(s.probeAfter(e.Organization)):
 		case s.Own:
 			return s.probed(e, p, now)
 		default:
@@ -158,8 +154,8 @@ func (s State) open(e Event, p Policy, now time.Time) State {
 	return s
 }
 
-// viewed is what an open circuit makes of the others' reports: one that follows
-// goes with them, one that saw failures itself only probes sooner.
+// viewed returns the state of an open circuit after the others' reports. A replica that only follows takes their state;
+// one that observed failures itself only probes sooner.
 func (s State) viewed(e Event, now time.Time) State {
 	switch {
 	case s.Own && e.Closed.After(s.Since):
@@ -198,16 +194,16 @@ func (s State) halfOpen(e Event, p Policy, now time.Time) State {
 	return s
 }
 
-// turnOf is when an organization's call may probe an open circuit.
-func (s State) turnOf(organization uint64) time.Time {
+// probeAfter returns when an organization's call may probe an open circuit.
+func (s State) probeAfter(organization uint64) time.Time {
 	if organization != 0 && organization == s.Prober && s.ProberUntil.After(s.Until) {
 		return s.ProberUntil
 	}
 	return s.Until
 }
 
-// silentUntil is when an organization's call may probe beside a probe that says
-// nothing: another organization's goes first.
+// silentUntil returns when an organization's call may probe although an earlier probe has no outcome yet. Another
+// organization's call may do so before the prober's own.
 func (s State) silentUntil(organization uint64, p Policy) time.Time {
 	if organization != 0 && organization == s.Prober {
 		return s.Until.Add(p.LeaseWait)
@@ -215,7 +211,7 @@ func (s State) silentUntil(organization uint64, p Policy) time.Time {
 	return s.Until
 }
 
-// probed is the state while an organization's call probes.
+// probed returns the state while an organization's call probes.
 func (s State) probed(e Event, p Policy, now time.Time) State {
 	if e.Organization != s.Prober {
 		s.Prober, s.Repeats = e.Organization, 0
@@ -224,9 +220,8 @@ func (s State) probed(e Event, p Policy, now time.Time) State {
 	return s
 }
 
-// failedAgain is the state after a probe that failed. The time until the next one
-// doubles; where one organization's probes fail in a row it does so for that one,
-// and others may see for themselves.
+// failedAgain returns the state after a failed probe. The time until the next one doubles. Where one organization's
+// probes fail in a row it doubles for that organization only, and others may probe earlier.
 func (s State) failedAgain(e Event, p Policy, now time.Time) State {
 	if s.Prober == 0 || s.Repeats == 0 {
 		s.Streak++
@@ -242,14 +237,14 @@ func (s State) failedAgain(e Event, p Policy, now time.Time) State {
 	return next
 }
 
-// opened is the state of a circuit that this replica's own calls opened.
+// opened returns the state of a circuit that this replica's own calls opened.
 func (s State) opened(e Event, p Policy, now time.Time) State {
 	return State{
 		Phase: Open, Since: now, Until: now.Add(max(p.delay(s.Streak, e.Jitter), e.Floor)), Streak: s.Streak, Own: true, Cause: e.Cause,
 	}
 }
 
-// delay until the next probe after so many that failed.
+// delay returns the time until the next probe after streak failed ones.
 func (p Policy) delay(streak int, jitter float64) time.Duration {
 	delay := p.Delay
 	for range streak {

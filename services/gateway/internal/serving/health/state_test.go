@@ -16,7 +16,7 @@ var (
 	t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
 
-// Every event in every phase: what it makes of the state, at t0 + 1 s.
+// Every event in every phase, with the state that it leads to at t0 + 1 s.
 func TestStep(t *testing.T) {
 	now := t0.Add(time.Second)
 	closed := State{Since: t0}
@@ -91,7 +91,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, these hold.
+// Invariants that hold for every sequence of events.
 func TestStepProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s State
@@ -110,7 +110,7 @@ func TestStepProperties(t *testing.T) {
 			s = s.Step(e, testPolicy, now)
 			check(t, before, s, e, now)
 		}
-		// No state is a trap: a patient caller whose probe passes gets through.
+		// No state is a trap: a caller that waits and whose probe passes gets through.
 		now = now.Add(MaxCooldown + 2*testPolicy.MaxDelay)
 		if s = s.Step(Event{Kind: Asked}, testPolicy, now); s.Phase == HalfOpen {
 			s = s.Step(Event{Kind: Passed}, testPolicy, now)
@@ -141,9 +141,8 @@ func check(t *rapid.T, before, after State, e Event, now time.Time) {
 	}
 }
 
-// Replicas that exchange what they see, in any order, with and without failures
-// of their own: a vendor that fails nowhere is open nowhere, one bad replica opens
-// it on no other, and a vendor that fails at a majority of them is open at all.
+// Replicas exchange their reports in any order, with and without failures of their own: a vendor that fails nowhere is
+// open nowhere, one bad replica opens it on no other, and a vendor that fails at a majority of them is open at all.
 func TestFleetProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "replicas")
@@ -170,7 +169,7 @@ func TestFleetProperties(t *testing.T) {
 	})
 }
 
-// see is what replica i makes of the others' reports.
+// see returns the event that the others' reports are for replica i.
 func see(states []State, i, n int, now time.Time) State {
 	var reports []Report
 	for j, s := range states {
@@ -181,7 +180,7 @@ func see(states []State, i, n int, now time.Time) State {
 	return states[i].Step(states[i].view(reports, n, now), testPolicy, now)
 }
 
-// A replica whose own probe passed isn't taken back by what others saw before.
+// A replica whose own probe passed is not reopened by what others observed before.
 func TestRecoveryStands(t *testing.T) {
 	now := t0.Add(10 * time.Second)
 	mine := State{Since: t0.Add(8 * time.Second), Own: true}

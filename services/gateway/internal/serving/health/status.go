@@ -10,26 +10,24 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Status is a circuit and what has happened to it.
+// Status is a circuit with its state, its recent changes and its counts.
 type Status struct {
 	Circuit
 
 	State
-	// Changes of phase, the latest last.
+	// Changes are the last 8 changes of phase, the latest last.
 	Changes []Change
-	// InFlight are the calls under way at the vendor, all families together, of
-	// Limit at the most.
+	// InFlight is how many calls are in flight at the vendor, all families together, of Limit at most.
 	InFlight, Limit int
-	// Failures in the window that count towards opening, while it is closed.
+	// Failures is how many calls in the window count towards opening while the circuit is closed.
 	Failures int
-	// Held organizations are not let through, for their own calls' failures.
+	// Held is how many organizations are not let through because their own calls failed.
 	Held int
-	// OpenReplicas report it as open, this one too.
+	// OpenReplicas is how many replicas report the circuit as open, including this one.
 	OpenReplicas int
 }
 
-// Snapshot is the present health of all that was ever called, by provider and
-// family.
+// Snapshot returns the present status of every circuit that was ever called, by provider and family.
 func (m *Monitor) Snapshot() []Status {
 	var all []Status
 	at := m.now().Sub(m.base)
@@ -53,8 +51,8 @@ func (m *Monitor) Snapshot() []Status {
 	return all
 }
 
-// Measure offers the health as metrics. Families are bounded: those that policies
-// list, and maxUnlisted of each provider.
+// Measure registers the health metrics with meter. The family label is bounded: the families that policies list and at
+// most maxUnlisted others for each provider.
 func (m *Monitor) Measure(meter metric.Meter) error {
 	state, err := meter.Int64ObservableGauge("switchyard.gateway.breaker.state",
 		metric.WithDescription("Circuit breaker by provider and model family: 0 closed, 1 half-open, 2 open."))

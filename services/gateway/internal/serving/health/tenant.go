@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Bounds of what a circuit remembers of organizations. Those beyond are counted
-// together, as one that is never held back.
+// Bounds of what a circuit keeps for organizations. Organizations beyond maxTenants are counted together, as one that
+// is never held back.
 const (
 	maxTenants = 1024
 	maxHolds   = 64
@@ -19,19 +19,18 @@ const (
 type tenant struct {
 	caller
 
-	// part is what its calls add to the circuit's window.
+	// part is the share of the circuit's window that its calls make up.
 	part window
 	// hold is the breaker for its calls alone; nil until they fail too often.
 	hold atomic.Pointer[breaker]
 }
 
-// tenants are the organizations that called of late, as far as they are counted.
-// Reads take no lock.
+// tenants holds the organizations that called recently, up to maxTenants. Reads take no lock.
 type tenants struct {
 	by atomic.Pointer[map[uint64]*tenant]
-	// holds is how many of them have a breaker: while it is 0, calls ask none.
+	// holds is how many of them have a breaker of their own. While it is 0, calls look none up.
 	holds atomic.Int32
-	// alone is the one that was held back when no other called; nil for none.
+	// alone is the organization that was held back while no other organization called; nil for none.
 	alone atomic.Pointer[tenant]
 
 	mu    sync.Mutex
@@ -39,7 +38,7 @@ type tenants struct {
 	swept time.Duration
 }
 
-// clear forgets all of them.
+// clear removes all organizations.
 func (ts *tenants) clear() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -51,7 +50,7 @@ func (ts *tenants) clear() {
 
 func (ts *tenants) find(id uint64) *tenant { return (*ts.by.Load())[id] }
 
-// held is the breaker of an organization; nil where it is not held back.
+// held returns the breaker of an organization; nil if it has none.
 func (ts *tenants) held(id uint64) *breaker {
 	if ts.holds.Load() == 0 || id == 0 {
 		return nil
@@ -62,7 +61,7 @@ func (ts *tenants) held(id uint64) *breaker {
 	return nil
 }
 
-// breakers are those of the organizations that have one, by number.
+// breakers returns the breakers of the organizations that have one, by organization number.
 func (ts *tenants) breakers() map[uint64]*breaker {
 	if ts.holds.Load() == 0 {
 		return nil
@@ -76,9 +75,9 @@ func (ts *tenants) breakers() map[uint64]*breaker {
 	return all
 }
 
-// findOrMake gives the record of an organization, at a time since the monitor's
-// begin; that of all others where there are too many. Where they are, those of
-// whom nothing bad is known make room now and then, sooner for one whose call failed.
+// findOrMake returns the record of an organization, at a time since the monitor's base. If there are maxTenants, it
+// first removes those with few failures, at most once in a tenth of the window, or ten times as often for a caller
+// whose call failed; if that frees no entry it returns the shared record of all others.
 func (ts *tenants) findOrMake(by caller, p Policy, bad bool, at time.Duration) *tenant {
 	if t := ts.find(by.id); t != nil {
 		return t
@@ -110,8 +109,8 @@ func (ts *tenants) findOrMake(by caller, p Policy, bad bool, at time.Duration) *
 	return t
 }
 
-// sweep leaves those that are held back, or near it: of the others only the sum
-// counts from then on. The caller holds the lock.
+// sweep keeps the organizations that are held back or close to it. The calls of the others count only in the circuit's
+// sum from then on. The caller holds the lock.
 func (ts *tenants) sweep(known map[uint64]*tenant, p Policy, at time.Duration) map[uint64]*tenant {
 	next := maps.Clone(known)
 	maps.DeleteFunc(next, func(_ uint64, t *tenant) bool {
@@ -131,7 +130,7 @@ func (ts *tenants) sweep(known map[uint64]*tenant, p Policy, at time.Duration) m
 	return next
 }
 
-// parts are the tallies of all organizations.
+// parts returns the tallies of all organizations.
 func (ts *tenants) parts(p Policy, at time.Duration) []Tally {
 	known := *ts.by.Load()
 	parts := make([]Tally, 0, len(known)+1)
@@ -146,8 +145,7 @@ func (ts *tenants) parts(p Policy, at time.Duration) []Tally {
 	return parts
 }
 
-// breakerOf gives the breaker of an organization, made where there is none; nil
-// where there are too many.
+// breakerOf returns the breaker of an organization and makes it if needed; nil if there are maxHolds already.
 func (c *circuit) breakerOf(t *tenant) *breaker {
 	if hold := t.hold.Load(); hold != nil || t.id == 0 {
 		return hold
@@ -158,7 +156,7 @@ func (c *circuit) breakerOf(t *tenant) *breaker {
 		return hold
 	}
 	hold := &breaker{policy: c.policy, window: newWindow(c.policy.Window, windowSlots)}
-	hold.changed = func(ctx context.Context, change Change) { c.heldBack(ctx, t, change) }
+	hold.changed = func(ctx context.Context, change Change) { c.tenantChanged(ctx, t, change) }
 	t.hold.Store(hold)
 	c.tenants.holds.Add(1)
 	return hold

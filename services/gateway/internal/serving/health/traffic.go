@@ -10,18 +10,17 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Times of what is counted of a target's calls.
+// Times of the call counts of a target.
 const (
-	// TrafficWindow is how far back calls are counted, RecentWindow the end of it
-	// that says how a vendor is now.
+	// TrafficWindow is how far back calls are counted; RecentWindow is the end of it that shows how a vendor is now.
 	TrafficWindow = 5 * time.Minute
 	RecentWindow  = time.Minute
 
 	trafficSlots = 30
 )
 
-// traffic counts a target's calls with the fleet's credentials, by what came of
-// them. Safe for concurrent use, without a lock.
+// traffic counts a target's calls with the fleet's credentials, by outcome. It is safe for concurrent use and takes no
+// lock.
 type traffic struct {
 	window
 	lastGood, lastBad atomic.Int64 // Unix nanoseconds
@@ -30,8 +29,8 @@ type traffic struct {
 
 func newTraffic() traffic { return traffic{window: newWindow(TrafficWindow, trafficSlots)} }
 
-// count takes a verdict. Void says nothing; an answer that was the caller's fault
-// is a call that the vendor served.
+// count counts a call by its verdict. It ignores Void; an answer that is the caller's fault counts as a call that the
+// vendor served.
 func (t *traffic) count(v Verdict, at time.Duration, now time.Time) {
 	if v.Outcome == Void {
 		return
@@ -46,24 +45,24 @@ func (t *traffic) count(v Verdict, at time.Duration, now time.Time) {
 	t.lastGood.Store(now.UnixNano())
 }
 
-// Figures are how a target has done lately, with the fleet's credentials.
+// Figures are the recent call counts and latencies of a target, with the fleet's credentials.
 type Figures struct {
 	provider.Target
-	// Circuit is the family's.
+	// Circuit is that of the model's family.
 	Circuit Circuit
-	// Calls and Failures of TrafficWindow, and of RecentWindow. A failure is the
+	// Calls and Failures are counted in TrafficWindow, RecentCalls and RecentFailures in RecentWindow. A failure is the
 	// vendor's fault.
 	Calls, Failures, RecentCalls, RecentFailures int
-	// LastGood and LastBad are the last calls, zero for none; LastClass is the last
-	// failure's.
+	// LastGood and LastBad are the times of the last served and the last failed call, zero for none; LastClass is the
+	// class of the last failure.
 	LastGood, LastBad time.Time
 	LastClass         apierr.Class
-	// P50 and P99 are times of whole answers, FirstToken the median of streams; 0 is
-	// too little known.
+	// P50 and P99 are quantiles of the time of a whole answer, FirstToken is the median time to the first token of a
+	// stream; 0 if too little is known.
 	P50, P99, FirstToken time.Duration
 }
 
-// Figures of all targets that were ever called, by provider and model.
+// Figures returns the figures of all targets that were ever called, by provider and model.
 func (m *Monitor) Figures() []Figures {
 	now := m.now()
 	at := now.Sub(m.base)
@@ -95,14 +94,14 @@ func moment(nanoseconds int64) time.Time {
 	return time.Unix(0, nanoseconds).UTC()
 }
 
-// Bulkhead is the calls under way at a vendor.
+// Bulkhead is the state of a vendor's bulkhead.
 type Bulkhead struct {
 	InFlight, Limit, Waiting int
-	// Rejected were turned away since the start.
+	// Rejected is how many calls were turned away since the start.
 	Rejected uint32
 }
 
-// Bulkhead of a vendor.
+// Bulkhead returns the state of a vendor's bulkhead.
 func (m *Monitor) Bulkhead(provider string) Bulkhead {
 	m.mu.Lock()
 	v := m.vendors[provider]

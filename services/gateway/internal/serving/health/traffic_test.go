@@ -31,7 +31,7 @@ func TestFigures(t *testing.T) {
 			call(false, good)
 		}
 		call(false, bad)
-		call(false, func(p *Permit) { p.End(t.Context(), Verdict{}) }) // Says nothing.
+		call(false, func(p *Permit) { p.End(t.Context(), Verdict{}) }) // It is not counted.
 		call(false, func(p *Permit) { p.Fail(t.Context(), &provider.Error{Class: apierr.ClassPolicy, Status: 400}, false) })
 		call(true, bad)
 		call(false, func(p *Permit) { // A stream is one call.
@@ -61,7 +61,7 @@ func TestFigures(t *testing.T) {
 	})
 }
 
-// A count that is full stays so, and does not run into its neighbour.
+// A full count stays full and does not overflow into its neighbour.
 func TestTrafficIsBounded(t *testing.T) {
 	traffic := newTraffic()
 	for range countMask + 10 {

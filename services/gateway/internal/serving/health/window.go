@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// window counts calls and failures of the last while, in slots of time. Times are
-// since the monitor began. Safe for concurrent use, without a lock.
+// window counts calls and failures of a recent span in time slots. Times are since the monitor's base. It is safe for
+// concurrent use and takes no lock.
 type window struct {
 	slot time.Duration
-	// words hold a slot each, its number, calls and failures, so that a call costs
-	// one exchange.
+	// words hold one slot each: its number, its calls and its failures packed into one word, so that a call costs one
+	// compare-and-swap.
 	words []atomic.Uint64
 }
 
@@ -19,7 +19,7 @@ const (
 	countMask = 1<<countBits - 1
 )
 
-// newWindow covers a span with so many slots.
+// newWindow returns a window that covers span with the given number of slots.
 func newWindow(span time.Duration, slots int) window {
 	return window{max(span/time.Duration(slots), 1), make([]atomic.Uint64, slots)}
 }
@@ -45,8 +45,7 @@ func (w *window) add(at time.Duration, failed bool) {
 	}
 }
 
-// sum gives the calls of the last span, and those that failed; the present slot
-// has only begun.
+// sum returns the calls of the last span and those that failed. The present slot is only partly filled.
 func (w *window) sum(at, span time.Duration) (calls, failures int) {
 	last := w.number(at)
 	first := last - min(uint64(span/w.slot), last) + 1
@@ -60,18 +59,18 @@ func (w *window) sum(at, span time.Duration) (calls, failures int) {
 	return calls, failures
 }
 
-// tally is sum by one name.
+// tally returns sum as a Tally.
 func (w *window) tally(at, span time.Duration) Tally {
 	calls, failures := w.sum(at, span)
 	return Tally{calls, failures}
 }
 
-// clear forgets all calls.
+// clear removes all counts.
 func (w *window) clear() {
 	for i := range w.words {
 		w.words[i].Store(0)
 	}
 }
 
-// number of the slot of a moment; it has 24 bits in a word.
+// number returns the number of the slot at a moment; it has 24 bits in a word.
 func (w *window) number(at time.Duration) uint64 { return (uint64(at/w.slot) + 1) & (1<<24 - 1) }

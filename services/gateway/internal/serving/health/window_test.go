@@ -10,8 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// A window counts what lies within its span, but for the oldest slot, of which it
-// may have let a part go.
+// A window counts the calls within its span, except that a part of the oldest slot may have expired.
 func TestWindow(t *testing.T) {
 	const span, slots = 30 * time.Second, 10
 	rapid.Check(t, func(t *rapid.T) {
@@ -52,8 +51,7 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// A circuit that has closed again begins to count anew: what opened it says nothing
-// about now.
+// A circuit that has closed again starts to count anew: the failures that opened it no longer count.
 func TestWindowBeginsWithThePhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
@@ -72,7 +70,7 @@ func TestWindowBeginsWithThePhase(t *testing.T) {
 	})
 }
 
-// The number of a slot has its bits in a word: years later the count goes on.
+// A slot's number has a limited number of bits; counting continues after it wraps, years later.
 func TestWindowBeyondItsNumbers(t *testing.T) {
 	w := newWindow(10*time.Second, 10)
 	for _, at := range []time.Duration{1<<24*time.Second - 2*time.Second, 1<<24*time.Second + time.Hour, 1<<25*time.Second + 2*time.Hour} {

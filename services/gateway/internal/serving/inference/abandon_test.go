@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -42,7 +43,7 @@ func TestAbandonedAttemptsAreBilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := setup(t, nil, &script{name: "a", steps: c.steps})
-				d := &door{terms: Terms{Reserves: true, Priced: true}}
+				d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 				b.Admission = d
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -123,7 +124,7 @@ func TestFailedAttemptsAreNotBilled(t *testing.T) {
 func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Hour}}}, &script{name: "b", answer: good})
-		d := &door{terms: Terms{Reserves: true, Priced: true}}
+		d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 		b.Admission = d
 		answer, err := b.Chat(t.Context(), request())
 		if err != nil {
@@ -148,8 +149,8 @@ func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
 // full refuses every reservation but the first.
 type full struct{ *door }
 
-func (f full) Admit(ctx context.Context, r *Request) (Grant, error) {
-	g, err := f.door.Admit(ctx, r)
+func (f full) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
+	g, err := f.door.Admit(ctx, organization, id)
 	return once{g.(*pass)}, err //nolint:forcetypeassert // The door gives no other.
 }
 
@@ -166,7 +167,7 @@ func (o once) Reserve(ctx context.Context, id uuid.UUID, worst price.Pico) error
 func TestNoCallBeyondTheCeilingAfterAClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Hour}}}, &script{name: "b", answer: good})
-		d := &door{terms: Terms{Reserves: true, Priced: true}}
+		d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 		b.Admission = full{d}
 		_, err := b.Chat(t.Context(), request())
 		if !errors.Is(err, budget.ErrExceeded) {

@@ -5,44 +5,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Admission decides who may call now; see package admission.
+// Admission decides which requests may run now; see admission.Controller.
 type Admission interface {
 	// Admit lets a request in, or refuses it with an *apierr.Error.
-	Admit(ctx context.Context, r *Request) (Grant, error)
-}
-
-// Grant is a request that was let in. Not safe for concurrent use.
-type Grant interface {
-	// Context is that of Admit; it ends when the request must, and then its cause
-	// is an *apierr.Error.
-	Context() context.Context
-	Terms() Terms
-	// Reserve sets the worst case aside, by the id that the ledger row will have. It
-	// is called again only when the row of the last id is safe.
-	Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error
-	// Leave ends the request; recorded tells that its ledger row is safe. Called
-	// again it does nothing.
-	Leave(recorded bool)
-}
-
-// Terms are what a request is under.
-type Terms struct {
-	// Run is the authority of its run; nil where there is none.
-	Run *run.Run
-	// Reserves: its worst case is set aside before the first call. Priced: a model
-	// must have a price.
-	Reserves, Priced bool
+	Admit(ctx context.Context, organization, run string) (admission.Grant, error)
 }
 
 // ReasonModelNotAllowed is of a model that the run may not use.
@@ -58,7 +34,7 @@ func (x *execution) enter(ctx context.Context) (context.Context, error) {
 		return ctx, nil
 	}
 	var err error
-	if x.grant, err = x.Admission.Admit(ctx, x.request); err != nil {
+	if x.grant, err = x.Admission.Admit(ctx, x.request.Organization, x.request.Run); err != nil {
 		return ctx, err
 	}
 	if authority := x.grant.Terms().Run; authority != nil && x.request.ApprovalRef == "" {

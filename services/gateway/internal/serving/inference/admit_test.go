@@ -16,13 +16,14 @@ import (
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
 // door is an admission that a test holds.
 type door struct {
-	terms   Terms
+	terms   admission.Terms
 	refuses error // admission
 	full    error // reservation
 
@@ -40,7 +41,7 @@ type pass struct {
 	out bool
 }
 
-func (d *door) Admit(ctx context.Context, _ *Request) (Grant, error) {
+func (d *door) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refuses != nil {
@@ -60,7 +61,7 @@ func (d *door) end(cause error) {
 }
 
 func (p *pass) Context() context.Context { return p.ctx }
-func (p *pass) Terms() Terms             { return p.terms }
+func (p *pass) Terms() admission.Terms   { return p.terms }
 
 func (p *pass) Reserve(_ context.Context, id uuid.UUID, worst price.Pico) error {
 	p.mu.Lock()
@@ -155,7 +156,7 @@ func TestEveryOperationIsAdmitted(t *testing.T) {
 func TestAFailedRequestLeaves(t *testing.T) {
 	for _, call := range []string{"chat", "stream"} {
 		b := setup(t, nil, &script{name: "a", steps: failing(apierr.ClassServerError, 500)})
-		d := &door{terms: Terms{Reserves: true}}
+		d := &door{terms: admission.Terms{Reserves: true}}
 		b.Admission = d
 		if err := every[call](t.Context(), b, request()); err == nil {
 			t.Fatal("it is served")
@@ -253,7 +254,7 @@ func TestModelsOfARun(t *testing.T) {
 		{[]string{"x"}, ""},
 	} {
 		b := setup(t, nil, &script{name: "a", answer: good}, &script{name: "b", answer: good})
-		b.Admission = &door{terms: Terms{Run: authority(c.models...)}}
+		b.Admission = &door{terms: admission.Terms{Run: authority(c.models...)}}
 		r := request()
 		got, err := b.Chat(t.Context(), r)
 		switch {
@@ -271,7 +272,7 @@ func TestModelsOfARun(t *testing.T) {
 // No failover leads to a model that the run may not use.
 func TestFailoverKeepsToTheRunsModels(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", steps: failing(apierr.ClassServerError, 500)}, &script{name: "b", answer: good})
-	b.Admission = &door{terms: Terms{Run: authority("a-1")}}
+	b.Admission = &door{terms: admission.Terms{Run: authority("a-1")}}
 	if _, err := b.Chat(t.Context(), request()); err == nil {
 		t.Error("served by a model that the run may not use")
 	}
@@ -286,7 +287,7 @@ func TestUnpriced(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		b := setup(t, nil, &script{name: "nobody", answer: good})
 		b.Fleet().ServesUnpriced = allow
-		b.Admission = &door{terms: Terms{Reserves: true, Priced: true}}
+		b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
 		if _, err := b.Chat(t.Context(), request()); errors.Is(err, budget.ErrUnpriced) == allow {
 			t.Errorf("allowed %v: %v", allow, err)
 		}
@@ -297,7 +298,7 @@ func TestUnpriced(t *testing.T) {
 func TestAnOutgrownStreamIsCut(t *testing.T) {
 	flood := step{event: provider.Event{Text: strings.Repeat("x", assumedOutput)}}
 	b := setup(t, nil, &script{name: "a", steps: []step{flood, flood, flood, flood, flood, flood, end(used)}})
-	d := &door{terms: Terms{Reserves: true, Priced: true}}
+	d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 	b.Admission = d
 	s, err := b.StreamChat(t.Context(), request())
 	if err != nil {
@@ -344,8 +345,8 @@ func TestTheWorstIsTheWorst(t *testing.T) {
 // endsWhileReserving ends a request from outside while its reserve is made.
 type endsWhileReserving struct{ *door }
 
-func (e endsWhileReserving) Admit(ctx context.Context, r *Request) (Grant, error) {
-	g, err := e.door.Admit(ctx, r)
+func (e endsWhileReserving) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
+	g, err := e.door.Admit(ctx, organization, id)
 	p := g.(*pass) //nolint:forcetypeassert // The door gives no other.
 	p.terms.Reserves, p.full = true, context.Canceled
 	e.end(run.ErrRevoked)

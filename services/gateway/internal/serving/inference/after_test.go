@@ -4,33 +4,34 @@ import (
 	"context"
 	"testing"
 
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
 
 // records keeps all records.
-type records struct{ all []*Record }
+type records struct{ all []*trace.Observation }
 
-func (*records) Observe(*Request) (int, bool)            { return 0, true }
-func (r *records) Record(_ context.Context, one *Record) { r.all = append(r.all, one) }
+func (*records) Observe(string) (int, bool)                         { return 0, true }
+func (r *records) Record(_ context.Context, one *trace.Observation) { r.all = append(r.all, one) }
 
 // Who watches is told behind the answer, once, how it ended; the ledger isn't
 // waited for so long.
 func TestToldBehindTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		script *script
-		want   Status
+		want   trace.Status
 		billed int
 	}{
-		"served": {&script{name: "a", answer: good, steps: []step{{event: provider.Event{Text: "hi", FinishReason: provider.FinishStop}}}}, StatusOK, 1},
-		"failed": {&script{name: "a", steps: refusedBy(401, apierr.ClassAuth, 0), openBy: refusedBy(401, apierr.ClassAuth, 0)[0].err}, StatusFailed, 0},
+		"served": {&script{name: "a", answer: good, steps: []step{{event: provider.Event{Text: "hi", FinishReason: provider.FinishStop}}}}, trace.StatusOK, 1},
+		"failed": {&script{name: "a", steps: refusedBy(401, apierr.ClassAuth, 0), openBy: refusedBy(401, apierr.ClassAuth, 0)[0].err}, trace.StatusFailed, 0},
 	} {
 		for _, stream := range []bool{false, true} {
 			b, w := setup(t, nil, c.script), &records{}
 			var later []func()
 			b.Recorder, b.After = w, func(_ context.Context, f func()) { later = append(later, f) }
 			_, err := serve(t, b, request(), stream)
-			if (err == nil) != (c.want == StatusOK) || len(b.ledger.entries) != c.billed || len(w.all) != 0 || len(later) != 1 {
+			if (err == nil) != (c.want == trace.StatusOK) || len(b.ledger.entries) != c.billed || len(w.all) != 0 || len(later) != 1 {
 				t.Fatalf("%s, stream %t: %v, %d rows, recorded %d times, %d put off", name, stream, err, len(b.ledger.entries), len(w.all), len(later))
 			}
 			later[0]()

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -156,19 +157,19 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
 		r.served = c
-		r.record.called(c, r.now, TryOK, nil)
+		r.record.called(c, r.now, trace.TryOK, nil)
 		if !r.streams {
 			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
 		}
 		return over
 	case ok: // The request's own, found while it was prepared.
-		r.record.called(c, r.now, TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
+		r.record.called(c, r.now, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
 		r.failCall(ctx, string(fault.Reason), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, fault)
 	}
 	if ended := r.over(ctx); ended != nil {
-		r.record.called(c, r.now, TryCancelled, nil)
+		r.record.called(c, r.now, trace.TryCancelled, nil)
 		r.failCall(ctx, string(ledger.OutcomeCancelled), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, ended)
@@ -185,7 +186,7 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
 	f.full = errors.Is(err, memory.ErrFull)
-	r.record.called(c, r.now, TryFailed, &f)
+	r.record.called(c, r.now, trace.TryFailed, &f)
 	r.failCall(ctx, string(f.Class), time.Now())
 	f.repeatable = !r.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok || f.full {

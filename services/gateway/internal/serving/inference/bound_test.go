@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -33,7 +34,7 @@ func TestAbsurdReportsAreClamped(t *testing.T) {
 			b := setup(t, nil, &script{
 				name: "a", answer: provider.Answer{Text: "ok", FinishReason: provider.FinishStop, Usage: &told}, steps: []step{text("ok"), end(&told)},
 			})
-			d := &door{terms: Terms{Reserves: true, Priced: true}}
+			d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 			b.Admission = d
 			r := request()
 			r.Chat.MaxTokens = 4000
@@ -110,7 +111,7 @@ func TestAStreamBeyondItsBoundIsCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, nil, &script{name: "a", steps: flood(c.event)})
-			d := &door{terms: Terms{Reserves: true, Priced: true}}
+			d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 			b.Admission = d
 			r := request()
 			c.ask(r)
@@ -150,7 +151,7 @@ func TestAnHonestStreamIsNotCut(t *testing.T) {
 		}
 		steps = append(steps, end(&provider.Usage{Input: 3, Output: 100}))
 		b := setup(t, nil, &script{name: "a", steps: steps})
-		b.Admission = &door{terms: Terms{Reserves: true, Priced: true}}
+		b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
 		r := request()
 		r.Chat.MaxTokens = 100
 		got, err := serveRequest(t.Context(), b, r, true)
@@ -167,7 +168,7 @@ func TestAnHonestStreamIsNotCut(t *testing.T) {
 func TestBoundsOfANativeBody(t *testing.T) {
 	reserve := func(change func(r *Request)) price.Pico {
 		b := setup(t, nil, &script{name: "a", answer: good})
-		d := &door{terms: Terms{Reserves: true, Priced: true}}
+		d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 		b.Admission = d
 		r := request()
 		r.Chat.MaxTokens, r.Chat.Native = 1000, &provider.Native{Dialect: "openai", Body: []byte(`{"messages":[]}`)}
@@ -205,7 +206,7 @@ func TestSurchargeUnderACeiling(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		b := setup(t, nil, &script{name: "a", answer: good})
 		b.Fleet().ServesUnpriced = allow
-		b.Admission = &door{terms: Terms{Reserves: true, Priced: true}}
+		b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
 		r := request()
 		r.Bounds.Surcharged, r.Bounds.Unpriced = true, "service_tier"
 		_, err := b.Chat(t.Context(), r)
@@ -231,7 +232,7 @@ func TestTheWorstHoldsImagesOfAChat(t *testing.T) {
 	}
 	b := setup(t, nil, &script{name: "a", answer: provider.Answer{Text: "x", FinishReason: provider.FinishStop, Usage: &provider.Usage{CacheRead: 8, ImageOutput: 100}}})
 	b.Fleet().Prices = table
-	d := &door{terms: Terms{Reserves: true, Priced: true}}
+	d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 	b.Admission = d
 	r := request()
 	r.Chat.MaxTokens = 100

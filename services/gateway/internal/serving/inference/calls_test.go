@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 	"switchyard.dev/services/platform/apierr"
@@ -37,7 +38,9 @@ func TestPiecesOfCallsAreProportional(t *testing.T) {
 			}
 		},
 		"cache": func() func(provider.Event) { return new(recording).add },
-		"trace": func() func(provider.Event) { return (&Record{Keep: math.MaxInt}).heard },
+		"trace": func() func(provider.Event) {
+			return (&record{Observation: trace.Observation{Keep: math.MaxInt}}).received
+		},
 		"bound": func() func(provider.Event) {
 			limit := new(provider.CallLimit)
 			return func(e provider.Event) {

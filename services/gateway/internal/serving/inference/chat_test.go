@@ -76,21 +76,21 @@ func TestFailoverMatrix(t *testing.T) {
 	}
 }
 
-func serve(t *testing.T, b *bench, r *Request, stream bool) (Report, error) {
+func serve(t *testing.T, b *bench, r *Request, stream bool) (ledger.Report, error) {
 	t.Helper()
 	if !stream {
 		completion, err := b.Chat(t.Context(), r)
 		if err != nil {
-			return Report{}, err
+			return ledger.Report{}, err
 		}
 		return completion.Report, nil
 	}
 	s, err := b.StreamChat(t.Context(), r)
 	if err != nil {
-		return Report{}, err
+		return ledger.Report{}, err
 	}
 	if _, err := read(s); err != nil {
-		return Report{}, err
+		return ledger.Report{}, err
 	}
 	return s.Report(), nil
 }
@@ -113,7 +113,7 @@ func TestChat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Report{Provider: "a", Model: "a-1", Prompt: 10, Completion: 20, Usage: *good.Usage, Cost: 50e6 / 1, RequestedGoal: "cost"}
+	want := ledger.Report{Provider: "a", Model: "a-1", Prompt: 10, Completion: 20, Usage: *good.Usage, Cost: 50e6 / 1, RequestedGoal: "cost"}
 	if diff := cmp.Diff(want, completion.Report); diff != "" || completion.Text != "yes" || completion.Route.Attempts != 1 {
 		t.Errorf("completion %+v (-want +got):\n%s", completion, diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -16,7 +17,7 @@ import (
 type Embedded struct {
 	// Vectors in the order of the inputs.
 	Vectors [][]float32
-	Report  Report
+	Report  ledger.Report
 	Route   Route
 }
 
@@ -47,7 +48,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	}
 	embedded := &Embedded{Vectors: vectors.Vectors, Report: x.settle(ctx, ledger.OutcomeCompleted, tally{usage: vectors.Usage})}
 	embedded.Route = x.route()
-	x.record.answered(Answer{Vectors: vectors.Vectors})
+	x.record.answered(trace.Answer{Vectors: vectors.Vectors})
 	return embedded, nil
 }
 

@@ -84,7 +84,7 @@ func TestEmbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Report{Provider: "a", Model: "a-1", Prompt: 10, Usage: provider.Usage{Input: 10}, Cost: 10e6, RequestedProvider: "a"}
+	want := ledger.Report{Provider: "a", Model: "a-1", Prompt: 10, Usage: provider.Usage{Input: 10}, Cost: 10e6, RequestedProvider: "a"}
 	if diff := cmp.Diff(want, got.Report); diff != "" || !cmp.Equal(got.Vectors, [][]float32{{1, 2}, {3, 4}}) || got.Route.Attempts != 1 {
 		t.Errorf("%+v (-want +got):\n%s", got, diff)
 	}

@@ -13,9 +13,11 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -61,13 +63,13 @@ type execution struct {
 	// aside, where the terms require it. arrived is what came of an attempt's answer
 	// before it began.
 	id        uuid.UUID
-	grant     Grant
+	grant     admission.Grant
 	recorded  bool
 	worstCost price.Pico
 	arrived   tally
 
 	// record is handed to the recorder at the end; nil for none.
-	record *Record
+	record *record
 
 	attempts int
 	// unserved tells that no provider served the request, for the last one's fault.
@@ -110,7 +112,7 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 			x.leaveUnserved(ctx)
 		}
 	}()
-	ctx, err := x.enter(memory.With(ctx, x.hold))
+	ctx, err := x.enter(memory.NewContext(ctx, x.hold))
 	if err == nil {
 		err = x.prepare(ctx)
 	}
@@ -310,7 +312,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, record: x.record,
 	}
 	completion.Route = x.route()
-	x.record.answered(Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
+	x.record.answered(trace.Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
 	x.remember(ctx, kept{
 		Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
 		Usage: completion.Report.Usage, State: x.state, Native: completion.Native,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -108,9 +109,9 @@ func toolEvent(name, arguments string) provider.Event {
 // keeper keeps the answers of all requests.
 type keeper struct{ cut atomic.Int32 }
 
-func (*keeper) Observe(*Request) (int, bool) { return 4 << 20, true }
+func (*keeper) Observe(string) (int, bool) { return 4 << 20, true }
 
-func (k *keeper) Record(_ context.Context, a *Record) {
+func (k *keeper) Record(_ context.Context, a *trace.Observation) {
 	if a.Answer.Cut {
 		k.cut.Add(1)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -21,7 +22,7 @@ const (
 type ImageResult struct {
 	// Images in the form that was asked for.
 	Images []provider.Image
-	Report Report
+	Report ledger.Report
 	Route  Route
 }
 
@@ -48,7 +49,7 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, erro
 	}
 	result := &ImageResult{Images: images.Images, Report: x.settle(ctx, ledger.OutcomeCompleted, size)}
 	result.Route = x.route()
-	x.record.answered(Answer{Images: images.Images})
+	x.record.answered(trace.Answer{Images: images.Images})
 	return result, nil
 }
 

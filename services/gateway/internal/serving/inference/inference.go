@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -118,7 +119,7 @@ type Options struct {
 	Clocks Clocks
 	Log    *slog.Logger
 	Meter  metric.Meter
-	Tracer trace.Tracer
+	Tracer oteltrace.Tracer
 }
 
 // Engine serves completions. Safe for concurrent use.
@@ -167,7 +168,7 @@ type Request struct {
 	ApprovalRef string
 	// Raw is the request as it came, ReplayOf the request that it repeats; both
 	// only for the record. Probe marks an operator's question in the ledger.
-	Raw      RawRequest
+	Raw      trace.RawRequest
 	ReplayOf string
 	Probe    bool
 
@@ -177,22 +178,6 @@ type Request struct {
 	Chat         provider.Chat
 	Embedding    provider.Embedding
 	ImageRequest provider.ImageRequest
-}
-
-// Report says who served a completion, what it used and what it costs.
-type Report struct {
-	Provider, Model string
-	// Prompt and Completion are tokens, Usage what they are made of.
-	Prompt, Completion int64
-	Usage              provider.Usage
-	Cost               price.Pico
-	// Estimated: the figures are not the provider's own.
-	Estimated bool
-	// RequestedProvider is empty when there was no risk of a substitution.
-	RequestedProvider string
-	RequestedGoal     string
-	Substituted       bool
-	CacheHit          bool
 }
 
 // Route says how a request was served, known before the first byte of the answer.
@@ -210,12 +195,12 @@ type Completion struct {
 	Text         string
 	ToolCalls    []provider.ToolCall
 	FinishReason provider.FinishReason
-	Report       Report
+	Report       ledger.Report
 	Route        Route
 	// Native is the vendor's whole answer; see provider.Chat.
 	Native json.RawMessage
 
-	record *Record
+	record *record
 }
 
 // Wrote notes how the answer was written in the contract's words, for its trace to

@@ -51,7 +51,7 @@ func (t *tally) text(s string) {
 // settle prices a completion and records it, and returns what the caller is
 // told. The provider has been paid: a row that is lost is in the log, and the
 // answer goes out.
-func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) Report {
+func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) ledger.Report {
 	now := time.Now()
 	usage, state := x.usage(ctx, t, outcome)
 	cost := x.cost(now, usage)
@@ -60,7 +60,7 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
 	}
 	requested := x.requestedProvider()
-	report := Report{
+	report := ledger.Report{
 		Provider: x.served.Provider, Model: x.served.Model,
 		Prompt: usage.Prompt(), Completion: usage.Completion(), Usage: usage, Cost: cost.Amount,
 		Estimated:         state != ledger.StateReported || !cost.Known,
@@ -81,7 +81,7 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 
 // bill is a completion that was settled.
 type bill struct {
-	report  Report
+	report  ledger.Report
 	price   string // its version
 	outcome ledger.Outcome
 	served  candidate
@@ -168,7 +168,7 @@ func (x *execution) requestedProvider() string {
 	return x.plan.Requested
 }
 
-func (x *execution) entry(report Report, outcome ledger.Outcome, now time.Time) ledger.Entry {
+func (x *execution) entry(report ledger.Report, outcome ledger.Outcome, now time.Time) ledger.Entry {
 	r := x.request
 	return ledger.Entry{
 		ID: x.id, RequestID: r.ID,

@@ -168,7 +168,7 @@ func (m *metrics) implausible(name string, part excess) {
 }
 
 // spent counts what was billed.
-func (m *metrics) spent(r *Report) {
+func (m *metrics) spent(r *ledger.Report) {
 	u := r.Usage
 	m.cost.add(by(r.Provider, "", ""), int64(r.Cost))
 	for _, bucket := range [...]struct {

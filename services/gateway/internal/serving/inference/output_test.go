@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
@@ -130,7 +131,7 @@ func TestAStreamThatIsEndlessInOneFieldIsCut(t *testing.T) {
 			over := &repeated{head: "data: " + heads[f.dialect] + "\n\n", frame: "data: " + strings.Replace(f.frame, "W", words, 1) + "\n\n"}
 			b := setup(t, nil, &script{name: "a"})
 			b.Fleet().Providers = map[string]provider.Provider{"a": chatVendor(t, f.dialect, over)}
-			d := &door{terms: Terms{Reserves: true, Priced: true}}
+			d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 			b.Admission = d
 			r := request()
 			r.Chat.MaxTokens = 100
@@ -175,7 +176,7 @@ func TestAnHonestStreamWithMuchBesideItIsNotCut(t *testing.T) {
 			over := transport(func(*http.Request) string { return body })
 			b := setup(t, nil, &script{name: "a"})
 			b.Fleet().Providers = map[string]provider.Provider{"a": chatVendor(t, "openai", over)}
-			b.Admission = &door{terms: Terms{Reserves: true, Priced: true}}
+			b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
 			r := request()
 			r.Chat.MaxTokens = 100
 			r.Chat.Native = &provider.Native{Dialect: "openai", Body: []byte(`{"messages":[{"role":"user","content":"12345678"}],"max_tokens":100}`)}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
@@ -89,7 +90,7 @@ func TestPartsOfAFailedBatchAreBilled(t *testing.T) {
 					t.Fatal(err)
 				}
 				b := chain(t, "a", [2]string{"a-1", "b-1"}, vendor, &embedder{name: "b", vectors: vectorsFor(size)})
-				d := &door{terms: Terms{Reserves: true, Priced: true}}
+				d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 				b.Admission = d
 				input := make([]string, size)
 				for i := range input {

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/cache"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -131,7 +132,7 @@ func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, erro
 		x.settle(ctx, ledger.OutcomeAborted, answer.tally())
 		return nil, err
 	}
-	x.record.answered(Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
+	x.record.answered(trace.Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
 	return &Completion{
 		Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
 		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(), record: x.record,

@@ -51,7 +51,7 @@ type Stream struct {
 	withheld  error
 
 	settled bool
-	report  Report
+	report  ledger.Report
 	err     error // what Next returns from now on
 }
 
@@ -224,7 +224,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		if len(s.passed) > 0 {
 			event := s.passed[0]
 			s.passed = s.passed[1:]
-			s.x.record.heard(event)
+			s.x.record.received(event)
 			return event, nil
 		}
 		s.approvals.settle(len(s.passed))
@@ -241,7 +241,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		switch {
 		case s.err != nil:
 		case more && s.approvals == nil:
-			s.x.record.heard(event)
+			s.x.record.received(event)
 			return event, nil
 		case more:
 			s.passed, s.withheld = s.approvals.pass(s.ctx, event)
@@ -350,8 +350,8 @@ func (s *Stream) stop() {
 // FinishReason is why the answer ended, known after io.EOF.
 func (s *Stream) FinishReason() provider.FinishReason { return finishReason(s.finish, s.calls) }
 
-// Report is what the answer used, known after io.EOF.
-func (s *Stream) Report() Report { return s.report }
+// Report returns what the answer used, known after io.EOF.
+func (s *Stream) Report() ledger.Report { return s.report }
 
 // Close ends the upstream call of a stream that was not read to its end, and
 // bills what came.

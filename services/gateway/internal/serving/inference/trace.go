@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -15,7 +15,7 @@ import (
 // metrics of the conventions. It lasts to the end of the answer. Content is
 // never in it.
 type call struct {
-	span    trace.Span
+	span    oteltrace.Span
 	label   label
 	started time.Time
 	// receipt of the vendor.
@@ -31,7 +31,7 @@ func (x *execution) beginCall(ctx context.Context, c candidate) context.Context 
 		receipt: new(provider.Receipt),
 	}
 	ctx = provider.WithReceipt(ctx, x.now.receipt)
-	ctx, x.now.span = x.Tracer.Start(ctx, operation+" "+c.Model, trace.WithSpanKind(trace.SpanKindClient))
+	ctx, x.now.span = x.Tracer.Start(ctx, operation+" "+c.Model, oteltrace.WithSpanKind(oteltrace.SpanKindClient))
 	if x.now.span.IsRecording() {
 		x.now.span.SetAttributes(attrOperation.String(operation), attrProvider.String(c.Provider), attrRequestModel.String(c.Upstream))
 		if limit := x.request.Chat.MaxTokens; limit > 0 {
@@ -82,6 +82,6 @@ func (x *execution) endCall(ctx context.Context, b *bill) {
 // end closes the span, if there is one.
 func (c *call) end(at time.Time) {
 	if c.span.IsRecording() {
-		c.span.End(trace.WithTimestamp(at))
+		c.span.End(oteltrace.WithTimestamp(at))
 	}
 }

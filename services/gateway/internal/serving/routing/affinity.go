@@ -106,10 +106,10 @@ func ImageNeeds(d *provider.ImageRequest) Needs {
 // tokens estimates the tokens of a text by its bytes.
 func tokens(size int) int { return int(provider.Estimate(size, 0).Input) }
 
-// Warmth remembers which target an affinity was last sent to: the vendor's
+// AffinityTable remembers which target an affinity was last sent to: the vendor's
 // prompt cache is warm there. It holds a fixed number, the newest of those that
 // fall together. Safe for concurrent use.
-type Warmth struct {
+type AffinityTable struct {
 	mu    sync.Mutex
 	slots []slot
 }
@@ -120,23 +120,23 @@ type slot struct {
 	at       time.Time
 }
 
-// warmSlots is how many affinities are remembered, about a megabyte's worth.
-const warmSlots = 1 << 14
+// affinitySlots is how many affinities are remembered, about a megabyte's worth.
+const affinitySlots = 1 << 14
 
-// NewWarmth returns one that remembers nothing yet.
-func NewWarmth() *Warmth { return &Warmth{slots: make([]slot, warmSlots)} }
+// NewAffinityTable returns one that remembers nothing yet.
+func NewAffinityTable() *AffinityTable { return &AffinityTable{slots: make([]slot, affinitySlots)} }
 
-func (w *Warmth) last(affinity uint64) (provider.Target, time.Time) {
+func (w *AffinityTable) last(affinity uint64) (provider.Target, time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := &w.slots[affinity%warmSlots]; s.affinity == affinity {
+	if s := &w.slots[affinity%affinitySlots]; s.affinity == affinity {
 		return s.target, s.at
 	}
 	return provider.Target{}, time.Time{}
 }
 
-func (w *Warmth) note(affinity uint64, target provider.Target, at time.Time) {
+func (w *AffinityTable) note(affinity uint64, target provider.Target, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slots[affinity%warmSlots] = slot{affinity, target, at}
+	w.slots[affinity%affinitySlots] = slot{affinity, target, at}
 }

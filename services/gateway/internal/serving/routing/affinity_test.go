@@ -111,7 +111,7 @@ func TestAffinityBreaks(t *testing.T) {
 func TestWarmth(t *testing.T) {
 	p := policytest.Parse(t, hosts)
 	clock, down := now, map[provider.Target]bool{}
-	r := NewRouter(Options{Policy: p, Warmth: NewWarmth(), Live: seen{down: down}, Now: func() time.Time { return clock }})
+	r := NewRouter(Options{Policy: p, Affinities: NewAffinityTable(), Live: seen{down: down}, Now: func() time.Time { return clock }})
 	request := Request{Model: "m", Goal: policy.GoalLatency, Substitution: true}
 	for request.Affinity = 1; ; request.Affinity++ { // One whose home is a, and b after it.
 		if plan, _ := NewPlan(p, request, State{Now: now}); strings.HasPrefix(names(plan), "a/m b/m") {
@@ -138,13 +138,13 @@ func TestWarmth(t *testing.T) {
 }
 
 func TestWarmthIsBounded(t *testing.T) {
-	w := NewWarmth()
+	w := NewAffinityTable()
 	w.note(5, provider.Target{Provider: "a", Model: "m"}, now)
 	if target, at := w.last(5); target != (provider.Target{Provider: "a", Model: "m"}) || !at.Equal(now) {
 		t.Errorf("%s at %s", target, at)
 	}
-	w.note(5+warmSlots, provider.Target{Provider: "b", Model: "m"}, now)
-	if target, _ := w.last(5); target != (provider.Target{}) || len(w.slots) != warmSlots {
+	w.note(5+affinitySlots, provider.Target{Provider: "b", Model: "m"}, now)
+	if target, _ := w.last(5); target != (provider.Target{}) || len(w.slots) != affinitySlots {
 		t.Errorf("%s of another affinity", target)
 	}
 }

@@ -25,10 +25,10 @@ func covers(c *steering.Canary, r *Request) bool {
 	return float64(point>>11)/(1<<53)*100 < c.Percentage
 }
 
-// aim finds the offer that an override means for this request; nil where it has
+// overrideOffer finds the offer that an override means for this request; nil where it has
 // none; model is the one that the request asked for, if any. A model that does
 // another operation gives way to the provider's own.
-func (b *planner) aim(target provider.Target, model string) *policy.Offer {
+func (b *planner) overrideOffer(target provider.Target, model string) *policy.Offer {
 	if target.Model != "" {
 		if o := b.policy.Offer(target); o != nil && o.Operations.Has(b.operation) {
 			return o
@@ -50,7 +50,7 @@ func (b *planner) pinned(pin provider.Target) (Plan, error) {
 		return Plan{}, err
 	}
 	b.isPinned = true
-	o := b.aim(pin, askedModel(asked, open))
+	o := b.overrideOffer(pin, askedModel(asked, open))
 	if o == nil {
 		return Plan{}, apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported, fmt.Sprintf(
 			"routing is pinned to %s, which has no model for %s", pin.Provider, b.operation))
@@ -79,7 +79,7 @@ func (b *planner) canary(asked []*policy.Offer, open bool) {
 	if c == nil || !covers(c, &b.request) {
 		return
 	}
-	o := b.aimCanary(c, askedModel(asked, open))
+	o := b.canaryOffer(c, askedModel(asked, open))
 	if o == nil {
 		return
 	}
@@ -96,10 +96,10 @@ func (b *planner) canary(asked []*policy.Offer, open bool) {
 	b.isCanary = true
 }
 
-// aimCanary is aim without giving way: a canary of a model is of that one alone,
+// canaryOffer is aim without giving way: a canary of a model is of that one alone,
 // and one of a provider is for requests whose model it has.
-func (b *planner) aimCanary(c *steering.Canary, model string) *policy.Offer {
-	o := b.aim(c.Target, model)
+func (b *planner) canaryOffer(c *steering.Canary, model string) *policy.Offer {
+	o := b.overrideOffer(c.Target, model)
 	if want := cmp.Or(c.Model, model); o == nil || want != "" && o.Model != want {
 		return nil
 	}

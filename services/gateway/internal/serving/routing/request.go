@@ -101,9 +101,9 @@ type State struct {
 	Prices Prices
 	// Live is what was seen of the candidates lately; nil is nothing.
 	Live Live
-	// Lives knows which models are deprecated or retired; nil is none.
-	Lives    Lives
-	Override steering.Override
+	// Lifecycles knows which models are deprecated or retired; nil is none.
+	Lifecycles Lifecycles
+	Override   steering.Override
 	// Last is the target that last served requests of the same affinity, at LastAt; zero
 	// is none.
 	Last   provider.Target

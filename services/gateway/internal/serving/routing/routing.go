@@ -23,12 +23,12 @@ type Options struct {
 	Prices Prices
 	// Live is what is known of the candidates.
 	Live Live
-	// Lives knows how long models are served.
-	Lives Lives
+	// Lifecycles knows how long models are served.
+	Lifecycles Lifecycles
 	// Override gives the operators' present one; it is called once a plan.
 	Override func() steering.Override
-	// Warmth is kept over reloads of the policy.
-	Warmth *Warmth
+	// Affinities is kept over reloads of the policy.
+	Affinities *AffinityTable
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -43,17 +43,17 @@ func NewRouter(o Options) *Router {
 
 // Plan orders the candidates of a request.
 func (r *Router) Plan(request Request) (Plan, error) {
-	state := State{Now: r.o.Now(), Prices: r.o.Prices, Live: r.o.Live, Lives: r.o.Lives}
+	state := State{Now: r.o.Now(), Prices: r.o.Prices, Live: r.o.Live, Lifecycles: r.o.Lifecycles}
 	if r.o.Override != nil {
 		state.Override = r.o.Override()
 	}
-	remembers := r.o.Warmth != nil && request.Affinity != 0
+	remembers := r.o.Affinities != nil && request.Affinity != 0
 	if remembers {
-		state.Last, state.LastAt = r.o.Warmth.last(request.Affinity)
+		state.Last, state.LastAt = r.o.Affinities.last(request.Affinity)
 	}
 	plan, err := NewPlan(r.o.Policy, request, state)
 	if remembers && err == nil && len(plan.Candidates) > 1 {
-		r.o.Warmth.note(request.Affinity, plan.Candidates[0].Target, state.Now)
+		r.o.Affinities.note(request.Affinity, plan.Candidates[0].Target, state.Now)
 	}
 	return plan, err
 }
@@ -61,12 +61,12 @@ func (r *Router) Plan(request Request) (Plan, error) {
 // Listing names the models of the router's policy that are not retired.
 func (r *Router) Listing() []provider.Target {
 	listing := r.o.Policy.Listing()
-	if r.o.Lives == nil {
+	if r.o.Lifecycles == nil {
 		return listing
 	}
 	now := r.o.Now()
 	return slices.DeleteFunc(listing, func(t provider.Target) bool {
-		l := r.o.Lives.Life(t)
+		l := r.o.Lifecycles.Lifecycle(t)
 		return l != nil && l.IsRetired(now)
 	})
 }

@@ -7,13 +7,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/screen"
 )
 
 // newRecord returns the part of a record that holds no content.
-func newRecord(a *inference.Record, rule Rule) Record {
+func newRecord(a *Observation, rule Rule) Record {
 	r := &a.Request
 	record := Record{
 		ID: a.ID, RequestID: r.ID, Organization: r.Organization, Run: r.Run, Key: r.Key, Service: r.Service,
@@ -21,7 +20,7 @@ func newRecord(a *inference.Record, rule Rule) Record {
 		RequestedModel: shown(r.Route.Model, a), RequestedProvider: shown(r.Route.Provider, a), RequestedGoal: string(r.Route.Goal),
 		Route: a.Route, PolicyVersion: a.Policy, PriceVersion: a.Price,
 		Classification: r.Route.Classification, ApprovalRef: nameOf(r.ApprovalRef),
-		Messages: messages(r), Tools: len(r.Chat.Tools), ResponseBytes: a.AnswerBytes,
+		Messages: r.Inputs, Tools: r.Tools, ResponseBytes: a.AnswerBytes,
 		StartedAt: a.Started, FirstTokenMs: milliseconds(a.FirstToken), DurationMs: milliseconds(a.Ended.Sub(a.Started)),
 		ExpiresAt: a.Ended.Add(rule.Retention),
 	}
@@ -43,7 +42,7 @@ func newRecord(a *inference.Record, rule Rule) Record {
 	if a.Err != nil {
 		record.Error, record.ErrorClass, record.HTTPStatus = string(a.Err.Reason), string(a.Err.ErrorClass()), a.Err.Kind.HTTPStatus()
 	}
-	if a.Status != inference.StatusOK {
+	if a.Status != StatusOK {
 		record.Error = cmp.Or(record.Error, "unknown") // Whatever it was, it was no success.
 	}
 	for i := range a.Tries {
@@ -54,7 +53,7 @@ func newRecord(a *inference.Record, rule Rule) Record {
 
 // shown is what a request asked for by name: one that nothing was found by is kept
 // only where it is like a name.
-func shown(name string, a *inference.Record) string {
+func shown(name string, a *Observation) string {
 	if a.Route != "" {
 		return name
 	}
@@ -68,7 +67,7 @@ func nameOf(text string) string {
 	return ""
 }
 
-func newAttempt(t *inference.Try) Attempt {
+func newAttempt(t *Try) Attempt {
 	return Attempt{
 		Provider: t.Provider, Model: t.Model, Credential: t.Credential, Outcome: t.Outcome,
 		Class: string(t.Class), Error: t.Code, HTTPStatus: t.HTTPStatus, VendorID: t.VendorID, StartedAt: t.Started,
@@ -77,14 +76,6 @@ func newAttempt(t *inference.Try) Attempt {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(max(d, 0).Microseconds()) / 1000 }
-
-// messages counts turns of a conversation, or inputs.
-func messages(r *inference.Request) int {
-	if r.ImageRequest.Prompt != "" {
-		return 1
-	}
-	return len(r.Chat.Messages) + r.Embedding.Len()
-}
 
 // cleaned is the record without what a store of text can't take: a name that a
 // caller made up must not cost the others of its batch.

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/panics"
 )
@@ -46,7 +45,7 @@ type Options struct {
 	Rule func(organization string) Rule
 	// Answer writes the answer of a record in the contract's words; nil where it
 	// would be longer than what is kept.
-	Answer func(a *inference.Record) (json.RawMessage, error)
+	Answer func(a *Observation) (json.RawMessage, error)
 	Log    *slog.Logger
 	Meter  metric.Meter
 }
@@ -55,7 +54,7 @@ type Options struct {
 type Recorder struct {
 	Options
 
-	queue   *batch.Queue[*inference.Record]
+	queue   *batch.Queue[*Observation]
 	bytes   atomic.Int64
 	dropped atomic.Int64 // since that was logged
 	said    time.Time
@@ -80,8 +79,8 @@ func NewRecorder(o Options) (*Recorder, error) {
 }
 
 // Observe implements inference.Recorder.
-func (r *Recorder) Observe(request *inference.Request) (keep int, ok bool) {
-	rule := r.Rule(request.Organization)
+func (r *Recorder) Observe(organization string) (keep int, ok bool) {
+	rule := r.Rule(organization)
 	if rule.Lineage && r.Keys != nil && (rule.SamplePercent >= 100 || rand.Float64()*100 < rule.SamplePercent) { //nolint:gosec // It guards nothing.
 		keep = rule.MaxBytes
 	}
@@ -89,7 +88,7 @@ func (r *Recorder) Observe(request *inference.Request) (keep int, ok bool) {
 }
 
 // Record implements inference.Recorder.
-func (r *Recorder) Record(_ context.Context, a *inference.Record) {
+func (r *Recorder) Record(_ context.Context, a *Observation) {
 	size := weight(a)
 	waiting := r.bytes.Add(size)
 	if waiting > maxQueueBytes/2 {
@@ -103,13 +102,8 @@ func (r *Recorder) Record(_ context.Context, a *inference.Record) {
 }
 
 // weight is about how much memory a record holds.
-func weight(a *inference.Record) int64 {
-	n := int64(2048 + len(a.Request.Raw.Body))
-	if a.Request.Raw.Body == nil {
-		for i := range a.Request.Chat.Messages {
-			n += int64(len(a.Request.Chat.Messages[i].Text()))
-		}
-	}
+func weight(a *Observation) int64 {
+	n := int64(2048 + len(a.Request.Raw.Body) + a.Request.Size)
 	if a.Answer != nil {
 		n += int64(a.AnswerBytes + len(a.Answer.Written))
 	}
@@ -133,14 +127,14 @@ func (r *Recorder) Close(ctx context.Context) error {
 }
 
 // flush stores a batch of records.
-func (r *Recorder) flush(ctx context.Context, records []*inference.Record) {
+func (r *Recorder) flush(ctx context.Context, records []*Observation) {
 	r.store(ctx, r.entriesOf(ctx, records))
 	r.say(ctx)
 }
 
 // entriesOf makes the entries of records. Each record is let go of as soon as its entry is made, since it holds its
 // request and answer.
-func (r *Recorder) entriesOf(ctx context.Context, records []*inference.Record) []Entry {
+func (r *Recorder) entriesOf(ctx context.Context, records []*Observation) []Entry {
 	if r.Keys != nil {
 		_ = r.Keys.read() // Else the keys before serve on.
 	}
@@ -219,14 +213,14 @@ func (r *Recorder) say(ctx context.Context) {
 
 // guarded is entry with a panic as its error: one record that can't be read costs
 // no other.
-func (r *Recorder) guarded(ctx context.Context, a *inference.Record) (e Entry, err error) {
+func (r *Recorder) guarded(ctx context.Context, a *Observation) (e Entry, err error) {
 	defer panics.Recover(&err)
 	return r.entry(ctx, a), nil
 }
 
 // entry makes the entry of a record: here, behind the answers, texts are
 // written, hashed and sealed.
-func (r *Recorder) entry(ctx context.Context, a *inference.Record) Entry {
+func (r *Recorder) entry(ctx context.Context, a *Observation) Entry {
 	rule := r.Rule(a.Request.Organization)
 	e := Entry{Record: newRecord(a, rule)}
 	raw, err := rawOf(a)
@@ -262,7 +256,7 @@ func (r *Recorder) entry(ctx context.Context, a *inference.Record) Entry {
 }
 
 // rawOf returns the request as its caller wrote it.
-func rawOf(a *inference.Record) (json.RawMessage, error) {
+func rawOf(a *Observation) (json.RawMessage, error) {
 	if raw := a.Request.Raw; raw.Body != nil || raw.Encode == nil {
 		return raw.Body, nil
 	}

@@ -17,7 +17,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
 
-	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/secret"
@@ -91,7 +91,7 @@ func newRecorder(t *testing.T, store Store) *Recorder {
 		Rule: func(string) Rule {
 			return Rule{Lineage: true, Retention: time.Hour, SamplePercent: 100, MaxBytes: 4096, ContentRetention: time.Minute}
 		},
-		Answer: func(a *inference.Record) (json.RawMessage, error) { return json.Marshal(a.Answer.Text) },
+		Answer: func(a *Observation) (json.RawMessage, error) { return json.Marshal(a.Answer.Text) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,13 +99,13 @@ func newRecorder(t *testing.T, store Store) *Recorder {
 	return r
 }
 
-func recordOf(id, body string) *inference.Record {
-	a := &inference.Record{
-		ID: uuid.New(), Status: inference.StatusOK, Started: time.Now(), Ended: time.Now(), Keep: 4096,
-		Answer: &inference.Answer{Text: "answer"}, AnswerBytes: 6, Report: &inference.Report{Prompt: 1},
+func recordOf(id, body string) *Observation {
+	a := &Observation{
+		ID: uuid.New(), Status: StatusOK, Started: time.Now(), Ended: time.Now(), Keep: 4096,
+		Answer: &Answer{Text: "answer"}, AnswerBytes: 6, Report: &ledger.Report{Prompt: 1},
 	}
 	a.Request.ID, a.Request.Organization = id, "acme"
-	a.Request.Raw = inference.RawRequest{Form: "chat", Body: json.RawMessage(body)}
+	a.Request.Raw = RawRequest{Form: "chat", Body: json.RawMessage(body)}
 	return a
 }
 
@@ -187,7 +187,7 @@ func TestRecorderOutlivesAPanic(t *testing.T) {
 		s := &shelf{breaks: "unstorable"}
 		r := newRecorder(t, s)
 		write := r.Answer
-		r.Answer = func(a *inference.Record) (json.RawMessage, error) {
+		r.Answer = func(a *Observation) (json.RawMessage, error) {
 			if a.Request.ID == "unreadable" {
 				panic("bug in writing an answer")
 			}
@@ -240,7 +240,7 @@ func TestRecorderDrops(t *testing.T) {
 func TestRecords(t *testing.T) {
 	r := newRecorder(t, &shelf{})
 	a := recordOf("id\x00", `{}`)
-	a.Err, a.Status, a.Report = apierr.NotFound("model"), inference.StatusFailed, nil
+	a.Err, a.Status, a.Report = apierr.NotFound("model"), StatusFailed, nil
 	a.Request.ReplayOf = "before"
 	e := r.entry(t.Context(), a)
 	if e.RequestID != "id\uFFFD" || e.Error != "not_found" || e.HTTPStatus != 404 || e.ParentKind != ParentReplay || e.Billed || e.Operation != "chat" {
@@ -348,7 +348,11 @@ func TestUpkeepTakesBoundedBatches(t *testing.T) {
 // BenchmarkSaw is what the request's own path pays.
 func BenchmarkSaw(b *testing.B) {
 	r := &Recorder{Options: Options{Rule: func(string) Rule { return Rule{} }}}
-	r.queue = batch.NewQueue(batch.Options{Size: 1, Most: 1}, r.forget)
+	r.queue = batch.NewQueue(batch.Options{Size: 1, Most: 1}, func(_ context.Context, records []*Observation) {
+		for _, a := range records {
+			r.bytes.Add(-weight(a))
+		}
+	})
 	r.entries, _ = metricnoop.NewMeterProvider().Meter("").Int64Counter("x")
 	a := recordOf("x", `{}`)
 	for b.Loop() {

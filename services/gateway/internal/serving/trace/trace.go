@@ -1,9 +1,9 @@
 // Package trace keeps what became of requests: for each a record without content,
 // from which lineage and support traces are read, and for some the request and
 // the answer themselves, sealed, for their own organization to read and to issue
-// again. It is the pipeline's recorder (inference.Recorder): nothing of a request
-// waits for it, and what it can't keep up with is dropped and counted.
-// internal/postgres stores it, package api shows it.
+// again. Package inference fills an Observation for each request and hands it to a
+// Recorder: no request waits for it, and what it can't keep up with is dropped and
+// counted. internal/postgres stores it, package api shows it.
 package trace
 
 import (
@@ -94,7 +94,7 @@ type Entry struct {
 
 // Packet is what is sealed: all that is needed to issue the request again.
 type Packet struct {
-	// Form says how Request is to be read; see inference.RawRequest.
+	// Form says how Request is to be read; see RawRequest.
 	Form   string
 	Header http.Header
 	// Request as it came, Response in the contract's words; nil where there was none.

@@ -183,7 +183,7 @@ func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {
 	case response.ContentLength > MaxBytes:
 		return nil, tooLarge()
 	}
-	hold := memory.Of(ctx)
+	hold := memory.FromContext(ctx)
 	data, err := memory.ReadAll(hold, response.Body, response.ContentLength, MaxBytes)
 	if err == nil {
 		err = hold.Charge(len(data)) // For the request that it is put into.

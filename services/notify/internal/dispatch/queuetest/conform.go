@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/channel"
@@ -92,9 +93,17 @@ func exclusive(t *testing.T, q Queue) {
 	t.Helper()
 	id := q.Add(t, channel.Email, "lane")
 	l := q.one(t)
-	if l.Notification != id || l.Organization != "acme" || l.Lane != "lane" || string(l.Sealed) != "work" || l.Destination == "" ||
-		l.Attempts != 0 || l.Lost || l.Granted || l.Doubtful || !l.Deadline.After(l.AcceptedAt) {
-		t.Errorf("taken %+v", l)
+	want := l
+	want.Notification, want.Organization, want.Lane, want.Sealed = id, "acme", "lane", []byte("work")
+	want.Attempts, want.Lost, want.Granted, want.Doubtful = 0, false, false, false
+	if diff := cmp.Diff(want, l); diff != "" {
+		t.Errorf("taken (-want +got):\n%s", diff)
+	}
+	if l.Destination == "" {
+		t.Error("it has no destination")
+	}
+	if !l.Deadline.After(l.AcceptedAt) {
+		t.Errorf("the deadline %s is not after %s", l.Deadline, l.AcceptedAt)
 	}
 	if again := q.take(t, 2); len(again) != 0 {
 		t.Errorf("taken twice: %+v", again)
@@ -141,8 +150,14 @@ func kept(t *testing.T, q Queue) {
 	}
 	const late = 2 * time.Second
 	q.Pass(t, 30*time.Second+late)
-	if l = q.one(t); l.Attempts != 1 || !l.Doubtful || !l.Granted || l.Late < late || l.DeliveryID != "dlv" || l.Lost {
-		t.Errorf("taken %+v", l)
+	l = q.one(t)
+	want := l
+	want.Attempts, want.Doubtful, want.Granted, want.DeliveryID, want.Lost = 1, true, true, "dlv", false
+	if diff := cmp.Diff(want, l); diff != "" {
+		t.Errorf("taken (-want +got):\n%s", diff)
+	}
+	if l.Late < late {
+		t.Errorf("late by %s, want %s or more", l.Late, late)
 	}
 	q.settle(t, dispatch.Result{Leased: l, Attempts: 1}) // at once, and without a delivery's id, which stays
 	if l = q.one(t); l.DeliveryID != "dlv" || l.Granted || l.Doubtful {

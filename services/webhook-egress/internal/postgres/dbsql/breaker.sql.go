@@ -27,8 +27,8 @@ type LockTargetsParams struct {
 	Ports         []int32
 }
 
-// The flows that a breaker's move concerns: those of its target that have
-// something waiting or are parked. Sorted against deadlocks between settles.
+// LockTargets returns the flows that a change of a target's circuit concerns: those with waiting rows and parked
+// ones. It locks them in order, to avoid deadlocks between settles.
 func (q *Queries) LockTargets(ctx context.Context, arg LockTargetsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, lockTargets, arg.Organizations, arg.Hosts, arg.Ports)
 	if err != nil {
@@ -74,8 +74,8 @@ type MoveTargetsParams struct {
 	Opened        []int32
 }
 
-// Parks flows, looks at them again, or lets them go on, as the breaker of their
-// target says. What is parked for another reason stays so.
+// MoveTargets parks, wakes or releases flows according to the circuit of their target. A flow that is parked for
+// another reason stays parked.
 func (q *Queries) MoveTargets(ctx context.Context, arg MoveTargetsParams) error {
 	_, err := q.db.Exec(ctx, moveTargets,
 		arg.FlowIds,

@@ -16,8 +16,8 @@ const lockIdleFlows = `-- name: LockIdleFlows :many
 SELECT flow_id FROM flow WHERE flow_id = ANY ($1::bigint[]) FOR UPDATE SKIP LOCKED
 `
 
-// Flows that nobody is adding rows to at this moment: an enqueue or a settle
-// holds FOR KEY SHARE until its rows can be seen.
+// LockIdleFlows locks the flows to which no transaction is adding rows: an enqueue or a settle holds FOR KEY SHARE
+// until its rows are visible.
 func (q *Queries) LockIdleFlows(ctx context.Context, flowIds []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, lockIdleFlows, flowIds)
 	if err != nil {
@@ -39,12 +39,12 @@ func (q *Queries) LockIdleFlows(ctx context.Context, flowIds []int64) ([]int64, 
 }
 
 const nextReady = `-- name: NextReady :one
-SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would pass over the null
+SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would ignore the null
              ELSE greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0) END)::double precision AS seconds
 FROM flow WHERE ready_at < 'infinity' AND NOT paused
 `
 
-// When a flow will be ready next, counted from now in seconds; negative when none is planned.
+// NextReady returns the seconds until a flow is ready; negative when none is planned.
 func (q *Queries) NextReady(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, nextReady)
 	var seconds float64
@@ -89,8 +89,8 @@ type PickFlowsRow struct {
 	FloorOld       bool
 }
 
-// The flows that have waited longest. Held by another claim: passed over. The second
-// test of ready_at says nothing new, but lets the index of what is ready be used.
+// PickFlows returns the flows that have waited longest and skips those locked by another claim. The second condition
+// on ready_at is redundant, but it allows the use of the partial index of ready flows.
 func (q *Queries) PickFlows(ctx context.Context, arg PickFlowsParams) ([]PickFlowsRow, error) {
 	rows, err := q.db.Query(ctx, pickFlows,
 		arg.FloorPace,
@@ -171,8 +171,8 @@ type ReadJobsRow struct {
 	Body                    []byte
 }
 
-// A delivery of an endpoint goes where the endpoint is now; a test, whose flow is
-// that of its URL, where that says. The body of an event's delivery is the event's.
+// ReadJobs reads a delivery of an endpoint with the endpoint's current URL, and a test, whose flow is that of its own
+// URL, with that URL. The body of an event's delivery is stored with the event.
 func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsRow, error) {
 	rows, err := q.db.Query(ctx, readJobs, arg.Ids, arg.CreatedAts)
 	if err != nil {
@@ -231,11 +231,10 @@ type SleepFlowsParams struct {
 	Floors  []time.Time
 }
 
-// A statement of its own, after LockIdleFlows, so that it sees every row. Flows are
-// left alone until their first row is due, and their floors raised. Before a flow
-// sleeps for good, all is looked at: the release before 00005 lowers no floor. Its
-// transactions begin their rows' time, then lock the flow, and the margin is for
-// what lies between.
+// SleepFlows runs after LockIdleFlows, as a separate statement, so that it sees every row. It makes flows wait until
+// their first row is due, and raises their floors. Before a flow sleeps without end, all of its rows are examined:
+// the release before migration 00005 does not lower floors. Transactions take the time of their rows before they lock
+// the flow; the margin covers the time between.
 func (q *Queries) SleepFlows(ctx context.Context, arg SleepFlowsParams) error {
 	_, err := q.db.Exec(ctx, sleepFlows, arg.Margin, arg.FlowIds, arg.Floors)
 	return err
@@ -278,11 +277,10 @@ type TakeRowsRow struct {
 	Takeovers  int32
 }
 
-// Leases the oldest due rows of each flow, at most its room, and as many as have
-// bodies of no more bytes together than there is memory for. It begins at the
-// flow's floor, behind the entries of dead rows. An array, because no
-// plan runs it twice, which would lock further rows, or reads the whole queue.
-// A row that is still leased is taken over: that lease ran out.
+// TakeRows leases the oldest due rows of each flow, at most room of them, and only as many as have bodies that fit
+// into the free memory together. It begins at the flow's floor, behind the index entries of dead rows. The subquery
+// is an array, because no plan evaluates that twice, which would lock further rows, or scans the whole queue. A row
+// with an expired lease is taken over.
 func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsRow, error) {
 	rows, err := q.db.Query(ctx, takeRows,
 		arg.Lease,
@@ -331,8 +329,8 @@ type TurnFlowsParams struct {
 	Tried   []bool
 }
 
-// Puts picked flows behind the others; one that is tried for what it waits for
-// stays parked until that is over.
+// TurnFlows puts picked flows behind the others. A flow that is tried for the reason of its parking stays parked
+// until the try has ended.
 func (q *Queries) TurnFlows(ctx context.Context, arg TurnFlowsParams) error {
 	_, err := q.db.Exec(ctx, turnFlows, arg.FlowIds, arg.Delays, arg.Tried)
 	return err

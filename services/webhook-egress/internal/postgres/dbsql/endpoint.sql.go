@@ -79,6 +79,18 @@ func (q *Queries) AddEndpointFlow(ctx context.Context, arg AddEndpointFlowParams
 	return flow_id, err
 }
 
+const clearFailures = `-- name: ClearFailures :exec
+UPDATE endpoints
+SET disabled_reason = NULL, disabled_at = NULL, failing_since = NULL, failures = 0, failing_reported_at = NULL
+WHERE id = $1
+`
+
+// ClearFailures resets what the endpoint's failures have led to.
+func (q *Queries) ClearFailures(ctx context.Context, id pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, clearFailures, id)
+	return err
+}
+
 const deleteEndpoint = `-- name: DeleteEndpoint :exec
 UPDATE endpoints
 SET active = false, deleted_at = now(), updated_at = now(), sealed_previous_secret = NULL,
@@ -88,18 +100,6 @@ WHERE id = $1
 
 func (q *Queries) DeleteEndpoint(ctx context.Context, id pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, deleteEndpoint, id)
-	return err
-}
-
-const forgiveEndpoint = `-- name: ForgiveEndpoint :exec
-UPDATE endpoints
-SET disabled_reason = NULL, disabled_at = NULL, failing_since = NULL, failures = 0, failing_reported_at = NULL
-WHERE id = $1
-`
-
-// What it has failed at no longer counts.
-func (q *Queries) ForgiveEndpoint(ctx context.Context, id pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, forgiveEndpoint, id)
 	return err
 }
 
@@ -118,7 +118,7 @@ type GetEndpointParams struct {
 	OwnerID        string
 }
 
-// An endpoint with an owner is there for that owner only.
+// GetEndpoint finds an endpoint with an owner for that owner only.
 func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpoint, error) {
 	row := q.db.QueryRow(ctx, getEndpoint, arg.ID, arg.OrganizationID, arg.OwnerID)
 	var i Endpoint
@@ -158,7 +158,7 @@ type HasEndpointsParams struct {
 	OrganizationID string
 }
 
-// Tells whether the organization has so many endpoints.
+// HasEndpoints reports whether the organization has at least that many endpoints.
 func (q *Queries) HasEndpoints(ctx context.Context, arg HasEndpointsParams) (bool, error) {
 	row := q.db.QueryRow(ctx, hasEndpoints, arg.Number, arg.OrganizationID)
 	var full bool
@@ -310,7 +310,7 @@ const lockFlow = `-- name: LockFlow :many
 SELECT flow_id FROM flow WHERE flow_id = $1 AND parked_reason = 'endpoint_deleted' FOR UPDATE
 `
 
-// Waits for whoever adds rows to the flow, so that the next statement sees them.
+// LockFlow waits for transactions that add rows to the flow, so that the next statement sees the rows.
 func (q *Queries) LockFlow(ctx context.Context, flowID int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, lockFlow, flowID)
 	if err != nil {
@@ -335,8 +335,8 @@ const lockOrganization = `-- name: LockOrganization :exec
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/endpoints/' || $1::text, 0))
 `
 
-// Who changes an organization's endpoints keeps fan-outs of it out, and they him:
-// an event goes to exactly the endpoints that are active when it is committed.
+// LockOrganization excludes fan-outs of an organization while its endpoints change, and the reverse: an event goes to
+// exactly the endpoints that are active when it is committed.
 func (q *Queries) LockOrganization(ctx context.Context, organizationID string) error {
 	_, err := q.db.Exec(ctx, lockOrganization, organizationID)
 	return err
@@ -374,7 +374,7 @@ SET paused = false, state = 'closed', parked_reason = NULL, parked_until = '-inf
 WHERE flow_id = $1
 `
 
-// Looked at at once; without rows it is put to sleep again.
+// ResumeFlow makes the flow ready at once; without rows it is put to sleep again.
 func (q *Queries) ResumeFlow(ctx context.Context, flowID int64) error {
 	_, err := q.db.Exec(ctx, resumeFlow, flowID)
 	return err

@@ -69,8 +69,8 @@ type CountEndpointsParams struct {
 	FailingAfter     time.Duration
 }
 
-// Counts what came of deliveries for their endpoints, pauses those that are gone
-// or have failed for too long, and says so in events. Sorted against deadlocks.
+// CountEndpoints counts the outcomes of deliveries for their endpoints, pauses endpoints that are gone or have failed
+// for too long, and adds operational events about it. It locks in order, to avoid deadlocks.
 func (q *Queries) CountEndpoints(ctx context.Context, arg CountEndpointsParams) error {
 	_, err := q.db.Exec(ctx, countEndpoints,
 		arg.Ids,

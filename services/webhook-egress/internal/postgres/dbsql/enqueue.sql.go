@@ -68,9 +68,9 @@ type AddDeliveriesParams struct {
 	Tests         []bool
 }
 
-// One statement for the three rows of each delivery. A row with a lease is
-// sent by this replica from memory; the others are due at once. The lease counts
-// from here: the transaction may have waited for a key.
+// AddDeliveries inserts the three rows of each delivery in one statement. A leased row is sent by this replica from
+// memory; the others are due at once. The lease counts from this statement on: the transaction may have waited for a
+// key before.
 func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, addDeliveries,
 		arg.Lease,
@@ -112,7 +112,7 @@ type AddFlowsParams struct {
 	Ports         []int32
 }
 
-// Sorted, so that two batches which add the same flows don't wait for each other in a circle.
+// AddFlows inserts in order, so that two batches with the same new flows do not deadlock.
 func (q *Queries) AddFlows(ctx context.Context, arg AddFlowsParams) error {
 	_, err := q.db.Exec(ctx, addFlows,
 		arg.Organizations,
@@ -137,8 +137,8 @@ type AdvanceFlowsParams struct {
 	Delays  []time.Duration
 }
 
-// Flows whose rows now become due earlier than the flow would be looked at, or
-// than its floor. A flow that stays parked stays so.
+// AdvanceFlows updates flows with rows that become due before the flow's next visit, or before its floor. A parked
+// flow stays parked.
 func (q *Queries) AdvanceFlows(ctx context.Context, arg AdvanceFlowsParams) error {
 	_, err := q.db.Exec(ctx, advanceFlows, arg.FlowIds, arg.Delays)
 	return err
@@ -164,8 +164,8 @@ type ClaimKeysParams struct {
 	DeliveryIds   []pgtype.UUID
 }
 
-// Returns the keys that are now ours. One that is held by another transaction
-// is waited for; one that has expired is taken over.
+// ClaimKeys returns the ids of the deliveries that won their key. It waits for a key that another transaction holds,
+// and takes over expired ones.
 func (q *Queries) ClaimKeys(ctx context.Context, arg ClaimKeysParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, claimKeys,
 		arg.Lifetime,
@@ -218,8 +218,8 @@ type LockFlowsRow struct {
 	Metered        bool
 }
 
-// The lock keeps a flow from being put to sleep or removed while rows are added
-// to it. It conflicts with nothing else: claims and other enqueues go on.
+// LockFlows prevents flows from being put to sleep or removed while rows are added to them. The lock conflicts with
+// nothing else: claims and other enqueues continue.
 func (q *Queries) LockFlows(ctx context.Context, arg LockFlowsParams) ([]LockFlowsRow, error) {
 	rows, err := q.db.Query(ctx, lockFlows,
 		arg.Organizations,
@@ -270,7 +270,7 @@ type ReadKeysRow struct {
 	DeliveryID     pgtype.UUID
 }
 
-// The first deliveries of keys that were used before.
+// ReadKeys returns the first deliveries of keys that were used before.
 func (q *Queries) ReadKeys(ctx context.Context, arg ReadKeysParams) ([]ReadKeysRow, error) {
 	rows, err := q.db.Query(ctx, readKeys, arg.Organizations, arg.KeyHashes)
 	if err != nil {

@@ -72,8 +72,8 @@ type FanOutRow struct {
 	Active     bool
 }
 
-// One statement for the event and the deliveries that are made of it, however
-// many. Their ids have the event's millisecond, then 74 random bits (RFC 9562, 5.7).
+// FanOut inserts the event and all of its deliveries in one statement. Their ids contain the event's millisecond,
+// then 74 random bits (RFC 9562, 5.7).
 func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) ([]FanOutRow, error) {
 	rows, err := q.db.Query(ctx, fanOut,
 		arg.ID,
@@ -154,7 +154,7 @@ type ListFannedRow struct {
 	EndpointID pgtype.UUID
 }
 
-// Who names an owner is told of that owner's only.
+// ListFanned returns only the named owner's deliveries, if an owner is named.
 func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListFannedRow, error) {
 	rows, err := q.db.Query(ctx, listFanned, arg.EventID, arg.CreatedAt, arg.OwnerID)
 	if err != nil {
@@ -179,7 +179,7 @@ const lockSubscribers = `-- name: LockSubscribers :many
 SELECT f.flow_id
 FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
       WHERE e.organization_id = $1 AND e.deleted_at IS NULL AND e.active
-      OFFSET 0) AS own -- by organization: types like ` + "`" + `*` + "`" + ` are the same for all
+      OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
 JOIN flow f ON f.flow_id = own.flow_id
 WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
   AND ($4::text = '' OR own.owner_id = $4::text)
@@ -197,7 +197,7 @@ type LockSubscribersParams struct {
 	Concerned      string
 }
 
-// The flows of the endpoints that an event goes to, kept awake as by LockFlows.
+// LockSubscribers locks the flows of an event's endpoints, as LockFlows does.
 func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, lockSubscribers,
 		arg.OrganizationID,
@@ -249,7 +249,7 @@ type TakeOperationalRow struct {
 	OwnerID            string
 }
 
-// Taken away in the transaction that fans them out.
+// TakeOperational removes the notes in the transaction that fans them out.
 func (q *Queries) TakeOperational(ctx context.Context, page int32) ([]TakeOperationalRow, error) {
 	rows, err := q.db.Query(ctx, takeOperational, page)
 	if err != nil {

@@ -23,7 +23,7 @@ type GetBodyParams struct {
 	CreatedAt time.Time
 }
 
-// That of an event's delivery is the event's.
+// GetBody reads the body of an event's delivery from the event.
 func (q *Queries) GetBody(ctx context.Context, arg GetBodyParams) ([]byte, error) {
 	row := q.db.QueryRow(ctx, getBody, arg.ID, arg.CreatedAt)
 	var body []byte
@@ -258,7 +258,7 @@ type NewestOfOrganizationParams struct {
 	Page           int32
 }
 
-// Where lists look for deliveries, a window at a time. The times choose the days.
+// The Newest queries find the deliveries of a list, a window at a time. The times select the daily partitions.
 func (q *Queries) NewestOfOrganization(ctx context.Context, arg NewestOfOrganizationParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, newestOfOrganization,
 		arg.OrganizationID,
@@ -358,9 +358,8 @@ type ReadRecordsRow struct {
 	ParkedReason     string
 }
 
-// Those of the wanted deliveries that the filters let through, newest first; an
-// empty filter lets all through. A delivery of an endpoint goes where the
-// endpoint is, until it has ended.
+// ReadRecords returns the wanted deliveries that match the filters, newest first; an empty filter matches all. A
+// delivery of an endpoint has the endpoint's current URL until it has ended.
 func (q *Queries) ReadRecords(ctx context.Context, arg ReadRecordsParams) ([]ReadRecordsRow, error) {
 	rows, err := q.db.Query(ctx, readRecords,
 		arg.Ids,

@@ -85,7 +85,7 @@ const closeReplay = `-- name: CloseReplay :exec
 UPDATE replays SET skipped = greatest(skipped, matched - replayed) WHERE id = $1
 `
 
-// What had matched and was not replayed was passed over.
+// CloseReplay counts the matched deliveries that were not replayed as skipped.
 func (q *Queries) CloseReplay(ctx context.Context, id pgtype.UUID) error {
 	_, err := q.db.Exec(ctx, closeReplay, id)
 	return err
@@ -234,8 +234,8 @@ type MatchEndedParams struct {
 	HostPattern    string
 }
 
-// Those of the wanted deliveries that a job is to resend. One that ended after the
-// job was created did not match then: it has been resent meanwhile, or was in flight.
+// MatchEnded returns the wanted deliveries that a job has to resend. A delivery that ended after the job was created
+// did not match then: it has been resent since, or was in flight.
 func (q *Queries) MatchEnded(ctx context.Context, arg MatchEndedParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, matchEnded,
 		arg.Ids,
@@ -400,7 +400,7 @@ type OldestOfOrganizationParams struct {
 	Page           int32
 }
 
-// Where jobs look for deliveries, oldest first, a window at a time.
+// The Oldest queries find the deliveries of a job, oldest first, a window at a time.
 func (q *Queries) OldestOfOrganization(ctx context.Context, arg OldestOfOrganizationParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, oldestOfOrganization,
 		arg.OrganizationID,
@@ -452,8 +452,8 @@ LIMIT 1
 FOR UPDATE SKIP LOCKED
 `
 
-// The job whose turn it is. The lock is the lease: a page is one transaction, and
-// one that dies with its replica has done nothing.
+// TakeReplay returns the job that has waited longest. The row lock is the lease: a page is one transaction, so a
+// replica that dies has done nothing of it.
 func (q *Queries) TakeReplay(ctx context.Context) ([]Replay, error) {
 	rows, err := q.db.Query(ctx, takeReplay)
 	if err != nil {

@@ -11,47 +11,6 @@ import (
 	"time"
 )
 
-const beatReplica = `-- name: BeatReplica :execrows
-UPDATE replica SET seen_at = now() WHERE replica_id = $1
-`
-
-func (q *Queries) BeatReplica(ctx context.Context, replicaID int64) (int64, error) {
-	result, err := q.db.Exec(ctx, beatReplica, replicaID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const buryReplicas = `-- name: BuryReplicas :many
-DELETE FROM replica WHERE seen_at < now() - $1::interval AND replica_id <> $2 RETURNING replica_id
-`
-
-type BuryReplicasParams struct {
-	Silence time.Duration
-	Self    int64
-}
-
-func (q *Queries) BuryReplicas(ctx context.Context, arg BuryReplicasParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, buryReplicas, arg.Silence, arg.Self)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var replica_id int64
-		if err := rows.Scan(&replica_id); err != nil {
-			return nil, err
-		}
-		items = append(items, replica_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const freeOrphans = `-- name: FreeOrphans :execrows
 UPDATE delivery_queue q
 SET due_at = now() + ($1::interval[])[least(q.takeovers + 1, cardinality($1::interval[]))],
@@ -65,9 +24,8 @@ type FreeOrphansParams struct {
 	FlowIds []int64
 }
 
-// Gives such rows back: at once the first time, later with each takeover in a row, so
-// that a delivery at which replicas end is claimed ever more seldom. The fence keeps a
-// replica that was only slow from settling them.
+// FreeOrphans makes orphaned rows due: at once the first time, later with each takeover in a row, so that a delivery
+// that crashes replicas is claimed less and less often. The fence rejects results of a replica that was only slow.
 func (q *Queries) FreeOrphans(ctx context.Context, arg FreeOrphansParams) (int64, error) {
 	result, err := q.db.Exec(ctx, freeOrphans, arg.Delays, arg.FlowIds)
 	if err != nil {
@@ -104,8 +62,8 @@ JOIN delivery_queue q ON q.leased_by > gap.above AND q.leased_by < gap.below
 ORDER BY q.flow_id
 `
 
-// Flows with leases of replicas that are no longer listed: of the numbers between
-// those of the listed ones. Leases of these are not read, dead ones neither.
+// ListOrphanFlows returns the flows with leases of replicas that are not listed. It searches the gaps between the
+// listed numbers, so that leases of listed replicas are not read, nor their dead rows.
 func (q *Queries) ListOrphanFlows(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, listOrphanFlows)
 	if err != nil {
@@ -119,6 +77,47 @@ func (q *Queries) ListOrphanFlows(ctx context.Context) ([]int64, error) {
 			return nil, err
 		}
 		items = append(items, flow_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const recordHeartbeat = `-- name: RecordHeartbeat :execrows
+UPDATE replica SET seen_at = now() WHERE replica_id = $1
+`
+
+func (q *Queries) RecordHeartbeat(ctx context.Context, replicaID int64) (int64, error) {
+	result, err := q.db.Exec(ctx, recordHeartbeat, replicaID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const removeSilentReplicas = `-- name: RemoveSilentReplicas :many
+DELETE FROM replica WHERE seen_at < now() - $1::interval AND replica_id <> $2 RETURNING replica_id
+`
+
+type RemoveSilentReplicasParams struct {
+	Silence time.Duration
+	Self    int64
+}
+
+func (q *Queries) RemoveSilentReplicas(ctx context.Context, arg RemoveSilentReplicasParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, removeSilentReplicas, arg.Silence, arg.Self)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var replica_id int64
+		if err := rows.Scan(&replica_id); err != nil {
+			return nil, err
+		}
+		items = append(items, replica_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

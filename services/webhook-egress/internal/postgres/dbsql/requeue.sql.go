@@ -67,8 +67,8 @@ type LockEndedRow struct {
 	EndpointDeleted bool
 }
 
-// The wanted deliveries that have ended. The fence of a new queue row has to be
-// higher than that of the one before and of every attempt. Sorted against deadlocks.
+// LockEnded locks the wanted deliveries that have ended, in order, to avoid deadlocks. The fence of a new queue row
+// has to be higher than that of the previous one and of every attempt.
 func (q *Queries) LockEnded(ctx context.Context, arg LockEndedParams) ([]LockEndedRow, error) {
 	rows, err := q.db.Query(ctx, lockEnded, arg.Ids, arg.CreatedAts)
 	if err != nil {
@@ -117,8 +117,8 @@ type ReadFlowsOfRow struct {
 	Direct         bool
 }
 
-// Where the wanted deliveries go: the flow of their endpoint, or that of their
-// URL. A test goes by the URL.
+// ReadFlowsOf returns the flows of deliveries: that of the endpoint, or that of the URL. A test uses the flow of its
+// URL.
 func (q *Queries) ReadFlowsOf(ctx context.Context, arg ReadFlowsOfParams) ([]ReadFlowsOfRow, error) {
 	rows, err := q.db.Query(ctx, readFlowsOf, arg.Ids, arg.CreatedAts)
 	if err != nil {
@@ -181,8 +181,8 @@ type RequeueParams struct {
 	OrganizationID string
 }
 
-// A new series of attempts for each. Zero attempts stands for as many as before,
-// the epoch for no deadline.
+// Requeue starts a new series of attempts for each delivery. Zero attempts means as many as before, the epoch no
+// deadline.
 func (q *Queries) Requeue(ctx context.Context, arg RequeueParams) error {
 	_, err := q.db.Exec(ctx, requeue,
 		arg.Deadline,
@@ -247,7 +247,7 @@ type TakeQueuedOfRow struct {
 	LeaseSeq   int64
 }
 
-// The next rows of a flow. What has been taken out can't come back: the flow is locked.
+// TakeQueuedOf removes the next rows of a flow. No row can return meanwhile, because the flow is locked.
 func (q *Queries) TakeQueuedOf(ctx context.Context, arg TakeQueuedOfParams) ([]TakeQueuedOfRow, error) {
 	rows, err := q.db.Query(ctx, takeQueuedOf, arg.FlowID, arg.Page)
 	if err != nil {

@@ -56,7 +56,7 @@ type AddAttemptsParams struct {
 	Delays         []time.Duration
 }
 
-// A row that is there already was written by a settle whose answer got lost.
+// AddAttempts skips a row that exists already: it was written by a settle whose response was lost.
 func (q *Queries) AddAttempts(ctx context.Context, arg AddAttemptsParams) error {
 	_, err := q.db.Exec(ctx, addAttempts,
 		arg.DeliveryIds,
@@ -140,7 +140,7 @@ type EndLeasesParams struct {
 	LeaseSeqs []int64
 }
 
-// The leases that are still ours, of deliveries that end: their rows go.
+// EndLeases removes the rows of deliveries that end and whose lease is still held.
 func (q *Queries) EndLeases(ctx context.Context, arg EndLeasesParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, endLeases, arg.Ids, arg.LeaseSeqs)
 	if err != nil {
@@ -183,7 +183,8 @@ type LockLeasesParams struct {
 	LeaseSeqs []int64
 }
 
-// The leases that are still ours, of deliveries that go on. Sorted against deadlocks between settles.
+// LockLeases returns the leases that are still held, of deliveries that continue. It locks in order, to avoid
+// deadlocks between settles.
 func (q *Queries) LockLeases(ctx context.Context, arg LockLeasesParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, lockLeases, arg.Ids, arg.LeaseSeqs)
 	if err != nil {
@@ -210,7 +211,7 @@ SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at
 WHERE flow_id = ANY ($1::bigint[]) AND state = 'open' AND NOT paused
 `
 
-// A parked flow whose probe got through goes on at once.
+// OpenFlows releases parked flows after a successful probe.
 func (q *Queries) OpenFlows(ctx context.Context, flowIds []int64) error {
 	_, err := q.db.Exec(ctx, openFlows, flowIds)
 	return err
@@ -257,7 +258,7 @@ type ReturnRowsParams struct {
 	Retries []bool
 }
 
-// The fence moves on, so that a result is never counted twice.
+// ReturnRows increments the fence, so that a result is never counted twice.
 func (q *Queries) ReturnRows(ctx context.Context, arg ReturnRowsParams) error {
 	_, err := q.db.Exec(ctx, returnRows, arg.Ids, arg.Delays, arg.Retries)
 	return err
@@ -291,8 +292,8 @@ type UpdateDeliveriesParams struct {
 	Urls          []string
 }
 
-// Nothing else of d may be tested: a lookup by each row's own key is then the only
-// plan, and it opens that row's day alone.
+// No other column of d may be tested: then the only plan is a lookup by each row's own key, which opens only that
+// row's day.
 func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, updateDeliveries,
 		arg.Ids,

@@ -16,7 +16,7 @@ const dropOldestDay = `-- name: DropOldestDay :one
 SELECT coalesce(drop_oldest_day((now() - $1::interval)::date), 'epoch')::date AS day
 `
 
-// A day far in the past stands for none.
+// DropOldestDay returns a day far in the past for none.
 func (q *Queries) DropOldestDay(ctx context.Context, retention time.Duration) (pgtype.Date, error) {
 	row := q.db.QueryRow(ctx, dropOldestDay, retention)
 	var day pgtype.Date
@@ -100,7 +100,7 @@ type ListIdleFlowsParams struct {
 	Page int32
 }
 
-// Flows of no endpoint, on which nothing has happened for long.
+// ListIdleFlows returns flows without an endpoint and without activity for a long time.
 func (q *Queries) ListIdleFlows(ctx context.Context, arg ListIdleFlowsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, listIdleFlows, arg.Idle, arg.Page)
 	if err != nil {
@@ -148,7 +148,7 @@ WITH removed AS (
 SELECT flow_id FROM removed
 `
 
-// A statement of its own, after the lock, so that it sees every row.
+// RemoveFlows runs after the lock, as a separate statement, so that it sees every row.
 func (q *Queries) RemoveFlows(ctx context.Context, flowIds []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, removeFlows, flowIds)
 	if err != nil {

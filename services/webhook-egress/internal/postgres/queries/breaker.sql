@@ -1,6 +1,6 @@
 -- name: LockTargets :many
--- The flows that a breaker's move concerns: those of its target that have
--- something waiting or are parked. Sorted against deadlocks between settles.
+-- LockTargets returns the flows that a change of a target's circuit concerns: those with waiting rows and parked
+-- ones. It locks them in order, to avoid deadlocks between settles.
 SELECT f.flow_id
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
              unnest(@ports::integer[]) AS port) AS target
@@ -10,8 +10,8 @@ ORDER BY f.flow_id
 FOR NO KEY UPDATE OF f;
 
 -- name: MoveTargets :exec
--- Parks flows, looks at them again, or lets them go on, as the breaker of their
--- target says. What is parked for another reason stays so.
+-- MoveTargets parks, wakes or releases flows according to the circuit of their target. A flow that is parked for
+-- another reason stays parked.
 UPDATE flow f
 SET state = CASE WHEN move.phase = '' THEN 'closed' ELSE 'open' END,
     parked_reason = CASE WHEN move.phase <> '' THEN 'breaker_open' END,

@@ -1,6 +1,6 @@
 -- name: PickFlows :many
--- The flows that have waited longest. Held by another claim: passed over. The second
--- test of ready_at says nothing new, but lets the index of what is ready be used.
+-- PickFlows returns the flows that have waited longest and skips those locked by another claim. The second condition
+-- on ready_at is redundant, but it allows the use of the partial index of ready flows.
 SELECT flow_id, organization_id, host, port, (state = 'open')::boolean AS open, coalesce(parked_reason, '') AS parked_reason,
        -- The epoch stands for none.
        (CASE WHEN state = 'open' AND parked_until > 'epoch' THEN parked_until ELSE 'epoch' END)::timestamptz AS parked_until,
@@ -16,11 +16,10 @@ LIMIT @flows
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: TakeRows :many
--- Leases the oldest due rows of each flow, at most its room, and as many as have
--- bodies of no more bytes together than there is memory for. It begins at the
--- flow's floor, behind the entries of dead rows. An array, because no
--- plan runs it twice, which would lock further rows, or reads the whole queue.
--- A row that is still leased is taken over: that lease ran out.
+-- TakeRows leases the oldest due rows of each flow, at most room of them, and only as many as have bodies that fit
+-- into the free memory together. It begins at the flow's floor, behind the index entries of dead rows. The subquery
+-- is an array, because no plan evaluates that twice, which would lock further rows, or scans the whole queue. A row
+-- with an expired lease is taken over.
 UPDATE delivery_queue q
 SET due_at = now() + @lease::interval, lease_seq = q.lease_seq + 1, leased_by = @replica_id::bigint,
     takeovers = q.takeovers + (q.leased_by IS NOT NULL)::integer
@@ -40,8 +39,8 @@ WHERE q.delivery_id = ANY (ARRAY(
 RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers;
 
 -- name: ReadJobs :many
--- A delivery of an endpoint goes where the endpoint is now; a test, whose flow is
--- that of its URL, where that says. The body of an event's delivery is the event's.
+-- ReadJobs reads a delivery of an endpoint with the endpoint's current URL, and a test, whose flow is that of its own
+-- URL, with that URL. The body of an event's delivery is stored with the event.
 SELECT d.id, d.created_at, d.organization_id, (CASE WHEN d.test THEN d.url ELSE coalesce(e.url, d.url) END)::text AS url, d.event_type, d.signing_mode, d.headers,
        d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, b.body
@@ -56,8 +55,8 @@ CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
 LEFT JOIN endpoints e ON e.id = d.endpoint_id;
 
 -- name: TurnFlows :exec
--- Puts picked flows behind the others; one that is tried for what it waits for
--- stays parked until that is over.
+-- TurnFlows puts picked flows behind the others. A flow that is tried for the reason of its parking stays parked
+-- until the try has ended.
 UPDATE flow f
 SET ready_at = now() + turn.delay,
     parked_until = CASE WHEN turn.tried AND f.state = 'open' THEN now() + turn.delay ELSE f.parked_until END
@@ -66,16 +65,15 @@ FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@delays::interval[])
 WHERE f.flow_id = turn.flow_id;
 
 -- name: LockIdleFlows :many
--- Flows that nobody is adding rows to at this moment: an enqueue or a settle
--- holds FOR KEY SHARE until its rows can be seen.
+-- LockIdleFlows locks the flows to which no transaction is adding rows: an enqueue or a settle holds FOR KEY SHARE
+-- until its rows are visible.
 SELECT flow_id FROM flow WHERE flow_id = ANY (@flow_ids::bigint[]) FOR UPDATE SKIP LOCKED;
 
 -- name: SleepFlows :exec
--- A statement of its own, after LockIdleFlows, so that it sees every row. Flows are
--- left alone until their first row is due, and their floors raised. Before a flow
--- sleeps for good, all is looked at: the release before 00005 lowers no floor. Its
--- transactions begin their rows' time, then lock the flow, and the margin is for
--- what lies between.
+-- SleepFlows runs after LockIdleFlows, as a separate statement, so that it sees every row. It makes flows wait until
+-- their first row is due, and raises their floors. Before a flow sleeps without end, all of its rows are examined:
+-- the release before migration 00005 does not lower floors. Transactions take the time of their rows before they lock
+-- the flow; the margin covers the time between.
 UPDATE flow f
 SET ready_at = greatest(f.ready_at, f.parked_until, first.due_at),
     floor = least(first.due_at, now() - @margin::interval), floor_at = now()
@@ -86,7 +84,7 @@ FROM (SELECT looked.flow_id, coalesce(
 WHERE f.flow_id = first.flow_id AND NOT f.paused;
 
 -- name: NextReady :one
--- When a flow will be ready next, counted from now in seconds; negative when none is planned.
-SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would pass over the null
+-- NextReady returns the seconds until a flow is ready; negative when none is planned.
+SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would ignore the null
              ELSE greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0) END)::double precision AS seconds
 FROM flow WHERE ready_at < 'infinity' AND NOT paused;

@@ -1,13 +1,13 @@
 -- name: LockOrganization :exec
--- Who changes an organization's endpoints keeps fan-outs of it out, and they him:
--- an event goes to exactly the endpoints that are active when it is committed.
+-- LockOrganization excludes fan-outs of an organization while its endpoints change, and the reverse: an event goes to
+-- exactly the endpoints that are active when it is committed.
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/endpoints/' || @organization_id::text, 0));
 
 -- name: ShareOrganization :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended(current_schema() || '/endpoints/' || @organization_id::text, 0));
 
 -- name: HasEndpoints :one
--- Tells whether the organization has so many endpoints.
+-- HasEndpoints reports whether the organization has at least that many endpoints.
 SELECT count(*) >= @number::integer AS full
 FROM (SELECT FROM endpoints WHERE organization_id = @organization_id AND deleted_at IS NULL LIMIT @number::integer) AS those;
 
@@ -23,7 +23,7 @@ VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @eve
         @rate_limit_per_second, @description, @created_at, @created_at);
 
 -- name: GetEndpoint :one
--- An endpoint with an owner is there for that owner only.
+-- GetEndpoint finds an endpoint with an owner for that owner only.
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
        created_at, updated_at, deleted_at, failures, failing_reported_at
@@ -60,8 +60,8 @@ SET url = @url, event_types = @event_types, active = @active, sealed_secret = @s
     rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at
 WHERE id = @id;
 
--- name: ForgiveEndpoint :exec
--- What it has failed at no longer counts.
+-- name: ClearFailures :exec
+-- ClearFailures resets what the endpoint's failures have led to.
 UPDATE endpoints
 SET disabled_reason = NULL, disabled_at = NULL, failing_since = NULL, failures = 0, failing_reported_at = NULL
 WHERE id = @id;
@@ -75,7 +75,7 @@ SET paused = true, state = 'open', parked_reason = @reason::text, parked_until =
 WHERE flow_id = @flow_id;
 
 -- name: ResumeFlow :exec
--- Looked at at once; without rows it is put to sleep again.
+-- ResumeFlow makes the flow ready at once; without rows it is put to sleep again.
 UPDATE flow
 SET paused = false, state = 'closed', parked_reason = NULL, parked_until = '-infinity', opened = 0, ready_at = now()
 WHERE flow_id = @flow_id;
@@ -90,7 +90,7 @@ WHERE id = @id;
 SELECT flow_id FROM flow WHERE parked_reason = 'endpoint_deleted' ORDER BY flow_id LIMIT @page;
 
 -- name: LockFlow :many
--- Waits for whoever adds rows to the flow, so that the next statement sees them.
+-- LockFlow waits for transactions that add rows to the flow, so that the next statement sees the rows.
 SELECT flow_id FROM flow WHERE flow_id = @flow_id AND parked_reason = 'endpoint_deleted' FOR UPDATE;
 
 -- name: RemoveFlow :exec

@@ -1,6 +1,6 @@
 -- name: CountEndpoints :exec
--- Counts what came of deliveries for their endpoints, pauses those that are gone
--- or have failed for too long, and says so in events. Sorted against deadlocks.
+-- CountEndpoints counts the outcomes of deliveries for their endpoints, pauses endpoints that are gone or have failed
+-- for too long, and adds operational events about it. It locks in order, to avoid deadlocks.
 WITH counted AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@delivered::bigint[]) AS delivered, unnest(@failed::bigint[]) AS failed,
            unnest(@gone::boolean[]) AS gone

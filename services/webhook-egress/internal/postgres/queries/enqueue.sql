@@ -1,6 +1,6 @@
 -- name: LockFlows :many
--- The lock keeps a flow from being put to sleep or removed while rows are added
--- to it. It conflicts with nothing else: claims and other enqueues go on.
+-- LockFlows prevents flows from being put to sleep or removed while rows are added to them. The lock conflicts with
+-- nothing else: claims and other enqueues continue.
 SELECT f.flow_id, f.organization_id, f.scheme, f.host, f.port, (f.state = 'open')::boolean AS metered
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[]) AS scheme,
              unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port) AS wanted
@@ -10,7 +10,7 @@ ORDER BY f.flow_id
 FOR KEY SHARE OF f;
 
 -- name: AddFlows :exec
--- Sorted, so that two batches which add the same flows don't wait for each other in a circle.
+-- AddFlows inserts in order, so that two batches with the same new flows do not deadlock.
 INSERT INTO flow (organization_id, scheme, host, port)
 SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[]) AS scheme,
        unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port
@@ -18,8 +18,8 @@ ORDER BY organization_id, host, port, scheme
 ON CONFLICT DO NOTHING;
 
 -- name: ClaimKeys :many
--- Returns the keys that are now ours. One that is held by another transaction
--- is waited for; one that has expired is taken over.
+-- ClaimKeys returns the ids of the deliveries that won their key. It waits for a key that another transaction holds,
+-- and takes over expired ones.
 INSERT INTO idempotency (organization_id, key_hash, fingerprint, delivery_id, expires_at)
 SELECT organization_id, key_hash, fingerprint, delivery_id, now() + @lifetime::interval
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@key_hashes::bytea[]) AS key_hash,
@@ -31,7 +31,7 @@ ON CONFLICT (organization_id, key_hash) DO UPDATE
 RETURNING delivery_id;
 
 -- name: ReadKeys :many
--- The first deliveries of keys that were used before.
+-- ReadKeys returns the first deliveries of keys that were used before.
 SELECT i.organization_id, i.key_hash, i.fingerprint, i.delivery_id
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@key_hashes::bytea[]) AS key_hash) AS wanted
 JOIN idempotency i USING (organization_id, key_hash);
@@ -44,9 +44,9 @@ CROSS JOIN LATERAL (SELECT id, status FROM deliveries
 LEFT JOIN delivery_queue q ON q.delivery_id = d.id;
 
 -- name: AddDeliveries :exec
--- One statement for the three rows of each delivery. A row with a lease is
--- sent by this replica from memory; the others are due at once. The lease counts
--- from here: the transaction may have waited for a key.
+-- AddDeliveries inserts the three rows of each delivery in one statement. A leased row is sent by this replica from
+-- memory; the others are due at once. The lease counts from this statement on: the transaction may have waited for a
+-- key before.
 WITH draft AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
            unnest(@organizations::text[]) AS organization_id, unnest(@owners::text[]) AS owner_id,
@@ -79,8 +79,8 @@ SELECT id, created_at, flow_id,
 FROM draft;
 
 -- name: AdvanceFlows :exec
--- Flows whose rows now become due earlier than the flow would be looked at, or
--- than its floor. A flow that stays parked stays so.
+-- AdvanceFlows updates flows with rows that become due before the flow's next visit, or before its floor. A parked
+-- flow stays parked.
 UPDATE flow f
 SET ready_at = least(f.ready_at, greatest(earlier.due_at, f.parked_until)), floor = least(f.floor, earlier.due_at)
 FROM (SELECT flow_id, min(due_at) AS due_at

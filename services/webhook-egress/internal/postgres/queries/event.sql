@@ -1,9 +1,9 @@
 -- name: LockSubscribers :many
--- The flows of the endpoints that an event goes to, kept awake as by LockFlows.
+-- LockSubscribers locks the flows of an event's endpoints, as LockFlows does.
 SELECT f.flow_id
 FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
       WHERE e.organization_id = @organization_id AND e.deleted_at IS NULL AND e.active
-      OFFSET 0) AS own -- by organization: types like `*` are the same for all
+      OFFSET 0) AS own -- by organization: patterns like `*` select no subset
 JOIN flow f ON f.flow_id = own.flow_id
 WHERE own.event_types && @patterns::text[] AND own.id <> @except_endpoint::uuid
   AND (@owner_id::text = '' OR own.owner_id = @owner_id::text)
@@ -12,8 +12,8 @@ ORDER BY f.flow_id
 FOR KEY SHARE OF f;
 
 -- name: FanOut :many
--- One statement for the event and the deliveries that are made of it, however
--- many. Their ids have the event's millisecond, then 74 random bits (RFC 9562, 5.7).
+-- FanOut inserts the event and all of its deliveries in one statement. Their ids contain the event's millisecond,
+-- then 74 random bits (RFC 9562, 5.7).
 WITH matched AS MATERIALIZED (
     SELECT own.id AS endpoint_id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active,
            (substr(replace((@id::uuid)::text, '-', ''), 1, 12) || '7' ||
@@ -50,13 +50,13 @@ SELECT delivery_id, endpoint_id, flow_id, active FROM matched ORDER BY endpoint_
 SELECT matched, skipped_paused FROM events WHERE id = @id AND created_at = @created_at;
 
 -- name: ListFanned :many
--- Who names an owner is told of that owner's only.
+-- ListFanned returns only the named owner's deliveries, if an owner is named.
 SELECT id AS delivery_id, endpoint_id FROM deliveries
 WHERE event_id = @event_id AND created_at = @created_at AND (@owner_id::text = '' OR owner_id = @owner_id::text)
 ORDER BY endpoint_id;
 
 -- name: TakeOperational :many
--- Taken away in the transaction that fans them out.
+-- TakeOperational removes the notes in the transaction that fans them out.
 WITH taken AS (
     DELETE FROM operational_event
     WHERE operational_event_id IN (SELECT o.operational_event_id FROM operational_event o

@@ -1,7 +1,6 @@
 -- name: ReadRecords :many
--- Those of the wanted deliveries that the filters let through, newest first; an
--- empty filter lets all through. A delivery of an endpoint goes where the
--- endpoint is, until it has ended.
+-- ReadRecords returns the wanted deliveries that match the filters, newest first; an empty filter matches all. A
+-- delivery of an endpoint has the endpoint's current URL until it has ended.
 SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id,
        (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
        d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
@@ -35,7 +34,7 @@ ORDER BY d.id DESC
 LIMIT @page;
 
 -- name: GetBody :one
--- That of an event's delivery is the event's.
+-- GetBody reads the body of an event's delivery from the event.
 SELECT b.body
 FROM deliveries d JOIN delivery_body b ON b.delivery_id = coalesce(d.event_id, d.id) AND b.created_at = d.created_at
 WHERE d.id = @id AND d.created_at = @created_at;
@@ -48,7 +47,7 @@ WHERE delivery_id = @id AND created_at = @created_at AND lease_seq > @after
 ORDER BY lease_seq
 LIMIT @page;
 
--- Where lists look for deliveries, a window at a time. The times choose the days.
+-- The Newest queries find the deliveries of a list, a window at a time. The times select the daily partitions.
 
 -- name: NewestOfOrganization :many
 SELECT id FROM deliveries

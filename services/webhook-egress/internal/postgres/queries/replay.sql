@@ -25,8 +25,8 @@ UPDATE replays SET status = 'cancelled', updated_at = now(), finished_at = now()
 WHERE id = @id AND finished_at IS NULL;
 
 -- name: TakeReplay :many
--- The job whose turn it is. The lock is the lease: a page is one transaction, and
--- one that dies with its replica has done nothing.
+-- TakeReplay returns the job that has waited longest. The row lock is the lease: a page is one transaction, so a
+-- replica that dies has done nothing of it.
 SELECT id, organization_id, owner_id, filter, status, matched, replayed, skipped, cursor, max_attempts, deadline_at,
        rate_per_second, error, due_at, leased_by, lease_seq, created_at, updated_at, finished_at
 FROM replays
@@ -50,10 +50,10 @@ WHERE id = @id AND finished_at IS NULL;
 UPDATE replays SET due_at = now() + @delay::interval WHERE id = @id AND finished_at IS NULL;
 
 -- name: CloseReplay :exec
--- What had matched and was not replayed was passed over.
+-- CloseReplay counts the matched deliveries that were not replayed as skipped.
 UPDATE replays SET skipped = greatest(skipped, matched - replayed) WHERE id = @id;
 
--- Where jobs look for deliveries, oldest first, a window at a time.
+-- The Oldest queries find the deliveries of a job, oldest first, a window at a time.
 
 -- name: OldestOfOrganization :many
 SELECT id FROM deliveries
@@ -74,8 +74,8 @@ WHERE endpoint_id = @endpoint_id AND id > @after AND id < @before
 ORDER BY id LIMIT @page;
 
 -- name: MatchEnded :many
--- Those of the wanted deliveries that a job is to resend. One that ended after the
--- job was created did not match then: it has been resent meanwhile, or was in flight.
+-- MatchEnded returns the wanted deliveries that a job has to resend. A delivery that ended after the job was created
+-- did not match then: it has been resent since, or was in flight.
 SELECT d.id
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, organization_id, owner_id, endpoint_id, url, event_type, status, test, finished_at

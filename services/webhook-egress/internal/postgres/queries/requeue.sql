@@ -1,6 +1,6 @@
 -- name: ReadFlowsOf :many
--- Where the wanted deliveries go: the flow of their endpoint, or that of their
--- URL. A test goes by the URL.
+-- ReadFlowsOf returns the flows of deliveries: that of the endpoint, or that of the URL. A test uses the flow of its
+-- URL.
 SELECT d.id, d.organization_id, d.url, coalesce(e.flow_id, 0)::bigint AS flow_id,
        (d.test OR d.endpoint_id IS NULL)::boolean AS direct
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
@@ -9,8 +9,8 @@ CROSS JOIN LATERAL (SELECT id, organization_id, url, endpoint_id, test FROM deli
 LEFT JOIN endpoints e ON e.id = d.endpoint_id;
 
 -- name: LockEnded :many
--- The wanted deliveries that have ended. The fence of a new queue row has to be
--- higher than that of the one before and of every attempt. Sorted against deadlocks.
+-- LockEnded locks the wanted deliveries that have ended, in order, to avoid deadlocks. The fence of a new queue row
+-- has to be higher than that of the previous one and of every attempt.
 SELECT d.id, d.created_at, octet_length(b.body)::integer AS body_bytes,
        greatest(d.lease_seq, coalesce((SELECT max(a.lease_seq) FROM attempts a
                                        WHERE a.delivery_id = d.id AND a.created_at = d.created_at), 0))::bigint AS lease_seq,
@@ -24,8 +24,8 @@ ORDER BY d.id
 FOR UPDATE OF d;
 
 -- name: Requeue :exec
--- A new series of attempts for each. Zero attempts stands for as many as before,
--- the epoch for no deadline.
+-- Requeue starts a new series of attempts for each delivery. Zero attempts means as many as before, the epoch no
+-- deadline.
 WITH wanted AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
            unnest(@flow_ids::bigint[]) AS flow_id, unnest(@lease_seqs::bigint[]) AS lease_seq,
@@ -51,7 +51,7 @@ SELECT id, created_at, flow_id, now(), lease_seq + 1, NULLIF(@deadline::timestam
 DELETE FROM delivery_queue WHERE delivery_id = @id RETURNING delivery_id, created_at, lease_seq;
 
 -- name: TakeQueuedOf :many
--- The next rows of a flow. What has been taken out can't come back: the flow is locked.
+-- TakeQueuedOf removes the next rows of a flow. No row can return meanwhile, because the flow is locked.
 DELETE FROM delivery_queue
 WHERE delivery_id IN (SELECT q.delivery_id FROM delivery_queue q WHERE q.flow_id = @flow_id
                       ORDER BY q.due_at LIMIT @page FOR UPDATE)

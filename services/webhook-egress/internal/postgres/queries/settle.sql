@@ -2,7 +2,8 @@
 SELECT flow_id FROM flow WHERE flow_id = ANY (@flow_ids::bigint[]) ORDER BY flow_id FOR KEY SHARE;
 
 -- name: LockLeases :many
--- The leases that are still ours, of deliveries that go on. Sorted against deadlocks between settles.
+-- LockLeases returns the leases that are still held, of deliveries that continue. It locks in order, to avoid
+-- deadlocks between settles.
 SELECT q.delivery_id
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@lease_seqs::bigint[]) AS lease_seq) AS wanted
 JOIN delivery_queue q ON q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
@@ -10,7 +11,7 @@ ORDER BY q.delivery_id
 FOR UPDATE OF q;
 
 -- name: EndLeases :many
--- The leases that are still ours, of deliveries that end: their rows go.
+-- EndLeases removes the rows of deliveries that end and whose lease is still held.
 DELETE FROM delivery_queue q
 USING (SELECT id, lease_seq
        FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@lease_seqs::bigint[]) AS lease_seq) AS ended
@@ -19,7 +20,7 @@ WHERE q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
 RETURNING q.delivery_id;
 
 -- name: AddAttempts :exec
--- A row that is there already was written by a settle whose answer got lost.
+-- AddAttempts skips a row that exists already: it was written by a settle whose response was lost.
 INSERT INTO attempts (delivery_id, created_at, lease_seq, generation, number, outcome, url, remote_ip, response_code,
                       response_body, response_truncated, error, retry_after, started_at,
                       dns_ms, connect_ms, tls_ms, first_byte_ms, total_ms, next_attempt_at)
@@ -51,15 +52,15 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS 
              unnest(@response_codes::integer[]) AS response_code, unnest(@errors::text[]) AS error,
              unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried,
              unnest(@lease_seqs::bigint[]) AS lease_seq, unnest(@urls::text[]) AS url) AS r
--- Nothing else of d may be tested: a lookup by each row's own key is then the only
--- plan, and it opens that row's day alone.
+-- No other column of d may be tested: then the only plan is a lookup by each row's own key, which opens only that
+-- row's day.
 WHERE d.id = r.id AND d.created_at = r.created_at;
 
 -- name: RemoveRows :exec
 DELETE FROM delivery_queue WHERE delivery_id = ANY (@ids::uuid[]);
 
 -- name: ReturnRows :exec
--- The fence moves on, so that a result is never counted twice.
+-- ReturnRows increments the fence, so that a result is never counted twice.
 UPDATE delivery_queue q
 SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, takeovers = 0, retry = q.retry OR r.retry
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::interval[]) AS delay, unnest(@retries::boolean[]) AS retry) AS r
@@ -78,7 +79,7 @@ FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@reasons::text[]) AS
 WHERE f.flow_id = p.flow_id AND NOT f.paused;
 
 -- name: OpenFlows :exec
--- A parked flow whose probe got through goes on at once.
+-- OpenFlows releases parked flows after a successful probe.
 UPDATE flow
 SET state = 'closed', parked_reason = NULL, parked_until = '-infinity', ready_at = now(), opened = 0
 WHERE flow_id = ANY (@flow_ids::bigint[]) AND state = 'open' AND NOT paused;

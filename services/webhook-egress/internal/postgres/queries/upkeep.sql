@@ -26,14 +26,14 @@ WHERE (organization_id, key_hash) IN (
     WHERE expires_at <= now() LIMIT @page FOR UPDATE SKIP LOCKED);
 
 -- name: DropOldestDay :one
--- A day far in the past stands for none.
+-- DropOldestDay returns a day far in the past for none.
 SELECT coalesce(drop_oldest_day((now() - @retention::interval)::date), 'epoch')::date AS day;
 
 -- name: SetLockTimeout :exec
 SELECT set_config('lock_timeout', @timeout::text, true);
 
 -- name: ListIdleFlows :many
--- Flows of no endpoint, on which nothing has happened for long.
+-- ListIdleFlows returns flows without an endpoint and without activity for a long time.
 SELECT f.flow_id
 FROM flow f LEFT JOIN flow_health h USING (flow_id)
 WHERE f.endpoint_id IS NULL AND f.ready_at = 'infinity' AND f.created_at < now() - @idle::interval
@@ -42,7 +42,7 @@ LIMIT @page
 FOR UPDATE OF f SKIP LOCKED;
 
 -- name: RemoveFlows :execrows
--- A statement of its own, after the lock, so that it sees every row.
+-- RemoveFlows runs after the lock, as a separate statement, so that it sees every row.
 WITH removed AS (
     DELETE FROM flow f
     WHERE f.flow_id = ANY (@flow_ids::bigint[])

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/testkit/growth"
@@ -52,7 +53,7 @@ func ChatGrows(t *testing.T, d dialect.Dialect, least string, more ...growth.Inp
 				for i := range n {
 					_ = stream.Event(event(i))
 				}
-				_ = stream.End(provider.FinishStop, inference.Report{})
+				_ = stream.End(provider.FinishStop, ledger.Report{})
 			}
 		}})
 	}

@@ -62,8 +62,8 @@ type thinkingBlock struct {
 
 func newStream(ctx context.Context, caller *wire.Caller, response *http.Response, native bool) *stream {
 	return &stream{
-		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.Of(ctx)),
-		limits: caller.Limits(response), native: native, calls: make(map[int64]*call), hold: memory.Of(ctx),
+		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.FromContext(ctx)),
+		limits: caller.Limits(response), native: native, calls: make(map[int64]*call), hold: memory.FromContext(ctx),
 	}
 }
 

@@ -28,7 +28,7 @@ type stream struct {
 
 func newStream(ctx context.Context, caller *wire.Caller, response *http.Response) *stream {
 	return &stream{
-		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.Of(ctx)), limits: caller.Limits(response),
+		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.FromContext(ctx)), limits: caller.Limits(response),
 	}
 }
 

@@ -61,9 +61,9 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, er
 		o.Value("response_format", chat.ResponseFormat)
 	}
 	if p.traits.completionTokens {
-		o.IntIfAny("max_completion_tokens", int64(chat.MaxTokens))
+		o.IntNonZero("max_completion_tokens", int64(chat.MaxTokens))
 	} else {
-		o.IntIfAny("max_tokens", int64(chat.MaxTokens))
+		o.IntNonZero("max_tokens", int64(chat.MaxTokens))
 	}
 	writeSetting("temperature", chat.Temperature, o.Float)
 	writeSetting("top_p", chat.TopP, o.Float)
@@ -135,11 +135,11 @@ func (p *Provider) writeMessage(in *jsontext.Object, m *provider.Message) {
 	default: // Many compatible servers read nothing but a string.
 		o.Text("content", m.Text())
 	}
-	o.TextIfAny("name", m.Name)
+	o.TextNonEmpty("name", m.Name)
 	if len(m.ToolCalls) > 0 {
 		o.Value("tool_calls", p.encodeCalls(m.ToolCalls))
 	}
-	o.TextIfAny("tool_call_id", p.toolID(m.ToolCallID))
+	o.TextNonEmpty("tool_call_id", p.toolID(m.ToolCallID))
 	in.Out, in.Err = o.End(), o.Err
 }
 

@@ -31,7 +31,7 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, call call, limits provider.Limits) *stream {
-	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.Of(ctx)), call: call, limits: limits}
+	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.FromContext(ctx)), call: call, limits: limits}
 }
 
 // Limits are those of the response's head.

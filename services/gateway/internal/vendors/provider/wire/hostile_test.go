@@ -166,7 +166,7 @@ func TestErrorBodiesAreBounded(t *testing.T) {
 	})
 	budget := memory.New(1<<20, 100)
 	hold := budget.Open("acme", 0)
-	_, err := caller.Post(memory.With(t.Context(), hold), at, http.Header{}, struct{}{}) //nolint:bodyclose // There is none.
+	_, err := caller.Post(memory.NewContext(t.Context(), hold), at, http.Header{}, struct{}{}) //nolint:bodyclose // There is none.
 	if e, ok := errors.AsType[*provider.Error](err); !ok || e.Status != 500 {
 		t.Errorf("error %v", err)
 	}

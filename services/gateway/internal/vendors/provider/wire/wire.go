@@ -123,7 +123,7 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 // refusalOf reads as much of an error's body as its class is read from; nothing
 // where there is no memory for it.
 func refusalOf(ctx context.Context, body io.Reader) []byte {
-	hold := memory.Of(ctx)
+	hold := memory.FromContext(ctx)
 	if hold.Charge(maxError) != nil {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (c *Caller) shown(text string) string {
 // memory.ErrFull.
 func Read(ctx context.Context, response *http.Response) ([]byte, error) {
 	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
-	hold := memory.Of(ctx)
+	hold := memory.FromContext(ctx)
 	largest := hold.Largest(maxAnswer)
 	body, err := memory.ReadAll(hold, response.Body, response.ContentLength, largest)
 	switch {

@@ -16,8 +16,8 @@ const ReasonModelRetired apierr.Reason = "model_retired"
 // LackRetired is of a model that is past its cutoff.
 const LackRetired Lack = "retired"
 
-// Life is how long a model is served. It never changes once made.
-type Life struct {
+// Lifecycle is how long a model is served. It never changes once made.
+type Lifecycle struct {
 	// Deprecated is from when on callers are warned, Cutoff from when on the model
 	// is refused; zero is never.
 	Deprecated, Cutoff time.Time
@@ -28,31 +28,31 @@ type Life struct {
 }
 
 // IsRetired reports whether the model is past its cutoff.
-func (l *Life) IsRetired(now time.Time) bool { return !l.Cutoff.IsZero() && !now.Before(l.Cutoff) }
+func (l *Lifecycle) IsRetired(now time.Time) bool { return !l.Cutoff.IsZero() && !now.Before(l.Cutoff) }
 
 // IsDeprecated reports whether callers should move on; a retired model is, too.
-func (l *Life) IsDeprecated(now time.Time) bool {
+func (l *Lifecycle) IsDeprecated(now time.Time) bool {
 	return !l.Deprecated.IsZero() && !now.Before(l.Deprecated) || l.IsRetired(now)
 }
 
-// Lives knows how long models are served.
-type Lives interface {
-	// Life of a model; nil where nothing is known to end it.
-	Life(t provider.Target) *Life
-	// Gone finds a retired model that no provider of the policy lists; an empty
+// Lifecycles knows how long models are served.
+type Lifecycles interface {
+	// Lifecycle of a model; nil where nothing is known to end it.
+	Lifecycle(t provider.Target) *Lifecycle
+	// FindRetired finds a retired model that no provider of the policy lists; an empty
 	// provider (of) is any.
-	Gone(of, model string, now time.Time) (provider.Target, *Life)
+	FindRetired(of, model string, now time.Time) (provider.Target, *Lifecycle)
 }
 
-func (b *planner) life(t provider.Target) *Life {
-	if b.state.Lives == nil {
+func (b *planner) lifecycle(t provider.Target) *Lifecycle {
+	if b.state.Lifecycles == nil {
 		return nil
 	}
-	return b.state.Lives.Life(t)
+	return b.state.Lifecycles.Lifecycle(t)
 }
 
 func (b *planner) isRetired(t provider.Target) bool {
-	l := b.life(t)
+	l := b.lifecycle(t)
 	return l != nil && l.IsRetired(b.state.Now)
 }
 
@@ -65,14 +65,14 @@ func (b *planner) served(offers []*policy.Offer) ([]*policy.Offer, bool, error) 
 		}
 	}
 	t := offers[0].Target
-	return nil, false, errRetired(t, b.life(t))
+	return nil, false, errRetired(t, b.lifecycle(t))
 }
 
 // unlisted returns the refusal of a model that no provider has: it may have been retired.
 func (b *planner) unlisted() error {
 	r := &b.request
-	if b.state.Lives != nil {
-		if t, l := b.state.Lives.Gone(r.Provider, r.Model, b.state.Now); l != nil {
+	if b.state.Lifecycles != nil {
+		if t, l := b.state.Lifecycles.FindRetired(r.Provider, r.Model, b.state.Now); l != nil {
 			return errRetired(t, l)
 		}
 	}
@@ -80,7 +80,7 @@ func (b *planner) unlisted() error {
 		"model: no configured provider has a model %s; the configured ones are in GET /v1/models/catalog", screen.Quote(r.Model)))
 }
 
-func errRetired(t provider.Target, l *Life) error {
+func errRetired(t provider.Target, l *Lifecycle) error {
 	text := fmt.Sprintf("model: %s was retired on %s", t, l.Cutoff.Format(time.DateOnly))
 	if l.Successor != "" {
 		text += "; use " + l.Successor
@@ -91,14 +91,14 @@ func errRetired(t provider.Target, l *Life) error {
 // warning is what a caller is told of the model that it asked for, or that was
 // chosen for it.
 func (b *planner) warning(asked []*policy.Offer, open bool) string {
-	if b.state.Lives == nil {
+	if b.state.Lifecycles == nil {
 		return ""
 	}
 	t := asked[0].Target
 	if len(b.picked) > 0 && (open || !b.picked[0].substitute) {
 		t = b.picked[0].Target
 	}
-	if l := b.life(t); l != nil && l.IsDeprecated(b.state.Now) {
+	if l := b.lifecycle(t); l != nil && l.IsDeprecated(b.state.Now) {
 		return l.Warning
 	}
 	return ""

@@ -1,4 +1,4 @@
-package trace
+package inference_test
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,30 +19,26 @@ import (
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
-	"switchyard.dev/services/platform/batch"
 )
 
-// What being watched costs a request: nothing recorded, its lineage, and its content
-// too, in one run. What happens behind the answer is not in it: the queue is emptied
-// unread.
-func BenchmarkWatch(b *testing.B) {
+// BenchmarkRecord measures what recording adds to a request: nothing recorded, its
+// observation without content, and with content. What happens after the answer is not
+// in it.
+func BenchmarkRecord(b *testing.B) {
 	words := strings.Repeat("Why is the sky blue? ", 50)
 	body := []byte(`{"model":"sandbox","messages":[{"role":"user","content":"` + words + `"}]}`)
 	for _, rule := range []struct {
 		name string
-		rule *Rule
-	}{
-		{"off", nil},
-		{"lineage", &Rule{Lineage: true}},
-		{"content", &Rule{Lineage: true, SamplePercent: 100, MaxBytes: 256 << 10, ContentRetention: time.Hour}},
-	} {
-		engine := watched(b, rule.rule)
+		keep int
+	}{{"off", -1}, {"lineage", 0}, {"content", 256 << 10}} {
+		engine := recorded(b, rule.keep)
 		ask := func() *inference.Request {
 			return &inference.Request{
 				ID: "req_1", Organization: "acme", Route: routing.Request{Model: "sandbox", Substitution: true},
-				Raw:  inference.RawRequest{Body: bytes.Clone(body)},
+				Raw:  trace.RawRequest{Body: bytes.Clone(body)},
 				Chat: provider.Chat{Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: words}}}}},
 			}
 		}
@@ -71,15 +66,16 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// forget empties the queue without storing anything.
-func (r *Recorder) forget(_ context.Context, records []*inference.Record) {
-	for _, a := range records {
-		r.bytes.Add(-weight(a))
-	}
-}
+// keeping records nothing, but has so many bytes of each answer kept.
+type keeping int
 
-// watched is an engine over the sandbox, with a recorder of a rule or without one.
-func watched(b *testing.B, rule *Rule) *inference.Engine {
+func (k keeping) Observe(string) (keep int, ok bool) { return int(k), true }
+
+func (keeping) Record(context.Context, *trace.Observation) {}
+
+// recorded returns an engine over the sandbox that keeps so many bytes of each answer; a negative
+// number is no recorder.
+func recorded(b *testing.B, keep int) *inference.Engine {
 	b.Helper()
 	policy, err := policy.Parse(policy.Source{Text: []byte("default_model: sandbox/sandbox\nproviders: [{name: sandbox, dialect: sandbox, models: [sandbox]}]\n")}, policy.Source{})
 	if err != nil {
@@ -90,7 +86,7 @@ func watched(b *testing.B, rule *Rule) *inference.Engine {
 		b.Fatal(err)
 	}
 	fleet := &inference.Fleet{
-		Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Warmth: routing.NewWarmth()}), Keys: noKeys{},
+		Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Affinities: routing.NewAffinityTable()}), Keys: noKeys{},
 		Providers: map[string]provider.Provider{"sandbox": sandbox.New(sandbox.Config{})}, Prices: prices,
 	}
 	o := inference.Options{
@@ -98,17 +94,8 @@ func watched(b *testing.B, rule *Rule) *inference.Engine {
 		Clocks: inference.Clocks{Answer: time.Minute, FirstToken: time.Minute, Idle: time.Minute, Total: time.Minute},
 		Meter:  metricnoop.NewMeterProvider().Meter(""), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 	}
-	if rule != nil {
-		recorder, err := NewRecorder(Options{Keys: new(Keys), Rule: func(string) Rule { return *rule }, Log: o.Log, Meter: o.Meter})
-		if err != nil {
-			b.Fatal(err)
-		}
-		recorder.queue = batch.NewQueue(batch.Options{Size: maxQueue, Most: maxBatch}, recorder.forget)
-		ctx, stop := context.WithCancel(b.Context())
-		var emptying sync.WaitGroup
-		emptying.Go(func() { _ = recorder.queue.Run(ctx) })
-		b.Cleanup(func() { stop(); emptying.Wait() })
-		o.Recorder = recorder
+	if keep >= 0 {
+		o.Recorder = keeping(keep)
 	}
 	engine, err := inference.New(o)
 	if err != nil {

@@ -1,16 +1,12 @@
-// Package postgres keeps deliveries, endpoints, events and jobs. It implements
-// the stores that the domain's packages declare; all SQL is in queries/ and typed
-// by sqlc.
+// Package postgres persists deliveries, endpoints, events and jobs. It implements the stores that the domain packages
+// declare; all SQL is in queries/ and typed by sqlc.
 //
-// Order of locks, the same in every transaction: an organization's endpoints as
-// a whole; by id the flows that rows are added to, shared, so that no other
-// transaction puts them to sleep; idempotency keys by key; queue rows by id;
-// deliveries; the counts of endpoints and flows; last of all, by id, the flows that
-// change. The keys of events, resends and jobs come first of all, since no
-// transaction that waits for one of them holds another. A claim begins with flows
-// that it changes, but it skips whatever is locked, and waits for nothing. Settles
-// of two replicas that change flows in several statements each may deadlock:
-// Postgres aborts one of them, and it is repeated.
+// The order of locks is the same in every transaction: the endpoints of an organization as a whole; by id the flows
+// to which rows are added, shared, so that no other transaction puts them to sleep; idempotency keys by key; queue
+// rows by id; deliveries; the counts of endpoints and flows; last, by id, the flows that change. The keys of events,
+// resends and jobs come before all of these, since no transaction that waits for one of them holds another. A claim
+// begins with flows that it changes, but it skips locked rows and waits for nothing. Settles of two replicas that
+// change flows in several statements each may deadlock: Postgres aborts one of them, and it is repeated.
 package postgres
 
 import (
@@ -30,30 +26,29 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
-// Store keeps deliveries in one schema of Postgres.
+// Store persists deliveries in one schema of Postgres.
 type Store struct {
 	pool *pgxpool.Pool
 	sql  *dbsql.Queries
-	// keyLifetime is how long an idempotency key is remembered.
+	// keyLifetime is how long an idempotency key is valid.
 	keyLifetime time.Duration
 }
 
-// Settings of the store's sessions. Every statement here finds its rows by a key,
-// in tables that grow from nothing to millions of rows within a day: what the
-// planner knows of them is always old. A plan made while a day was empty would
-// read the whole of it, so it is left one way only, the nested loop over an index.
+// Settings returns the settings of the store's sessions. Every statement finds its rows by a key, in tables that grow
+// from nothing to millions of rows within a day, so the planner's statistics are always outdated. A plan made while a
+// day was empty would scan all of it later. Therefore only nested loops over an index are enabled.
 func Settings() map[string]string {
 	return map[string]string{
 		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off",
 	}
 }
 
-// New returns a store on a pool whose search_path is the service's schema.
+// New returns a Store on a pool whose search_path is the service's schema.
 func New(pool *pgxpool.Pool, keyLifetime time.Duration) *Store {
 	return &Store{pool: pool, sql: dbsql.New(pool), keyLifetime: keyLifetime}
 }
 
-// Ping reports whether the database answers.
+// Ping returns an error if the database does not respond.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("ping: %w", err)
@@ -61,19 +56,19 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// inTx runs fn in a transaction and explains its error.
+// inTx runs fn in a transaction and converts its error.
 func (s *Store) inTx(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error {
 	err := pgdb.InTx(ctx, s.pool, func(tx pgx.Tx) error { return fn(s.sql.WithTx(tx)) })
 	return explain(operation, err)
 }
 
-// explain turns a driver's error into one that the domain understands.
+// explain converts a driver's error to one of the domain.
 func explain(operation string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if pgdb.IsUnavailable(err) {
-		return apierr.Unavailable("the database is away", fmt.Errorf("%s: %w", operation, err))
+		return apierr.Unavailable("the database is unavailable", fmt.Errorf("%s: %w", operation, err))
 	}
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -92,7 +87,7 @@ func explain(operation string, err error) error {
 
 func uuidOf(id delivery.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// uuidOrNull reads a caller's id; the empty text is null.
+// uuidOrNull parses a caller's id; an empty text is null.
 func uuidOrNull(text string) (pgtype.UUID, error) {
 	if text == "" {
 		return pgtype.UUID{}, nil
@@ -108,7 +103,7 @@ func optional(id pgtype.UUID) string {
 	return delivery.ID(id.Bytes).String()
 }
 
-// orZero is what a nullable column holds, or the zero value.
+// orZero returns the value of a nullable column, or the zero value.
 func orZero[T any](p *T) T {
 	if p == nil {
 		return *new(T)
@@ -116,7 +111,7 @@ func orZero[T any](p *T) T {
 	return *p
 }
 
-// epoch stands for no time where SQL takes an array of them.
+// epoch stands for the zero time in arrays for SQL.
 var epoch = time.Unix(0, 0)
 
 func orEpoch(t time.Time) time.Time {

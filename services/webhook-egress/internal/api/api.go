@@ -1,3 +1,5 @@
+// Package api implements the contract's services over the domain: it determines the organization and owner of each
+// request and translates between messages and domain types.
 package api
 
 import (
@@ -10,8 +12,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Domain holds the implementations behind the services. A request that names no
-// organization acts for Organization; empty means that there is no default.
+// Domain holds the implementations behind the services. Organization is the default for requests that name none;
+// empty means no default.
 type Domain struct {
 	Deliverer    Deliverer
 	Registry     Registry
@@ -20,7 +22,7 @@ type Domain struct {
 	Organization string
 }
 
-// Register adds every service of the contract to both faces of a server.
+// Register adds every service of the contract to the gRPC and HTTP faces of a server.
 func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	whom := tenant(d.Organization)
 	delivering := &deliveries{tenant: whom, deliverer: d.Deliverer}
@@ -44,7 +46,7 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	return nil
 }
 
-// Files are the contract's files that declare services.
+// Files returns the contract's files that declare services.
 func Files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
 		webhooksv1.File_switchyard_webhooks_v1_deliveries_proto,

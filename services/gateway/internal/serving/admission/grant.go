@@ -1,0 +1,70 @@
+package admission
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/price"
+)
+
+// Terms are the conditions that a request runs under.
+type Terms struct {
+	// Run is the authority of its run; nil where there is none.
+	Run *run.Run
+	// Reserves reports whether its worst case is reserved before the first call, and Priced whether a model must have a
+	// price.
+	Reserves, Priced bool
+}
+
+// Grant is a request that was let in. Not safe for concurrent use.
+type Grant interface {
+	// Context returns that of Admit; it ends when the request must, and then its cause is an *apierr.Error.
+	Context() context.Context
+	// Terms returns the request's conditions.
+	Terms() Terms
+	// Reserve reserves the worst case under the id that the ledger row will have. It may be called again only when the
+	// row of the last id is safe.
+	Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error
+	// Leave ends the request. What was reserved is released unless recorded reports that its ledger row is safe. Calls
+	// after the first have no effect.
+	Leave(recorded bool)
+}
+
+// grant is the Grant of a Controller.
+type grant struct {
+	controller        *Controller
+	organization, run string
+	ctx               context.Context //nolint:containedctx // The request's own, which others may end.
+	cancel            func(cause error)
+	terms             Terms
+
+	reserved uuid.UUID // Under the lock of live: others look for it.
+	left     bool
+}
+
+func (g *grant) Context() context.Context { return g.ctx }
+
+func (g *grant) Terms() Terms { return g.terms }
+
+func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
+	err := g.controller.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
+	if err == nil {
+		g.controller.live.hold(g, execution)
+	}
+	return err
+}
+
+func (g *grant) Leave(recorded bool) {
+	if g.left {
+		return
+	}
+	g.left = true
+	g.controller.live.leave(g)
+	g.cancel(nil)
+	if g.reserved != uuid.Nil && !recorded {
+		g.controller.Budget.Release(g.ctx, g.reserved)
+	}
+}
