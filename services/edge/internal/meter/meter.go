@@ -16,7 +16,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -24,6 +23,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/spool"
 )
 
@@ -66,31 +66,29 @@ const (
 	applyTime = time.Second
 )
 
-// errStopped is returned to a call that outlived the writer.
-var errStopped = errors.New("the meter has stopped")
-
-// success is one call to be added to a batch.
-type success struct {
-	counter Counter
-	settled chan error // of capacity 1
-}
-
-// Meter counts calls. It is safe for concurrent use.
+// Meter counts. Safe for concurrent use.
 type Meter struct {
 	writer    string
+	seq       int64 // of the last batch
 	store     Store
 	spool     *spool.Spool
 	log       *slog.Logger
-	successes chan success
-	stopped   chan struct{}
+	successes *batch.Group[Counter, struct{}]
 }
 
 // New returns a Meter whose loops, Write and Replay, the caller has to run.
 func New(store Store, spool *spool.Spool, log *slog.Logger) *Meter {
-	return &Meter{
-		writer: rand.Text(), store: store, spool: spool, log: log,
-		successes: make(chan success, queue), stopped: make(chan struct{}),
+	m := &Meter{writer: rand.Text(), store: store, spool: spool, log: log}
+	m.successes = batch.NewGroup(batch.Options{Size: queue, Most: largest, Linger: m.linger}, m.put)
+	return m
+}
+
+// linger returns how long a batch waits for more calls: not at all while the database takes batches.
+func (m *Meter) linger() time.Duration {
+	if m.spool.Empty() {
+		return 0
 	}
+	return linger
 }
 
 // Admit refuses new calls if their success could not be stored: the database is unavailable and the spool is full.
@@ -104,69 +102,36 @@ func (m *Meter) Admit() error {
 // Count records a success at a moment. The returned function blocks until the count is durable; it returns an error
 // if the count cannot be stored.
 func (m *Meter) Count(organization, key, metric string, at time.Time) (settled func() error) {
-	s := success{
-		counter: Counter{Organization: organization, Key: key, Metric: metric, Minute: at.UTC().Truncate(time.Minute)},
-		settled: make(chan error, 1),
-	}
-	select {
-	case m.successes <- s:
-	case <-m.stopped:
-		return func() error { return errStopped }
+	counter := Counter{Organization: organization, Key: key, Metric: metric, Minute: at.UTC().Truncate(time.Minute)}
+	pending, err := m.successes.Submit(context.Background(), counter)
+	if err != nil {
+		return func() error { return err }
 	}
 	return func() error {
-		select {
-		case err := <-s.settled:
-			return err
-		case <-m.stopped:
-		}
-		select { // it may have been settled just before the stop
-		case err := <-s.settled:
-			return err
-		default:
-			return errStopped
-		}
+		_, err := pending.Wait(context.Background())
+		return err
 	}
 }
 
-// Write creates batches until ctx ends: the calls that arrive while one batch is written form the next.
-func (m *Meter) Write(ctx context.Context) error {
-	defer close(m.stopped)
-	for seq := int64(1); ; seq++ {
-		var batch []success
-		select {
-		case <-ctx.Done():
-			return nil
-		case s := <-m.successes:
-			batch = append(batch, s)
-		}
-		if !m.spool.Empty() {
-			select {
-			case <-ctx.Done():
-			case <-time.After(linger):
-			}
-		}
-		for more := true; more && len(batch) < largest; {
-			select {
-			case s := <-m.successes:
-				batch = append(batch, s)
-			default:
-				more = false
-			}
-		}
-		err := m.put(context.WithoutCancel(ctx), Batch{Writer: m.writer, Seq: seq, Counts: sum(batch)})
-		if err != nil {
-			m.log.ErrorContext(ctx, "successes not counted; their responses were aborted",
-				"count", len(batch), "error", err.Error())
-		}
-		for _, s := range batch {
-			s.settled <- err
-		}
+// Write makes batches until ctx ends: whatever has come while the one before
+// was written is the next. Successes that it leaves get batch.ErrStopped.
+func (m *Meter) Write(ctx context.Context) error { return m.successes.Run(ctx, 1) }
+
+// put counts successes, as one batch.
+func (m *Meter) put(ctx context.Context, successes []Counter) ([]struct{}, error) {
+	m.seq++
+	if err := m.putBatch(ctx, Batch{Writer: m.writer, Seq: m.seq, Counts: sum(successes)}); err != nil {
+		m.log.ErrorContext(ctx, "successes not counted, their callers were cut off",
+			"count", len(successes), "error", err.Error())
+		return nil, err
 	}
+	return make([]struct{}, len(successes)), nil
 }
 
-// put sends a batch to the database, or to disk: if other batches wait there, if the database fails, and if it does
-// not confirm the batch in time.
-func (m *Meter) put(ctx context.Context, batch Batch) error {
+// putBatch brings a batch to the database, or to disk: behind others that wait
+// there, when the database fails, and when it doesn't say in time whether it
+// has the batch.
+func (m *Meter) putBatch(ctx context.Context, batch Batch) error {
 	if m.spool.Empty() {
 		err := m.apply(ctx, batch)
 		if err == nil {
@@ -198,11 +163,12 @@ func (m *Meter) apply(ctx context.Context, batch Batch) error {
 	return nil
 }
 
-// sum adds up equal counters and sorts them, so that all replicas lock rows in the same order.
-func sum(batch []success) []Count {
+// sum adds up equal counters and sorts them, so that all replicas lock rows in
+// the same order.
+func sum(successes []Counter) []Count {
 	totals := make(map[Counter]int64, 8)
-	for _, s := range batch {
-		totals[s.counter]++
+	for _, counter := range successes {
+		totals[counter]++
 	}
 	counts := make([]Count, 0, len(totals))
 	for _, counter := range slices.SortedFunc(maps.Keys(totals), compare) {

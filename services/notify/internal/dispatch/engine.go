@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
@@ -28,7 +29,7 @@ type Engine struct {
 
 	wake     chan struct{}
 	slots    chan struct{}
-	results  chan Result
+	results  *batch.Queue[Result]
 	draining chan struct{}
 	finished chan struct{}
 
@@ -43,11 +44,12 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{
-		o: o, meters: m, share: newShare(o.Share),
-		wake: make(chan struct{}, 1), slots: make(chan struct{}, o.InFlight), results: make(chan Result, settleMost),
+	e := &Engine{
+		o: o, meters: m, share: newShare(o.Share), wake: make(chan struct{}, 1), slots: make(chan struct{}, o.InFlight),
 		draining: make(chan struct{}), finished: make(chan struct{}), abandon: make(chan struct{}),
-	}, nil
+	}
+	e.results = batch.NewQueue(batch.Options{Size: settleMost, Most: settleMost}, e.settle)
+	return e, nil
 }
 
 // Wake notifies the engine that work may be due. It never blocks.
@@ -83,17 +85,15 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-claiming.Done():
 		}
 	})
-	var settler sync.WaitGroup
-	settler.Go(func() { e.settle(context.WithoutCancel(ctx)) })
+	endSettling := e.startSettling(context.WithoutCancel(ctx))
 
 	e.claim(claiming, sending, &senders)
 	senders.Wait()
-	close(e.results)
-	settler.Wait()
+	err := endSettling()
 	halt()
 	cut()
 	background.Wait()
-	return nil
+	return err
 }
 
 // Drain stops claiming and waits for the attempts in flight. When ctx ends first, they are cancelled and settled with
@@ -122,7 +122,7 @@ func (e *Engine) claim(ctx, sending context.Context, senders *sync.WaitGroup) {
 		full := e.share.full()
 		taken := e.take(ctx, count, full)
 		for i := range taken {
-			senders.Go(func() { e.results <- e.protected(sending, taken[i]) })
+			senders.Go(func() { e.results.Put(e.protected(sending, taken[i])) })
 		}
 		for range count - len(taken) {
 			<-e.slots

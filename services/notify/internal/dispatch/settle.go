@@ -5,33 +5,30 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/panics"
 )
 
-// settle stores results until there are no more, with each batch as many as have arrived meanwhile. A slot is free
-// again once its result is stored.
-func (e *Engine) settle(ctx context.Context) {
-	for first := range e.results {
-		batch := append(make([]Result, 0, settleMost), first)
-	gather:
-		for len(batch) < settleMost {
-			select {
-			case r, more := <-e.results:
-				if !more {
-					break gather
-				}
-				batch = append(batch, r)
-			default:
-				break gather
-			}
-		}
-		e.conclude(ctx, batch)
-		for range batch {
-			<-e.slots
-		}
+// startSettling writes results as they come. The function it returns writes those that are left, and ends it.
+func (e *Engine) startSettling(ctx context.Context) (end func() error) {
+	running, stop := context.WithCancel(ctx)
+	var settler sync.WaitGroup
+	settler.Go(func() { _ = e.results.Run(running) })
+	return func() error {
+		stop()
+		settler.Wait()
+		return e.results.Drain(ctx)
+	}
+}
+
+// settle writes a batch of results. A slot is free again once its result is written.
+func (e *Engine) settle(ctx context.Context, batch []Result) {
+	e.conclude(context.WithoutCancel(ctx), batch)
+	for range batch {
+		<-e.slots
 	}
 }
 

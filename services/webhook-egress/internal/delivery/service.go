@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/panics"
-	"switchyard.dev/services/webhook-egress/internal/batch"
 )
 
 // Bounds of the enqueue path.
@@ -117,7 +117,7 @@ type Service struct {
 // NewService returns a Service that accepts deliveries once Run runs.
 func NewService(o Options) *Service {
 	s := &Service{o: o}
-	s.enqueue = batch.New(flushRows, s.flush)
+	s.enqueue = batch.NewGroup(batch.Options{Size: flushRows, Most: flushRows}, s.flush)
 	return s
 }
 

@@ -10,8 +10,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/lifecycle"
-	"switchyard.dev/services/webhook-egress/internal/batch"
+	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/rate"
@@ -64,8 +65,8 @@ func New(o Options) (*Engine, error) {
 		o: o, inflight: newInflight(o.Limits), jobs: make(chan delivery.Job, o.Limits.Total),
 		wake: make(chan struct{}, 1), abandon: make(chan struct{}),
 	}
-	e.settle = batch.New(settleRows, e.flush)
-	e.observe = batch.New(settleRows, func(ctx context.Context, seen []breaker.Observation) ([]breaker.Move, error) {
+	e.settle = batch.NewGroup(batch.Options{Size: settleRows, Most: settleRows}, e.flush)
+	e.observe = batch.NewGroup(batch.Options{Size: settleRows, Most: settleRows}, func(ctx context.Context, seen []breaker.Observation) ([]breaker.Move, error) {
 		return o.Breaker.Observe(ctx, seen), nil
 	})
 	var err error

@@ -43,10 +43,15 @@ const (
 // errLagging ends a waiting Commit: its row stays on disk for now.
 var errLagging = errors.New("the row waits on disk")
 
-// Writer writes entries to the store. Each entry is written to the spool first, so that a process that dies loses none,
-// and then to the store in groups: while one transaction runs, the entries that arrive wait together for the next.
-// While the store is unavailable or too slow, the writer lags: entries go to the spool only, synced, and from there to
-// the store in the same order.
+// Writer brings entries to the store. Each is written to the spool first, so
+// that a process that dies loses none, and to the store in groups: while one
+// transaction runs, the entries that arrive wait together for the next. While
+// the store is away or too slow the writer lags: entries go to the spool alone,
+// synced, and from there to the store in the same order.
+//
+// It has a queue of its own rather than one of platform/batch: queue and spool hold
+// the same entries in one order, and a store that fails ends the wait of every caller
+// whose entry is in the queue.
 type Writer struct {
 	store Store
 	spool *spool.Spool

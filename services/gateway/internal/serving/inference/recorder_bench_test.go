@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
+	"switchyard.dev/services/platform/batch"
 )
 
 // BenchmarkRecord measures what recording adds to a request: nothing recorded, its
@@ -66,16 +68,15 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// keeping records nothing, but has so many bytes of each answer kept.
-type keeping int
+// forget empties the queue without storing anything.
+func (r *Recorder) forget(_ context.Context, records []*inference.Record) {
+	for _, a := range records {
+		r.bytes.Add(-weight(a))
+	}
+}
 
-func (k keeping) Observe(string) (keep int, ok bool) { return int(k), true }
-
-func (keeping) Record(context.Context, *trace.Observation) {}
-
-// recorded returns an engine over the sandbox that keeps so many bytes of each answer; a negative
-// number is no recorder.
-func recorded(b *testing.B, keep int) *inference.Engine {
+// watched is an engine over the sandbox, with a recorder of a rule or without one.
+func watched(b *testing.B, rule *Rule) *inference.Engine {
 	b.Helper()
 	policy, err := policy.Parse(policy.Source{Text: []byte("default_model: sandbox/sandbox\nproviders: [{name: sandbox, dialect: sandbox, models: [sandbox]}]\n")}, policy.Source{})
 	if err != nil {
@@ -94,8 +95,17 @@ func recorded(b *testing.B, keep int) *inference.Engine {
 		Clocks: inference.Clocks{Answer: time.Minute, FirstToken: time.Minute, Idle: time.Minute, Total: time.Minute},
 		Meter:  metricnoop.NewMeterProvider().Meter(""), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 	}
-	if keep >= 0 {
-		o.Recorder = keeping(keep)
+	if rule != nil {
+		recorder, err := NewRecorder(Options{Keys: new(Keys), Rule: func(string) Rule { return *rule }, Log: o.Log, Meter: o.Meter})
+		if err != nil {
+			b.Fatal(err)
+		}
+		recorder.queue = batch.NewQueue(batch.Options{Size: maxQueue, Most: maxBatch}, recorder.forget)
+		ctx, stop := context.WithCancel(b.Context())
+		var emptying sync.WaitGroup
+		emptying.Go(func() { _ = recorder.queue.Run(ctx) })
+		b.Cleanup(func() { stop(); emptying.Wait() })
+		o.Recorder = recorder
 	}
 	engine, err := inference.New(o)
 	if err != nil {

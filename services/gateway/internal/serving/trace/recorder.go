@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/panics"
 )
 
@@ -53,21 +55,21 @@ type Options struct {
 type Recorder struct {
 	Options
 
-	queue chan *Observation
-	// plenty wakes Run, which sleeps while records gather.
-	plenty  chan struct{}
+	queue   *batch.Queue[*inference.Record]
 	bytes   atomic.Int64
 	dropped atomic.Int64 // since that was logged
 	said    time.Time
 	entries metric.Int64Counter
 	// Room of Run, and of Close behind it, that each batch uses again.
-	room  scratch
-	batch []Entry
+	room scratch
+	made []Entry
 }
 
 // NewRecorder returns a recorder that stores nothing until Run.
 func NewRecorder(o Options) (*Recorder, error) {
-	r := &Recorder{Options: o, queue: make(chan *Observation, maxQueue), plenty: make(chan struct{}, 1)}
+	r := &Recorder{Options: o}
+	// A batch waits, since each record comes from a request whose answer is still to be sent.
+	r.queue = batch.NewQueue(batch.Options{Size: maxQueue, Most: maxBatch, Linger: func() time.Duration { return linger }}, r.flush)
 	var err error
 	r.entries, err = o.Meter.Int64Counter("switchyard.gateway.traces",
 		metric.WithDescription("Traces of requests by outcome: kept, or dropped because the queue was full or the store refused them."))
@@ -90,18 +92,11 @@ func (r *Recorder) Observe(organization string) (keep int, ok bool) {
 func (r *Recorder) Record(_ context.Context, a *Observation) {
 	size := weight(a)
 	waiting := r.bytes.Add(size)
-	if waiting > maxQueueBytes/2 || len(r.queue) >= maxBatch {
-		select {
-		case r.plenty <- struct{}{}:
-		default:
-		}
+	if waiting > maxQueueBytes/2 {
+		r.queue.Hurry()
 	}
-	if waiting <= maxQueueBytes {
-		select {
-		case r.queue <- a:
-			return
-		default:
-		}
+	if waiting <= maxQueueBytes && r.queue.Offer(a) {
+		return
 	}
 	r.bytes.Add(-size)
 	r.drop("queue", 1)
@@ -122,73 +117,42 @@ func (r *Recorder) drop(cause string, n int) {
 }
 
 // Run stores until ctx ends. It is a part of the service's lifecycle.
-func (r *Recorder) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case first := <-r.queue:
-			r.store(ctx, r.gather(ctx, first))
-			r.say(ctx)
-		}
-	}
-}
+func (r *Recorder) Run(ctx context.Context) error { return r.queue.Run(ctx) }
 
 // Close stores what is left, as far as its time allows.
 func (r *Recorder) Close(ctx context.Context) error {
-	for {
-		select {
-		case first := <-r.queue:
-			r.store(ctx, r.gather(ctx, first))
-			if ctx.Err() != nil {
-				return fmt.Errorf("store traces: %w", ctx.Err())
-			}
-		default:
-			return nil
-		}
+	if err := r.queue.Drain(ctx); err != nil {
+		return fmt.Errorf("store traces: %w", err)
 	}
+	return nil
 }
 
-// gather makes a batch of what waits, once that has had a moment to grow: it sleeps
-// meanwhile, since each record comes from a request whose answer is still to be sent.
-func (r *Recorder) gather(ctx context.Context, first *Observation) []Entry {
-	r.pause(ctx)
+// flush stores a batch of records.
+func (r *Recorder) flush(ctx context.Context, records []*inference.Record) {
+	r.store(ctx, r.entriesOf(ctx, records))
+	r.say(ctx)
+}
+
+// entriesOf makes the entries of records. Each record is let go of as soon as its entry is made, since it holds its
+// request and answer.
+func (r *Recorder) entriesOf(ctx context.Context, records []*inference.Record) []Entry {
 	if r.Keys != nil {
 		_ = r.Keys.read() // Else the keys before serve on.
 	}
-	clear(r.batch) // The one before is stored.
-	r.batch = r.batch[:0]
-	add := func(a *Observation) {
+	clear(r.made) // Those of the batch before are stored.
+	r.made = r.made[:0]
+	for i, a := range records {
 		size := weight(a)
 		if entry, err := r.guarded(ctx, a); err != nil {
 			r.Log.ErrorContext(ctx, "a trace can't be made", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
 			r.drop("panic", 1)
 		} else {
-			r.batch = append(r.batch, entry)
+			r.made = append(r.made, entry)
 		}
+		records[i] = nil
 		r.bytes.Add(-size)
 	}
-	add(first)
-	for len(r.batch) < maxBatch {
-		select {
-		case a := <-r.queue:
-			add(a)
-		default:
-			return r.batch
-		}
-	}
-	return r.batch
-}
-
-// pause waits for linger, or until there is plenty to do.
-func (r *Recorder) pause(ctx context.Context) {
-	timer := time.NewTimer(linger)
-	defer timer.Stop()
-	select {
-	case <-r.plenty:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	return r.made
 }
 
 // store tries until the entries are stored, are refused, or ctx ends.

@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -346,15 +347,12 @@ func TestUpkeepTakesBoundedBatches(t *testing.T) {
 
 // BenchmarkSaw is what the request's own path pays.
 func BenchmarkSaw(b *testing.B) {
-	r := &Recorder{queue: make(chan *Observation, 1), Options: Options{Rule: func(string) Rule { return Rule{} }}}
+	r := &Recorder{Options: Options{Rule: func(string) Rule { return Rule{} }}}
+	r.queue = batch.NewQueue(batch.Options{Size: 1, Most: 1}, r.forget)
 	r.entries, _ = metricnoop.NewMeterProvider().Meter("").Int64Counter("x")
 	a := recordOf("x", `{}`)
 	for b.Loop() {
 		r.Record(b.Context(), a)
-		select {
-		case got := <-r.queue:
-			r.bytes.Add(-weight(got))
-		default:
-		}
+		_ = r.queue.Drain(b.Context())
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/panics"
-	"switchyard.dev/services/webhook-egress/internal/batch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestCallsShareFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		g := batch.New(4, func(_ context.Context, items []int) ([]int, error) {
+		g := batch.NewGroup(batch.Options{Size: 4, Most: 4}, func(_ context.Context, items []int) ([]int, error) {
 			sizes = append(sizes, len(items))
 			time.Sleep(time.Second)
 			doubled := make([]int, len(items))
@@ -54,7 +54,7 @@ func TestCallsShareFlushes(t *testing.T) {
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failure := errors.New("failure")
-		g := batch.New(4, func(_ context.Context, items []int) ([]int, error) {
+		g := batch.NewGroup(batch.Options{Size: 4, Most: 4}, func(_ context.Context, items []int) ([]int, error) {
 			if items[0] < 0 {
 				return nil, failure
 			}
@@ -91,7 +91,7 @@ func TestErrors(t *testing.T) {
 // A flush that panics, or gives too few results, fails its own calls; the next
 // flush is made as ever.
 func TestFlushThatPanics(t *testing.T) {
-	g := batch.New(4, func(_ context.Context, items []int) ([]int, error) {
+	g := batch.NewGroup(batch.Options{Size: 4, Most: 4}, func(_ context.Context, items []int) ([]int, error) {
 		switch items[0] {
 		case 0:
 			panic("boom")
