@@ -43,10 +43,30 @@ func packageMap(dir string) (string, error) {
 	fmt.Fprintf(&page, "# Packages of %s\n\n", filepath.Base(dir))
 	page.WriteString("Generated from the package comments by `make gen`; do not edit. Read it from the top: a package imports only\n" +
 		"packages above it.\n")
-	for _, s := range sections(nodes) {
+	all := sections(nodes)
+	if err := checkOrder(all); err != nil {
+		return "", fmt.Errorf("%s: %w", root, err)
+	}
+	for _, s := range all {
 		s.write(&page, link)
 	}
 	return page.String(), nil
+}
+
+// checkOrder reports an import that the map would show the wrong way round: two folders import each other's packages.
+func checkOrder(all []section) error {
+	seen := make(map[string]bool)
+	for _, s := range all {
+		for _, n := range s.packages {
+			for _, imported := range n.imports {
+				if !seen[imported] {
+					return fmt.Errorf("%s imports %s, whose folder imports from the folder of %s", n.path, imported, n.path)
+				}
+			}
+			seen[n.path] = true
+		}
+	}
+	return nil
 }
 
 // write writes the section. link leads from the map to the root of the packages.
@@ -55,8 +75,8 @@ func (s section) write(page *strings.Builder, link string) {
 	if s.title != "" {
 		fmt.Fprintf(page, "## %s\n\n", s.title)
 	}
-	if s.synopsis != "" {
-		wrap(page, strings.ToUpper(s.synopsis[:1])+s.synopsis[1:], "")
+	if text := strings.TrimPrefix(s.synopsis, "is "); text != "" {
+		wrap(page, strings.ToUpper(text[:1])+text[1:], "")
 		page.WriteString("\n")
 	}
 	for _, n := range s.packages {
@@ -106,7 +126,7 @@ func sections(nodes map[string]*node) []section {
 	keys := slices.Collect(maps.Keys(groups))
 	depths := groupDepths(nodes, groups)
 	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(depths[b], depths[a]), first(nodes[a].district, nodes[b].district), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(depths[b], depths[a]), first(isDistrict(nodes, a), isDistrict(nodes, b)), cmp.Compare(a, b))
 	})
 
 	var all []section
@@ -116,7 +136,7 @@ func sections(nodes map[string]*node) []section {
 		slices.SortFunc(members, func(a, b *node) int {
 			return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(a.path, b.path))
 		})
-		district := nodes[key].district
+		district := isDistrict(nodes, key)
 		if !district && alone {
 			last := &all[len(all)-1]
 			last.title += ", " + key
@@ -150,8 +170,12 @@ func first(a, b bool) int {
 	}
 }
 
-// group returns the packages by their district, or by their own path where they have none, and apart from them those
-// that only tests import.
+// isDistrict reports whether a folder directly below the root is a district.
+func isDistrict(nodes map[string]*node, folder string) bool {
+	return nodes[folder] != nil && nodes[folder].district
+}
+
+// group returns the packages by their folder directly below the root, and apart from them those that only tests import.
 func group(nodes map[string]*node) (groups map[string][]*node, tests []*node) {
 	groups = make(map[string][]*node)
 	for _, key := range slices.Sorted(maps.Keys(nodes)) {
@@ -161,22 +185,14 @@ func group(nodes map[string]*node) (groups map[string][]*node, tests []*node) {
 		case n.forTests():
 			tests = append(tests, n)
 		default:
-			groups[groupOf(n, nodes)] = append(groups[groupOf(n, nodes)], n)
+			groups[n.folder()] = append(groups[n.folder()], n)
 		}
 	}
 	return groups, tests
 }
 
-// groupOf returns the district of a package, or the package's own path.
-func groupOf(n *node, nodes map[string]*node) string {
-	if top, _, _ := strings.Cut(n.path, "/"); nodes[top] != nil && nodes[top].district {
-		return top
-	}
-	return n.path
-}
-
 // groupDepths returns for each group the longest chain of imports between groups that leads to it. An import that
-// would close a cycle between districts doesn't count.
+// would close a cycle doesn't count; checkOrder reports it.
 func groupDepths(nodes map[string]*node, groups map[string][]*node) map[string]int {
 	depths := make(map[string]int)
 	onPath := make(map[string]bool)
@@ -186,7 +202,7 @@ func groupDepths(nodes map[string]*node, groups map[string][]*node) map[string]i
 		depths[key] = max(depths[key], depth)
 		for _, n := range groups[key] {
 			for _, imported := range n.imports {
-				below := groupOf(nodes[imported], nodes)
+				below := nodes[imported].folder()
 				if !onPath[below] && depths[below] <= depths[key] {
 					sink(below, depths[key]+1)
 				}

@@ -27,6 +27,12 @@ type node struct {
 // forTests reports whether only tests import the package.
 func (n *node) forTests() bool { return strings.HasSuffix(n.name, "test") }
 
+// folder returns the package's folder directly below the root.
+func (n *node) folder() string {
+	top, _, _ := strings.Cut(n.path, "/")
+	return top
+}
+
 // packages returns the packages below root by path. prefix is the import path of root.
 func packages(root, prefix string) (map[string]*node, error) {
 	nodes := make(map[string]*node)
@@ -59,7 +65,7 @@ func packages(root, prefix string) (map[string]*node, error) {
 		n.imports = slices.DeleteFunc(n.imports, func(path string) bool { return nodes[path] == nil || path == n.path })
 		slices.Sort(n.imports)
 		n.imports = slices.Compact(n.imports)
-		n.district = isDistrict(filepath.Join(root, n.path), n.path, nodes)
+		n.district = groupsPackages(filepath.Join(root, n.path), n.path, nodes)
 	}
 	setDepths(nodes)
 	return nodes, nil
@@ -90,9 +96,9 @@ func (n *node) read(path, prefix string) error {
 	return nil
 }
 
-// isDistrict reports whether a folder groups packages: it stands directly below the root, its only source file is
+// groupsPackages reports whether a folder groups packages: it stands directly below the root, its only source file is
 // doc.go, and there are packages below it.
-func isDistrict(dir, path string, nodes map[string]*node) bool {
+func groupsPackages(dir, path string, nodes map[string]*node) bool {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(files) != 1 || filepath.Base(files[0]) != "doc.go" || strings.Contains(path, "/") {
 		return false

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -101,6 +102,39 @@ func TestPackageMapWithoutDistricts(t *testing.T) {
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("map (-want +got):\n%s", diff)
+	}
+}
+
+func TestPackageMapKeepsFoldersTogether(t *testing.T) {
+	dir := tree(t, map[string][]string{
+		"sale/sale.go":           {"sells.", "price"},
+		"sale/online/online.go":  {"sells online.", "sale"},
+		"price/price.go":         {"knows the prices.", "price/tariff"},
+		"price/tariff/tariff.go": {"has the tariffs."},
+	})
+	got, err := packageMap(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, found := range regexp.MustCompile(`- \[(.*?)\]`).FindAllStringSubmatch(got, -1) {
+		order = append(order, found[1])
+	}
+	if diff := cmp.Diff([]string{"price/tariff", "price", "sale", "sale/online"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestPackageMapRefusesFoldersThatImportEachOther(t *testing.T) {
+	dir := tree(t, map[string][]string{
+		"money/doc.go":       {"owns what things cost."},
+		"money/a/a.go":       {"is a.", "sale/b"},
+		"sale/doc.go":        {"sells."},
+		"sale/b/b.go":        {"is b."},
+		"sale/order/soft.go": {"is c.", "money/a"},
+	})
+	if _, err := packageMap(dir); err == nil || !strings.Contains(err.Error(), "imports") {
+		t.Errorf("error %v, want one that names the import", err)
 	}
 }
 

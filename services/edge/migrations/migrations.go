@@ -1,4 +1,4 @@
-// Package migrations holds the edge's database schema, in numbered steps.
+// Package migrations holds the edge's database schema as numbered files.
 package migrations
 
 import "embed"

@@ -1,5 +1,5 @@
-// Package migrations holds the numbered SQL files of the notify schema, which
-// `notify migrate` applies and `notify serve` checks.
+// Package migrations holds the numbered SQL files of the notify schema. `notify migrate` applies them, and `notify
+// serve` checks that all are applied.
 package migrations
 
 import "embed"

@@ -1,4 +1,4 @@
-// Command edge is the door through which customers reach Switchyard.
+// Command edge is the public entry point for customers of Switchyard.
 package main
 
 import (

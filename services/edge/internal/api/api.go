@@ -1,5 +1,5 @@
-// Package api is the edge's HTTP face: the customers' routes, their catalog and
-// the operators' keys and usage. The app package mounts it.
+// Package api is the edge's HTTP face: the customers' routes, their catalog, and the operators' keys and usage.
+// Package app mounts it.
 package api
 
 import (
@@ -25,35 +25,34 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Verifier finds the key of an Authorization header, and follows it through a
-// call, see apikey.Verifier.
+// Verifier finds the key of an Authorization header and follows it through a call, see apikey.Verifier.
 type Verifier interface {
 	Verify(ctx context.Context, authorization string) (*apikey.Key, error)
 	Follow(ctx context.Context, key *apikey.Key) (following context.Context, done func())
 }
 
-// Limiter bounds how often keys and organizations call, see limit.Limiter.
+// Limiter limits the rate of keys and organizations, see limit.Limiter.
 type Limiter interface {
 	Take(ctx context.Context, key, organization limit.Bucket) (limit.Verdict, error)
 }
 
-// Counter counts successes, see meter.Meter.
+// Counter counts successful calls, see meter.Meter.
 type Counter interface {
 	Admit() error
 	Count(organization, key, metric string, at time.Time) (settled func() error)
 }
 
-// Relay carries a call, see proxy.Relay.
+// Relay proxies a call, see proxy.Relay.
 type Relay interface {
 	Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error
 }
 
-// Options are what the face is made of. All are required but where said.
+// Options configures the face. All fields are required unless their comment says otherwise.
 type Options struct {
 	Log    *slog.Logger
 	Tracer trace.Tracer
 	Meter  metric.Meter
-	// Table is what is served, Upstreams the base URLs of its services by name.
+	// Table holds the served routes, Upstreams the base URLs of the services by name.
 	Table     route.Table
 	Upstreams map[string]*url.URL
 	Verifier  Verifier
@@ -63,21 +62,20 @@ type Options struct {
 	Keys      *apikey.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
-	// Tokens are the operators'; nil switches their authentication off, which is
-	// allowed on loopback only.
+	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
-	// Open are handlers outside of all that, by path: probes.
+	// Open holds unauthenticated handlers by path, such as probes.
 	Open map[string]http.Handler
 }
 
-// API serves requests. It is made once, by New.
+// API serves requests; New creates it.
 type API struct {
 	options  Options
 	duration metric.Float64Histogram
 	mux      *http.ServeMux
 }
 
-// New builds the face.
+// New returns the face.
 func New(options Options) (http.Handler, error) {
 	duration, err := options.Meter.Float64Histogram("switchyard.edge.duration",
 		metric.WithUnit("s"), metric.WithDescription("Duration of requests by route and HTTP status."))
@@ -99,8 +97,7 @@ func New(options Options) (http.Handler, error) {
 	return rpc.WithRequestID(a.speak(a.asItComes(nowhere))), nil
 }
 
-// asItComes matches paths as they come: one that http.ServeMux would redirect to
-// its clean form is simply not there.
+// asItComes matches paths exactly: a path that http.ServeMux would redirect to its clean form is not found.
 func (a *API) asItComes(nowhere http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, text := range []string{r.URL.Path, r.URL.EscapedPath()} {
@@ -113,8 +110,8 @@ func (a *API) asItComes(nowhere http.Handler) http.Handler {
 	})
 }
 
-// speak copies the key from a dialect's own header to Authorization, where all other
-// code reads it, and adds the dialect's own header of the request id to the answer.
+// speak copies the key from a dialect's own header to Authorization, which all other code reads, and adds the
+// dialect's header for the request id to the response.
 func (a *API) speak(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.options.Table.Dialect(r.URL.Path) == apierr.DialectAnthropic {
@@ -127,7 +124,7 @@ func (a *API) speak(next http.Handler) http.Handler {
 	})
 }
 
-// mountRoutes mounts what customers call.
+// mountRoutes mounts the customers' routes.
 func (a *API) mountRoutes() error {
 	paths := make(map[string]map[string]handler)
 	for _, r := range a.options.Table.Routes {
@@ -146,16 +143,16 @@ func (a *API) mountRoutes() error {
 	return a.mountCatalog(a.options.Table)
 }
 
-// target is the URL of a path below a service's base URL.
+// target returns the URL of a path below a service's base URL.
 func target(base *url.URL, path string) *url.URL {
 	root := *base
-	if root.Path == "" { // JoinPath would leave the path relative, which no server takes
+	if root.Path == "" { // JoinPath would leave the path relative, which is invalid in a request
 		root.Path = "/"
 	}
 	return root.JoinPath(path)
 }
 
-// mountOperators mounts what operators call.
+// mountOperators mounts the operators' routes.
 func (a *API) mountOperators() {
 	for path, methods := range a.operatorRoutes() {
 		for method, h := range methods {
@@ -165,7 +162,7 @@ func (a *API) mountOperators() {
 	}
 }
 
-// operatorRoutes are the operators' operations, by path and method.
+// operatorRoutes returns the operators' operations by path and method.
 func (a *API) operatorRoutes() map[string]map[string]handler {
 	return map[string]map[string]handler{
 		"/admin/v1/keys":             {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
@@ -179,11 +176,10 @@ func (a *API) operatorRoutes() map[string]map[string]handler {
 	}
 }
 
-// product serves one of the customers' routes: key, product, permission, rate,
-// then the call.
+// product serves a customers' route: it checks key, product, permission and rate, then relays the call.
 func (a *API) product(r route.Route, target *url.URL) handler {
 	return func(w http.ResponseWriter, req *http.Request, l *line) error {
-		if req.Method != r.Method { // http.ServeMux takes HEAD for GET
+		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return notAllowed(w, req, r.Method)
 		}
 		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
@@ -225,7 +221,7 @@ func whole(target *url.URL, r route.Route, req *http.Request) *url.URL {
 	return target.JoinPath(url.PathEscape(req.PathValue(name)))
 }
 
-// operator lets only operators through. It decides before a body is read.
+// operator requires the role operator. It decides before a body is read.
 func (a *API) operator(next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, l *line) error {
 		if a.options.Tokens == nil {

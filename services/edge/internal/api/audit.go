@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 )
 
-// entry is a line of the audit.
+// entry is an entry of the audit.
 type entry struct {
 	At           time.Time      `json:"occurred_at"`
 	Actor        string         `json:"actor"`
@@ -18,7 +18,7 @@ type entry struct {
 	Details      map[string]any `json:"details"`
 }
 
-// audit lists who changed which key or limit, newest first.
+// audit lists the changes of keys and limits, newest first.
 func (a *API) audit(w http.ResponseWriter, r *http.Request, _ *line) error {
 	q, before, err := readPage[int64](r, "organization_id", "key_id")
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 
 const catalogPath = "/product/v1/_meta/catalog"
 
-// mountCatalog mounts what tells customers which routes there are: the table, its
-// OpenAPI document, and a page. All are public: they say nothing of who may use a
-// route but by which product, and need no key.
+// mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. All are public and need no
+// key: they reveal only which product a route belongs to.
 func (a *API) mountCatalog(table route.Table) error {
 	catalog, err := json.Marshal(table)
 	if err != nil {

@@ -26,13 +26,12 @@ const (
 	maxLimit     = 200
 )
 
-// read decodes a JSON body; a field that is unknown or of the wrong type is
-// refused by name.
+// read decodes a JSON body. It refuses unknown fields and fields of the wrong type by name.
 func read(w http.ResponseWriter, r *http.Request, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)
-	if errors.Is(err, io.EOF) { // no body is an empty one
+	if errors.Is(err, io.EOF) { // no body means an empty one
 		return nil
 	}
 	if err == nil {
@@ -51,11 +50,10 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 		name, _ = strconv.Unquote(name)
 		return refuseName("body", name, "is not a field of this request")
 	}
-	return apierr.Invalid("body", "is not the JSON that this request takes") // Its cause repeats values.
+	return apierr.Invalid("body", "is not valid JSON for this request") // The cause would repeat values.
 }
 
-// refuseName refuses a name that means nothing here, and repeats it where it may be:
-// a key may stand in the place of a name too.
+// refuseName refuses an unknown name, and repeats it only if it cannot be a key in the wrong place.
 func refuseName(where, name, rule string) error {
 	if !screen.IsName(name) {
 		return apierr.Invalid(where, "holds a name that "+rule)
@@ -63,8 +61,8 @@ func refuseName(where, name, rule string) error {
 	return apierr.Invalid(name, rule)
 }
 
-// identifiers refuses fields (name, value, …) that hold what looks like a key: they
-// are stored, shown and logged.
+// identifiers refuses fields (name, value, …) whose value looks like a key, because they are stored, shown and
+// logged.
 func identifiers(fields ...string) error {
 	for field := range slices.Chunk(fields, 2) {
 		if screen.IDLooksLikeKey(field[1]) {
@@ -82,18 +80,17 @@ func write(w http.ResponseWriter, status int, answer any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // to a client that has left
+	_, _ = w.Write(append(text, '\n')) // an error means that the client has disconnected
 	return nil
 }
 
-// page is where a list goes on, and how far.
+// page is the position and the size of a page of a list.
 type page[T any] struct {
 	value T
 	limit int
 }
 
-// readPage reads limit and cursor from the query, which may hold nothing else
-// but the named parameters.
+// readPage reads limit and cursor from the query, which may hold only these and the named parameters.
 func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T], err error) {
 	q, err = url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -121,14 +118,14 @@ func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T],
 	if text := q.Get("cursor"); text != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(text)
 		if err != nil || json.Unmarshal(raw, &p.value) != nil || bytes.Contains(raw, []byte(`\u0000`)) {
-			return nil, p, apierr.Invalid("cursor", "is not one that this operation gave out")
+			return nil, p, apierr.Invalid("cursor", "is not a next_cursor of this operation")
 		}
 	}
 	return q, p, nil
 }
 
-// cursor is the place behind a value, opaque to callers.
+// cursor returns the opaque cursor of the position after a value.
 func cursor(value any) string {
-	raw, _ := json.Marshal(value) // strings and numbers always marshal
+	raw, _ := json.Marshal(value) // strings and numbers always encode
 	return base64.RawURLEncoding.EncodeToString(raw)
 }

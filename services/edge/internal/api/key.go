@@ -15,7 +15,7 @@ import (
 // Key is a product key as operators see it.
 type Key struct {
 	ID string `json:"id"`
-	// Key is the key itself, in the answer that created it and nowhere else.
+	// Key is the key itself, in the response that created it and nowhere else.
 	Key          string              `json:"key,omitempty"`
 	Organization string              `json:"organization_id"`
 	Product      string              `json:"product"`
@@ -32,16 +32,15 @@ type Key struct {
 	ReplacedBy string `json:"replaced_by,omitempty"`
 }
 
-// RateLimit is a limit as operators see it: so many requests in a window, and
-// so many of them at once.
+// RateLimit is a limit as operators see it: a number of requests per window, and how many of them at once.
 type RateLimit struct {
 	Requests      int `json:"requests"`
 	WindowSeconds int `json:"window_seconds"`
-	// Burst is as many as Requests when it is absent.
+	// Burst defaults to Requests.
 	Burst int `json:"burst"`
 }
 
-// NewKey renders a key, with its text if it was just made.
+// NewKey converts a key, with its text if it was just created.
 func NewKey(k apikey.Key, text secret.Value) Key {
 	return Key{
 		ID: k.ID, Key: text.Reveal(), Organization: k.Organization, Product: k.Product, Permissions: k.Permissions,
@@ -80,7 +79,7 @@ func (r *RateLimit) limit() (limit.Limit, error) {
 	return l, nil
 }
 
-// actor is who an operator's request is by, for the audit.
+// actor returns the author of an operator's request, for the audit.
 func actor(r *http.Request, l *line) apikey.Actor {
 	name := l.caller
 	if name == "" {
@@ -150,13 +149,13 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request, _ *line) error {
 	return write(w, http.StatusOK, answer)
 }
 
-// maybe is a field of a change: absent, null or a value.
+// maybe is an optional field of a change: absent, null or a value.
 type maybe[T any] struct {
 	given bool
 	value *T
 }
 
-// UnmarshalJSON implements json.Unmarshaler; it isn't called for an absent field.
+// UnmarshalJSON implements json.Unmarshaler; it is not called for an absent field.
 func (m *maybe[T]) UnmarshalJSON(text []byte) error {
 	m.given = true
 	return json.Unmarshal(text, &m.value)
@@ -194,7 +193,7 @@ func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	return write(w, http.StatusOK, NewKey(key, secret.Value{}))
 }
 
-// defaultOverlap is how long a rotated key stays good when nothing is said.
+// defaultOverlap is how long a rotated key stays valid by default.
 const defaultOverlap = 24 * time.Hour
 
 func (a *API) rotateKey(w http.ResponseWriter, r *http.Request, l *line) error {

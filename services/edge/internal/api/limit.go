@@ -10,17 +10,15 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// admit takes a call from the buckets of its key and organization, and tells
-// the customer where that leaves them.
+// admit takes a call from the buckets of its key and organization, and reports their state in headers.
 func (a *API) admit(w http.ResponseWriter, r *http.Request, key *apikey.Key) error {
 	verdict, err := a.options.Limiter.Take(r.Context(), key.Buckets.Key, key.Buckets.Organization)
 	announce(w.Header(), verdict)
 	return err
 }
 
-// announce sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10):
-// q requests in w seconds; r of them are left, and t seconds from now nothing
-// is spent any more.
+// announce sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10): q requests per w seconds; r
+// of them are left, and the bucket is full again in t seconds.
 func announce(h http.Header, v limit.Verdict) {
 	if v == (limit.Verdict{}) {
 		return
@@ -31,7 +29,7 @@ func announce(h http.Header, v limit.Verdict) {
 	h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
 }
 
-// appendBucket adds an item to both lists, none for a holder that nothing bounds.
+// appendBucket adds an item to both lists, or nothing without a limit.
 func appendBucket(policy, left []byte, name string, s limit.BucketState) (policies, lefts []byte) {
 	if s.Limit == (limit.Limit{}) {
 		return policy, left

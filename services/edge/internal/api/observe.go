@@ -26,11 +26,10 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// handler serves a request, or returns an error before it has written anything.
-// What it learns for the log goes into the line.
+// handler serves a request, or returns an error before it has written anything. It fills in the log line.
 type handler func(w http.ResponseWriter, r *http.Request, l *line) error
 
-// line is the one log line of a request.
+// line holds the fields of a request's log line.
 type line struct{ organization, key, caller string }
 
 // mount serves the methods of a path; others are refused with 405.
@@ -49,7 +48,7 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
 	return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, screen.Path(r.Method, "/")+" is not allowed here")
 }
 
-// observe wraps a handler with its span, metrics, log line and error answer.
+// observe adds a handler's span, metrics, log line and error response.
 func (a *API) observe(name string, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -75,7 +74,7 @@ func (a *API) observe(name string, h handler) http.Handler {
 			attribute.String("route", name), attribute.Int("status", status)))
 		a.log(ctx, name, status, elapsed, l, err)
 		switch {
-		case err != nil && cut: // the client must not take half an answer for a whole one
+		case err != nil && cut: // the client must not take a partial response for a complete one
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			rpc.WriteError(w, r, apierr.From(err), a.errorBody(r.URL.Path))
@@ -83,7 +82,7 @@ func (a *API) observe(name string, h handler) http.Handler {
 	})
 }
 
-// errorBody renders errors as they are expected at a path.
+// errorBody returns the error format of a path.
 func (a *API) errorBody(path string) func(*apierr.Error, string) any {
 	if a.options.Table.PlainErrors(path) {
 		return apierr.NewPlain
@@ -91,7 +90,7 @@ func (a *API) errorBody(path string) func(*apierr.Error, string) any {
 	return apierr.Body(a.options.Table.Dialect(path), apierr.NewDocument)
 }
 
-// guarded keeps a panic of one request from ending its connection unexplained.
+// guarded converts a panic of a request to an internal error.
 func guarded(h handler, w http.ResponseWriter, r *http.Request, l *line) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -124,12 +123,12 @@ func (a *API) log(ctx context.Context, name string, status int, elapsed time.Dur
 	a.options.Log.LogAttrs(ctx, level, "call", attrs...)
 }
 
-// inject puts the span of a request into the headers of the call to a service.
+// inject adds the trace context to the headers of the call to a service.
 func inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
-// statusWriter remembers the status and whether the answer has begun. Controllers reach what is below by Unwrap.
+// statusWriter records the status and whether the response has begun.
 type statusWriter struct {
 	http.ResponseWriter
 
@@ -149,5 +148,5 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is what http.ResponseController looks for.
+// Unwrap supports http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -13,14 +13,14 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// contracts are the documents of the services behind the edge, by upstream.
+// contracts are the OpenAPI documents of the services behind the edge, by upstream.
 var contracts = map[string]string{"gateway": "gateway", "webhook-egress": "webhooks", "notify": "notify"}
 
 const description = "What customers may call with a product API key. Operations without a key of their own: the catalog. " +
 	"Every answer has X-Request-Id; where a rate limit holds, RateLimit and RateLimit-Policy say what is left."
 
-// newDocument is the OpenAPI document of the routes that are served: the
-// contract's own operations, at the customers' paths.
+// newDocument returns the OpenAPI document of the served routes: the contract's own operations, at the customers'
+// paths.
 func newDocument(table route.Table) ([]byte, error) {
 	d := apidoc.New("Switchyard product API", table.Version, description)
 	d.SecuritySchemes["key"] = apidoc.Object{"type": "http", "scheme": "bearer", "description": "A product API key: swy_<environment>_…"}
@@ -55,8 +55,8 @@ func newDocument(table route.Table) ([]byte, error) {
 	return d.JSON()
 }
 
-// newOperation is the contract's where the route is one of its operations in our
-// own words, and otherwise a frame: the words are another API's.
+// newOperation returns the contract's operation if the route is one of its operations without a dialect. Otherwise it
+// returns a generic operation, because another API defines it.
 func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect string) apidoc.Object {
 	if s != nil && dialect == "" {
 		if operation, ok := d.Import(s, r.Method, r.Target); ok {
@@ -80,19 +80,19 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 	return operation
 }
 
-// refusals are what the edge itself may answer.
+// refusals are the error responses of the edge itself.
 var refusals = map[string]string{
 	"400": "A field is unknown, missing or out of range; the reason names it.",
 	"401": "No valid API key.",
 	"403": "The key's product or permission does not include this, or the body names another organization.",
 	"413": "The body is too large.",
-	"429": "The key or its organization has made too many requests, or holds too many large bodies; Retry-After says when to come again.",
-	"502": "The service behind the edge broke off.",
-	"503": "The service behind the edge, or what it needs, is away; Retry-After says when to come again.",
+	"429": "The key or its organization has made too many requests, or holds too many large bodies; Retry-After says when to retry.",
+	"502": "The service behind the edge ended the call early.",
+	"503": "The service behind the edge, or what it needs, is unavailable; Retry-After says when to retry.",
 	"504": "The service behind the edge did not answer in time.",
 }
 
-// headers that a customer may send with any call.
+// headers are the request headers that a customer may send with any call.
 var headers = map[string]string{
 	"X-Request-Id":    "Names the request in logs and traces; the answer has it too. One that is not [A-Za-z0-9._:-]{1,128} is replaced.",
 	"Idempotency-Key": "A repeat of a call with the same key has no further effect, where the operation says so.",
@@ -101,7 +101,7 @@ var headers = map[string]string{
 	"X-Run-Id":        "The run or session that the call belongs to.",
 }
 
-// complete adds to an operation what the edge does and asks for.
+// complete adds the edge's own parameters, responses and metadata to an operation.
 func complete(operation apidoc.Object, r route.Route, failure any) error {
 	operation["operationId"] = operationID(r)
 	operation["summary"] = strings.TrimSuffix(r.Summary, ".")
@@ -145,7 +145,7 @@ func catalogOperation() apidoc.Object {
 		"operationId": "get_catalog", "summary": "The routes that are served, with products, permission and billing metric", "tags": []any{"edge"},
 		"responses": apidoc.Object{
 			"200": apidoc.Object{"description": "The catalog.", "content": apidoc.Object{"application/json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}}},
-			"304": apidoc.Object{"description": "It is as If-None-Match has it."},
+			"304": apidoc.Object{"description": "Unchanged since the version in If-None-Match."},
 		},
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// object is the schema of an object with these properties.
+// object returns the schema of an object with these properties.
 func object(description string, properties apidoc.Object) apidoc.Object {
 	return apidoc.Object{"type": "object", "description": description, "properties": properties}
 }
@@ -18,7 +18,7 @@ func text(meaning string) apidoc.Object {
 	return apidoc.Object{"type": "string", "description": meaning}
 }
 
-// detail are the properties that every error has, whatever its dialect.
+// detail returns the properties that every error has, whatever its dialect.
 func detail() apidoc.Object {
 	return apidoc.Object{
 		"error_class": apidoc.Object{"type": "string", "description": "For programs to branch on.", "enum": []any{
@@ -30,14 +30,14 @@ func detail() apidoc.Object {
 	}
 }
 
-// ownError is the schema of apierr.Document.
+// ownError returns the schema of apierr.Document.
 func ownError() apidoc.Object {
 	properties := detail()
 	properties["error"], properties["reason"] = text("Code, such as rate_limited."), text("For people.")
 	return object("What went wrong.", properties)
 }
 
-// plainError is the schema of apierr.Plain.
+// plainError returns the schema of apierr.Plain.
 func plainError() apidoc.Object {
 	return object("What went wrong.", apidoc.Object{
 		"error":       text("For people. Programs branch on the status."),

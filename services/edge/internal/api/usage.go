@@ -9,12 +9,12 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// total is a line of the usage answer.
+// total is an item of the usage response.
 type total struct {
 	Organization string `json:"organization_id"`
 	Key          string `json:"key_id"`
 	Metric       string `json:"metric"`
-	// Start of the period, when the usage was asked for by one.
+	// Start is that of the period, if the usage was requested by period.
 	Start *time.Time `json:"start,omitempty"`
 	Count int64      `json:"count"`
 }
@@ -35,8 +35,7 @@ func (t total) total() meter.Total {
 	return sum
 }
 
-// usage sums up what was counted in [from, to) by organization, key and metric,
-// and by period if one is given.
+// usage returns the counts in [from, to) by organization, key and metric, and by period if one is given.
 func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *line) error {
 	q, after, err := readPage[total](r, "organization_id", "key_id", "metric", "period", "from", "to")
 	if err != nil {
@@ -73,7 +72,7 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *line) error {
 	return write(w, http.StatusOK, answer)
 }
 
-// moment reads an RFC 3339 time from the query, zero when it isn't there.
+// moment parses an RFC 3339 time in the query; the zero time if it is absent.
 func moment(q url.Values, name string) (time.Time, error) {
 	text := q.Get(name)
 	if text == "" {

@@ -1,6 +1,5 @@
-// Package apikey owns the customers' product keys: their form, their storage
-// as keyed hashes, and the check on every request. The api package calls
-// Verifier for each request and Manager for operators.
+// Package apikey owns the customers' product keys: their form, their storage as keyed hashes, and their verification
+// on every request. Package api calls Verifier for each request and Manager for operators.
 package apikey
 
 import (
@@ -21,15 +20,15 @@ const (
 	Write Permission = "write"
 )
 
-// Reasons of refused keys.
+// The reasons of refused keys.
 const (
 	ReasonInvalidKey        apierr.Reason = "invalid_key"
 	ReasonProductNotAllowed apierr.Reason = "product_not_allowed"
 	ReasonPermissionDenied  apierr.Reason = "permission_denied"
 )
 
-// Errors of refused keys. ErrInvalid has one text for everything that can be wrong
-// with a key, so that guessing keys doesn't reveal which of them exist or once did.
+// The errors of refused keys. ErrInvalid has the same text for every invalid key, so that guessing does not reveal
+// which keys exist or existed.
 var (
 	ErrInvalid = apierr.New(apierr.KindUnauthenticated, ReasonInvalidKey,
 		"a valid API key is required in the Authorization header, after Bearer")
@@ -39,8 +38,7 @@ var (
 		"this API key lacks the permission that this operation needs")
 )
 
-// Key is what is known of a product key; the key itself is known to its holder
-// alone.
+// Key is the metadata of a product key; only its holder has the key itself.
 type Key struct {
 	ID           string
 	Organization string
@@ -49,26 +47,23 @@ type Key struct {
 	Name         string
 	Environment  string
 	CreatedAt    time.Time
-	// ExpiresAt, RevokedAt and LastUsedAt are nil for never. LastUsedAt is exact
-	// to a minute or so.
+	// ExpiresAt, RevokedAt and LastUsedAt are nil for never. LastUsedAt is accurate to about a minute.
 	ExpiresAt, RevokedAt, LastUsedAt *time.Time
-	// Limit is the key's own, OrganizationLimit its organization's; the zero Limit
-	// leaves it to the edge's settings.
+	// Limit is the key's own, OrganizationLimit its organization's; the zero Limit means the edge's setting.
 	Limit, OrganizationLimit limit.Limit
-	// Origin is the first key of the chain of rotations that this one is in, empty
-	// for the first itself; ReplacedBy the next one, if there is one.
+	// Origin is the first key of the chain of rotations, empty for the first itself; ReplacedBy is the next one, if
+	// any.
 	Origin, ReplacedBy string
-	// Digest is what the key is found by, Buckets what a request with it is taken
-	// from. A Verifier fills them in.
+	// Digest is the lookup key, and Buckets the rate limits of a request. A Verifier fills them in.
 	Digest  Digest
 	Buckets Buckets
 }
 
-// Buckets are the rate limits of a key and of its organization.
+// Buckets holds the rate limits of a key and of its organization.
 type Buckets struct{ Key, Organization limit.Bucket }
 
-// buckets of a key where the edge's settings bound what has no limit of its own.
-// A key shares the bucket with those it replaces, or a rotation would double it.
+// buckets returns the buckets of a key; defaults apply where there is no own limit. A key shares the bucket with
+// those it replaces, or a rotation would double it.
 func (k *Key) buckets(defaults Limits) Buckets {
 	origin := cmp.Or(k.Origin, k.ID)
 	return Buckets{
@@ -77,16 +72,16 @@ func (k *Key) buckets(defaults Limits) Buckets {
 	}
 }
 
-// Limits are those of keys and organizations that have none of their own.
+// Limits holds the default limits of keys and organizations.
 type Limits struct{ Key, Organization limit.Limit }
 
-// Live reports whether the key is good at a moment.
+// Live reports whether the key is valid at a moment.
 func (k *Key) Live(now time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
 
-// May decides whether the key opens an operation of the given products that
-// needs a permission: ErrProduct, then ErrPermission, or nil.
+// May returns nil if the key allows an operation of the given products that needs a permission, or else ErrProduct or
+// ErrPermission.
 func (k *Key) May(products []string, need Permission) error {
 	switch {
 	case !slices.Contains(products, k.Product):

@@ -2,7 +2,7 @@ package apikey
 
 import "time"
 
-// Actions that the audit knows.
+// The actions in the audit.
 const (
 	ActionCreate      = "key.create"
 	ActionRotate      = "key.rotate"
@@ -12,24 +12,24 @@ const (
 	ActionRemoveLimit = "organization.remove_limit"
 )
 
-// Actor is who changes something: the name of a service token or of a user of
-// the command line, and the request it came by, if any.
+// Actor is the author of a change: the name of a service token or of a user of the command line, and the request, if
+// any.
 type Actor struct{ Name, Request string }
 
-// Entry is what the audit keeps of a change, in the change's own transaction.
+// Entry is an audit entry, stored in the transaction of its change.
 type Entry struct {
 	ID           int64
 	At           time.Time
 	Actor        Actor
 	Action       string
 	Organization string
-	Key          string // empty where it concerns none
-	// Details say what changed, without secrets.
+	Key          string // empty without a key
+	// Details describe the change, without secrets.
 	Details map[string]any
 }
 
-// AuditQuery selects entries, newest first: of an organization, of a key, of all
-// where those are empty, and only those before an id unless it is 0.
+// AuditQuery selects entries, newest first: those of an organization, of a key, or all if these are empty, with ids
+// below Before unless it is 0.
 type AuditQuery struct {
 	Organization, Key string
 	Before            int64

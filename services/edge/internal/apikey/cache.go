@@ -10,35 +10,35 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Loader finds a key by its digest; nil without an error when there is none.
+// Loader finds a key by its digest; it returns nil without an error if there is none.
 type Loader interface {
 	KeyByDigest(ctx context.Context, digest Digest) (*Key, error)
 }
 
 const (
 	shards = 64
-	// freshFor is how long an entry is served before it is read again. The
-	// watcher tells of changes long before; this only heals what it may miss.
+	// freshFor is how long an entry is served before it is read again. The watcher reports changes long before; this
+	// limits the effect of one that it misses.
 	freshFor = time.Minute
-	// retryAfter is how long a stale entry is served before the loader is asked
-	// again, so that an outage slows down few requests.
+	// retryAfter is how long a stale entry is served before the loader is tried again, so that an outage slows down
+	// few requests.
 	retryAfter = 5 * time.Second
-	// unknownFor is how long a key is remembered as unknown.
+	// unknownFor is how long a key is cached as unknown.
 	unknownFor = time.Minute
-	// loadTime bounds one lookup and the waiting for a place to do it.
+	// loadTime bounds one lookup, including the wait for a slot.
 	loadTime = 2 * time.Second
-	// loads is how many lookups may run at once, so that a flood of invented
-	// keys can't take all connections from the counters.
+	// loads bounds the concurrent lookups, so that a flood of invented keys cannot take all connections from the
+	// counters.
 	loads = 4
 )
 
-// cache holds what is known of keys by digest, known and unknown ones apart so
-// that a flood of unknown ones can't push out the known.
+// cache holds keys by digest. Known and unknown ones are separate, so that a flood of unknown ones cannot evict the
+// known.
 type cache struct {
 	loader   Loader
 	staleFor time.Duration
 	limits   Limits
-	limit    int // entries of a kind in one shard
+	limit    int // of each kind per shard
 	places   chan struct{}
 	shards   [shards]shard
 }
@@ -48,24 +48,24 @@ type shard struct {
 	known   map[Digest]*entry
 	unknown map[Digest]time.Time
 	flights map[Digest]*flight
-	// left are the uses, by key id, of keys that were forgotten since uses was called.
+	// left holds the last uses, by key id, of keys that were removed since uses was called.
 	left map[string]int64
 }
 
-// entry is a known key; the shard's lock guards it.
+// entry is a known key. The shard's lock protects it.
 type entry struct {
 	key    *Key
 	loaded time.Time
-	until  time.Time // fresh until
-	used   int64     // Unix seconds of the last use not yet written down, or 0
+	until  time.Time // fresh until then
+	used   int64     // Unix seconds of the last use that is not stored yet, or 0
 }
 
-// flight is one lookup that all who ask for the same key wait for.
+// flight is one lookup that concurrent requests for the same key share.
 type flight struct {
 	done chan struct{}
 	key  *Key
 	err  error
-	// outdated says that the key changed while it was being read.
+	// outdated reports that the key changed during the lookup.
 	outdated bool
 }
 
@@ -83,8 +83,8 @@ func (c *cache) shard(digest Digest) *shard {
 	return &c.shards[binary.BigEndian.Uint16(digest[:])%shards]
 }
 
-// get finds the key of a digest, nil if there is none. While the loader fails,
-// an entry it gave earlier is served for staleFor.
+// get returns the key of a digest, nil if there is none. While the loader fails, a cached entry is served for
+// staleFor.
 func (c *cache) get(ctx context.Context, digest Digest) (*Key, error) {
 	s := c.shard(digest)
 	now := time.Now()
@@ -97,9 +97,9 @@ func (c *cache) get(ctx context.Context, digest Digest) (*Key, error) {
 	}
 	if until, ok := s.unknown[digest]; ok && now.Before(until) {
 		s.mu.Unlock()
-		return nil, nil // unknown is an answer, not an error.
+		return nil, nil // An unknown key is a result, not an error.
 	}
-	f, lead := s.board(digest)
+	f, lead := s.join(digest)
 	s.mu.Unlock()
 
 	if lead {
@@ -114,8 +114,8 @@ func (c *cache) get(ctx context.Context, digest Digest) (*Key, error) {
 	}
 }
 
-// board joins the lookup of the digest, or begins it.
-func (s *shard) board(digest Digest) (f *flight, lead bool) {
+// join joins the current lookup of the digest, or starts it.
+func (s *shard) join(digest Digest) (f *flight, lead bool) {
 	if f, ok := s.flights[digest]; ok {
 		return f, false
 	}
@@ -124,8 +124,8 @@ func (s *shard) board(digest Digest) (f *flight, lead bool) {
 	return f, true
 }
 
-// load does the lookup for everyone who waits: the caller that happens to lead
-// may leave, so its own context doesn't count.
+// load runs the lookup for all waiting requests. The leading request may be cancelled, so its context does not end
+// the lookup.
 func (c *cache) load(ctx context.Context, s *shard, digest Digest, f *flight) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTime)
 	defer cancel()
@@ -142,8 +142,7 @@ func (c *cache) load(ctx context.Context, s *shard, digest Digest, f *flight) {
 	close(f.done)
 }
 
-// keep remembers what a lookup that began at started has found, or, when it
-// failed, makes do with what was known.
+// keep caches the result of a lookup that began at started. If the lookup failed, it falls back to the cached entry.
 func (c *cache) keep(s *shard, digest Digest, f *flight, started time.Time) {
 	switch known := s.known[digest]; {
 	case f.err != nil:
@@ -157,11 +156,11 @@ func (c *cache) keep(s *shard, digest Digest, f *flight, started time.Time) {
 		}
 	case f.key == nil:
 		delete(s.known, digest)
-		delete(s.unknown, digest) // its own place is room enough
+		delete(s.unknown, digest) // its own slot is free then
 		bound(s.unknown, c.limit)
 		s.unknown[digest] = started.Add(unknownFor)
 	default:
-		delete(s.known, digest) // its own place is room enough
+		delete(s.known, digest) // its own slot is free then
 		bound(s.known, c.limit)
 		s.known[digest] = &entry{key: f.key, loaded: started, until: started.Add(freshFor), used: started.Unix()}
 	}
@@ -186,13 +185,13 @@ func (c *cache) lookup(ctx context.Context, digest Digest) (*Key, error) {
 		return nil, apierr.Unavailable("API keys can't be checked right now", fmt.Errorf("look up key: %w", err))
 	}
 	if key == nil || !key.Live(time.Now()) {
-		return nil, nil // a dead key is as good as none.
+		return nil, nil // An expired or revoked key is treated like none.
 	}
 	key.Digest, key.Buckets = digest, key.buckets(c.limits)
 	return key, nil
 }
 
-// bound makes room for one more entry; map order makes the victim arbitrary.
+// bound makes room for one more entry; it evicts in map order, which is arbitrary.
 func bound[V any](entries map[Digest]V, limit int) {
 	for victim := range entries {
 		if len(entries) < limit {
@@ -202,7 +201,7 @@ func bound[V any](entries map[Digest]V, limit int) {
 	}
 }
 
-// holds reports whether a key is still what is known of it.
+// holds reports whether key is the current entry of its digest.
 func (c *cache) holds(key *Key) bool {
 	s := c.shard(key.Digest)
 	s.mu.Lock()
@@ -211,9 +210,8 @@ func (c *cache) holds(key *Key) bool {
 	return known != nil && known.key == key
 }
 
-// forget drops what is known of a digest. A lookup under way is not kept, since
-// it may have read the row before it changed, and who asks from now on doesn't
-// wait for it.
+// forget removes the entry of a digest. A lookup in progress is not cached, since it may have read the row before the
+// change, and later requests do not join it.
 func (c *cache) forget(digest Digest) {
 	s := c.shard(digest)
 	s.mu.Lock()
@@ -244,7 +242,7 @@ func (c *cache) forgetAll() {
 	}
 }
 
-// uses takes the last uses that were not taken before, by key id.
+// uses returns, by key id, the last uses since its previous call.
 func (c *cache) uses() map[string]time.Time {
 	used := make(map[string]time.Time)
 	for i := range c.shards {

@@ -11,29 +11,27 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// maxOverlap bounds how long a rotated key may live on beside its successor.
+// maxOverlap bounds how long a rotated key may stay valid beside its successor.
 const maxOverlap = 90 * 24 * time.Hour
 
-// Rotation says how a key is replaced.
+// Rotation describes how a key is replaced.
 type Rotation struct {
-	// Overlap is how long the old key stays good; zero ends it at once.
+	// Overlap is how long the old key stays valid; zero ends it at once.
 	Overlap time.Duration
-	// ExpiresAt of the new key; nil gives it as long a life as the old one's.
+	// ExpiresAt is that of the new key; nil gives it the same lifetime as the old one.
 	ExpiresAt *time.Time
 }
 
-// Update says what changes about a key; nil leaves it.
+// Update describes the changes of a key; a nil field is unchanged.
 type Update struct {
 	Name *string
-	// ExpiresAt and Limit point to what they become: nil and the zero Limit take
-	// them away.
+	// ExpiresAt and Limit point to the new values; nil and the zero Limit remove them.
 	ExpiresAt **time.Time
 	Limit     *limit.Limit
 }
 
-// Rotate replaces a key by a new one of the same rights, which it gives with its
-// text; the old one stays good for the overlap. A key can be rotated once: after
-// that its successor can.
+// Rotate replaces a key by a new one with the same rights, and returns it with its text. The old one stays valid for
+// the overlap. A key can be rotated once; after that its successor can.
 func (m *Manager) Rotate(ctx context.Context, by Actor, id string, r Rotation) (Key, secret.Value, error) {
 	now := present()
 	switch {
@@ -71,7 +69,7 @@ func (k *Key) rotatable(now time.Time) error {
 	return nil
 }
 
-// succeed makes the key that takes k's place, and ends k after the overlap.
+// succeed returns the successor of k, and ends k after the overlap.
 func (k *Key) succeed(r Rotation, now time.Time) Key {
 	next := Key{
 		ID: newID(), Organization: k.Organization, Product: k.Product, Permissions: k.Permissions, Name: k.Name,
@@ -93,7 +91,7 @@ func (k *Key) succeed(r Rotation, now time.Time) Key {
 	return next
 }
 
-// ends is when the key ends, nil for never.
+// ends returns when the key ends, nil for never.
 func (k *Key) ends() *time.Time {
 	if k.RevokedAt != nil {
 		return k.RevokedAt
@@ -101,7 +99,7 @@ func (k *Key) ends() *time.Time {
 	return k.ExpiresAt
 }
 
-// Update changes a key and gives it as it is then.
+// Update changes a key and returns it afterwards.
 func (m *Manager) Update(ctx context.Context, by Actor, id string, u Update) (Key, error) {
 	now := present()
 	var updated Key
@@ -121,7 +119,7 @@ func (m *Manager) Update(ctx context.Context, by Actor, id string, u Update) (Ke
 
 func (k *Key) update(u Update, now time.Time) (details map[string]any, err error) {
 	details = make(map[string]any)
-	var expiresAt *time.Time // what is not changed is not judged
+	var expiresAt *time.Time // a value that is not changed is not checked
 	if u.Name != nil {
 		k.Name, details["name"] = *u.Name, *u.Name
 	}
@@ -143,22 +141,21 @@ func describe(l limit.Limit) string {
 	return string(text)
 }
 
-// Revoke ends a key for good, on every replica within a second. Doing it again
-// changes nothing.
+// Revoke ends a key permanently, on every replica within a second. Repeating it changes nothing.
 func (m *Manager) Revoke(ctx context.Context, by Actor, id string) error {
 	now := present()
 	return m.change(ctx, id, "revoke", func(key *Key) (Change, error) {
 		if key.RevokedAt != nil {
-			return Change{}, nil // but the feed moves on: a replica that missed it hears of it again
+			return Change{}, nil // The feed advances nevertheless: a replica that missed the change gets it again.
 		}
 		key.RevokedAt = &now
 		return Change{Entry: key.entry(ActionRevoke, by, now, map[string]any{})}, nil
 	})
 }
 
-// change changes a key as decide says and announces the change to all replicas.
+// change applies decide to a key and announces the change to all replicas.
 func (m *Manager) change(ctx context.Context, id, verb string, decide Decision) error {
-	if !caller.Printable(id) { // Postgres would refuse the text
+	if !caller.Printable(id) { // Postgres would refuse the text.
 		return apierr.NotFound("key")
 	}
 	key, digest, found, err := m.store.Change(ctx, id, decide)
@@ -173,12 +170,12 @@ func (m *Manager) change(ctx context.Context, id, verb string, decide Decision) 
 		return nil
 	}
 	if err := m.announce.Announce(ctx, digest); err != nil {
-		m.log.WarnContext(ctx, "change of key not announced, the change feed will tell", "key", id, "error", err.Error())
+		m.log.WarnContext(ctx, "change of key not announced; replicas find it in the change feed", "key", id, "error", err.Error())
 	}
 	return nil
 }
 
-// OrganizationLimit gives an organization's own limit; the zero Limit is none.
+// OrganizationLimit returns an organization's own limit; the zero Limit means none.
 func (m *Manager) OrganizationLimit(ctx context.Context, organization string) (limit.Limit, error) {
 	if !caller.Printable(organization) {
 		return limit.Limit{}, apierr.NotFound("rate limit")
@@ -190,8 +187,8 @@ func (m *Manager) OrganizationLimit(ctx context.Context, organization string) (l
 	return l, nil
 }
 
-// LimitOrganization bounds all keys of an organization together; the zero Limit
-// takes the bound away. Replicas follow within a second.
+// LimitOrganization limits all keys of an organization together; the zero Limit removes the limit. Replicas apply it
+// within a second.
 func (m *Manager) LimitOrganization(ctx context.Context, by Actor, organization string, l limit.Limit) error {
 	if organization == "" || !caller.Printable(organization) {
 		return apierr.Invalid("organization_id", "must be printable ASCII, at most 256 characters")

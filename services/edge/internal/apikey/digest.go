@@ -10,25 +10,24 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Digest is how a key is stored and looked up: its HMAC-SHA-256 under the
-// pepper. Without the pepper, which is in no database, a stolen table can't
-// even tell whether a key is in it.
+// Digest is the stored form of a key: its HMAC-SHA-256 under the pepper. Without the pepper, which is in no database,
+// a stolen table does not even reveal whether a key is in it.
 type Digest [sha256.Size]byte
 
-// minPepper is in bytes, the strength of the MAC (RFC 2104, section 3).
+// minPepper is in bytes: the strength of the MAC (RFC 2104, section 3).
 const minPepper = sha256.Size
 
-// Pepper makes digests. Safe for concurrent use.
+// Pepper computes digests. It is safe for concurrent use.
 type Pepper struct{ pool sync.Pool }
 
-// scratch keeps what the hash interface would make escape.
+// scratch holds buffers that would escape through the hash interface otherwise.
 type scratch struct {
 	mac hash.Hash
 	in  []byte
 	out [sha256.Size]byte
 }
 
-// NewPepper takes the secret of at least 32 bytes that all replicas share.
+// NewPepper returns a Pepper with the secret, at least 32 bytes, that all replicas share.
 func NewPepper(pepper secret.Value) (*Pepper, error) {
 	if len(pepper.Reveal()) < minPepper {
 		return nil, errors.New("the key pepper must have 32 bytes or more")
@@ -38,7 +37,7 @@ func NewPepper(pepper secret.Value) (*Pepper, error) {
 	}}}, nil
 }
 
-// Digest of a key's text. It does not allocate once warm.
+// Digest returns the digest of a key's text. It does not allocate once warm.
 func (p *Pepper) Digest(text string) Digest {
 	s, _ := p.pool.Get().(*scratch)
 	s.mac.Reset()

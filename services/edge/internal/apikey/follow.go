@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Follow gives a call a context that ends with its key: within a second of the
-// change that revokes it, the cause is ErrInvalid. A key that comes to its
-// planned end lets calls that it has opened finish. The caller calls done when
-// the call is over.
+// Follow returns a context for a call that ends when its key is revoked: within a second of the change, with cause
+// ErrInvalid. A key that reaches its planned expiry lets its running calls finish. The caller calls done when the
+// call has ended.
 func (v *Verifier) Follow(ctx context.Context, key *Key) (following context.Context, done func()) {
 	following, end := context.WithCancelCause(ctx)
 	one := &call{key.Digest, end}
@@ -23,13 +22,13 @@ func (v *Verifier) Follow(ctx context.Context, key *Key) (following context.Cont
 	}
 }
 
-// review asks anew for the keys of running calls that have changed, and ends the
-// calls of those that are no longer good. What can't be told now is asked again.
+// review looks up the keys of running calls that have changed, and ends the calls of those that are no longer valid.
+// If a lookup fails, it is repeated in the next review.
 func (v *Verifier) review(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
 	for _, digest := range v.calls.suspects() {
-		if ctx.Err() != nil { // one lookup may take longer, but not each
+		if ctx.Err() != nil { // One lookup may exceed the time, but not each of them.
 			v.calls.suspect(digest)
 			continue
 		}
@@ -43,7 +42,7 @@ func (v *Verifier) review(ctx context.Context) {
 	}
 }
 
-// calls are those under way. Ending one is rare, and may look at all of them.
+// calls holds the running calls. Ending one is rare, so it may scan all of them.
 type calls struct {
 	mu      sync.Mutex
 	running map[*call]struct{}
@@ -71,7 +70,7 @@ func (c *calls) remove(one *call) {
 	delete(c.running, one)
 }
 
-// suspect has a key reviewed, if it has calls under way by then.
+// suspect marks a key for the next review.
 func (c *calls) suspect(digest Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +86,7 @@ func (c *calls) suspectAll() {
 	}
 }
 
-// suspects takes the keys to review.
+// suspects removes and returns the keys to review.
 func (c *calls) suspects() []Digest {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,12 +19,11 @@ const (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// unbiased is the largest multiple of 62 that a byte can hold: bytes from there
-// on are drawn again, so that every digit is equally likely.
+// unbiased is the largest multiple of 62 that a byte can hold: larger bytes are drawn again, so that every digit is
+// equally likely.
 const unbiased = 256 / len(base62) * len(base62)
 
-// WellFormed reports whether text has the form and the checksum of a key. It
-// neither allocates nor looks anything up.
+// WellFormed reports whether text has the form and the checksum of a key. It neither allocates nor looks anything up.
 func WellFormed(text string) bool {
 	if len(text) > len(prefix)+maxEnvironment+1+randomDigits+checkDigits || !strings.HasPrefix(text, prefix) {
 		return false
@@ -42,8 +41,7 @@ func WellFormed(text string) bool {
 	return checksum(text[:split]) == [checkDigits]byte([]byte(text[split:]))
 }
 
-// validEnvironment reports whether a name may stand in a key: 1 to 16 lower-case
-// letters and digits.
+// validEnvironment reports whether a name may be part of a key: 1 to 16 lower-case letters and digits.
 func validEnvironment(name string) bool {
 	if name == "" || len(name) > maxEnvironment {
 		return false
@@ -60,7 +58,7 @@ func isBase62(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// mint makes a new key of an environment.
+// mint returns a new key of an environment.
 func mint(environment string) string {
 	text := make([]byte, 0, len(prefix)+len(environment)+1+randomDigits+checkDigits)
 	text = append(append(append(text, prefix...), environment...), '_')
@@ -69,8 +67,8 @@ func mint(environment string) string {
 	return string(append(text, check[:]...))
 }
 
-// appendRandom adds n base62 digits from the system's random source, which
-// never fails (crypto/rand ends the process instead).
+// appendRandom appends n base62 digits from the system's random source, which never fails (crypto/rand ends the
+// process instead).
 func appendRandom(text []byte, n int) []byte {
 	var pool [64]byte
 	for want := len(text) + n; ; {
@@ -88,9 +86,8 @@ func appendRandom(text []byte, n int) []byte {
 
 var crcTable = crc32.IEEETable
 
-// checksum is the CRC-32 of text as six base62 digits, which hold 35.7 bits.
-// It goes byte by byte over the string: crc32.ChecksumIEEE wants a slice, and
-// the copy would escape.
+// checksum returns the CRC-32 of text as six base62 digits, which hold 35.7 bits. It iterates over the string:
+// crc32.ChecksumIEEE requires a slice, and the copy would escape.
 func checksum(text string) (digits [checkDigits]byte) {
 	crc := ^uint32(0)
 	for i := range len(text) {

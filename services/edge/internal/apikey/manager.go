@@ -16,49 +16,47 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Store keeps keys by digest. Each write takes the next number of the change
-// feed in its own transaction, and leaves an audit entry in it.
+// Store persists keys by digest. Each write takes the next number of the change feed in its own transaction, and adds
+// an audit entry in it.
 type Store interface {
 	// Insert adds a key.
 	Insert(ctx context.Context, key Key, digest Digest, entry Entry) error
-	// Get gives a key, nil without an error when there is none.
+	// Get returns a key, or nil without an error if there is none.
 	Get(ctx context.Context, id string) (*Key, error)
-	// List gives the keys of an organization, or of all when it is empty, in the
-	// order of their ids, those after the given id, up to limit.
+	// List returns up to limit keys of an organization, or of all if it is empty, with ids after the given one, in
+	// the order of ids.
 	List(ctx context.Context, organization, after string, limit int) ([]Key, error)
-	// Change changes a key as decide says, while no other call can change it, and
-	// returns the key and its digest. It returns an error of decide as it is and
-	// then changes nothing; found is false when there is no such key.
+	// Change applies decide to a locked key, and returns the key and its digest. It returns an error of decide
+	// unchanged and then changes nothing; found is false if there is no such key.
 	Change(ctx context.Context, id string, decide Decision) (key Key, digest Digest, found bool, err error)
-	// OrganizationLimit gives an organization's limit, zero if it has none.
+	// OrganizationLimit returns an organization's limit, zero if it has none.
 	OrganizationLimit(ctx context.Context, organization string) (limit.Limit, error)
-	// SetOrganizationLimit sets it, or with the zero Limit takes it away. It counts
-	// as a change of all keys of the organization.
+	// SetOrganizationLimit sets the limit, or removes it for the zero Limit. It counts as a change of all keys of the
+	// organization.
 	SetOrganizationLimit(ctx context.Context, organization string, l limit.Limit, entry Entry) error
-	// Audit lists entries, newest first.
+	// Audit returns entries, newest first.
 	Audit(ctx context.Context, q AuditQuery) ([]Entry, error)
 }
 
-// Decision changes a key as it finds it.
+// Decision changes a key.
 type Decision func(key *Key) (Change, error)
 
-// Change is what goes with a changed key.
+// Change accompanies a changed key.
 type Change struct {
-	// Entry is for the audit; nil when nothing really changed.
+	// Entry is for the audit; nil if nothing really changed.
 	Entry *Entry
-	// Successor is the key that takes the changed one's place, if any.
+	// Successor is the key that replaces the changed one, if any.
 	Successor *Key
 	Digest    Digest // of the successor
 }
 
-// Announcer tells all replicas at once that a key has changed. It may fail: the
-// change feed tells them within a second anyway.
+// Announcer notifies all replicas that a key has changed. It may fail: they find the change in the feed within a
+// second anyway.
 type Announcer interface {
 	Announce(ctx context.Context, digest Digest) error
 }
 
-// Manager creates, lists and changes keys. The operator API and the command line
-// share it.
+// Manager creates, lists and changes keys, for the operator API and the command line.
 type Manager struct {
 	pepper   *Pepper
 	store    Store
@@ -67,12 +65,12 @@ type Manager struct {
 	log      *slog.Logger
 }
 
-// NewManager takes the products that a key may belong to; announce may be nil.
+// NewManager returns a Manager; keys may belong to one of products. announce may be nil.
 func NewManager(pepper *Pepper, store Store, announce Announcer, products []string, log *slog.Logger) *Manager {
 	return &Manager{pepper: pepper, store: store, announce: announce, products: products, log: log}
 }
 
-// Request is what a new key shall be.
+// Request is a request for a new key.
 type Request struct {
 	Organization string
 	Product      string
@@ -85,7 +83,7 @@ type Request struct {
 
 const maxName = 200
 
-// check decides whether a request may be granted, and fills in defaults.
+// check validates a request and fills in defaults.
 func (r Request) check(products []string, now time.Time) (Request, error) {
 	if r.Environment == "" {
 		r.Environment = "live"
@@ -105,7 +103,7 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 	return r, checkMutable(r.Name, r.ExpiresAt, r.Limit, now)
 }
 
-// checkMutable checks what may also be changed later.
+// checkMutable validates the fields that may also be changed later.
 func checkMutable(name string, expiresAt *time.Time, l limit.Limit, now time.Time) error {
 	switch {
 	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
@@ -123,12 +121,12 @@ func checkLimit(l limit.Limit) error {
 	return nil
 }
 
-// present is the moment as Postgres keeps it.
+// present returns the current time with the precision of Postgres.
 func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 func newID() string { return "key_" + strings.ToLower(rand.Text()) }
 
-// Create makes a key and gives its text, which is in no place but the answer.
+// Create creates a key and returns its text, which exists nowhere else.
 func (m *Manager) Create(ctx context.Context, by Actor, r Request) (Key, secret.Value, error) {
 	now := present()
 	r, err := r.check(m.products, now)
@@ -152,9 +150,9 @@ func (k *Key) entry(action string, by Actor, now time.Time, details map[string]a
 	return &Entry{At: now, Actor: by, Action: action, Organization: k.Organization, Key: k.ID, Details: details}
 }
 
-// Get gives a key.
+// Get returns a key.
 func (m *Manager) Get(ctx context.Context, id string) (Key, error) {
-	if !caller.Printable(id) { // Postgres would refuse the text
+	if !caller.Printable(id) { // Postgres would refuse the text.
 		return Key{}, apierr.NotFound("key")
 	}
 	key, err := m.store.Get(ctx, id)
@@ -167,7 +165,7 @@ func (m *Manager) Get(ctx context.Context, id string) (Key, error) {
 	return *key, nil
 }
 
-// List gives a page of keys, see Store.
+// List returns a page of keys, see Store.
 func (m *Manager) List(ctx context.Context, organization, after string, limit int) ([]Key, error) {
 	keys, err := m.store.List(ctx, organization, after, limit)
 	if err != nil {
@@ -176,7 +174,7 @@ func (m *Manager) List(ctx context.Context, organization, after string, limit in
 	return keys, nil
 }
 
-// Audit gives a page of the audit, see Store.
+// Audit returns a page of the audit, see Store.
 func (m *Manager) Audit(ctx context.Context, q AuditQuery) ([]Entry, error) {
 	entries, err := m.store.Audit(ctx, q)
 	if err != nil {

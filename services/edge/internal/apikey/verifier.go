@@ -6,25 +6,22 @@ import (
 	"time"
 )
 
-// Verifier answers for each request which key it carries. Safe for concurrent
-// use; its Watcher keeps it true.
+// Verifier finds the key of each request. It is safe for concurrent use. A Watcher keeps its cache current.
 type Verifier struct {
 	pepper *Pepper
 	cache  *cache
 	calls  *calls
 }
 
-// NewVerifier returns a Verifier that caches up to size known keys and as many
-// unknown ones. While the loader fails, a known key stays valid for staleFor beyond
-// the minute for which it is fresh. The limits bound keys and organizations that
-// have none of their own.
+// NewVerifier returns a Verifier that caches up to size known keys and as many unknown ones. While the loader fails,
+// a known key stays valid for staleFor beyond the minute for which it is fresh. limits are the default limits of keys
+// and organizations.
 func NewVerifier(pepper *Pepper, loader Loader, size int, staleFor time.Duration, limits Limits) *Verifier {
 	return &Verifier{pepper: pepper, cache: newCache(loader, size, staleFor, limits), calls: newCalls()}
 }
 
-// Verify finds the live key of an Authorization header (RFC 6750, section 2.1).
-// The error is ErrInvalid for anything that is not one, and an unavailable
-// apierr when that can't be told. A cached key costs no I/O and no allocation.
+// Verify returns the valid key of an Authorization header (RFC 6750, section 2.1). The error is ErrInvalid if there
+// is none, and an unavailable apierr if the lookup fails. A cached key costs no I/O and no allocation.
 func (v *Verifier) Verify(ctx context.Context, authorization string) (*Key, error) {
 	scheme, text, found := strings.Cut(authorization, " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") || !WellFormed(text) {
@@ -40,8 +37,7 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (*Key, erro
 	return key, nil
 }
 
-// Forget makes the next request with the key of this digest ask anew, and has
-// the calls reviewed that it has opened.
+// Forget removes the key of this digest from the cache, and marks its running calls for review.
 func (v *Verifier) Forget(digest Digest) {
 	v.cache.forget(digest)
 	v.calls.suspect(digest)

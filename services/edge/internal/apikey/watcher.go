@@ -9,39 +9,37 @@ import (
 )
 
 const (
-	// pollEvery and pollTime together keep a change known within a second.
+	// pollEvery and pollTime together make a change known within a second.
 	pollEvery = 400 * time.Millisecond
 	pollTime  = 500 * time.Millisecond
-	// usesEvery is how often last uses are written down.
+	// usesEvery is the interval at which last uses are stored.
 	usesEvery = time.Minute
-	// page bounds what one poll reads.
+	// page bounds how many changes one read returns.
 	page = 500
 )
 
-// Feed is the durable order of all changes of keys.
+// Feed is the durable, ordered list of all changes of keys.
 type Feed interface {
-	// Position is the number of the last change.
+	// Position returns the number of the last change.
 	Position(ctx context.Context) (int64, error)
-	// ChangedSince lists up to limit digests whose last change has a number above
-	// position, in order, and the number of the last one.
+	// ChangedSince returns up to limit digests whose last change has a number above position, in order, and the
+	// number of the last one.
 	ChangedSince(ctx context.Context, position int64, limit int) ([]Digest, int64, error)
-	// Touch writes down last uses by key id.
+	// Touch stores last uses by key id.
 	Touch(ctx context.Context, uses map[string]time.Time) error
 }
 
-// Watcher follows the feed and makes a Verifier forget what changed, and end the
-// calls of keys that are gone: the truth behind the announcements, which may get
-// lost.
+// Watcher follows the feed. It makes a Verifier forget changed keys and end the calls of invalid ones. Announcements
+// are faster but may get lost; the feed is complete.
 type Watcher struct {
 	verifier *Verifier
 	feed     Feed
 	log      *slog.Logger
 	position int64
-	current  atomic.Int64 // Unix nanoseconds of the last poll that succeeded
+	current  atomic.Int64 // Unix nanoseconds of the last successful poll
 }
 
-// NewWatcher starts at the feed's present position: make it before the verifier
-// answers its first request.
+// NewWatcher starts at the feed's current position. It must be called before the verifier serves its first request.
 func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Logger) (*Watcher, error) {
 	position, err := feed.Position(ctx)
 	if err != nil {
@@ -52,8 +50,7 @@ func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Lo
 	return w, nil
 }
 
-// Run polls until ctx ends. It outlives any failure of the feed and logs only
-// the first of a row.
+// Run polls until ctx ends. It continues after every failure of the feed and logs only the first of a row.
 func (w *Watcher) Run(ctx context.Context) error {
 	poll, uses := time.NewTicker(pollEvery), time.NewTicker(usesEvery)
 	defer poll.Stop()
@@ -73,15 +70,15 @@ func (w *Watcher) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
-			w.log.WarnContext(ctx, "key feed lost", "error", err.Error())
+			w.log.WarnContext(ctx, "key feed cannot be read", "error", err.Error())
 		case err == nil && failing:
-			w.log.InfoContext(ctx, "key feed is back")
+			w.log.InfoContext(ctx, "key feed can be read again")
 		}
 		failing = err != nil
 	}
 }
 
-// poll reads all changes since the last one seen.
+// poll reads all changes since the last known one.
 func (w *Watcher) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
@@ -89,7 +86,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read position: %w", err)
 	}
-	if newest < w.position { // the database went back in time: it was restored
+	if newest < w.position { // The database was restored from a backup.
 		w.verifier.forgetAll()
 		w.position = newest
 	}
@@ -110,13 +107,12 @@ func (w *Watcher) poll(ctx context.Context) error {
 	return nil
 }
 
-// Behind is how long ago the watcher last knew of all changes.
+// Behind returns the time since the watcher was last up to date.
 func (w *Watcher) Behind() time.Duration {
 	return time.Since(time.Unix(0, w.current.Load()))
 }
 
-// Flush writes down the last uses of keys. What it can't write is lost: it only
-// serves people who tidy up.
+// Flush stores the last uses of keys. If that fails they are lost: they are informational.
 func (w *Watcher) Flush(ctx context.Context) {
 	uses := w.verifier.cache.uses()
 	if len(uses) == 0 {
@@ -125,6 +121,6 @@ func (w *Watcher) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
 	if err := w.feed.Touch(ctx, uses); err != nil {
-		w.log.WarnContext(ctx, "last uses of keys not written", "keys", len(uses), "error", err.Error())
+		w.log.WarnContext(ctx, "last uses of keys not stored", "keys", len(uses), "error", err.Error())
 	}
 }

@@ -1,3 +1,5 @@
+// Package app wires the edge: settings, construction, the order of start and drain, and the commands other than
+// serve. It is the only package that imports all others.
 package app
 
 import (
@@ -32,7 +34,7 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// builder is the service while it is put together.
+// builder holds the parts of the service during the wiring.
 type builder struct {
 	cfg       Config
 	runner    *lifecycle.Runner
@@ -97,7 +99,7 @@ func (b *builder) openStores(ctx context.Context) error {
 	return b.openRedis(ctx)
 }
 
-// openRedis wires what replicas share and may lose: announcements and rate limits.
+// openRedis connects what replicas share and may lose: announcements and rate limits.
 func (b *builder) openRedis(ctx context.Context) error {
 	client, err := redis(ctx, b.cfg)
 	if err != nil {
@@ -113,7 +115,7 @@ func (b *builder) openRedis(ctx context.Context) error {
 	return nil
 }
 
-// startKeys wires the check of product keys and what keeps it true.
+// startKeys starts the verification of product keys and the watcher.
 func (b *builder) startKeys(ctx context.Context) error {
 	table, err := route.Snapshot()
 	if err != nil {
@@ -140,18 +142,18 @@ func (b *builder) startKeys(ctx context.Context) error {
 		watcher.Flush(ctx)
 		return nil
 	})
-	// While Postgres is away a replica serves the keys it knows; then it is of no use.
+	// While Postgres is unavailable a replica serves its cached keys for a limited time; then it is not ready.
 	b.runner.Check("keys", func(context.Context) error {
 		if behind := watcher.Behind(); behind > b.cfg.KeyStale {
-			return fmt.Errorf("changes of keys unknown for %v", behind)
+			return fmt.Errorf("changes of keys not read for %v", behind)
 		}
 		return nil
 	})
 	return nil
 }
 
-// announcer tells this replica first, then the others where there is a bus: an
-// interface that holds a nil isn't nil.
+// announcer notifies this replica first, then the others if there is a bus. The check for nil is needed because an
+// interface that holds a nil pointer is not nil.
 func (b *builder) announcer() apikey.Announcer {
 	if b.bus == nil {
 		return hereFirst{forget: b.verifier.Forget}
@@ -159,8 +161,7 @@ func (b *builder) announcer() apikey.Announcer {
 	return hereFirst{b.verifier.Forget, b.bus}
 }
 
-// startMeter wires the meter. Its loops end after the face has drained, and its
-// spool closes behind them.
+// startMeter starts the meter. Its loops end after the face has drained, and its spool closes after them.
 func (b *builder) startMeter(context.Context) error {
 	dir := b.cfg.SpoolDir
 	if dir == "" {
@@ -218,14 +219,14 @@ func (b *builder) startServer(ctx context.Context) error {
 	return rpc.ServeHTTP(ctx, b.runner, "http", b.cfg.Listen, handler, secure)
 }
 
-// startMetrics serves the metrics on a listener that customers don't reach.
+// startMetrics serves the metrics on a listener that customers cannot reach.
 func (b *builder) startMetrics(ctx context.Context, secure *tls.Config) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", b.telemetry.MetricsHandler())
 	return rpc.ServeHTTP(ctx, b.runner, "metrics", b.cfg.MetricsListen, mux, secure)
 }
 
-// upstreamTransport is how the services are reached.
+// upstreamTransport returns the connection pool for the services.
 func (b *builder) upstreamTransport() (*connpool.Pool, error) {
 	secure, err := b.cfg.UpstreamTLS.Config()
 	if err != nil {
@@ -239,7 +240,7 @@ func (b *builder) upstreamTransport() (*connpool.Pool, error) {
 	return transport, nil
 }
 
-// open is the pool of the database that the settings name.
+// open returns the connection pool of the configured database.
 func open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	url, err := cfg.DatabaseURLFile.Read()
 	if err != nil {
@@ -248,7 +249,7 @@ func open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	return pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
 }
 
-// redis is the client of the server that the settings name, nil without one.
+// redis returns the client of the configured server, nil without one.
 func redis(ctx context.Context, cfg Config) (*redisdb.Client, error) {
 	if cfg.RedisURLFile == "" {
 		return nil, nil // Redis is optional.

@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// bus carries changes of keys between replicas over Redis pub/sub. It is fast
-// but may lose some; the key watcher doesn't.
+// bus carries changes of keys between replicas over Redis pub/sub. It is fast but may lose some; the key watcher does
+// not.
 type bus struct {
 	client  *redisdb.Client
 	channel string
@@ -28,8 +28,7 @@ func (b *bus) Announce(ctx context.Context, digest apikey.Digest) error {
 	return nil
 }
 
-// listen calls forget for each change announced until ctx ends. The client
-// connects again by itself.
+// listen calls forget for each announced change until ctx ends. The client reconnects by itself.
 func (b *bus) listen(ctx context.Context, forget func(apikey.Digest)) error {
 	subscription := b.client.Subscribe(ctx, b.channel)
 	defer func() { _ = subscription.Close() }()
@@ -49,11 +48,11 @@ func (b *bus) listen(ctx context.Context, forget func(apikey.Digest)) error {
 	}
 }
 
-// hereFirst has the replica that changed a key forget it before its caller is
-// answered, so that a key it revoked is refused by its very next call.
+// hereFirst makes the replica that changes a key forget it before it responds, so that the next call with a revoked
+// key is refused.
 type hereFirst struct {
 	forget func(apikey.Digest)
-	// others are told behind it; nil where there are none to tell.
+	// others are notified afterwards; nil for none.
 	others apikey.Announcer
 }
 

@@ -1,5 +1,3 @@
-// Package app makes an edge of its parts: settings, wiring, the order of start
-// and drain, and the commands beside serve. It alone knows all other packages.
 package app
 
 import (
@@ -26,15 +24,15 @@ const (
 // Config holds the settings of the edge.
 type Config struct {
 	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"address of the HTTP face"`
-	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"address of /metrics, which is open; keep it away from customers"`
+	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"address of /metrics, which needs no authentication; customers must not reach it"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
-	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it a revocation reaches the other replicas by polling alone"`
+	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, other replicas learn of a revocation by polling only"`
 	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"YAML file of the tokens that may use the operator API"`
-	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"open the operator API to everyone; only on a loopback listener. Product keys are always checked"`
-	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"file with the token that the edge shows to the services; serve needs it"`
-	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret of 32 bytes or more under which product keys are stored; serve and keys need it, and all replicas the same"`
-	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"known keys, and as many unknown ones, that are remembered"`
-	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"how long a known key stays good while Postgres is away"`
+	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"open the operator API without tokens; only on a loopback listener. Product keys are always checked"`
+	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"file with the edge's service token for the services; required by serve"`
+	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys; required by serve and keys, the same on all replicas"`
+	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"number of known keys that are cached, and as many unknown ones"`
+	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"how long a cached key stays valid while Postgres is unavailable"`
 	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it its routes are not served"`
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"base URL of notify; without it its routes are not served"`
@@ -42,24 +40,24 @@ type Config struct {
 	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
 	TLS         rpc.Certificate `envPrefix:"TLS_"`
 
-	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"rate limit of keys that have none of their own: requests/window or requests/window/burst, such as 600/1m; empty is none"`
+	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"rate limit of keys without one of their own: requests/window or requests/window/burst, such as 600/1m; empty for none"`
 	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"the same for all keys of an organization together"`
 	MaxBody      int64         `env:"MAX_BODY" envDefault:"8388608" doc:"largest request body in bytes"`
-	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies held at once, beyond which calls get 503"`
-	BodyShare    int64         `env:"BODY_SHARE" envDefault:"16777216" doc:"bytes of them that one organization may have, beyond which its calls get 429"`
+	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies in memory at once; calls beyond it get 503"`
+	BodyShare    int64         `env:"BODY_SHARE" envDefault:"16777216" doc:"bytes of them for one organization; its calls beyond it get 429"`
 	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to send a body"`
-	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to accept a piece of an answer; streams may last"`
+	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to read a piece of a response; streams have no total limit"`
 	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
 	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"how long usage is kept by the hour, then by the day"`
 	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"how long usage is kept at all"`
-	SpoolDir     string        `env:"SPOOL_DIR" doc:"folder in which counts wait while Postgres is away; it must outlive a restart. Default: the system's temporary folder"`
-	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts from which on calls are refused with 503"`
+	SpoolDir     string        `env:"SPOOL_DIR" doc:"folder in which counts wait while Postgres is unavailable; it must survive a restart. Default: the system's temporary folder"`
+	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts; calls beyond it are refused with 503"`
 	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the start of the drain"`
+	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace   time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
 }
 
-// Load reads the settings from the environment.
+// Load reads the settings from environ.
 func Load(environ []string) (Config, error) {
 	var cfg Config
 	if err := config.Load(prefix, &cfg, environ); err != nil {
@@ -68,7 +66,7 @@ func Load(environ []string) (Config, error) {
 	return cfg, nil
 }
 
-// Validate checks what the settings say of one another.
+// Validate checks the rules that involve several settings. Its error names every violation.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.AuthDisabled && !rpc.Loopback(c.Listen) {
@@ -109,7 +107,7 @@ func (c *Config) bounds() proxy.Bounds {
 	return proxy.Bounds{Body: c.MaxBody, Memory: c.BodyMemory, Share: c.BodyShare, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout}
 }
 
-// servable checks what only serve needs.
+// servable checks the settings that only serve needs.
 func (c *Config) servable() error {
 	var errs []error
 	for name, file := range map[string]secret.File{
@@ -128,7 +126,7 @@ func (c *Config) servable() error {
 	return errors.Join(errs...)
 }
 
-// upstreams are the services behind the edge, by the name the route table uses.
+// upstreams returns the configured services by their name in the route table.
 func (c *Config) upstreams() map[string]*url.URL {
 	found := make(map[string]*url.URL)
 	for name, base := range map[string]*url.URL{
@@ -141,5 +139,5 @@ func (c *Config) upstreams() map[string]*url.URL {
 	return found
 }
 
-// Print writes the effective settings, without secrets.
+// Print writes the effective settings, with secrets redacted.
 func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

@@ -31,11 +31,10 @@ var errKeysUsage = errors.New(`use
   edge keys limit ID 600/1m | none
   edge keys revoke ID`)
 
-// keyCommand is one of the commands below `edge keys`.
+// keyCommand is a subcommand of `edge keys`.
 type keyCommand func(ctx context.Context, manager *apikey.Manager, by apikey.Actor, args []string, out io.Writer) error
 
-// Keys is the command `edge keys`: the operator API's operations without a
-// running edge.
+// Keys runs `edge keys`: the operator API's operations without a running edge.
 func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errKeysUsage
@@ -54,7 +53,7 @@ func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	return command(ctx, manager, apikey.Actor{Name: "cli:" + operator()}, args[1:], out)
 }
 
-// operator is who runs the command, for the audit.
+// operator returns the user who runs the command, for the audit.
 func operator() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -62,7 +61,7 @@ func operator() string {
 	return "unknown"
 }
 
-// openManager connects to what the manager needs; done frees it.
+// openManager opens a manager with its connections; done closes them.
 func openManager(ctx context.Context, cfg Config) (manager *apikey.Manager, done func(), err error) {
 	table, err := route.Snapshot()
 	if err != nil {
@@ -119,7 +118,7 @@ func createKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, ar
 	return showOnce(out, key, text, *asJSON)
 }
 
-// end is when a lifetime that begins now ends, nil for one without end.
+// end returns when a lifetime that begins now ends, nil for an unlimited one.
 func end(lifetime time.Duration) *time.Time {
 	if lifetime == 0 {
 		return nil
@@ -127,7 +126,7 @@ func end(lifetime time.Duration) *time.Time {
 	return new(time.Now().UTC().Truncate(time.Microsecond).Add(lifetime))
 }
 
-// showOnce prints a key that was just made.
+// showOnce prints a key that was just created.
 func showOnce(out io.Writer, key apikey.Key, text secret.Value, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(api.NewKey(key, text))
@@ -257,7 +256,7 @@ func flagSet(name string) *flag.FlagSet {
 	return flags
 }
 
-// parse wants exactly n arguments, before or behind the flags.
+// parse requires exactly n arguments, before or after the flags.
 func parse(flags *flag.FlagSet, args []string, n int) error {
 	first := 0
 	for first < len(args) && first < n && !strings.HasPrefix(args[first], "-") {

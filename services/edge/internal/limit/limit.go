@@ -1,14 +1,12 @@
-// Package limit bounds how often a key and an organization may call, over all
-// replicas, without a remote call in the path of a request.
+// Package limit limits the rate of keys and organizations over all replicas, without a remote call in the path of a
+// request.
 //
-// Each replica decides by the generic cell rate algorithm (GCRA) on what it
-// knows of a bucket, and settles with the fleet asynchronously: it reports what
-// it spent and learns what all have spent. Before it has settled, a replica may
-// spend a lease of each bucket and no more, so that R replicas together admit at
-// most R leases too many. While settlements fail, each replica goes on by what
-// it knows, as if it were alone.
+// Each replica decides by the generic cell rate algorithm (GCRA) on its local state of a bucket, and settles with the
+// fleet asynchronously: it reports what it spent and receives what all replicas have spent. Between settlements a
+// replica may spend only a lease of each bucket, so that R replicas together admit at most R leases too many. While
+// settlements fail, each replica continues with its local state.
 //
-// The api package calls Take, the app package runs the settling.
+// Package api calls Take, package app runs the settling.
 package limit
 
 import (
@@ -19,8 +17,7 @@ import (
 	"time"
 )
 
-// Limit allows Requests in each Window on average, and Burst of them at once.
-// The zero Limit is none.
+// Limit allows Requests in each Window on average, and Burst of them at once. The zero Limit means no limit.
 type Limit struct {
 	Requests int
 	Window   time.Duration
@@ -30,11 +27,11 @@ type Limit struct {
 const (
 	maxRequests = 1_000_000
 	maxWindow   = 24 * time.Hour
-	// leaseShare is the part of a burst that a replica may spend unsettled.
+	// leaseShare: a replica may spend 1/leaseShare of a burst unsettled.
 	leaseShare = 50
 )
 
-// Errors of a limit that breaks a rule; each states the rule.
+// The errors of an invalid limit; each states the rule.
 var (
 	errRequests = fmt.Errorf("requests must be from 1 to %d", maxRequests)
 	errWindow   = fmt.Errorf("the window must be whole seconds, from 1 s to %d", int(maxWindow/time.Second))
@@ -42,7 +39,7 @@ var (
 	errText     = errors.New("want requests/window, such as 600/1m, or requests/window/burst, such as 600/1m/50")
 )
 
-// Check tells what is wrong with a limit, nil for none and for a good one.
+// Check returns the rule that a limit violates, nil for a valid one and for the zero Limit.
 func (l Limit) Check() error {
 	switch {
 	case l == Limit{}:
@@ -57,8 +54,8 @@ func (l Limit) Check() error {
 	return nil
 }
 
-// UnmarshalText reads "600/1m" or "600/1m/50": requests, window and burst, which
-// is as many as the requests unless it is given. An empty text is none.
+// UnmarshalText parses "600/1m" or "600/1m/50": requests, window and burst, which defaults to the requests. An empty
+// text is the zero Limit.
 func (l *Limit) UnmarshalText(text []byte) error {
 	parts := strings.Split(string(text), "/")
 	if string(text) == "" {
@@ -92,7 +89,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes what UnmarshalText reads.
+// MarshalText is the inverse of UnmarshalText.
 func (l Limit) MarshalText() ([]byte, error) {
 	if l == (Limit{}) {
 		return nil, nil
@@ -100,18 +97,17 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%d/%s/%d", l.Requests, l.Window, l.Burst), nil
 }
 
-// interval is what one request costs: the time in which the bucket earns it back.
+// interval returns the cost of one request: the time in which the bucket earns it back.
 func (l Limit) interval() time.Duration { return l.Window / time.Duration(l.Requests) }
 
-// tolerance is how far ahead of now a bucket may be spent.
+// tolerance returns how far ahead of now a bucket may be spent.
 func (l Limit) tolerance() time.Duration { return l.interval() * time.Duration(l.Burst) }
 
-// lease is how many requests a replica may admit before it has settled them.
+// lease returns how many requests a replica may admit before it has settled them.
 func (l Limit) lease() int64 { return int64(max(1, min(l.Burst, l.Requests)/leaseShare)) }
 
-// spend decides on one request against a bucket that will be full again at full.
-// It gives the bucket afterwards; a refused request costs nothing, and wait is
-// how long until one would be admitted.
+// spend decides on one request against a bucket that is full again at full. It returns the bucket afterwards. A
+// refused request costs nothing, and wait is the time until one would be admitted.
 func (l Limit) spend(full, now time.Time) (after time.Time, wait time.Duration) {
 	if full.Before(now) {
 		full = now
@@ -123,7 +119,7 @@ func (l Limit) spend(full, now time.Time) (after time.Time, wait time.Duration) 
 	return after, 0
 }
 
-// remaining is how many requests a bucket would admit now.
+// remaining returns how many requests a bucket would admit now.
 func (l Limit) remaining(full, now time.Time) int {
 	return int(max(0, l.tolerance()-max(0, full.Sub(now))) / l.interval())
 }

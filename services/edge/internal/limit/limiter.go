@@ -10,91 +10,87 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Bucket is a holder's limit. Holders of one name share it, on every replica.
+// Bucket is a named limit. Holders of the same name share it, on every replica.
 type Bucket struct {
 	Name  string
 	Limit Limit
 }
 
-// BucketState is a bucket after a request.
+// BucketState is the state of a bucket after a request.
 type BucketState struct {
-	Limit Limit // the zero Limit when nothing bounds the holder
-	// Remaining is how many requests would be admitted at once, Full how long it
-	// takes until nothing is spent any more.
+	Limit Limit // the zero Limit without a limit
+	// Remaining is how many requests would be admitted at once, Full the time until nothing is spent any more.
 	Remaining int
 	Full      time.Duration
 }
 
-// Verdict is where a request leaves its key and its organization.
+// Verdict holds the states of a request's key and organization.
 type Verdict struct{ Key, Organization BucketState }
 
-// Spending is what a replica spent of a bucket: Cost is the time in which the
-// bucket earns it back.
+// Spending is what a replica has spent of a bucket. Cost is the time in which the bucket earns it back.
 type Spending struct {
 	Name string
 	Cost time.Duration
 }
 
-// Fleet is where replicas settle.
+// Fleet is the shared state with which replicas settle.
 type Fleet interface {
-	// Settle adds what was spent to each bucket and gives how far ahead of now
-	// each is spent then, by all replicas, in the same order.
+	// Settle adds what was spent to each bucket, and returns how far ahead of now each is then spent by all replicas,
+	// in the same order.
 	Settle(ctx context.Context, spent []Spending) (ahead []time.Duration, err error)
 }
 
-// Limiter admits requests. Safe for concurrent use.
+// Limiter admits requests. It is safe for concurrent use.
 type Limiter struct {
 	fleet Fleet
 	mu    sync.RWMutex
-	// accounts of buckets that aren't full, by name.
+	// accounts holds the accounts of buckets that are not full, by name.
 	accounts map[string]*account
-	// due are the accounts that owe the fleet a report.
+	// due holds the accounts with spendings to report.
 	dueMu  sync.Mutex
 	due    []*account
 	work   chan struct{} // something is due
-	urgent chan struct{} // and a request waits for it
-	// awayUntil, in Unix nanoseconds, is until when no request waits for the fleet.
-	awayUntil atomic.Int64
+	urgent chan struct{} // a request waits for it
+	// bypassUntil, in Unix nanoseconds: until then no request waits for the fleet.
+	bypassUntil atomic.Int64
 }
 
-// account is what a replica knows of a bucket.
+// account is a replica's local state of a bucket.
 type account struct {
 	name string
 	mu   sync.Mutex
-	// full is when the bucket is full again, as far as is known here.
+	// full is when the bucket is full again, as far as this replica knows.
 	full     time.Time
 	interval time.Duration
-	// owed are admitted requests that the fleet doesn't know of.
+	// owed counts admitted requests that are not reported to the fleet yet.
 	owed int64
-	// settled, if a request waits, is closed by the next report.
+	// settled is not nil while a request waits; the next report closes it.
 	settled chan struct{}
-	gone    bool // no longer among the accounts
+	gone    bool // removed from the accounts
 }
 
-// New returns a limiter whose Run the caller has to start. Without a fleet each
-// replica bounds for itself.
+// New returns a Limiter; the caller has to start Run. Without a fleet each replica uses its local state.
 func New(fleet Fleet) *Limiter {
 	return &Limiter{fleet: fleet, accounts: make(map[string]*account), work: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
 }
 
-// Take admits a request of a key and its organization, or refuses it with an
-// apierr that says for how long. A refused request costs neither. Who may make a
-// request but would overdraw a lease waits for the settlement, not long. It
-// allocates nothing for a holder that nothing bounds, or that was seen lately.
+// Take admits a request of a key and its organization, or refuses it with an apierr that contains the wait. A refused
+// request costs neither. A request that would overdraw a lease waits for the settlement, for at most waitTime. Take
+// allocates nothing without a limit, or for a holder that was seen recently.
 func (x *Limiter) Take(ctx context.Context, key, organization Bucket) (Verdict, error) {
-	for patience := waitTime; ; {
-		v, settled, err := x.try(key, organization, patience > 0)
+	for budget := waitTime; ; {
+		v, settled, err := x.try(key, organization, budget > 0)
 		if settled == nil {
 			return v, err
 		}
 		asked := time.Now()
 		x.wait(ctx, settled)
-		patience -= time.Since(asked)
+		budget -= time.Since(asked)
 	}
 }
 
-// try is one decision. When a lease is used up, and the caller is willing to
-// wait, it gives what to wait for instead.
+// try makes one decision. If a lease is used up and the caller is willing to wait, it returns the channel to wait for
+// instead.
 func (x *Limiter) try(key, organization Bucket, willing bool) (v Verdict, settled <-chan struct{}, err error) {
 	k, o := x.lock(key), x.lock(organization) // always in this order
 	defer unlock(k)
@@ -130,7 +126,7 @@ func refusal(who string, l Limit, wait time.Duration) error {
 	return e
 }
 
-// lock finds the account of a bucket and locks it; nil if nothing bounds it.
+// lock returns the locked account of a bucket; nil without a limit.
 func (x *Limiter) lock(b Bucket) *account {
 	if b.Limit == (Limit{}) {
 		return nil
@@ -145,7 +141,7 @@ func (x *Limiter) lock(b Bucket) *account {
 	}
 }
 
-// overdrawn gives what to wait for when the lease is used up, nil otherwise.
+// overdrawn returns the channel to wait for if the lease is used up, nil otherwise.
 func (a *account) overdrawn(l Limit) <-chan struct{} {
 	if a == nil || a.owed < l.lease() {
 		return nil
@@ -185,7 +181,7 @@ func spend(l Limit, a *account, now time.Time) (after time.Time, wait time.Durat
 	return l.spend(a.full, now)
 }
 
-// commit writes down an admitted request and has it reported.
+// commit records an admitted request and queues its report.
 func (x *Limiter) commit(l Limit, a *account, after time.Time) {
 	if a == nil {
 		return
@@ -212,7 +208,7 @@ func stateOf(l Limit, a *account, now time.Time) BucketState {
 	return BucketState{Limit: l, Remaining: l.remaining(a.full, now), Full: max(0, a.full.Sub(now))}
 }
 
-// signal leaves a note for one reader, unless there is one already.
+// signal sends to a channel of capacity one, unless a signal is pending.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

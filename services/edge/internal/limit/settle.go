@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// linger is how long spendings wait for more to be settled with them.
+	// linger is how long spendings wait for others to settle with.
 	linger = 10 * time.Millisecond
-	// settleTime bounds one settlement; waitTime how long a request waits for it.
+	// settleTime bounds one settlement; waitTime is how long a request waits for it.
 	settleTime = 250 * time.Millisecond
 	waitTime   = 50 * time.Millisecond
-	// awayFor is how long each replica goes on alone after a settlement failed.
-	awayFor = time.Second
+	// bypassFor is how long each replica uses its local state after a failed settlement.
+	bypassFor = time.Second
 	// most is how many buckets are settled at once.
 	most = 500
-	// sweepEvery is how often accounts of full buckets are dropped.
+	// sweepEvery is the interval at which accounts of full buckets are removed.
 	sweepEvery = time.Minute
 )
 
-// Run settles what is due until ctx ends. It outlives every failure of the
-// fleet and logs only the first of a row.
+// Run settles what is due until ctx ends. It continues after every failure of the fleet and logs only the first of a
+// row.
 func (x *Limiter) Run(ctx context.Context, log *slog.Logger) error {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -41,7 +41,7 @@ func (x *Limiter) Run(ctx context.Context, log *slog.Logger) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			log.WarnContext(ctx, "rate limits can't be settled, each replica bounds for itself", "error", err.Error())
+			log.WarnContext(ctx, "rate limits cannot be settled; each replica uses its local state", "error", err.Error())
 		case err == nil && failing:
 			log.InfoContext(ctx, "rate limits are settled again")
 		}
@@ -49,11 +49,10 @@ func (x *Limiter) Run(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// linger waits for more to settle: not long, and not at all when a lease runs
-// out. After a failure it waits longer.
+// linger waits for more spendings: briefly, and not at all if a lease runs out. After a failure it waits longer.
 func (x *Limiter) linger(ctx context.Context) {
 	pause, urgent := linger, x.urgent
-	if away := time.Until(time.Unix(0, x.awayUntil.Load())); away > 0 {
+	if away := time.Until(time.Unix(0, x.bypassUntil.Load())); away > 0 {
 		pause, urgent = away, nil
 	}
 	timer := time.NewTimer(pause)
@@ -67,11 +66,11 @@ func (x *Limiter) linger(ctx context.Context) {
 
 // settles reports whether waiting for a settlement makes sense.
 func (x *Limiter) settles(now time.Time) bool {
-	return x.fleet != nil && now.UnixNano() >= x.awayUntil.Load()
+	return x.fleet != nil && now.UnixNano() >= x.bypassUntil.Load()
 }
 
-// wait waits for the settlement of a lease that is used up. After one that takes
-// too long, no other request waits for a settlement for awayFor.
+// wait waits for the settlement of a used-up lease. After one that takes too long, no other request waits for
+// bypassFor.
 func (x *Limiter) wait(ctx context.Context, settled <-chan struct{}) {
 	signal(x.urgent)
 	timer := time.NewTimer(waitTime)
@@ -80,12 +79,12 @@ func (x *Limiter) wait(ctx context.Context, settled <-chan struct{}) {
 	case <-settled:
 	case <-ctx.Done():
 	case <-timer.C:
-		x.awayUntil.Store(time.Now().Add(awayFor).UnixNano())
+		x.bypassUntil.Store(time.Now().Add(bypassFor).UnixNano())
 	}
 }
 
-// settle reports what is due, page by page. It drops what it can't report: the
-// report may have arrived, and an outage must not charge a request twice.
+// settle reports what is due, page by page. It drops what it cannot report: the report may have arrived, and an
+// outage must not charge a request twice.
 func (x *Limiter) settle(ctx context.Context) error {
 	x.dueMu.Lock()
 	due := x.due
@@ -102,7 +101,7 @@ func (x *Limiter) settle(ctx context.Context) error {
 	return failed
 }
 
-// settlePage reports one page, or gives it up at once after another has failed.
+// settlePage reports one page, or drops it immediately if an earlier page failed.
 func (x *Limiter) settlePage(ctx context.Context, page []*account, failed error) error {
 	spent, counts := make([]Spending, len(page)), make([]int64, len(page))
 	for i, a := range page {
@@ -119,22 +118,22 @@ func (x *Limiter) settlePage(ctx context.Context, page []*account, failed error)
 		ahead, err = x.fleet.Settle(ctx, spent)
 	}
 	if err != nil {
-		x.awayUntil.Store(time.Now().Add(awayFor).UnixNano())
+		x.bypassUntil.Store(time.Now().Add(bypassFor).UnixNano())
 	} else {
-		x.awayUntil.Store(0)
+		x.bypassUntil.Store(0)
 	}
 	for i, a := range page {
 		var full time.Time
 		if err == nil {
-			full = asked.Add(ahead[i]) // rather too early: the way there took time
+			full = asked.Add(ahead[i]) // slightly too early: the request took time
 		}
 		x.close(a, counts[i], full)
 	}
 	return err
 }
 
-// close ends the report of an account: full is the bucket as the fleet has it,
-// zero if that isn't known. What was spent meanwhile is due next time.
+// close ends the report of an account. full is the fleet's state of the bucket, zero if unknown. What was spent
+// meanwhile is due next time.
 func (x *Limiter) close(a *account, reported int64, full time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,7 +153,7 @@ func (x *Limiter) close(a *account, reported int64, full time.Time) {
 	}
 }
 
-// sweep drops the accounts of buckets that are full: a new one would be the same.
+// sweep removes the accounts of full buckets: a new account would be the same.
 func (x *Limiter) sweep(now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,14 +1,13 @@
-// Package meter counts successful calls for billing, each exactly once: through
-// kill -9, restarts, several replicas and a database that comes and goes.
+// Package meter counts successful calls for billing, each exactly once: through kill -9, restarts, several replicas
+// and an intermittent database.
 //
-// A call is counted before its answer is complete. Calls that end at about the
-// same time share one Batch, which carries the number that its writer (one per
-// start of a process) has reached; the database takes a batch only if that
-// number is new, so sending one again, not knowing whether it arrived, is safe.
-// While the database is away batches go to disk (platform/spool), and from
-// there to the database in the same order.
+// A call is counted before its response is complete. Calls that end at about the same time share one Batch with a
+// sequence number of its writer (one per process start). The database accepts a batch only if that number is new, so
+// a batch may be sent again when it is unknown whether it arrived. While the database is unavailable, batches go to
+// disk (platform/spool), and from there to the database in the same order.
 //
-// Old counts are merged into hours and days (Upkeep). The api package calls Admit
+// Old counts are merged into hours and days (Upkeep). Package api calls Admit and Count and reads the Ledger; package
+// app runs the loops.
 // and Count and reads the Ledger, the app package runs the loops.
 package meter
 
@@ -28,7 +27,7 @@ import (
 	"switchyard.dev/services/platform/spool"
 )
 
-// Counter names one number: the successes of a key on a metric in a minute.
+// Counter identifies a count: the successes of a key on a metric in a minute.
 type Counter struct {
 	Organization string    `json:"o"`
 	Key          string    `json:"k"`
@@ -36,7 +35,7 @@ type Counter struct {
 	Minute       time.Time `json:"t"`
 }
 
-// Count is how much a counter grows.
+// Count is the increment of a counter.
 type Count struct {
 	Counter
 	Count int64 `json:"n"`
@@ -51,18 +50,17 @@ type Batch struct {
 
 // Store adds batches to the counters.
 type Store interface {
-	// Apply adds a batch, and does nothing if it or a later one of the same
-	// writer was added before.
+	// Apply adds a batch, and does nothing if it or a later one of the same writer was added before.
 	Apply(ctx context.Context, batch Batch) error
 }
 
 const (
-	// queue bounds the calls that wait for the writer, beyond which they block.
+	// queue bounds the calls that wait for the writer; further ones block.
 	queue = 1024
-	// largest is how many calls one batch takes.
+	// largest is the largest number of calls in one batch.
 	largest = 1024
-	// linger is how long a batch that goes to disk waits for more calls: fewer
-	// batches, so that the database catches up with a disk that is faster.
+	// linger is how long a batch that goes to disk waits for more calls. Fewer batches let the database catch up with
+	// a faster disk.
 	linger = 20 * time.Millisecond
 	// applyTime is how long the database may take before a batch goes to disk.
 	applyTime = time.Second
@@ -78,7 +76,7 @@ type Meter struct {
 	successes *batch.Group[Counter, struct{}]
 }
 
-// New returns a meter whose loops, Write and Replay, the caller has to run.
+// New returns a Meter whose loops, Write and Replay, the caller has to run.
 func New(store Store, spool *spool.Spool, log *slog.Logger) *Meter {
 	m := &Meter{writer: rand.Text(), store: store, spool: spool, log: log}
 	m.successes = batch.NewGroup(batch.Options{Size: queue, Most: largest, Linger: m.linger}, m.put)
@@ -93,8 +91,7 @@ func (m *Meter) linger() time.Duration {
 	return linger
 }
 
-// Admit refuses new calls when their success could not be kept: the database is
-// away and the disk space for counts is used up.
+// Admit refuses new calls if their success could not be stored: the database is unavailable and the spool is full.
 func (m *Meter) Admit() error {
 	if m.spool.Full() {
 		return apierr.Unavailable("usage can't be recorded right now", nil)
@@ -102,8 +99,8 @@ func (m *Meter) Admit() error {
 	return nil
 }
 
-// Count records a success at a moment. The function it returns blocks until
-// the count will survive anything, or can't be kept, which is an error.
+// Count records a success at a moment. The returned function blocks until the count is durable; it returns an error
+// if the count cannot be stored.
 func (m *Meter) Count(organization, key, metric string, at time.Time) (settled func() error) {
 	counter := Counter{Organization: organization, Key: key, Metric: metric, Minute: at.UTC().Truncate(time.Minute)}
 	pending, err := m.successes.Submit(context.Background(), counter)
@@ -140,13 +137,12 @@ func (m *Meter) putBatch(ctx context.Context, batch Batch) error {
 		if err == nil {
 			return nil
 		}
-		m.log.WarnContext(ctx, "counters go to disk", "error", err.Error())
+		m.log.WarnContext(ctx, "database unavailable; counts go to disk", "error", err.Error())
 	}
 	return m.keep(batch)
 }
 
-// keep writes a batch to disk so that it survives the end of the process and of
-// the machine.
+// keep writes a batch to disk so that it survives the end of the process and of the machine.
 func (m *Meter) keep(batch Batch) error {
 	record, err := json.Marshal(batch)
 	if err != nil {

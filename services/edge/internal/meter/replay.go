@@ -10,14 +10,13 @@ import (
 )
 
 const (
-	// replayEvery is how often the database is tried while batches wait on disk.
+	// replayEvery is the interval at which the database is tried while batches wait on disk.
 	replayEvery = 250 * time.Millisecond
-	// adoptEvery is how often files of ended processes are looked for.
+	// adoptEvery is the interval at which files of ended processes are looked for.
 	adoptEvery = time.Minute
 )
 
-// Replay brings what waits on disk to the database until ctx ends: this
-// process's own batches, and those that ended ones have left.
+// Replay sends the batches on disk to the database until ctx ends: this process's own, and those of ended processes.
 func (m *Meter) Replay(ctx context.Context) error {
 	m.adopt(ctx)
 	replay, adopt := time.NewTicker(replayEvery), time.NewTicker(adoptEvery)
@@ -30,21 +29,20 @@ func (m *Meter) Replay(ctx context.Context) error {
 		case <-adopt.C:
 			m.adopt(ctx)
 			if !m.spool.Empty() {
-				m.log.WarnContext(ctx, "counters wait on disk")
+				m.log.WarnContext(ctx, "counts wait on disk for the database")
 			}
 		case <-replay.C:
 			if m.spool.Empty() {
 				continue
 			}
 			if n, err := m.replay(ctx, m.spool); err == nil {
-				m.log.InfoContext(ctx, "counters are back from disk", "batches", n)
+				m.log.InfoContext(ctx, "counts on disk were sent to the database", "batches", n)
 			}
 		}
 	}
 }
 
-// replay applies the batches of a spool in order until none is left or one
-// fails, and tells how many it applied.
+// replay applies the batches of a spool in order until none is left or one fails, and returns how many it applied.
 func (m *Meter) replay(ctx context.Context, waiting *spool.Spool) (n int, err error) {
 	for !waiting.Empty() {
 		next, err := waiting.Read(1)
@@ -68,18 +66,18 @@ func (m *Meter) replay(ctx context.Context, waiting *spool.Spool) (n int, err er
 	return n, nil
 }
 
-// applyRecord brings one batch from disk to the database. What is whole but no
-// batch was not written by this service, and can only be passed over.
+// applyRecord sends one batch from disk to the database. An intact record that is not a batch was not written by this
+// service; it is skipped.
 func (m *Meter) applyRecord(ctx context.Context, record []byte) error {
 	var batch Batch
 	if err := json.Unmarshal(record, &batch); err != nil {
-		m.log.ErrorContext(ctx, "a record on disk is no batch of counts", "error", err.Error())
+		m.log.ErrorContext(ctx, "a record on disk is not a batch of counts; it is skipped", "error", err.Error())
 		return nil
 	}
 	return m.apply(ctx, batch)
 }
 
-// adopt replays the files of ended processes. What fails stays for next time.
+// adopt replays the files of ended processes. Files that fail are tried again later.
 func (m *Meter) adopt(ctx context.Context) {
 	orphans, err := m.spool.Orphans()
 	if err != nil {

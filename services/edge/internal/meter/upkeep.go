@@ -9,41 +9,39 @@ import (
 )
 
 const (
-	// upkeepEvery is the pace of upkeep, upkeepTime bounds one round, page one
-	// statement.
+	// upkeepEvery is the interval of upkeep, upkeepTime bounds one round, page one statement.
 	upkeepEvery = 10 * time.Minute
 	upkeepTime  = 5 * time.Minute
 	page        = 5000
-	// margin is how much longer than promised counts are kept as they are, so that
-	// replicas whose clocks differ agree on what is there.
+	// margin is how much longer than configured counts stay unmerged, so that replicas whose clocks differ agree on
+	// what exists.
 	margin = time.Hour
 )
 
-// Archive merges and drops old counters. Several replicas may work at once.
+// Archive merges and drops old counters. Replicas may call it concurrently.
 type Archive interface {
-	// Merge merges up to limit counters of minutes before a moment into the first
-	// minute of their hour or day, and tells how many there were.
+	// Merge merges up to limit counters of minutes before a moment into the first minute of their hour or day, and
+	// returns how many there were.
 	Merge(ctx context.Context, into Period, before time.Time, limit int) (merged int, err error)
 	// Drop removes up to limit counters before a moment.
 	Drop(ctx context.Context, before time.Time, limit int) (dropped int, err error)
-	// DropWriters forgets up to limit writers that wrote nothing since a moment.
+	// DropWriters removes up to limit writers without a batch since a moment.
 	DropWriters(ctx context.Context, before time.Time, limit int) (dropped int, err error)
 }
 
-// Upkeep keeps the counters few: sums over whole hours and days stay the same.
+// Upkeep limits the number of counters; sums over whole hours and days stay the same.
 type Upkeep struct {
 	archive   Archive
 	retention Retention
 	log       *slog.Logger
 }
 
-// NewUpkeep returns an Upkeep whose Run the caller has to start.
+// NewUpkeep returns an Upkeep; the caller has to start Run.
 func NewUpkeep(archive Archive, retention Retention, log *slog.Logger) *Upkeep {
 	return &Upkeep{archive: archive, retention: retention, log: log}
 }
 
-// Run does the upkeep at once and then from time to time, until ctx ends. A
-// round that fails is made up for by the next.
+// Run does the upkeep at once and then periodically, until ctx ends. The next round makes up for a failed one.
 func (u *Upkeep) Run(ctx context.Context) error {
 	ticker := time.NewTicker(upkeepEvery)
 	defer ticker.Stop()
@@ -59,8 +57,8 @@ func (u *Upkeep) Run(ctx context.Context) error {
 	}
 }
 
-// round merges what is old and drops what is older. A writer outlives all counts
-// that it could still send, so that none is counted twice.
+// round merges old counters and drops older ones. A writer is kept longer than any count that it could still send, so
+// that none is counted twice.
 func (u *Upkeep) round(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, upkeepTime)
 	defer cancel()
@@ -75,7 +73,7 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) error {
 	)
 }
 
-// step repeats one while it finds full pages.
+// step repeats do while it returns full pages.
 func (u *Upkeep) step(ctx context.Context, name string, do func() (int, error)) error {
 	total := 0
 	for {
@@ -87,7 +85,7 @@ func (u *Upkeep) step(ctx context.Context, name string, do func() (int, error)) 
 		case n == page:
 			continue
 		case total > 0:
-			u.log.InfoContext(ctx, "usage tidied", "step", name, "rows", total)
+			u.log.InfoContext(ctx, "old usage merged or dropped", "step", name, "rows", total)
 		}
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 // Period is the length of time that one total covers, in UTC.
 type Period string
 
-// The periods; with Whole a total covers all that was asked for.
+// The periods; with Whole a total covers the whole query.
 const (
 	Whole  Period = ""
 	Minute Period = "minute"
@@ -21,7 +21,7 @@ const (
 
 const day = 24 * time.Hour
 
-// length is the period's; for Whole none.
+// length returns the period's length; zero for Whole.
 func (p Period) length() time.Duration {
 	switch p {
 	case Minute:
@@ -35,8 +35,7 @@ func (p Period) length() time.Duration {
 	return 0
 }
 
-// Query selects what Ledger sums up: counts in [From, To), the pages after a
-// total. Empty fields select all.
+// Query selects what Ledger sums: counts in [From, To), the totals after After. Empty fields select all.
 type Query struct {
 	Organization, Key, Metric string
 	From, To                  time.Time
@@ -57,11 +56,10 @@ type Ledger interface {
 	Sum(ctx context.Context, q Query) ([]Total, error)
 }
 
-// Retention is how long counts are kept by the minute, by the hour and by the
-// day, each from the present on.
+// Retention is how long counts are kept by the minute, by the hour and by the day, each measured from now.
 type Retention struct{ Minutes, Hours, Days time.Duration }
 
-// Check tells what is wrong with a retention.
+// Check returns the rule that a retention violates.
 func (r Retention) Check() error {
 	if r.Minutes < day || r.Hours < r.Minutes+day || r.Days < r.Hours+day {
 		return fmt.Errorf("want at least %s, and each a day more than the one before", day)
@@ -69,9 +67,8 @@ func (r Retention) Check() error {
 	return nil
 }
 
-// Complete fills in what a query leaves open (its period's oldest moment, and
-// all there is until now) and refuses one that cuts through what is kept whole:
-// minutes that were merged into an hour, hours that were merged into a day.
+// Complete fills in the missing bounds of a query (the oldest exact moment of its period, and now). It refuses bounds
+// within counts that were merged: minutes merged into an hour, hours merged into a day.
 func (r Retention) Complete(q Query, now time.Time) (Query, error) {
 	if q.Period.length() == 0 && q.Period != Whole {
 		return q, apierr.Invalid("period", "must be minute, hour or day")
@@ -95,7 +92,7 @@ func (r Retention) Complete(q Query, now time.Time) (Query, error) {
 		return q, apierr.Invalid("from", fmt.Sprintf("counts by the %s are kept from %s on", q.Period, oldest.UTC().Format(time.RFC3339)))
 	}
 	if q.To.IsZero() {
-		q.To = now.Add(time.Hour) // all there is, even if the clock of another replica is ahead
+		q.To = now.Add(time.Hour) // includes all counts, even if the clock of another replica is ahead
 	}
 	return q, nil
 }
@@ -103,7 +100,7 @@ func (r Retention) Complete(q Query, now time.Time) (Query, error) {
 // wholes are the names of lengths.
 var wholes = map[time.Duration]string{time.Minute: "minute", time.Hour: "hour", day: "day"}
 
-// kept is how long a period's totals are exact; zero for as long as there are any.
+// kept returns how long a period's totals are exact; zero for no limit.
 func (r Retention) kept(p Period) time.Duration {
 	switch p {
 	case Minute:
@@ -115,7 +112,7 @@ func (r Retention) kept(p Period) time.Duration {
 	return 0
 }
 
-// grain is what counts of a moment may have been merged into; zero for nothing.
+// grain returns the length into which counts of a moment may have been merged; zero for none.
 func (r Retention) grain(moment, now time.Time) time.Duration {
 	switch age := now.Sub(moment); {
 	case age > r.Hours:

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
 )
 
-// audit writes an entry in the transaction of its change.
+// audit adds an entry in the transaction of its change.
 func audit(ctx context.Context, q *dbsql.Queries, entry apikey.Entry) error {
 	details, err := json.Marshal(entry.Details)
 	if err != nil {

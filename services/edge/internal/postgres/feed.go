@@ -36,7 +36,7 @@ func (k *Keys) Touch(ctx context.Context, uses map[string]time.Time) error {
 	return dbsql.New(k.pool).TouchKeys(ctx, params)
 }
 
-// key makes a row a key. The rows of all queries of whole keys have one shape.
+// key converts a row. The rows of all queries of whole keys have the same columns.
 func key(row dbsql.KeyByDigestRow) apikey.Key {
 	permissions := make([]apikey.Permission, len(row.Permissions))
 	for i, p := range row.Permissions {
@@ -66,7 +66,7 @@ func text(s *string) string {
 	return *s
 }
 
-// null is nil for an empty text.
+// null returns nil for an empty text.
 func null(s string) *string {
 	if s == "" {
 		return nil
@@ -74,7 +74,7 @@ func null(s string) *string {
 	return &s
 }
 
-// limitOf is a limit of three columns, none if they are null.
+// limitOf returns the limit of three columns, the zero Limit if they are null.
 func limitOf(requests, window, burst *int32) limit.Limit {
 	if requests == nil || window == nil || burst == nil {
 		return limit.Limit{}

@@ -1,5 +1,4 @@
-// Package postgres keeps the edge's keys and billing counters. The app package
-// hands its stores to apikey and meter.
+// Package postgres persists the edge's keys and billing counters. Package app passes its stores to apikey and meter.
 package postgres
 
 import (
@@ -20,10 +19,10 @@ import (
 // Keys implements the stores of package apikey.
 type Keys struct{ pool *pgxpool.Pool }
 
-// NewKeys keeps keys in the pool's database.
+// NewKeys returns the keys of the pool's database.
 func NewKeys(pool *pgxpool.Pool) *Keys { return &Keys{pool: pool} }
 
-// inFeed runs fn in a transaction that has taken the next position of the feed.
+// inFeed runs fn in a transaction with the next position of the feed.
 func (k *Keys) inFeed(ctx context.Context, fn func(q *dbsql.Queries, position int64) error) error {
 	return pgdb.InTx(ctx, k.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
@@ -86,10 +85,10 @@ func (k *Keys) KeyByDigest(ctx context.Context, digest apikey.Digest) (*apikey.K
 	return found(row, err)
 }
 
-// found is the key of a row; nil without an error when there was none.
+// found returns the key of a row; nil without an error if there was none.
 func found(row dbsql.KeyByDigestRow, err error) (*apikey.Key, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil // apikey's interfaces say so.
+		return nil, nil // apikey's interfaces require it.
 	}
 	if err != nil {
 		return nil, err
@@ -129,7 +128,7 @@ func (k *Keys) Change(ctx context.Context, id string, decide apikey.Decision) (c
 	return changed, digest, err == nil, err
 }
 
-// succeed adds the successor under a position and gives the one behind it.
+// succeed adds the successor under a position and returns the next one.
 func succeed(ctx context.Context, q *dbsql.Queries, change apikey.Change, position int64) (next int64, err error) {
 	if err := insert(ctx, q, *change.Successor, change.Digest, position); err != nil {
 		return position, fmt.Errorf("insert successor: %w", err)
@@ -176,7 +175,7 @@ func (k *Keys) SetOrganizationLimit(ctx context.Context, organization string, l 
 	})
 }
 
-// renumber makes all keys of an organization count as changed.
+// renumber marks all keys of an organization as changed.
 func renumber(ctx context.Context, q *dbsql.Queries, organization string) error {
 	positions, err := q.RenumberOrganization(ctx, organization)
 	if err != nil || len(positions) == 0 {

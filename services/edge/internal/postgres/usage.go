@@ -13,10 +13,10 @@ import (
 // Usage implements the stores of package meter.
 type Usage struct{ pool *pgxpool.Pool }
 
-// NewUsage keeps counters in the pool's database.
+// NewUsage returns the counters of the pool's database.
 func NewUsage(pool *pgxpool.Pool) *Usage { return &Usage{pool: pool} }
 
-// Apply implements meter.Store: one statement, so one transaction and one round trip.
+// Apply implements meter.Store. It is one statement, hence one transaction and one round trip.
 func (u *Usage) Apply(ctx context.Context, batch meter.Batch) error {
 	params := dbsql.ApplyUsageParams{Writer: batch.Writer, Seq: batch.Seq}
 	for _, c := range batch.Counts {

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// free is how much of a body isn't charged: as much as a connection may take up
-	// in headers.
+	// free is how much of a body is not charged: as much as a connection may take for headers.
 	free = 64 << 10
-	// firstPiece and largestPiece bound the pieces in bytes in which a body is held.
+	// firstPiece and largestPiece bound the pieces in which a body is held, in bytes.
 	firstPiece   = 4 << 10
 	largestPiece = 64 << 10
 )
 
-// body is a request body that was read in whole, in the pieces in which it came.
+// body is a request body that was read completely, in the pieces in which it arrived.
 type body struct {
 	organization string
 	memory       *memory
@@ -33,15 +32,15 @@ type body struct {
 	charged int64
 }
 
-// readBody takes in the whole body, bounded in size and time. What is held of it
-// beyond free is charged to its organization as it arrives. The caller closes it.
+// readBody reads the whole body, bounded in size and time. Memory beyond free is charged to its organization as it
+// arrives. The caller closes the body.
 func (x *Relay) readBody(w http.ResponseWriter, r *http.Request, organization string) (*body, error) {
 	tooLarge := apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", x.bounds.Body))
 	if r.ContentLength > x.bounds.Body {
 		return nil, tooLarge
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(x.bounds.BodyTime)) // not there in tests with a recorder
+	_ = control.SetReadDeadline(time.Now().Add(x.bounds.BodyTime)) // fails in tests with a recorder
 	b := &body{organization: organization, memory: &x.memory}
 	err := b.fill(http.MaxBytesReader(w, r.Body, x.bounds.Body), r.ContentLength)
 	if err == nil {
@@ -58,7 +57,7 @@ func (x *Relay) readBody(w http.ResponseWriter, r *http.Request, organization st
 	return nil, apierr.Invalid("body", "could not be read in whole").Wrap(err)
 }
 
-// fill reads to the end, or as much as was announced; -1 is not said.
+// fill reads to the end, or as much as was announced; -1 means unknown.
 func (b *body) fill(from io.Reader, announced int64) error {
 	for b.size != announced {
 		last := len(b.pieces) - 1
@@ -81,8 +80,8 @@ func (b *body) fill(from io.Reader, announced int64) error {
 	return nil
 }
 
-// grow adds a piece. What was announced is a claim: a small body is set aside for
-// at once, a larger one takes memory as it comes.
+// grow adds a piece. The announced size is only a claim: a small body is allocated at once, a larger one as it
+// arrives.
 func (b *body) grow(announced int64) error {
 	size := min(max(b.held, firstPiece), largestPiece)
 	if announced >= 0 {
@@ -102,18 +101,18 @@ func (b *body) grow(announced int64) error {
 	return nil
 }
 
-// reader returns what a request is written from; it closes the body.
+// reader returns the body of the outgoing request; it closes the body.
 func (b *body) reader() io.ReadCloser {
 	switch len(b.pieces) {
 	case 0:
 		return http.NoBody
-	case 1: // net/http sends a body that it knows to be in memory together with its head.
+	case 1: // net/http sends a body that it knows to be in memory together with the head.
 		return io.NopCloser(bytes.NewReader(b.pieces[0]))
 	}
 	return b
 }
 
-// Read gives the pieces in turn.
+// Read reads the pieces in order.
 func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +126,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close lets go of what is held.
+// Close releases the memory.
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,8 +135,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// memory is what request bodies take up, together and by organization. Safe for
-// concurrent use.
+// memory accounts for request bodies, in total and by organization. It is safe for concurrent use.
 type memory struct {
 	limit, share int64
 
@@ -146,8 +144,8 @@ type memory struct {
 	by   map[string]int64
 }
 
-// take charges an organization. One that has used up its share is told so before
-// the total is looked at: it is then its own bodies that are in the way.
+// take charges an organization. The share is checked before the total, because then the organization's own bodies are
+// the cause.
 func (m *memory) take(organization string, n int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

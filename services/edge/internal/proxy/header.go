@@ -7,9 +7,8 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// passed are the request headers that reach a service. Everything else stays
-// outside: credentials, whatever claims an identity, X-Forwarded-*, hop-by-hop
-// headers. traceparent is the edge's to set.
+// passed are the request headers that reach a service. All others are dropped: credentials, identities,
+// X-Forwarded-*, hop-by-hop headers. The edge sets traceparent itself.
 var passed = []string{
 	"Accept", "Content-Type",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
@@ -18,8 +17,8 @@ var passed = []string{
 	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref",
 }
 
-// returned are the response headers that reach a customer, beside those that
-// begin with product. X-Request-Id is on every answer of the edge already.
+// returned are the response headers that reach a customer, in addition to those that begin with product. The edge
+// sets X-Request-Id on every response itself.
 var returned = []string{
 	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag", "Last-Modified",
 	"Retry-After", "X-Should-Retry", "Idempotent-Replayed", "Deprecation", "Sunset",
@@ -27,8 +26,8 @@ var returned = []string{
 
 const product = "X-Switchyard-"
 
-// request are the headers of the call to a service: what may pass of the
-// customer's, and who the edge says it is. A header that came twice passes once.
+// request returns the headers of the call to a service: the customer's allowed ones, and the identity that the edge
+// has verified. A repeated header passes once.
 func request(inbound http.Header, token string, call Call) http.Header {
 	h := make(http.Header, len(passed)+4)
 	for _, name := range passed {
@@ -46,7 +45,7 @@ func request(inbound http.Header, token string, call Call) http.Header {
 	return h
 }
 
-// response copies what may reach the customer.
+// response copies the headers that may reach the customer.
 func response(to, from http.Header) {
 	for _, name := range returned {
 		if values := from[name]; len(values) > 0 {

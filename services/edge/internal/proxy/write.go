@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// piecewise writes an answer to a customer, who gets some time to take each
-// piece; with flush set each leaves at once.
+// piecewise writes a response to a customer, who has a limited time to read each piece; with flush, each piece is
+// sent at once.
 type piecewise struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -18,7 +18,7 @@ type piecewise struct {
 func (p piecewise) flushHead() error { return p.write(nil) }
 
 func (p piecewise) write(piece []byte) error {
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.time)) // not there in tests with a recorder
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.time)) // fails in tests with a recorder
 	if len(piece) > 0 {
 		if _, err := p.w.Write(piece); err != nil {
 			return fmt.Errorf("write answer: %w", err)

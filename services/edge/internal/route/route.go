@@ -1,5 +1,5 @@
-// Package route owns the table of customer-keyed routes, a versioned snapshot
-// that ships with the edge. The app package loads it, the api package serves it.
+// Package route owns the table of customer-keyed routes, a versioned snapshot that is part of the edge's build.
+// Package app loads it, package api serves it.
 package route
 
 import (
@@ -25,19 +25,17 @@ var snapshot []byte
 // Route is one operation that customers may call.
 type Route struct {
 	Method string `yaml:"method" json:"method"`
-	// Path is plain, but for a last segment "{name...}" that stands for the rest.
+	// Path is a plain path, except for an optional last segment "{name...}" that matches the rest.
 	Path       string            `yaml:"path"       json:"path"`
 	Products   []string          `yaml:"products"   json:"products"`
 	Permission apikey.Permission `yaml:"permission" json:"permission"`
-	// Metric counts the route's successful calls; empty counts none.
+	// Metric counts the route's successful calls; empty for none.
 	Metric string `yaml:"metric" json:"metric"`
-	// Summary and Example are for the OpenAPI document; the example is a body that
-	// works as it is.
+	// Summary and Example are for the OpenAPI document; Example is a valid request body.
 	Summary string `yaml:"summary" json:"-"`
 	Example string `yaml:"example" json:"-"`
-	// Upstream names the service behind the route, Target the path there, below
-	// which the rest of a path goes as one segment, Timeout how long its answer may
-	// take to begin.
+	// Upstream is the service behind the route. Target is the path there; the rest of a path is appended as one
+	// segment. Timeout bounds the wait for the head of the response.
 	Upstream string        `yaml:"upstream" json:"-"`
 	Target   string        `yaml:"target"   json:"-"`
 	Timeout  time.Duration `yaml:"timeout"  json:"-"`
@@ -47,11 +45,10 @@ type Route struct {
 type Table struct {
 	Version string  `yaml:"version" json:"version"`
 	Routes  []Route `yaml:"routes"  json:"routes"`
-	// Dialects are the names of other APIs by the prefix below which their SDKs
-	// call: these are answered, errors too, in that API's words.
+	// Dialects maps path prefixes to names of other APIs, whose SDKs call below them: responses and errors there have
+	// that API's format.
 	Dialects map[string]string `yaml:"dialects" json:"-"`
-	// Plain are prefixes below which the service's errors are a text alone, and the
-	// edge's are like them.
+	// Plain are prefixes below which the service's errors are a text alone; the edge uses the same format there.
 	Plain []string `yaml:"plain_errors" json:"-"`
 }
 
@@ -60,7 +57,7 @@ func (t Table) PlainErrors(path string) bool {
 	return slices.ContainsFunc(t.Plain, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
-// Dialect of a path; empty is our own words.
+// Dialect returns the dialect of a path; empty for Switchyard's own.
 func (t Table) Dialect(path string) string {
 	for prefix, dialect := range t.Dialects {
 		if strings.HasPrefix(path, prefix) {
@@ -70,15 +67,14 @@ func (t Table) Dialect(path string) string {
 	return ""
 }
 
-// Rest is the name of the path's last segment when that stands for the rest;
-// before is what comes before it.
+// Rest returns the name of the path's last segment if it matches the rest; before is the part before it.
 func (r Route) Rest() (before, name string, ok bool) {
 	before, last, ok := strings.Cut(r.Path, "{")
 	name, whole := strings.CutSuffix(last, "...}")
 	return before, name, ok && whole && strings.HasSuffix(before, "/") && name != "" && !strings.ContainsAny(name, "{}/. ")
 }
 
-// Snapshot is the table that ships with this build.
+// Snapshot returns the table of this build.
 func Snapshot() (Table, error) { return parse(snapshot) }
 
 func parse(text []byte) (Table, error) {
@@ -115,7 +111,7 @@ func parse(text []byte) (Table, error) {
 	return table, nil
 }
 
-// root is where customers' paths begin; below meta the edge answers itself.
+// root is the prefix of customers' paths; paths below meta are served by the edge itself.
 const (
 	root = "/product/v1/"
 	meta = root + "_meta/"
@@ -145,19 +141,19 @@ func (r Route) check() error {
 	return nil
 }
 
-// free tells that a route without a metric is meant so.
+// free reports whether a route may have no metric.
 func (r Route) free() bool {
 	return r.Method == http.MethodGet || strings.HasSuffix(r.Path, "/count_tokens")
 }
 
-// Served is the table without the routes whose service is not among upstreams.
+// Served returns the table without the routes whose service is not among upstreams.
 func (t Table) Served(upstreams []string) Table {
 	absent := func(r Route) bool { return !slices.Contains(upstreams, r.Upstream) }
 	t.Routes = slices.DeleteFunc(slices.Clone(t.Routes), absent)
 	return t
 }
 
-// Products lists every product that opens a route, sorted.
+// Products returns every product that has a route, sorted.
 func (t Table) Products() []string {
 	var products []string
 	for _, r := range t.Routes {

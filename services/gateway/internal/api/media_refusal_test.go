@@ -57,7 +57,7 @@ func embeddingRefusals() []refusal {
 		{body: `"input":[1,-2]`, grpc: embedding(func(m *request) { m.Input = []byte(`[1,-2]`) }), text: "input[1]: must be a token: a whole number from 0 to 2147483647"},
 		{body: `"input":[[1],[]]`, grpc: embedding(func(m *request) { m.Input = []byte(`[[1],[]]`) }), text: "input[1]: must not be empty"},
 		{
-			body: `"model":"fifth/eyes","input":[1,2]`, text: "input: tokens are read by the model that was named alone, and nobody who has it takes them; send texts: fifth/eyes (token_input)", reason: "capability_unsupported",
+			body: `"model":"fifth/eyes","input":[1,2]`, text: "input: only the model that was named can read these tokens, and no provider of it takes token input; send texts: fifth/eyes (token_input)", reason: "capability_unsupported",
 			grpc: embedding(func(m *request) { m.Model, m.Input = "fifth/eyes", []byte(`[1,2]`) }),
 		},
 		{body: `"input":{"a":1}`, grpc: embedding(func(m *request) { m.Input = []byte(`{"a":1}`) }), text: "input: must be a string, an array of strings, an array of tokens or an array of token arrays"},

@@ -20,8 +20,8 @@ import (
 // Catalog is the models in force.
 type Catalog interface {
 	Registry() *catalog.Registry
-	// Deprecate stores a wish and gives the model's row after it.
-	Deprecate(ctx context.Context, w catalog.Wish) (catalog.Row, error)
+	// Deprecate stores a request and gives the model's row after it.
+	Deprecate(ctx context.Context, w catalog.DeprecationRequest) (catalog.Row, error)
 }
 
 // modelServer shows what there is, and for how long.
@@ -121,16 +121,16 @@ func (s *modelServer) DeprecateModel(ctx context.Context, m *gatewayv1.Deprecate
 		return nil, err
 	}
 	now := present()
-	wish := catalog.Wish{
+	request := catalog.DeprecationRequest{
 		Provider: m.GetProvider(), Model: m.GetModelId(), Successor: m.GetSuccessor(), Reason: m.GetReason(), By: actor(ctx), At: now,
 	}
 	if day := m.GetCutoffDate(); day != "" {
 		var err error
-		if wish.Cutoff, err = time.Parse(time.DateOnly, day); err != nil {
+		if request.Cutoff, err = time.Parse(time.DateOnly, day); err != nil {
 			return nil, apierr.Invalid("cutoff_date", "must be a day that there is, as 2026-01-31")
 		}
 	}
-	row, err := s.catalog.Deprecate(ctx, wish)
+	row, err := s.catalog.Deprecate(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("deprecate: %w", err)
 	}

@@ -56,7 +56,9 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 		Replica: uuid.NewString(), Version: "test", Log: log, Slow: postgres.NewReports(b.pool),
 		Sources: status.Sources{
 			Checks: func(ctx context.Context) []status.Check { return b.checks(ctx) }, Draining: lifecycle.ErrDraining,
-			Vendors: func() []status.Sight { return status.Sights(b.monitor.Snapshot(), b.monitor.Figures()) },
+			Vendors: func() []status.ProviderReport {
+				return status.ProviderReports(b.monitor.Snapshot(), b.monitor.Figures())
+			},
 			Providers: func() (names []string) {
 				for _, p := range b.policies.policy.Providers {
 					names = append(names, p.Name)

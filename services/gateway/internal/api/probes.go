@@ -92,13 +92,13 @@ func (s *probeServer) CheckLiveness(ctx context.Context, m *gatewayv1.CheckLiven
 		return nil, fmt.Errorf("liveness: %w", err)
 	}
 	out := &gatewayv1.LivenessReport{AllAlive: report.AllAlive, CostCents: report.Cost.Cents(), CheckedAt: timestamppb.New(report.Checked)}
-	for _, sign := range report.Signs {
+	for _, result := range report.Results {
 		model := &gatewayv1.ModelLiveness{
-			Provider: sign.Provider, Model: sign.Model, Operation: string(sign.Operation), Alive: sign.Alive,
-			LatencyMs: inMilliseconds(sign.Latency), ErrorClass: toNullable(string(sign.Class)), Error: toNullable(sign.Code),
+			Provider: result.Provider, Model: result.Model, Operation: string(result.Operation), Alive: result.Alive,
+			LatencyMs: inMilliseconds(result.Latency), ErrorClass: toNullable(string(result.Class)), Error: toNullable(result.Code),
 		}
-		if sign.Usage != nil {
-			model.Usage = toUsageProto(*sign.Usage)
+		if result.Usage != nil {
+			model.Usage = toUsageProto(*result.Usage)
 		}
 		out.Models = append(out.Models, model)
 	}

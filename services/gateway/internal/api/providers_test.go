@@ -59,7 +59,7 @@ func TestProvidersAndFleet(t *testing.T) {
 		}
 	}
 
-	b.status.Monitor.Look(t.Context())
+	b.status.Monitor.Refresh(t.Context())
 	var fleet struct {
 		Status, Summary, Since string
 		Gateway                string `json:"gateway_status"`
@@ -79,7 +79,7 @@ func TestProvidersAndFleet(t *testing.T) {
 		}
 	}
 	b.checks = func(context.Context) []status.Check { return []status.Check{{Name: "ledger", Err: errors.New("full")}} }
-	b.status.Monitor.Look(t.Context())
+	b.status.Monitor.Refresh(t.Context())
 	b.visit(t, "svc", "GET", "/v1/fleet/status", "").in(t, http.StatusOK, &fleet)
 	if fleet.Status != "gateway_down" || fleet.Gateway != "down" || fleet.Vendor != "degraded" {
 		t.Errorf("%+v", fleet)

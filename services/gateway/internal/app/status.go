@@ -22,7 +22,7 @@ func (b *builder) watchStatus(context.Context) error {
 		Slow: postgres.NewReports(b.pool),
 		Sources: status.Sources{
 			Checks: b.checks, Draining: lifecycle.ErrDraining,
-			Vendors:   func() []status.Sight { return status.Sights(b.health.Snapshot(), b.health.Figures()) },
+			Vendors:   func() []status.ProviderReport { return status.ProviderReports(b.health.Snapshot(), b.health.Figures()) },
 			Providers: b.providerNames,
 			Policy:    b.fleets.inForce,
 			Pings: map[string]func(context.Context) error{

@@ -60,24 +60,24 @@ func (r *Reservations) Release(ctx context.Context, replica uuid.UUID, calls []u
 	return nil
 }
 
-// Beat says that a replica lives. One that was forgotten is there again.
-func (r *Reservations) Beat(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int, changed bool) (unknown bool, err error) {
+// Heartbeat implements budget.Store.
+func (r *Reservations) Heartbeat(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int, changed bool) (unknown bool, err error) {
 	q := dbsql.New(r.pool)
 	seen, err := q.SeeReplica(ctx, replica)
 	if unknown = err == nil && seen == 0; unknown {
 		err, changed = q.AddReplica(ctx, replica), true
 	}
 	if err != nil {
-		return unknown, fmt.Errorf("beat: %w", err)
+		return unknown, fmt.Errorf("heartbeat: %w", err)
 	}
 	if !changed {
 		return false, nil
 	}
-	return unknown, r.tell(ctx, replica, sessions)
+	return unknown, r.replaceSessions(ctx, replica, sessions)
 }
 
-// tell replaces what a replica said of its sessions in flight.
-func (r *Reservations) tell(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int) error {
+// replaceSessions replaces the recorded sessions in flight of a replica.
+func (r *Reservations) replaceSessions(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int) error {
 	said := dbsql.AddSessionsParams{Replica: replica}
 	for s, calls := range sessions {
 		said.OrganizationIds = append(said.OrganizationIds, s.Organization)
@@ -118,8 +118,8 @@ func (r *Reservations) EndRuns(ctx context.Context) error {
 	return nil
 }
 
-// Forget takes off the replicas that were silent for so long.
-func (r *Reservations) Forget(ctx context.Context, replica uuid.UUID, silent time.Duration) error {
+// RemoveSilent implements budget.Store.
+func (r *Reservations) RemoveSilent(ctx context.Context, replica uuid.UUID, silent time.Duration) error {
 	q := dbsql.New(r.pool)
 	if _, err := q.ForgetReplicas(ctx, dbsql.ForgetReplicasParams{Seconds: silent.Seconds(), Self: replica}); err != nil {
 		return fmt.Errorf("forget replicas: %w", err)
@@ -130,8 +130,8 @@ func (r *Reservations) Forget(ctx context.Context, replica uuid.UUID, silent tim
 	return nil
 }
 
-// Leave takes a replica off.
-func (r *Reservations) Leave(ctx context.Context, replica uuid.UUID) error {
+// Deregister implements budget.Store.
+func (r *Reservations) Deregister(ctx context.Context, replica uuid.UUID) error {
 	if err := dbsql.New(r.pool).RemoveReplica(ctx, replica); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}

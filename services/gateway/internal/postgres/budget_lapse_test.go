@@ -18,7 +18,7 @@ import (
 func (b *books) cutOff(t *testing.T, worst price.Pico) (replica, call uuid.UUID) {
 	t.Helper()
 	replica, call = uuid.New(), uuid.New()
-	if _, err := b.reservations.Beat(t.Context(), replica, nil, false); err != nil {
+	if _, err := b.reservations.Heartbeat(t.Context(), replica, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.reservations.Reserve(t.Context(), replica, budget.Call{ID: call, Organization: "acme", Run: "r", Worst: worst}); err != nil {
@@ -27,16 +27,16 @@ func (b *books) cutOff(t *testing.T, worst price.Pico) (replica, call uuid.UUID)
 	if _, err := b.pool.Exec(t.Context(), `UPDATE replica SET seen_at = now() - interval '2 minutes' WHERE id = $1`, replica); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.reservations.Forget(t.Context(), b.replica, time.Minute); err != nil {
+	if err := b.reservations.RemoveSilent(t.Context(), b.replica, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	return replica, call
 }
 
-// comeBack is the replica's next beat; it gives what is lost.
+// comeBack is the replica's next heartbeat; it returns the lost calls.
 func (b *books) comeBack(t *testing.T, replica uuid.UUID) []uuid.UUID {
 	t.Helper()
-	if unknown, err := b.reservations.Beat(t.Context(), replica, nil, false); err != nil || !unknown {
+	if unknown, err := b.reservations.Heartbeat(t.Context(), replica, nil, false); err != nil || !unknown {
 		t.Fatalf("unknown %v, %v", unknown, err)
 	}
 	lost, err := b.reservations.Reclaim(t.Context(), replica)

@@ -43,7 +43,7 @@ func openBooks(t *testing.T) *books {
 		ledger: postgres.NewLedger(pool), replica: uuid.New(),
 	}
 	b.runs = postgres.NewRuns(c, b.replica)
-	if _, err := b.reservations.Beat(t.Context(), b.replica, nil, false); err != nil {
+	if _, err := b.reservations.Heartbeat(t.Context(), b.replica, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -227,7 +227,7 @@ func TestParallelCallsKeepToTheCeilings(t *testing.T) {
 	b.mint(t, "r", run.Limits{MaxCostCents: 20, MaxCalls: 1000})
 	b.ceiling(t, 15, organization.PeriodDay)
 	other := uuid.New()
-	if _, err := b.reservations.Beat(t.Context(), other, nil, false); err != nil {
+	if _, err := b.reservations.Heartbeat(t.Context(), other, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	var served, refused atomic.Int64
@@ -261,7 +261,7 @@ func TestForget(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCalls: 2})
 	dead := uuid.New()
-	if _, err := b.reservations.Beat(t.Context(), dead, map[budget.Session]int{{Organization: "acme", Run: "r"}: 1}, true); err != nil {
+	if _, err := b.reservations.Heartbeat(t.Context(), dead, map[budget.Session]int{{Organization: "acme", Run: "r"}: 1}, true); err != nil {
 		t.Fatal(err)
 	}
 	lost := budget.Call{ID: uuid.New(), Organization: "acme", Run: "r", Worst: cent}
@@ -271,7 +271,7 @@ func TestForget(t *testing.T) {
 	if _, err := b.reserve(t, "r", cent); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.reservations.Forget(t.Context(), b.replica, time.Minute); err != nil {
+	if err := b.reservations.RemoveSilent(t.Context(), b.replica, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if u := b.usage(t, "r"); u.InFlight != 2 || u.Elsewhere != 1 {
@@ -280,7 +280,7 @@ func TestForget(t *testing.T) {
 	if _, err := b.pool.Exec(t.Context(), `UPDATE replica SET seen_at = now() - interval '2 minutes'`); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.reservations.Forget(t.Context(), b.replica, time.Minute); err != nil {
+	if err := b.reservations.RemoveSilent(t.Context(), b.replica, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if u := b.usage(t, "r"); u.InFlight != 1 || u.ReservedCents != 1 || u.Elsewhere != 0 {
@@ -290,7 +290,7 @@ func TestForget(t *testing.T) {
 	if err := b.reservations.Reserve(t.Context(), dead, budget.Call{ID: uuid.New(), Organization: "acme", Run: "r"}); err == nil {
 		t.Error("a forgotten replica reserves")
 	}
-	if _, err := b.reservations.Beat(t.Context(), dead, nil, false); err != nil {
+	if _, err := b.reservations.Heartbeat(t.Context(), dead, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.reservations.Reserve(t.Context(), dead, lost); err != nil {
@@ -305,7 +305,7 @@ func TestReleaseAndLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.reservations.Leave(t.Context(), b.replica); err != nil {
+	if err := b.reservations.Deregister(t.Context(), b.replica); err != nil {
 		t.Fatal(err)
 	}
 	if u := b.usage(t, "r"); u.InFlight != 1 {

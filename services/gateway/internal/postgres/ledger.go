@@ -63,7 +63,7 @@ func classify(err error) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %w", ledger.ErrAway, err)
+	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
 // entryRows are entries as copyEntries takes them.

@@ -94,7 +94,7 @@ func TestOnlyTheSameIDRepeats(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "CREATE UNIQUE INDEX ON ledger_entry (request_id)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewLedger(pool).Append(t.Context(), entries(2)); err == nil || errors.Is(err, ledger.ErrAway) {
+	if err := NewLedger(pool).Append(t.Context(), entries(2)); err == nil || errors.Is(err, ledger.ErrUnavailable) {
 		t.Errorf("%v, want a refusal", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestAppendFailures(t *testing.T) {
 			spoil(&bad)
 			for _, n := range []int{1, 20} {
 				err := store.Append(t.Context(), append(entries(n), bad))
-				if err == nil || errors.Is(err, ledger.ErrAway) {
+				if err == nil || errors.Is(err, ledger.ErrUnavailable) {
 					t.Errorf("beside %d: error %v, want a refusal of the entry", n, err)
 				}
 			}
@@ -128,20 +128,20 @@ func TestAppendFailures(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, n := range []int{0, 1, 20} {
-		if err := store.Append(ctx, entries(n)); !errors.Is(err, ledger.ErrAway) {
-			t.Errorf("%d, out of time: %v, want ErrAway", n, err)
+		if err := store.Append(ctx, entries(n)); !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("%d, out of time: %v, want ErrUnavailable", n, err)
 		}
 	}
 	standby := readOnly(t, pool)
 	for _, n := range []int{0, 1, 20} {
-		if err := standby.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrAway) {
-			t.Errorf("%d, a database that only reads: %v, want ErrAway", n, err)
+		if err := standby.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("%d, a database that only reads: %v, want ErrUnavailable", n, err)
 		}
 	}
 	pool.Close()
 	for _, n := range []int{0, 1, 20} {
-		if err := store.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrAway) {
-			t.Errorf("%d, closed pool: %v, want ErrAway", n, err)
+		if err := store.Append(t.Context(), entries(n)); !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("%d, closed pool: %v, want ErrUnavailable", n, err)
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
 
-// Reports implements status.Board in a database.
+// Reports implements status.ReportStore in a database.
 type Reports struct{ pool *pgxpool.Pool }
 
 // NewReports returns the reports of all replicas.
 func NewReports(pool *pgxpool.Pool) *Reports { return &Reports{pool} }
 
-// Exchange implements status.Board, by the server's clock.
+// Exchange implements status.ReportStore, by the server's clock.
 func (r *Reports) Exchange(ctx context.Context, own status.Report, kept time.Duration) ([]status.Report, error) {
 	id, err := uuid.Parse(own.Replica)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Reports) Exchange(ctx context.Context, own status.Report, kept time.Dur
 	return reports, nil
 }
 
-// Leave implements status.Board.
+// Leave implements status.ReportStore.
 func (r *Reports) Leave(ctx context.Context, replica string) error {
 	id, err := uuid.Parse(replica)
 	if err != nil {

@@ -94,7 +94,7 @@ func TestDeprecationsAreKept(t *testing.T) {
 
 func TestReports(t *testing.T) {
 	board := postgres.NewReports(testkit.Postgres(t, migrations.FS))
-	a := status.Report{Replica: uuid.NewString(), Place: "x", Ready: true, Vendors: []status.Sight{{Provider: "p", Attempts: 3}}}
+	a := status.Report{Replica: uuid.NewString(), Place: "x", Ready: true, Vendors: []status.ProviderReport{{Provider: "p", Attempts: 3}}}
 	b := status.Report{Replica: uuid.NewString(), Draining: true}
 	for _, r := range []status.Report{a, b, a} {
 		if _, err := board.Exchange(t.Context(), r, time.Minute); err != nil {

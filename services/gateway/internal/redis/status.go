@@ -12,14 +12,14 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// Reports implements status.Board in Redis: what each replica last said, for as
+// Reports implements status.ReportStore in Redis: what each replica last said, for as
 // long as it is to be kept.
 type Reports struct{ client *redisdb.Client }
 
 // NewReports returns the reports of all replicas.
 func NewReports(client *redisdb.Client) *Reports { return &Reports{client} }
 
-// Exchange implements status.Board in one round trip, by the server's clock.
+// Exchange implements status.ReportStore in one round trip, by the server's clock.
 func (r *Reports) Exchange(ctx context.Context, own status.Report, kept time.Duration) ([]status.Report, error) {
 	text, err := json.Marshal(own)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Reports) Exchange(ctx context.Context, own status.Report, kept time.Dur
 	return reports, nil
 }
 
-// Leave implements status.Board.
+// Leave implements status.ReportStore.
 func (r *Reports) Leave(ctx context.Context, replica string) error {
 	keys := r.keys()
 	pipe := r.client.TxPipeline()

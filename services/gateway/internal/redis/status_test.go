@@ -12,7 +12,7 @@ import (
 func TestReports(t *testing.T) {
 	board := redis.NewReports(testkit.Redis(t))
 	for _, id := range []string{"a", "b"} {
-		if _, err := board.Exchange(t.Context(), status.Report{Replica: id, Ready: true, Vendors: []status.Sight{{Provider: "p", Failures: 2}}}, time.Minute); err != nil {
+		if _, err := board.Exchange(t.Context(), status.Report{Replica: id, Ready: true, Vendors: []status.ProviderReport{{Provider: "p", Failures: 2}}}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,5 @@
-// Package api is the notify contract over the service's nouns: one file for each
-// of its gRPC services, which the JSON face reaches through the same handlers.
-// internal/app registers it.
+// Package api implements the notify contract over the service's domain: one file per gRPC service. JSON requests
+// reach the same handlers. internal/app registers it.
 package api
 
 import (
@@ -20,7 +19,7 @@ type Sender interface {
 	Accept(ctx context.Context, r send.Request) (send.Receipt, error)
 }
 
-// SendLogs reads what became of notifications.
+// SendLogs reads the delivery logs of notifications.
 type SendLogs interface {
 	Log(ctx context.Context, q send.LogQuery) (send.Log, error)
 }
@@ -34,7 +33,7 @@ type Inboxes interface {
 	Delete(ctx context.Context, target inbox.Target) error
 }
 
-// Services is what the handlers need.
+// Services holds what the handlers use.
 type Services struct {
 	Sender  Sender
 	Logs    SendLogs
@@ -44,7 +43,7 @@ type Services struct {
 	Push PushDevices
 }
 
-// Register puts the three services of the contract on both faces of server.
+// Register adds the three services of the contract to both faces of server.
 func Register(ctx context.Context, server *rpc.Server, s Services) error {
 	mux, local := server.Mux(), server.Local()
 	notifyv1.RegisterNotifyServiceServer(server, &notifyServer{sender: s.Sender, logs: s.Logs})

@@ -82,7 +82,7 @@ func TestPushIsHiddenWhileOff(t *testing.T) {
 func TestSettingLeavesTheRestUnchanged(t *testing.T) {
 	off, on := setup(t), setup(t, withWebPush)
 	for _, b := range []*bench{off, on} {
-		b.tell(t, "ann", "m")
+		b.notifyUser(t, "ann", "m")
 	}
 	for _, query := range []string{"", "?user_id=ann", "?limit=x"} {
 		a := volatile.ReplaceAllString(off.do(t, "GET", "/v1/notifications"+query, "").body, "*")

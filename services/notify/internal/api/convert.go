@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// defaultPage is the page size of a list whose caller names none.
+// defaultPage is the page size of a list without a limit.
 const defaultPage = 50
 
 func pageSize(limit int32) int {
@@ -25,7 +25,7 @@ func pageSize(limit int32) int {
 	return int(limit)
 }
 
-// organization is the one a request acts for.
+// organization returns the organization that a request acts for.
 func organization(ctx context.Context, field string) (string, error) {
 	id, err := caller.From(ctx).OrganizationOf(field)
 	if err != nil {
@@ -34,7 +34,7 @@ func organization(ctx context.Context, field string) (string, error) {
 	return id, identifier("organization_id", id)
 }
 
-// address is the inbox that a request names by headers or fields.
+// address returns the inbox that a request names by headers or fields.
 func address(ctx context.Context, organizationField, userField string) (inbox.Address, error) {
 	organization, err := organization(ctx, organizationField)
 	if err != nil {
@@ -47,7 +47,7 @@ func address(ctx context.Context, organizationField, userField string) (inbox.Ad
 	return inbox.Address{Organization: organization, User: user}, err
 }
 
-// identifier holds ids from bodies to the rule of those from headers.
+// identifier checks an id from a body by the rule for ids from headers.
 func identifier(field, id string) error {
 	if !caller.Printable(id) {
 		return apierr.Invalid(field, "must be printable ASCII without spaces")
@@ -55,8 +55,7 @@ func identifier(field, id string) error {
 	return nil
 }
 
-// parseID reads an id that this service gave out; any other text is no id of
-// anything, hence missing.
+// parseID parses an id that this service issued. Any other text identifies nothing, and the result is missing.
 func parseID(text string, missing error) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || id.String() != text {

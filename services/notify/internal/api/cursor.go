@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// cursor writes a place in one kind of list as text that means nothing to
-// callers. Its value names the kind, so that no other list takes the text.
+// cursor encodes a position in one kind of list as opaque text. Its value names the kind, so that no other list
+// accepts the text.
 type cursor string
 
 const (
@@ -18,12 +18,12 @@ const (
 	historyCursor cursor = "push_history:"
 )
 
-// encode writes the place after which the next page begins.
+// encode returns the cursor of the page that begins after seq.
 func (c cursor) encode(seq int64) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(string(c) + strconv.FormatInt(seq, 10)))
 }
 
-// decode reads the place; no text is zero, the list's beginning.
+// decode returns the position in a cursor; an empty cursor is zero, the beginning of the list.
 func (c cursor) decode(text string) (int64, error) {
 	if text == "" {
 		return 0, nil

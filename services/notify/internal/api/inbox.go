@@ -96,14 +96,14 @@ func (s *inboxServer) DeleteNotification(ctx context.Context, in *notifyv1.Delet
 	return &emptypb.Empty{}, nil
 }
 
-// recordRequest is a request about one record.
+// recordRequest is a request that concerns one record.
 type recordRequest interface {
 	GetId() string
 	GetOrganizationId() string
 	GetUserId() string
 }
 
-// recordTarget reads which record a request names, and for whom.
+// recordTarget returns the record that a request names, with its scope.
 func recordTarget(ctx context.Context, in recordRequest) (inbox.Target, error) {
 	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
 	if err != nil {

@@ -23,10 +23,10 @@ var volatile = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{
 func TestListGolden(t *testing.T) {
 	b := setup(t)
 	b.do(t, "POST", "/v1/notify", `{"channels":["in_app"],"subject":"Order 7","message":"Shipped","target":{"user_id":"ann","url":"https://shop.example/7","data":{"order": 7}}}`)
-	b.tell(t, "ann", "Delivered")
+	b.notifyUser(t, "ann", "Delivered")
 	page := b.list(t, "?user_id=ann&limit=1")
 	b.do(t, "PUT", "/v1/notifications/"+page.Records[0].ID+"/read", "")
-	b.tell(t, "", "Maintenance tonight")
+	b.notifyUser(t, "", "Maintenance tonight")
 
 	var got bytes.Buffer
 	for _, query := range []string{"?user_id=ann", "", "?user_id=nobody"} {
@@ -53,8 +53,8 @@ func TestListGolden(t *testing.T) {
 
 func TestMarkRead(t *testing.T) {
 	b := setup(t)
-	b.tell(t, "ann", "one")
-	b.tell(t, "ann", "two")
+	b.notifyUser(t, "ann", "one")
+	b.notifyUser(t, "ann", "two")
 	id := b.list(t, "?user_id=ann").Records[0].ID
 	var first, again struct {
 		Notification record `json:"notification"`
@@ -76,7 +76,7 @@ func TestMarkRead(t *testing.T) {
 func TestDelete(t *testing.T) {
 	b := setup(t)
 	for _, message := range []string{"one", "two", "three"} {
-		b.tell(t, "", message)
+		b.notifyUser(t, "", message)
 	}
 	records := b.list(t, "").Records
 	b.do(t, "PUT", "/v1/notifications/"+records[0].ID+"/read", "")
@@ -96,9 +96,9 @@ func TestDelete(t *testing.T) {
 func TestMarkAllRead(t *testing.T) {
 	b := setup(t)
 	for range 3 {
-		b.tell(t, "ann", "m")
+		b.notifyUser(t, "ann", "m")
 	}
-	b.tell(t, "", "notice")
+	b.notifyUser(t, "", "notice")
 	for _, marked := range []int{3, 0} {
 		var got struct {
 			Marked *int `json:"marked"`
@@ -129,7 +129,7 @@ func TestMarkAllRead(t *testing.T) {
 // refusal changes nothing.
 func TestOthersRecords(t *testing.T) {
 	b := setup(t)
-	b.tell(t, "ann", "private")
+	b.notifyUser(t, "ann", "private")
 	id := b.list(t, "?user_id=ann").Records[0].ID
 	tests := map[string]struct {
 		headers []string
@@ -163,7 +163,7 @@ func TestOthersRecords(t *testing.T) {
 func TestListLimits(t *testing.T) {
 	b := setup(t)
 	for i := range 51 {
-		b.tell(t, "ann", fmt.Sprint(i))
+		b.notifyUser(t, "ann", fmt.Sprint(i))
 	}
 	if page := b.list(t, "?user_id=ann"); len(page.Records) != 50 || page.Next == "" || page.Unread != 51 {
 		t.Errorf("default page: %d records, next %q, unread %d", len(page.Records), page.Next, page.Unread)
@@ -182,7 +182,7 @@ func TestCursorIsStable(t *testing.T) {
 	b := setup(t)
 	var stay []string
 	for i := range 20 {
-		b.tell(t, "ann", fmt.Sprint(i))
+		b.notifyUser(t, "ann", fmt.Sprint(i))
 	}
 	all := b.list(t, "?user_id=ann").Records
 	var seen []string
@@ -193,7 +193,7 @@ func TestCursorIsStable(t *testing.T) {
 			seen = append(seen, r.ID)
 		}
 		cursor = got.Next
-		b.tell(t, "ann", "late")
+		b.notifyUser(t, "ann", "late")
 		b.do(t, "PUT", "/v1/notifications/"+seen[len(seen)-1]+"/read", "")
 		b.do(t, "DELETE", "/v1/notifications/"+seen[len(seen)-1], "") // the record that the cursor is at
 		if page == 2 {

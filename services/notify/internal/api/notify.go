@@ -17,8 +17,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// headerReplayed marks an answer that an earlier request with the same
-// idempotency key was given.
+// headerReplayed marks a response that repeats that of an earlier request with the same idempotency key.
 const headerReplayed = "Idempotent-Replayed"
 
 type notifyServer struct {
@@ -49,7 +48,7 @@ func (s *notifyServer) Notify(ctx context.Context, in *notifyv1.NotifyRequest) (
 	}, nil
 }
 
-// newRequest settles who is told: organization, user and key may come by header.
+// newRequest converts a message; organization, user and key may come from headers.
 func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, error) {
 	at, err := address(ctx, in.GetOrganizationId(), in.GetTarget().GetUserId())
 	if err != nil {
@@ -76,7 +75,7 @@ func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, 
 	return r, err
 }
 
-// target reads the fields of all channels.
+// target converts the target fields of all channels.
 func target(in *notifyv1.NotifyTarget, user string) channel.Target {
 	t := channel.Target{
 		WebhookURL: in.GetWebhookUrl(), URL: in.GetUrl(), Payload: in.GetPayload(), Email: in.GetEmail(),
@@ -92,8 +91,8 @@ func target(in *notifyv1.NotifyTarget, user string) channel.Target {
 	return t
 }
 
-// fingerprint is the digest of a request with the fields that headers may fill
-// filled in. It covers every field, also those that no channel named reads.
+// fingerprint returns the digest of a request after the fields that headers may set are filled in. It covers every
+// field, including those that none of the named channels reads.
 func fingerprint(in *notifyv1.NotifyRequest, organization, user string) ([sha256.Size]byte, error) {
 	whole := proto.CloneOf(in)
 	whole.OrganizationId, whole.IdempotencyKey = organization, ""

@@ -199,7 +199,7 @@ func TestGetSend(t *testing.T) {
 		Error            *string `json:"error"`
 	}
 	b := setup(t)
-	id := b.tell(t, "ann", "m")
+	id := b.notifyUser(t, "ann", "m")
 	var got struct {
 		Status   string        `json:"status"`
 		Channels []channelSent `json:"channels"`

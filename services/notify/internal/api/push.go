@@ -23,7 +23,7 @@ import (
 var errPushOff = apierr.New(apierr.KindNotFound, channel.ReasonWebPushDisabled,
 	"web_push_disabled: web push is off; "+channel.WebPushSetting+"=true switches it on")
 
-// PushDevices registers browsers and tells what was pushed to them.
+// PushDevices registers browsers and reads what was pushed to them.
 type PushDevices interface {
 	CurrentKey() webpush.Key
 	Enrol(ctx context.Context, e push.Enrolment) (device push.Device, created bool, err error)
@@ -32,7 +32,7 @@ type PushDevices interface {
 	History(ctx context.Context, q push.HistoryQuery) (page []push.Shown, more bool, err error)
 }
 
-// registerPush offers the push service, or, while web push is off, hides it.
+// registerPush registers the push service or, while web push is off, its refusal.
 func registerPush(ctx context.Context, server *rpc.Server, devices PushDevices) error {
 	if devices == nil {
 		hidePush(server)
@@ -52,7 +52,7 @@ type pushServer struct {
 	devices PushDevices
 }
 
-// GetVapidPublicKey gives the key that a page subscribes with.
+// GetVapidPublicKey returns the key with which a page subscribes.
 func (s *pushServer) GetVapidPublicKey(ctx context.Context, in *notifyv1.GetVapidPublicKeyRequest) (*notifyv1.VapidPublicKey, error) {
 	if _, err := organization(ctx, in.GetOrganizationId()); err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func (s *pushServer) RegisterPush(ctx context.Context, in *notifyv1.PushSubscrip
 	return registrationMessage(device), nil
 }
 
-// lastMillisecond is the end of the year 9999, the last that RFC 3339 can write.
+// lastMillisecond is the end of the year 9999, the last that RFC 3339 can represent.
 const lastMillisecond = 253402300799999
 
-// expiry reads when the browser lets a subscription expire; nil when it doesn't say.
+// expiry returns when the browser lets a subscription expire; nil if it does not say.
 func expiry(s *notifyv1.PushSubscription) (*time.Time, error) {
 	if s == nil || s.ExpirationTime == nil {
 		return nil, nil
@@ -188,7 +188,7 @@ func historyMessage(s push.Shown) *notifyv1.PushHistoryItem {
 	}
 }
 
-// optional is null for what isn't there.
+// optional returns nil for an empty text.
 func optional(text string) *wrapperspb.StringValue {
 	if text == "" {
 		return nil
@@ -196,7 +196,7 @@ func optional(text string) *wrapperspb.StringValue {
 	return wrapperspb.String(text)
 }
 
-// decodeDevice reads the place of a page of devices; the nil id begins the list.
+// decodeDevice returns the position in a cursor of a list of devices; the nil id is the beginning.
 func decodeDevice(cursor string) (uuid.UUID, error) {
 	if cursor == "" {
 		return uuid.Nil, nil
@@ -204,5 +204,5 @@ func decodeDevice(cursor string) (uuid.UUID, error) {
 	return parseID(cursor, apierr.Invalid("cursor", "is not a next_cursor of this list"))
 }
 
-// encodeDevice writes it. Ids of devices are no secret: the list shows them.
+// encodeDevice returns the cursor of a position. Ids of devices are not secret: the list shows them.
 func encodeDevice(id uuid.UUID) string { return id.String() }

@@ -11,8 +11,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// hidePush answers 404 to every push method. On the JSON face it does so before
-// anything of the request is read: there is nothing that could be right with it.
+// hidePush responds to every push method with 404. On the JSON face it does so before it reads the request.
 func hidePush(server *rpc.Server) {
 	notifyv1.RegisterPushServiceServer(server, pushOff{})
 	push := notifyv1.File_switchyard_notify_v1_push_proto.Services().ByName("PushService")

@@ -231,8 +231,8 @@ type list struct {
 	Unread  int      `json:"unread_count"`
 }
 
-// tell stores an in-app record and gives the send's id.
-func (b *bench) tell(t *testing.T, user, message string, headers ...string) string {
+// notifyUser stores an in-app record and returns the id of the send.
+func (b *bench) notifyUser(t *testing.T, user, message string, headers ...string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{
 		"channels": []string{"in_app"}, "message": message, "target": map[string]string{"user_id": user},

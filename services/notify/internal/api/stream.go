@@ -29,7 +29,7 @@ const (
 	retryMillis = 2000
 )
 
-// open begins a stream of either face.
+// open opens a stream of either face.
 func (s *inboxServer) open(ctx context.Context, in *notifyv1.StreamNotificationsRequest) (*inbox.Stream, error) {
 	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
 	if err != nil {
@@ -38,10 +38,10 @@ func (s *inboxServer) open(ctx context.Context, in *notifyv1.StreamNotifications
 	return s.feed.Open(ctx, at, lastSeen(in.GetLastEventId()))
 }
 
-// unknownEvent is the place of a reader whose last event is none of ours.
+// unknownEvent is the position of a reader whose last event id is not valid.
 const unknownEvent = -1
 
-// lastSeen reads the id of the last event: nil for none.
+// lastSeen returns the sequence number in the id of the last event; nil for no id.
 func lastSeen(id string) *int64 {
 	if id == "" {
 		return nil
@@ -53,14 +53,14 @@ func lastSeen(id string) *int64 {
 	return &seq
 }
 
-// streamHandler is the stream as server-sent events.
+// streamHandler serves the stream as server-sent events.
 func streamHandler(server *rpc.Server, s *inboxServer) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		query := r.URL.Query()
 		in := &notifyv1.StreamNotificationsRequest{
 			OrganizationId: query.Get("organization_id"), UserId: query.Get("user_id"), LastEventId: query.Get("last_event_id"),
 		}
-		// A browser that resumes by itself keeps the URL: the header is newer.
+		// A browser that reconnects by itself keeps the URL, so the header is newer.
 		if id := r.Header.Get(headerLastEvent); id != "" {
 			in.LastEventId = id
 		}
@@ -85,7 +85,7 @@ func streamHandler(server *rpc.Server, s *inboxServer) func(http.ResponseWriter,
 	}
 }
 
-// sseWriter writes each event at once.
+// sseWriter writes each event immediately.
 type sseWriter struct {
 	answer *sse.Answer
 	encode func(proto.Message) ([]byte, error)

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// errSlowReader ends the stream of a reader that takes nothing.
+// errSlowReader ends the stream of a client that does not read.
 var errSlowReader = apierr.New(apierr.KindUnavailable, "slow_reader", "events were not read for too long; resume after the last one")
 
 // StreamNotifications sends each change of an inbox over gRPC.
@@ -30,8 +30,8 @@ func (s *inboxServer) StreamNotifications(in *notifyv1.StreamNotificationsReques
 	return err
 }
 
-// grpcWriter bounds each write, which gRPC itself doesn't: its Send waits for a
-// reader that takes nothing as long as the call lasts.
+// grpcWriter bounds each write, which gRPC does not: its Send waits for a client that does not read until the call
+// ends.
 type grpcWriter struct {
 	events chan *notifyv1.InboxEvent
 	failed chan error
@@ -39,8 +39,7 @@ type grpcWriter struct {
 	slow   bool
 }
 
-// newGRPCWriter starts the goroutine that sends. It ends with close, or, in the
-// midst of a Send, when the call does.
+// newGRPCWriter starts the goroutine that sends. It ends with close or, during a Send, with the call.
 func newGRPCWriter(send func(*notifyv1.InboxEvent) error) *grpcWriter {
 	w := &grpcWriter{events: make(chan *notifyv1.InboxEvent), failed: make(chan error, 1), ended: make(chan struct{})}
 	go func() {
@@ -60,7 +59,7 @@ func newGRPCWriter(send func(*notifyv1.InboxEvent) error) *grpcWriter {
 	return w
 }
 
-// close waits until the last event is taken, and reports whether it was.
+// close waits for the last event to be sent, and reports whether it was.
 func (w *grpcWriter) close() bool {
 	close(w.events)
 	if w.slow {
@@ -76,7 +75,7 @@ func (w *grpcWriter) close() bool {
 	}
 }
 
-// Event implements inbox.Writer. An event waits for the one before it to be taken.
+// Event implements inbox.Writer. It waits until the previous event has been sent.
 func (w *grpcWriter) Event(e inbox.Event) error {
 	timer := time.NewTimer(sse.WriteTime)
 	defer timer.Stop()
@@ -91,5 +90,5 @@ func (w *grpcWriter) Event(e inbox.Event) error {
 	}
 }
 
-// KeepAlive implements inbox.Writer: HTTP/2 has its own.
+// KeepAlive implements inbox.Writer. HTTP/2 has its own keep-alive.
 func (*grpcWriter) KeepAlive() error { return nil }

@@ -112,9 +112,9 @@ func TestStreamTellsEachChange(t *testing.T) {
 	b := setup(t)
 	s := b.stream(t, "?user_id=ann")
 	s.want(t, "ready 0 0")
-	b.tell(t, "ann", "one")
-	b.tell(t, "ann", "two")
-	b.tell(t, "bob", "not hers")
+	b.notifyUser(t, "ann", "one")
+	b.notifyUser(t, "ann", "two")
+	b.notifyUser(t, "bob", "not hers")
 	created := s.want(t, "created 1 1", "created 2 2")
 	r := created[0].Data.Record
 	if r == nil {
@@ -188,7 +188,7 @@ func TestStreamOverGRPC(t *testing.T) {
 			t.Fatalf("%v, %v, want %s", e, err, want)
 		}
 		if want == "ready" {
-			b.tell(t, "ann", "one")
+			b.notifyUser(t, "ann", "one")
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestStreamsOverReplicas(t *testing.T) {
 	for range writers {
 		writing.Go(func() {
 			for n := range each {
-				id := b.tell(t, "ann", "m")
+				id := b.notifyUser(t, "ann", "m")
 				if n%5 == 4 {
 					b.do(t, "PUT", "/v1/notifications/"+b.recordOf(t, id)+"/read", "").want(t, 200)
 				}

@@ -74,7 +74,7 @@ func TestSlowReaderOverTheWire(t *testing.T) {
 	const events, size = 25, 40_000
 	began := time.Now()
 	for range events {
-		b.tell(t, "ann", strings.Repeat("m", size))
+		b.notifyUser(t, "ann", strings.Repeat("m", size))
 	}
 	for n := range events {
 		if e, ok := quick.next(t); !ok || e.ID != strconv.Itoa(n+1) {

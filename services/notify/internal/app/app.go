@@ -1,5 +1,4 @@
-// Package app puts the notify service together. It is the only package that
-// knows all others; cmd/notify calls it.
+// Package app wires the notify service. It is the only package that imports all others; cmd/notify calls it.
 package app
 
 import (
@@ -34,23 +33,22 @@ import (
 
 const service = "notify"
 
-// Limits of a call. The body has room for a webhook payload of 512 KiB beside
-// the message.
+// maxBody and unaryTimeout bound a call. The body has room for a webhook payload of 512 KiB beside the message.
 const (
 	maxBody      = 1 << 20
 	unaryTimeout = 10 * time.Second
 )
 
-// builder is the service while it is put together.
+// builder holds the parts of the service during the wiring.
 type builder struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
 	runner    *lifecycle.Runner
 	pool      *pgxpool.Pool
-	redis     *redisdb.Client // nil for none
+	redis     *redisdb.Client // nil without Redis
 
 	guard, webhookGuard *netguard.Guard
-	roots               *x509.CertPool // nil for the machine's
+	roots               *x509.CertPool // nil for the system's roots
 	box                 *seal.Box      // nil without a key
 	breaker             *breaker.Breaker
 	queue               *postgres.Queue
@@ -93,7 +91,7 @@ func (b *builder) openTelemetry(ctx context.Context) error {
 	return nil
 }
 
-// openStores opens the database and refuses a schema older than this build.
+// openStores opens the database and refuses a schema that is older than this build.
 func (b *builder) openStores(ctx context.Context) error {
 	url, err := b.cfg.DatabaseURLFile.Read()
 	if err != nil {
@@ -114,7 +112,7 @@ func (b *builder) openStores(ctx context.Context) error {
 	return b.openRedis(ctx)
 }
 
-// openRedis connects to what replicas share and may lose.
+// openRedis connects to Redis, which holds the state that replicas share and may lose.
 func (b *builder) openRedis(ctx context.Context) error {
 	if b.cfg.RedisURLFile == "" {
 		return nil
@@ -130,7 +128,7 @@ func (b *builder) openRedis(ctx context.Context) error {
 	return nil
 }
 
-// startServers registers both faces.
+// startServers registers and starts both faces.
 func (b *builder) startServers(ctx context.Context) error {
 	server, err := b.newServer()
 	if err != nil {
@@ -179,7 +177,7 @@ func (b *builder) newServer() (*rpc.Server, error) {
 	})
 }
 
-// services are the nouns that the handlers speak to.
+// services creates the implementations behind the API.
 func (b *builder) services() api.Services {
 	outbox := postgres.NewOutbox(b.pool)
 	b.startFeed(b.redis)

@@ -9,17 +9,17 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// backlogTimeout bounds what a scrape waits for.
+// backlogTimeout bounds how long a scrape waits for the query.
 const backlogTimeout = 2 * time.Second
 
-// backlogMeter shows, for each scrape, what has not ended and how late it is.
+// backlogMeter registers gauges, read at each scrape, for the recipients that have not ended and how late they are.
 func (b *builder) backlogMeter() error {
 	meter := b.telemetry.MeterProvider.Meter(service)
 	waiting, err := meter.Int64ObservableGauge("notify.backlog", metric.WithDescription("recipients that have not ended"))
 	if err != nil {
 		return fmt.Errorf("backlog meter: %w", err)
 	}
-	late, err := meter.Float64ObservableGauge("notify.backlog.late", metric.WithUnit("s"), metric.WithDescription("how long the longest due recipient waits"))
+	late, err := meter.Float64ObservableGauge("notify.backlog.late", metric.WithUnit("s"), metric.WithDescription("how long the recipient that is due longest has waited"))
 	if err != nil {
 		return fmt.Errorf("backlog meter: %w", err)
 	}

@@ -25,10 +25,10 @@ import (
 	"switchyard.dev/services/platform/seal"
 )
 
-// idlePerHost is how many idle connections are kept to a receiver.
+// idlePerHost is how many idle connections are kept per receiver.
 const idlePerHost = 8
 
-// openGuards reads the sealing key and the certificates, and makes the guards.
+// openGuards reads the sealing key and the certificates, and creates the guards.
 func (b *builder) openGuards(context.Context) (err error) {
 	d := b.cfg.Delivery
 	if b.guard, err = netguard.New(netguard.Options{AllowTargets: d.AllowTargets, DenyPrefixes: d.DenyPrefixes}); err != nil {
@@ -54,18 +54,17 @@ func (b *builder) openGuards(context.Context) (err error) {
 	return err
 }
 
-// rootsOf are the machine's certificates and those of a PEM file; nil for the
-// machine's alone.
+// rootsOf returns the system's certificates together with those of a PEM file; nil for the system's alone.
 func rootsOf(file string) (*x509.CertPool, error) {
 	if file == "" {
-		return nil, nil //nolint:nilnil // No file is no fault.
+		return nil, nil //nolint:nilnil // No file is not an error.
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
 	}
 	roots, err := x509.SystemCertPool()
-	if err != nil { // A machine without certificates has only ours.
+	if err != nil { // A system without certificates uses only those of the file.
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(text) {
@@ -74,8 +73,7 @@ func rootsOf(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// startChannels makes the channels that are configured and an engine for each
-// that calls out. Without a sealing key there is none of those.
+// startChannels creates the configured channels, and an engine for each that calls out. Those need the sealing key.
 func (b *builder) startChannels(ctx context.Context) error {
 	b.senders = []channel.Sender{channel.InAppSender{}}
 	b.startUpkeep()
@@ -93,7 +91,7 @@ func (b *builder) startChannels(ctx context.Context) error {
 	return b.backlogMeter()
 }
 
-// startUpkeep has what is kept for a time deleted after it.
+// startUpkeep starts the deletion of data past its retention.
 func (b *builder) startUpkeep() {
 	store := postgres.NewUpkeep(b.pool)
 	b.runner.Go("upkeep", upkeep.New(b.telemetry.Log,
@@ -160,8 +158,8 @@ func (b *builder) startWebhook() error {
 	})
 }
 
-// newWebhook goes through webhook egress when there is one, where a repeat is no
-// second delivery.
+// newWebhook returns the webhook channel. With webhook egress it uses that, where a repeated call is no second
+// delivery.
 func (b *builder) newWebhook() (webhook delivering, viaEgress bool, err error) {
 	own := b.cfg.Webhook
 	if own.EgressAddress == "" {
@@ -183,7 +181,7 @@ func (b *builder) newWebhook() (webhook delivering, viaEgress bool, err error) {
 	return channel.NewEgressWebhook(b.webhookGuard, client, own.EgressAddress, time.Now), true, nil
 }
 
-// startWebPush makes web push when it is on.
+// startWebPush starts web push, if it is enabled.
 func (b *builder) startWebPush() error {
 	if !b.cfg.WebPushEnabled {
 		return nil
@@ -192,7 +190,7 @@ func (b *builder) startWebPush() error {
 	if b.push, err = newWebPush(b.cfg, b.pool, b.guard, b.box, b.roots); err != nil {
 		return err
 	}
-	const times = 4 // as many as other channels: a broadcast has many devices
+	const times = 4 // that of other channels: a broadcast has many devices
 	err = b.startEngine(b.push.sender, b.push.transport, dispatch.Options{
 		InFlight: times * b.cfg.Delivery.MaxInFlight, OwnBreakers: true,
 	})
@@ -203,8 +201,7 @@ func (b *builder) startWebPush() error {
 	return nil
 }
 
-// startEngine registers a channel and hands its engine to the runner; o brings
-// what is the channel's own.
+// startEngine registers a channel and starts its engine; o holds the options that differ by channel.
 func (b *builder) startEngine(sender channel.Sender, transport channel.Transport, o dispatch.Options) error {
 	d := b.cfg.Delivery
 	o.Channel, o.Transport, o.Store, o.Opener, o.Breaker = sender.Channel(), transport, b.queue, b.box, b.breaker
@@ -221,15 +218,15 @@ func (b *builder) startEngine(sender channel.Sender, transport channel.Transport
 	return nil
 }
 
-// wake tells a channel's engine that there is work.
+// wake notifies a channel's engine that there is work.
 func (b *builder) wake(name channel.Name) {
 	if engine, ok := b.engines[name]; ok {
 		engine.Wake()
 	}
 }
 
-// drainEngines stops all engines at once, after the faces, so that nothing is
-// accepted while they finish.
+// drainEngines stops all engines concurrently. It runs after the faces have stopped, so that nothing is accepted
+// meanwhile.
 func (b *builder) drainEngines(ctx context.Context) error {
 	ended := make(chan error, len(b.engines))
 	for _, engine := range b.engines {
@@ -254,7 +251,7 @@ func (b *builder) newBreaker() {
 	b.breaker = breaker.New(b.states("breaker", breaker.Merge, breaker.Life), policy, time.Now, rand.Float64)
 }
 
-// states are shared through Redis, when there is one.
+// states returns a store that replicas share through Redis; without Redis it is local.
 func (b *builder) states(kind string, merge func(one, other string) string, life time.Duration) *shared.States {
 	return shared.New(shared.Options{
 		Store: redisdb.NewKV(b.redis, kind), Merge: merge, Life: life, Log: b.telemetry.Log, Now: time.Now,

@@ -12,27 +12,27 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// prefix is that of every setting's name.
+// prefix is that of the service's environment variables.
 const prefix = "NOTIFY"
 
-// Config is what an operator sets.
+// Config holds the operator's settings.
 type Config struct {
 	HTTPListen string `env:"HTTP_LISTEN" envDefault:":8103" doc:"address of the JSON face, health and metrics"`
 	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9103" doc:"address of the gRPC face"`
 
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the notify role"`
-	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without one, rates and breakers are each replica's own, and inbox streams find changes of other replicas by looking"`
+	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, each replica has its own rates and breakers, and inbox streams find changes of other replicas by polling"`
 
 	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
-	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
+	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both faces on loopback"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
 	WebPushEnabled bool    `env:"WEB_PUSH_ENABLED" envDefault:"false" doc:"offer web push: /v1/push/* and the web_push channel"`
 	WebPush        WebPush `envPrefix:"WEB_PUSH_"`
 
-	MaxStreams int           `env:"MAX_STREAMS" envDefault:"20000" doc:"inbox streams that a replica serves at a time"`
-	EventsAge  time.Duration `env:"EVENTS_RETENTION" envDefault:"168h" doc:"how long the changes of inboxes are kept for streams to resume"`
+	MaxStreams int           `env:"MAX_STREAMS" envDefault:"20000" doc:"largest number of inbox streams per replica"`
+	EventsAge  time.Duration `env:"EVENTS_RETENTION" envDefault:"168h" doc:"how long changes of inboxes are kept so that streams can resume"`
 	Demo       Demo          `envPrefix:"DEMO_"`
 
 	Delivery Delivery
@@ -43,17 +43,17 @@ type Config struct {
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
-	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls in hand to end"`
+	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls in flight to end"`
 }
 
-// Load reads the configuration from environ.
+// Load reads the settings from environ.
 func Load(environ []string) (Config, error) {
 	var cfg Config
 	err := config.Load(prefix, &cfg, environ)
 	return cfg, err
 }
 
-// Validate refuses what would leave the service open.
+// Validate checks the rules that involve several settings. Its error names every violation.
 func (c Config) Validate() error {
 	var errs []error
 	switch {
@@ -73,5 +73,5 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Print writes the effective configuration, secrets redacted.
+// Print writes the effective settings, with secrets redacted.
 func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

@@ -10,13 +10,13 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Demo is what an operator sets of the demo page.
+// Demo holds the settings of the demo page.
 type Demo struct {
-	Listen    string      `env:"LISTEN" doc:"loopback address of the demo page, for development; empty serves none"`
-	TokenFile secret.File `env:"TOKEN_FILE" doc:"file with the service token that the demo page acts with, for anyone who opens it; required with DEMO_LISTEN"`
+	Listen    string      `env:"LISTEN" doc:"loopback address of the demo page, for development; empty disables it"`
+	TokenFile secret.File `env:"TOKEN_FILE" doc:"file with the service token that the demo page uses for every visitor; required with DEMO_LISTEN"`
 }
 
-// validate refuses a demo that others than the developer could open.
+// validate refuses a demo page that other machines could open.
 func (d Demo) validate() error {
 	switch {
 	case d.Listen != "" && !rpc.Loopback(d.Listen):
@@ -27,11 +27,11 @@ func (d Demo) validate() error {
 	return nil
 }
 
-// serveDemo serves the demo page over the JSON face, if a setting asks for it.
+// serveDemo serves the demo page over the JSON face, if it is enabled.
 func (b *builder) serveDemo(ctx context.Context, api http.Handler) error {
 	if b.cfg.Demo.Listen == "" {
 		return nil
 	}
-	b.telemetry.Log.WarnContext(ctx, "the demo page acts for anyone on this machine", "listen", b.cfg.Demo.Listen)
+	b.telemetry.Log.WarnContext(ctx, "the demo page acts with its token for every user of this machine", "listen", b.cfg.Demo.Listen)
 	return rpc.ServeHTTP(ctx, b.runner, "demo", b.cfg.Demo.Listen, demo.Handler(api, b.cfg.Demo.TokenFile), nil)
 }

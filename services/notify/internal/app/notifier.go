@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// maxNotices bounds the notices that wait to be passed on. One that finds no place
-	// is found by the other replicas' next look.
+	// maxNotices bounds the notices that wait to be published. The other replicas find further changes at their next
+	// poll.
 	maxNotices = 4096
 	// noticesAtOnce bounds one message to the other replicas.
 	noticesAtOnce = 256
 	noticeTimeout = 500 * time.Millisecond
 )
 
-// notifier tells the streams of changed inboxes, here and through Redis on the other replicas.
-// Without Redis their streams find changes by looking.
+// notifier notifies the streams of changed inboxes: those of this replica directly, those of others through Redis.
+// Without Redis they find changes by polling.
 type notifier struct {
 	feed    *inbox.Feed
-	redis   *redisdb.Client // nil for none
+	redis   *redisdb.Client // nil without Redis
 	channel string
 	pending chan inbox.Address
 	log     *slog.Logger
@@ -42,8 +42,7 @@ func newNotifier(feed *inbox.Feed, client *redisdb.Client, log *slog.Logger) *no
 	return n
 }
 
-// startFeed makes the feed of inbox streams and hands it to the runner. It drains
-// before the faces do: a stream has no end of its own to wait for.
+// startFeed starts the feed of inbox streams. It drains before the faces, because streams do not end by themselves.
 func (b *builder) startFeed(client *redisdb.Client) {
 	b.feed = inbox.NewFeed(postgres.NewInboxes(b.pool), b.cfg.MaxStreams, b.telemetry.Log)
 	b.notifier = newNotifier(b.feed, client, b.telemetry.Log)
@@ -52,7 +51,7 @@ func (b *builder) startFeed(client *redisdb.Client) {
 	b.runner.OnDrain("inbox streams", b.feed.Drain)
 }
 
-// notify tells all replicas that an inbox has changed. It never blocks.
+// notify notifies all replicas that an inbox has changed. It never blocks.
 func (n *notifier) notify(at inbox.Address) {
 	n.feed.Notify(at)
 	if n.redis == nil {
@@ -95,7 +94,7 @@ func (n *notifier) receive(message *redis.Message) {
 	}
 }
 
-// pass publishes an inbox and what waits behind it.
+// pass publishes an inbox together with those that are pending.
 func (n *notifier) pass(ctx context.Context, first inbox.Address) {
 	changed := map[inbox.Address]bool{first: true}
 	for more := true; more && len(changed) < noticesAtOnce; {
@@ -117,11 +116,11 @@ func (n *notifier) pass(ctx context.Context, first inbox.Address) {
 		err = n.redis.Publish(ctx, n.channel, text).Err()
 	}
 	if err != nil {
-		n.log.DebugContext(ctx, "notices not passed on", slog.String("error", err.Error()))
+		n.log.DebugContext(ctx, "notices not published", slog.String("error", err.Error()))
 	}
 }
 
-// announced is an outbox that notifies the inboxes which it has written to.
+// announced is an outbox that sends notices for the inboxes that it has written to.
 type announced struct {
 	send.Outbox
 

@@ -20,18 +20,18 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// WebPush is what an operator sets of web push.
+// WebPush holds the settings of web push.
 type WebPush struct {
-	VAPIDKeysFile secret.File   `env:"VAPID_KEYS_FILE" doc:"file with the VAPID private keys, one a line, the current one first (notify vapid generate); required with web push"`
-	VAPIDSubject  string        `env:"VAPID_SUBJECT" doc:"whom push services write to: mailto:name@domain or an https URL; required with web push"`
-	Hosts         []string      `env:"HOSTS" envDefault:"fcm.googleapis.com,*.push.services.mozilla.com,*.push.apple.com,*.notify.windows.com" doc:"push services that may be pushed to; *. covers all names below one"`
-	MaxContent    int           `env:"MAX_CONTENT" envDefault:"2717" doc:"bytes of JSON that a push carries, 512 to 3993; the default is what Firefox on Android takes"`
-	Oversize      string        `env:"OVERSIZE" envDefault:"truncate" doc:"what becomes of a message that is larger: truncate its text, or refuse it"`
-	PerHost       int           `env:"MAX_PER_HOST" envDefault:"64" doc:"pushes under way to one push service per replica"`
+	VAPIDKeysFile secret.File   `env:"VAPID_KEYS_FILE" doc:"file with the VAPID private keys, one per line, the current one first (notify vapid generate); required with web push"`
+	VAPIDSubject  string        `env:"VAPID_SUBJECT" doc:"contact for push services: mailto:name@domain or an https URL; required with web push"`
+	Hosts         []string      `env:"HOSTS" envDefault:"fcm.googleapis.com,*.push.services.mozilla.com,*.push.apple.com,*.notify.windows.com" doc:"hosts of allowed push services; *. covers all names below one"`
+	MaxContent    int           `env:"MAX_CONTENT" envDefault:"2717" doc:"largest push in bytes of JSON, 512 to 3993; the default is the limit of Firefox on Android"`
+	Oversize      string        `env:"OVERSIZE" envDefault:"truncate" doc:"what to do with a larger message: truncate its text, or refuse it"`
+	PerHost       int           `env:"MAX_PER_HOST" envDefault:"64" doc:"pushes in flight to one push service per replica"`
 	HistoryAge    time.Duration `env:"HISTORY_RETENTION" envDefault:"2160h" doc:"how long the push history is kept"`
 }
 
-// Bounds of what a push carries.
+// leastContent is the lower bound of WebPush.MaxContent, in bytes.
 const leastContent = 512
 
 const (
@@ -39,7 +39,7 @@ const (
 	oversizeRefuse   = "refuse"
 )
 
-// validate names each setting that is wrong. on reports whether web push is.
+// validate names each invalid setting. on reports whether web push is enabled.
 func (w WebPush) validate(on bool) error {
 	var errs []error
 	fail := func(name, rule string) { errs = append(errs, fmt.Errorf("%s_WEB_PUSH_%s: %s", prefix, name, rule)) }
@@ -66,7 +66,7 @@ func (w WebPush) validate(on bool) error {
 	return errors.Join(errs...)
 }
 
-// pushParts is web push, when it is on.
+// pushParts holds the parts of web push, if it is enabled.
 type pushParts struct {
 	keys      *webpush.KeyFile
 	http      *http.Client
@@ -76,7 +76,7 @@ type pushParts struct {
 	devices   *postgres.Devices
 }
 
-// newWebPush makes web push; it runs nothing yet.
+// newWebPush creates the parts of web push and starts none of them.
 func newWebPush(cfg Config, pool *pgxpool.Pool, guard *netguard.Guard, box push.Box, roots *x509.CertPool) (*pushParts, error) {
 	own := cfg.WebPush
 	keys, err := webpush.OpenKeyFile(own.VAPIDKeysFile)
@@ -95,7 +95,7 @@ func newWebPush(cfg Config, pool *pgxpool.Pool, guard *netguard.Guard, box push.
 	return p, nil
 }
 
-// run hands the parts of web push to the runner. added is called when recipients were.
+// run starts the parts of web push. added is called after recipients were added.
 func (p *pushParts) run(runner *lifecycle.Runner, added func(), log *slog.Logger) {
 	runner.OnClose("push connections", func(context.Context) error {
 		p.http.CloseIdleConnections()
@@ -107,7 +107,7 @@ func (p *pushParts) run(runner *lifecycle.Runner, added func(), log *slog.Logger
 
 const vapidUsage = "notify vapid generate: prints a new VAPID private key for " + prefix + "_WEB_PUSH_VAPID_KEYS_FILE, and to standard error its public key and id"
 
-// VAPID runs `notify vapid`: it needs no settings and no database.
+// VAPID runs `notify vapid`, which needs no settings and no database.
 func VAPID(args []string, out, info io.Writer) error {
 	if len(args) != 1 || args[0] != "generate" {
 		return errors.New("want generate\n" + vapidUsage)

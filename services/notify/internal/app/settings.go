@@ -14,57 +14,57 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Delivery is what an operator sets of all channels that call out.
+// Delivery holds the settings that are common to all channels that call out.
 type Delivery struct {
-	EncryptionKeyFile secret.File      `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64 that encrypt what waits to be sent; without it every channel but in_app is refused"`
-	CAFile            string           `env:"CA_FILE" doc:"PEM certificates that servers' may come from beside the machine's (Slack, receivers, push services, the mail server)"`
-	AllowTargets      config.Targets   `env:"ALLOW_TARGETS" doc:"host:port list that the guard of outgoing calls lets through, for development"`
-	DenyPrefixes      config.Prefixes  `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) whose addresses the guard refuses beside those that are not public: public networks of your own, a local NAT64 prefix"`
+	EncryptionKeyFile secret.File      `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64: the key that encrypts queued messages; without it every channel but in_app is refused"`
+	CAFile            string           `env:"CA_FILE" doc:"PEM file with CA certificates to trust in addition to the system's (Slack, receivers, push services, the mail server)"`
+	AllowTargets      config.Targets   `env:"ALLOW_TARGETS" doc:"host:port pairs that the guard of outgoing calls allows although they are not public; for development"`
+	DenyPrefixes      config.Prefixes  `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`
 	MaxAttempts       int              `env:"MAX_ATTEMPTS" envDefault:"10" doc:"attempts to reach a recipient, 1 to 20"`
-	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h" doc:"delay after each failed attempt, the last one repeats; up to a fifth is added, and a receiver's Retry-After is kept"`
-	Lifetime          time.Duration    `env:"LIFETIME" envDefault:"24h" doc:"how long a notification is tried; after it no attempt begins"`
+	RetrySchedule     config.Durations `env:"RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,1h,2h" doc:"delay after each failed attempt; the last one repeats; up to a fifth is added at random, and a receiver's Retry-After is honoured"`
+	Lifetime          time.Duration    `env:"LIFETIME" envDefault:"24h" doc:"how long a notification is tried; no attempt begins after it"`
 	RequestTimeout    time.Duration    `env:"REQUEST_TIMEOUT" envDefault:"15s" doc:"time for one attempt, at most 30s"`
-	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a recipient stays with a replica that died; 5s more than the request timeout at least"`
-	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"32" doc:"attempts under way per replica and channel; of email SMTP_CONNECTIONS, of web_push four times as many; of webhooks half for one organization"`
-	BreakerFailures   int              `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row after which a destination's host is left alone, by one organization where customers name it"`
-	BreakerPause      time.Duration    `env:"BREAKER_PAUSE" envDefault:"5s" doc:"how long it is left alone the first time; twice as long each further time"`
-	BreakerMaxPause   time.Duration    `env:"BREAKER_MAX_PAUSE" envDefault:"5m" doc:"how long it is left alone at most"`
-	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is remembered"`
-	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long the log of a send that has ended is kept; 0 keeps everything"`
+	Lease             time.Duration    `env:"LEASE" envDefault:"20s" doc:"how long a recipient stays leased to a replica; at least 5s more than the request timeout"`
+	MaxInFlight       int              `env:"MAX_IN_FLIGHT" envDefault:"32" doc:"attempts in flight per replica and channel; email has SMTP_CONNECTIONS, web_push four times as many; one organization may use half for webhooks"`
+	BreakerFailures   int              `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row that open the circuit of a destination's host, per organization where customers name it"`
+	BreakerPause      time.Duration    `env:"BREAKER_PAUSE" envDefault:"5s" doc:"how long an open circuit pauses attempts the first time; doubled each further time"`
+	BreakerMaxPause   time.Duration    `env:"BREAKER_MAX_PAUSE" envDefault:"5m" doc:"longest pause of an open circuit"`
+	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is valid"`
+	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long the log of an ended send is kept; 0 keeps everything"`
 }
 
-// SlackSettings are those of the slack channel.
+// SlackSettings holds the settings of the slack channel.
 type SlackSettings struct {
-	WebhooksDir string        `env:"WEBHOOKS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, that holds its incoming webhook URL; read for each message"`
-	Origins     []string      `env:"ORIGINS" doc:"origins beside Slack's own that a webhook URL may be on, such as http://127.0.0.1:8192; for development"`
+	WebhooksDir string        `env:"WEBHOOKS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, with its incoming webhook URL; read for each message"`
+	Origins     []string      `env:"ORIGINS" doc:"origins allowed for webhook URLs in addition to Slack's own, such as http://127.0.0.1:8192; for development"`
 	Interval    time.Duration `env:"INTERVAL" envDefault:"1s" doc:"least time between two messages to one URL, over all replicas"`
 }
 
-// SMTPSettings are those of the mail server.
+// SMTPSettings holds the settings of the mail server.
 type SMTPSettings struct {
-	Address      string        `env:"ADDRESS" doc:"host:port of the mail server; empty leaves out the email channel"`
-	Security     smtp.Security `env:"SECURITY" envDefault:"starttls" doc:"starttls, tls (from the first byte), or none (only on the machine itself)"`
+	Address      string        `env:"ADDRESS" doc:"host:port of the mail server; empty disables the email channel"`
+	Security     smtp.Security `env:"SECURITY" envDefault:"starttls" doc:"starttls, tls (from the first byte), or none (only on the same machine)"`
 	Username     string        `env:"USERNAME" doc:"user to log in as; empty for no login"`
 	PasswordFile secret.File   `env:"PASSWORD_FILE" doc:"file with the password; read for each new connection"`
 	Connections  int           `env:"CONNECTIONS" envDefault:"4" doc:"connections per replica, kept between mails"`
-	Hello        string        `env:"HELLO" envDefault:"localhost" doc:"name that this side gives itself"`
+	Hello        string        `env:"HELLO" envDefault:"localhost" doc:"host name sent in EHLO"`
 }
 
-// EmailSettings are those of the email channel.
+// EmailSettings holds the settings of the email channel.
 type EmailSettings struct {
 	From           string `env:"FROM" doc:"sender, such as Shop <no-reply@shop.example>; required with SMTP_ADDRESS"`
-	UnsubscribeURL string `env:"UNSUBSCRIBE_URL" doc:"https URL for unsubscribing by one click (RFC 8058); {organization_id}, {notification_id} and {email} in it are filled in"`
+	UnsubscribeURL string `env:"UNSUBSCRIBE_URL" doc:"https URL for unsubscribing by one click (RFC 8058); {organization_id}, {notification_id} and {email} in it are replaced"`
 }
 
-// WebhookSettings are those of the webhook channel.
+// WebhookSettings holds the settings of the webhook channel.
 type WebhookSettings struct {
-	EgressAddress   string      `env:"EGRESS_ADDRESS" doc:"host:port of the gRPC face of webhook egress, which then carries webhooks; empty posts them directly"`
-	EgressTokenFile secret.File `env:"EGRESS_TOKEN_FILE" doc:"file with our service token at webhook egress; required with its address"`
-	EgressTLS       bool        `env:"EGRESS_TLS" envDefault:"false" doc:"speak TLS to webhook egress"`
+	EgressAddress   string      `env:"EGRESS_ADDRESS" doc:"host:port of the gRPC face of webhook egress, which then delivers webhooks; empty posts them directly"`
+	EgressTokenFile secret.File `env:"EGRESS_TOKEN_FILE" doc:"file with the service token for webhook egress; required with its address"`
+	EgressTLS       bool        `env:"EGRESS_TLS" envDefault:"false" doc:"use TLS for webhook egress"`
 
 	EgressTLSFiles rpc.ClientTLS `envPrefix:"EGRESS_TLS_"`
 
-	SecretsDir   string `env:"SECRETS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, that holds the secret which signs its webhooks when they are posted directly"`
+	SecretsDir   string `env:"SECRETS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, with the secret that signs its directly posted webhooks"`
 	RequireHTTPS bool   `env:"REQUIRE_HTTPS" envDefault:"true" doc:"refuse targets with plain http"`
 }
 
@@ -74,13 +74,13 @@ const (
 	mostAttempts      = 20
 )
 
-// rule is one that settings may break.
+// rule is a check of the settings.
 type rule struct {
 	broken bool
 	text   string
 }
 
-// validateDelivery names each setting that is wrong.
+// validateDelivery names each invalid setting that is common to channels.
 func (c Config) validateDelivery() error {
 	d := c.Delivery
 	return broken([]rule{
@@ -98,7 +98,7 @@ func (c Config) validateDelivery() error {
 	})
 }
 
-// validateChannels is validateDelivery for the settings of single channels.
+// validateChannels names each invalid setting of a single channel.
 func (c Config) validateChannels() error {
 	mail := c.SMTP.Address != ""
 	return broken([]rule{

@@ -1,7 +1,6 @@
-// Package breaker decides when a destination, a scheme with host and port, is
-// left alone for a while because nothing gets through to it. The decision is a
-// pure function; its state is shared by all replicas. The dispatcher asks it
-// before each attempt and tells it what came of it.
+// Package breaker decides when attempts to a destination, a scheme with host and port, pause because they fail. The
+// decision is a pure function; all replicas share its state. The dispatcher asks before each attempt and reports the
+// outcome.
 package breaker
 
 import (
@@ -12,47 +11,45 @@ import (
 	"switchyard.dev/services/notify/internal/shared"
 )
 
-// Life is how long a destination that nothing comes from is remembered.
+// Life is how long the state of a destination without reports is kept.
 const Life = time.Hour
 
-// fresh is how old what a replica knows of a destination may be.
+// fresh is the maximum age of a replica's copy of a state.
 const fresh = 250 * time.Millisecond
 
-// Policy is when a destination is left alone, and for how long.
+// Policy holds when a circuit opens, and for how long.
 type Policy struct {
-	// Failures in a row open it.
+	// Failures is how many failures in a row open the circuit.
 	Failures int
-	// Pause is how long it stays open the first time, twice as long each further
-	// time, MaxPause at most; a fifth more or less.
+	// Pause is how long a circuit stays open the first time; it doubles each further time up to MaxPause. Each pause
+	// is up to a fifth longer or shorter.
 	Pause, MaxPause time.Duration
 }
 
-// State of a destination. The zero State is that of one that nothing is known of.
+// State is the state of a destination. The zero State is a closed circuit without failures.
 type State struct {
-	// Row counts failures in a row, Opened how often in a row it was opened.
+	// Row counts failures in a row, Opened how often in a row the circuit has opened.
 	Row    int `json:"row,omitempty"`
 	Opened int `json:"opened,omitempty"`
-	// Until is when an open one is tried again, by one attempt until ProbeEnds.
+	// Until is when an open circuit is probed, by one attempt that ends before ProbeEnds.
 	Until     time.Time `json:"until,omitzero"`
 	ProbeEnds time.Time `json:"probe_ends,omitzero"`
-	// Changed orders copies of a state.
+	// Changed is when the state last changed; it orders copies.
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Open reports whether it is left alone but for probes.
+// Open reports whether the circuit is open, so that only probes are admitted.
 func (s State) Open() bool { return !s.Until.IsZero() }
 
-// waiting is the longest time until an open destination whose probe is under way
-// is looked at again.
+// waiting is the longest time until the next check of a destination with a probe in flight.
 const waiting = time.Second
 
-// Admit decides whether an attempt that ends within lease may begin at now. If
-// not, wait is when to ask again.
+// Admit decides whether an attempt that ends within lease may begin at now. If not, wait is when to ask again.
 func (p Policy) Admit(s State, now time.Time, lease time.Duration) (next State, wait time.Duration) {
 	if !s.Open() {
 		return s, 0
 	}
-	// A wait that is longer than any is that of a clock that was set back.
+	// A wait longer than any pause means that the clock was set back.
 	if wait := s.Until.Sub(now); wait > 0 && wait <= 2*p.MaxPause {
 		return s, wait
 	}
@@ -63,7 +60,7 @@ func (p Policy) Admit(s State, now time.Time, lease time.Duration) (next State, 
 	return s, 0
 }
 
-// After is the state after an attempt that ended at now; random is in [0, 1).
+// After returns the state after an attempt that ended at now; random is in [0, 1).
 func (p Policy) After(s State, failed bool, now time.Time, random float64) State {
 	switch {
 	case !failed:
@@ -71,7 +68,7 @@ func (p Policy) After(s State, failed bool, now time.Time, random float64) State
 			return s
 		}
 		return State{Changed: now}
-	case s.Open() && s.ProbeEnds.IsZero(): // Begun before it was opened.
+	case s.Open() && s.ProbeEnds.IsZero(): // The attempt began before the circuit opened.
 		return s
 	}
 	s.Row, s.Changed = s.Row+1, now
@@ -83,7 +80,7 @@ func (p Policy) After(s State, failed bool, now time.Time, random float64) State
 	return s
 }
 
-// Breaker holds what is known of destinations. It is safe for concurrent use.
+// Breaker holds the circuit state of destinations. It is safe for concurrent use.
 type Breaker struct {
 	states *shared.States
 	policy Policy
@@ -91,12 +88,12 @@ type Breaker struct {
 	random func() float64
 }
 
-// New returns a breaker over states.
+// New returns a Breaker over states.
 func New(states *shared.States, policy Policy, now func() time.Time, random func() float64) *Breaker {
 	return &Breaker{states: states, policy: policy, now: now, random: random}
 }
 
-// Merge is the copy of a destination's state that counts: the newer one.
+// Merge returns the newer of two copies of a state.
 func Merge(a, b string) string {
 	if decode(a).Changed.After(decode(b).Changed) {
 		return a
@@ -104,8 +101,8 @@ func Merge(a, b string) string {
 	return b
 }
 
-// Admit asks for an attempt that ends within lease: zero for go on, else the
-// wait before asking again.
+// Admit asks to begin an attempt that ends within lease. It returns zero if the attempt may begin, or else how long
+// to wait before asking again.
 func (b *Breaker) Admit(ctx context.Context, destination string, lease time.Duration) (wait time.Duration) {
 	if !decode(b.states.Look(ctx, destination, fresh)).Open() {
 		return 0
@@ -118,12 +115,11 @@ func (b *Breaker) Admit(ctx context.Context, destination string, lease time.Dura
 	return wait
 }
 
-// Report tells what came of an attempt, and gives whether that opened the
-// destination.
+// Report reports the outcome of an attempt. It returns whether that opened the circuit.
 func (b *Breaker) Report(ctx context.Context, destination string, failed bool) (opened bool) {
 	known := decode(b.states.Look(ctx, destination, fresh))
 	if !failed && known.Row == 0 && !known.Open() {
-		return false // as nearly always: there is nothing to change
+		return false // The usual case: nothing changes.
 	}
 	b.states.Change(ctx, destination, func(old string) string {
 		before := decode(old)
@@ -138,11 +134,11 @@ func encode(s State) string {
 	if s == (State{}) {
 		return ""
 	}
-	text, _ := json.Marshal(s) // of numbers and times: never fails
+	text, _ := json.Marshal(s) // numbers and times always encode
 	return string(text)
 }
 
-// decode reads a text; one that can't be read counts as never written.
+// decode parses a state; text that cannot be parsed is treated as never written.
 func decode(text string) State {
 	var s State
 	if text == "" || json.Unmarshal([]byte(text), &s) != nil {

@@ -1,6 +1,5 @@
-// Package channel owns the ways to reach people. A channel is offered when a
-// Sender for it is registered; internal/app registers those that are configured,
-// package send asks them what a message means for their channel.
+// Package channel owns the ways to reach people. A channel is available when a Sender for it is registered;
+// internal/app registers the configured ones. Package send asks them for the work that a message means.
 package channel
 
 import (
@@ -14,7 +13,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Name is a channel's name on the wire.
+// Name is the name of a channel on the wire.
 type Name string
 
 // The channels of the contract.
@@ -26,19 +25,19 @@ const (
 	WebPush Name = "web_push"
 )
 
-// Reasons of refusals.
+// The reasons of refusals.
 const (
 	ReasonNotAccepted     apierr.Reason = "channel_not_accepted"
 	ReasonNotConfigured   apierr.Reason = "channel_not_configured"
 	ReasonWebPushDisabled apierr.Reason = "web_push_disabled"
 )
 
-// WebPushSetting switches web push on.
+// WebPushSetting is the setting that enables web push.
 const WebPushSetting = "NOTIFY_WEB_PUSH_ENABLED"
 
-// Message is what to tell, and where.
+// Message is a notification with its target.
 type Message struct {
-	// ID of the notification.
+	// ID is the id of the notification.
 	ID           uuid.UUID
 	Organization string
 	Subject      string
@@ -46,29 +45,29 @@ type Message struct {
 	Target       Target
 }
 
-// Target holds the fields of all channels; each reads its own.
+// Target holds the target fields of all channels; each channel reads its own.
 type Target struct {
 	// WebhookURL is Slack's incoming webhook, a credential; empty for the organization's own.
 	WebhookURL string
 	// URL is what a click opens, and what the webhook channel posts to.
 	URL string
-	// Payload is the JSON object that the webhook channel posts, empty for one of the message.
+	// Payload is the JSON object that the webhook channel posts; empty for the default payload.
 	Payload []byte
-	// Email is an address.
+	// Email is the recipient's address.
 	Email string
-	// User to tell; empty for the whole organization.
+	// User is the recipient; empty for the whole organization.
 	User string
-	// Broadcast names every device of the organization.
+	// Broadcast selects every device of the organization.
 	Broadcast bool
-	// Subscription is a device that is not stored; nil for none.
+	// Subscription is a device that is not registered; nil for none.
 	Subscription *Subscription
 	// Site narrows devices to a part of the organization; empty for all.
 	Site string
-	// Data is a JSON object handed on untouched.
+	// Data is a JSON object that is passed on unchanged.
 	Data []byte
-	// TTL is how long a push service keeps the message; nil when not said.
+	// TTL is how long a push service keeps the message; nil for the default.
 	TTL *time.Duration
-	// Urgency and Topic of a push (RFC 8030); empty when not said.
+	// Urgency and Topic of a push (RFC 8030); empty for none.
 	Urgency, Topic string
 }
 
@@ -78,45 +77,43 @@ type Subscription struct {
 	Keys     map[string]string
 }
 
-// Work is what accepting a message commits for one channel.
+// Work is what accepting a message stores for one channel.
 type Work struct {
 	Channel Name
-	// Record is stored in its inbox by the commit itself, which delivers it: in_app only.
+	// Record is stored in its inbox by the same transaction, which delivers it: in_app only.
 	Record inbox.Draft
-	// Body is what the channel's Transport needs, the same for all recipients. It
-	// may hold a credential: it is stored sealed.
+	// Body is what the channel's Transport needs, the same for all recipients. It may hold a credential, so it is
+	// stored sealed.
 	Body []byte
-	// Destination is the scheme, host and port that it goes to, for the breaker.
+	// Destination is the scheme, host and port of the receiver, for the breaker.
 	Destination string
-	// Lane is what shares one rate; empty for none.
+	// Lane identifies messages that share one rate limit; empty for none.
 	Lane string
-	// Truncated: the text was shortened to what the channel takes.
+	// Truncated reports whether the text was shortened to the channel's limit.
 	Truncated bool
-	// Audience are the stored devices to tell; nil for the one recipient in Body.
+	// Audience selects registered devices; nil for the one recipient in Body.
 	Audience *Audience
 }
 
-// Audience selects stored devices of an organization: those of a user, or, in a
-// broadcast, all of them.
+// Audience selects registered devices of an organization: those of a user or, for a broadcast, all of them.
 type Audience struct {
 	User      string
 	Broadcast bool
-	// Site narrows it; empty for all.
+	// Site narrows the selection; empty for all.
 	Site string
 }
 
-// Sender is one channel.
+// Sender prepares the work of one channel.
 type Sender interface {
-	// Channel is the name it sends for.
+	// Channel returns the name of the channel.
 	Channel() Name
-	// Prepare gives the work of a message, or the NotAccepted error that says
-	// which field of its target the channel can't take.
-	// Nothing is looked up over the network.
+	// Prepare returns the work of a message, or the NotAccepted error that names the field of its target which the
+	// channel cannot use. It makes no network calls.
 	Prepare(ctx context.Context, m Message) (Work, error)
 }
 
-// NotAccepted refuses a message because of a field of its target. The rule must
-// not repeat the value, which may be a credential.
+// NotAccepted returns the refusal of a message because of a target field. The rule must not repeat the value, which
+// may be a credential.
 func NotAccepted(name Name, field, rule string) error {
 	return apierr.New(apierr.KindInvalid, ReasonNotAccepted, fmt.Sprintf("channel %s: %s: %s", name, field, rule))
 }
@@ -127,8 +124,8 @@ type Registry struct {
 	webPush bool
 }
 
-// NewRegistry returns a registry of senders. webPush reports whether the operator
-// switched web push on; the refusal of the channel depends on it.
+// NewRegistry returns a registry of senders. webPush reports whether web push is enabled; the refusal of the channel
+// depends on it.
 func NewRegistry(webPush bool, senders ...Sender) Registry {
 	r := Registry{senders: make(map[Name]Sender, len(senders)), webPush: webPush}
 	for _, s := range senders {
@@ -137,8 +134,8 @@ func NewRegistry(webPush bool, senders ...Sender) Registry {
 	return r
 }
 
-// Prepare gives the work of each channel named, in their order, or the error of
-// the first that refuses: nothing is half accepted.
+// Prepare returns the work of each named channel, in order, or the error of the first one that refuses: a message is
+// accepted for all or none.
 func (r Registry) Prepare(ctx context.Context, names []Name, m Message) ([]Work, error) {
 	works := make([]Work, 0, len(names))
 	for _, name := range names {

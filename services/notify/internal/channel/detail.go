@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// maxDetail is what is kept of a receiver's text in the log, in runes.
+	// maxDetail is how much of a receiver's text the log keeps, in runes.
 	maxDetail = 200
-	// minSecret is the shortest secret that can be told from ordinary text, in bytes.
+	// minSecret is the length of the shortest secret that can be distinguished from ordinary text, in bytes.
 	minSecret = 8
 	redacted  = "[redacted]"
 )
 
-// Detail is a receiver's text as the log keeps it: the words of its first
-// maxAnswer bytes, cut, without what can't be printed and without the secrets,
-// which it may repeat. One pass replaces them, the longest first. With a secret of
-// fewer than minSecret bytes nothing is kept.
+// Detail returns a receiver's text for the log: the words of its first maxAnswer bytes, shortened, without
+// unprintable characters and without the secrets, which it may repeat. One pass replaces the secrets, the longest
+// first. With a secret of fewer than minSecret bytes it returns nothing.
 func Detail(text string, secrets ...string) string {
 	secrets = slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return secret == "" })
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
@@ -33,7 +32,7 @@ func Detail(text string, secrets ...string) string {
 			pairs = append(pairs, secret, redacted)
 		}
 		text = strings.NewReplacer(pairs...).Replace(text)
-		if cut { // It may end within a secret.
+		if cut { // The text may end within a secret.
 			text = text[:max(0, len(text)-2*len(secrets[0]))]
 		}
 	}

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// A delivery is asked about as often as a tenth of its age allows.
+	// minAsk and maxAsk bound the polling of a delivery; the interval is a tenth of its age.
 	minAsk, maxAsk = 500 * time.Millisecond, time.Minute
-	// egressMargin is how much earlier egress gives a delivery up than we do, so
-	// that its end is still read.
+	// egressMargin is how much earlier webhook egress gives up a delivery than this service, so that its end is still
+	// read.
 	egressMargin = 2 * time.Minute
 )
 
@@ -19,42 +19,41 @@ const (
 type Delivery struct {
 	Organization, URL, EventType string
 	Payload                      []byte
-	// Key makes a repeat of the call the same delivery.
+	// Key identifies the delivery, so that a repeated call creates no second one.
 	Key string
-	// Deadline after which no attempt begins.
+	// Deadline is the time after which no attempt begins.
 	Deadline time.Time
 }
 
-// DeliveryState is what became of one.
+// DeliveryState is the state of a Delivery.
 type DeliveryState struct {
 	Ended, Delivered bool
-	// Code of the receiver's last answer, zero for none; Class of the last failure.
+	// Code is the receiver's last status, zero for none; Class is that of the last failure.
 	Code  int
 	Class Class
 }
 
-// EgressError is why a call of webhook egress failed.
+// EgressError is the failure of a call to webhook egress.
 type EgressError struct {
 	// Kind is RetryAfter, Permanent or Auth.
 	Kind  Kind
 	Class Class
-	// Text of a refusal.
+	// Text is that of a refusal.
 	Text  string
 	After time.Duration
 }
 
-// Error names the class.
+// Error returns a text that names the class.
 func (e *EgressError) Error() string { return "webhook egress: " + string(e.Class) }
 
-// Egress enqueues deliveries and tells what became of them. Its errors are *EgressError.
+// Egress enqueues deliveries and reads their state. Its errors are *EgressError.
 type Egress interface {
 	Enqueue(ctx context.Context, d Delivery) (id string, err error)
 	Delivery(ctx context.Context, organization, id string) (DeliveryState, error)
 }
 
-// EgressWebhook is the webhook channel through webhook egress, which signs,
-// guards and retries; our row follows its delivery until that ends. It is Sender
-// and Transport, and a repeated attempt is no second delivery.
+// EgressWebhook is the webhook channel through webhook egress, which signs, guards and retries. The recipient follows
+// its delivery until that ends. EgressWebhook is Sender and Transport; a repeated attempt creates no second delivery.
 type EgressWebhook struct {
 	checker URLChecker
 	egress  Egress
@@ -62,13 +61,12 @@ type EgressWebhook struct {
 	now     func() time.Time
 }
 
-// NewEgressWebhook returns the channel; address is that of webhook egress, for
-// the breaker.
+// NewEgressWebhook returns the channel; address is that of webhook egress, for the breaker.
 func NewEgressWebhook(checker URLChecker, egress Egress, address string, now func() time.Time) *EgressWebhook {
 	return &EgressWebhook{checker, egress, address, now}
 }
 
-// Channel is Webhook.
+// Channel returns Webhook.
 func (*EgressWebhook) Channel() Name { return Webhook }
 
 // Prepare implements Sender.
@@ -103,7 +101,7 @@ func (e *EgressWebhook) Deliver(ctx context.Context, t Task) Outcome {
 	return HandedOver(id, minAsk)
 }
 
-// follow asks what became of the delivery.
+// follow reads the state of the delivery.
 func (e *EgressWebhook) follow(ctx context.Context, t Task) Outcome {
 	state, err := e.egress.Delivery(ctx, t.Organization, t.DeliveryID)
 	wait := min(max(e.now().Sub(t.AcceptedAt)/10, minAsk), maxAsk)
@@ -116,12 +114,12 @@ func (e *EgressWebhook) follow(ctx context.Context, t Task) Outcome {
 	case failed != nil && failed.Kind == Permanent:
 		return egressOutcome(err, "")
 	}
-	o := HandedOver(t.DeliveryID, wait) // Also when it can't be asked: it is in good hands.
+	o := HandedOver(t.DeliveryID, wait) // Also when the call failed: webhook egress has the delivery.
 	o.HostFailed = err != nil
 	return o
 }
 
-// egressOutcome reads a failed call. No call is lost: its key makes a repeat safe.
+// egressOutcome returns the outcome of a failed call. Every call may be repeated, because of its key.
 func egressOutcome(err error, target string) Outcome {
 	failed, ok := errors.AsType[*EgressError](err)
 	if !ok {

@@ -14,11 +14,10 @@ import (
 	"switchyard.dev/services/notify/internal/smtp"
 )
 
-// maxAddress and maxLocal bound an address and the part before its @ (RFC 5321,
-// 4.5.3.1), in bytes.
+// maxAddress and maxLocal bound an address and the part before its @ (RFC 5321, 4.5.3.1), in bytes.
 const maxAddress, maxLocal = 254, 64
 
-// Classes of a mail server's refusals.
+// The classes of a mail server's refusals.
 const (
 	classSender    Class = "sender_refused"
 	classRecipient Class = "recipient_refused"
@@ -26,23 +25,22 @@ const (
 	classTransient Class = "smtp_4xx"
 )
 
-// Mailer sends mails; smtp.Pool does.
+// Mailer sends mails, as smtp.Pool does.
 type Mailer interface {
 	Send(ctx context.Context, from, to string, data []byte) smtp.Reply
 }
 
-// EmailOptions of an EmailSender.
+// EmailOptions configures an EmailSender.
 type EmailOptions struct {
 	Mailer Mailer
-	// Server's address, host:port.
+	// Server is the mail server's address, host:port.
 	Server string
 	// From is the sender, such as `Shop <no-reply@shop.example>`.
 	From string
-	// UnsubscribeURL, an https URL, makes mails say how to unsubscribe by one
-	// click (RFC 8058). {organization_id}, {notification_id} and {email} in it are
-	// filled in. Empty for no such headers.
+	// UnsubscribeURL is an https URL for unsubscribing by one click (RFC 8058). The placeholders {organization_id},
+	// {notification_id} and {email} in it are replaced. When it is empty, mails have no such headers.
 	UnsubscribeURL string
-	// Secrets that a server's reply must not bring into the log.
+	// Secrets returns the secrets that a server's reply must not bring into the log.
 	Secrets func() []string
 }
 
@@ -52,7 +50,7 @@ type EmailSender struct {
 	from *netmail.Address
 }
 
-// NewEmail returns the email channel. It fails on a From that is no address.
+// NewEmail returns the email channel. It fails if From is not an address.
 func NewEmail(o EmailOptions) (*EmailSender, error) {
 	from, err := netmail.ParseAddress(o.From)
 	if err != nil || !isASCII(from.Address) {
@@ -67,7 +65,7 @@ type emailWork struct {
 	Text    string `json:"text"`
 }
 
-// Channel is Email.
+// Channel returns Email.
 func (*EmailSender) Channel() Name { return Email }
 
 // Prepare implements Sender.
@@ -89,9 +87,8 @@ func (s *EmailSender) Prepare(_ context.Context, m Message) (Work, error) {
 	return Work{Channel: Email, Body: body, Destination: "smtp://" + s.o.Server}, nil
 }
 
-// isAddress reports whether text is an address and nothing else. It is false for
-// a local part that needs quotes: such addresses are not in use, and parsers
-// disagree on them.
+// isAddress reports whether text is an address and nothing else. It is false for a local part that needs quotes: such
+// addresses are not in use, and parsers disagree on them.
 func isAddress(text string) bool {
 	parsed, err := netmail.ParseAddress(text)
 	if err != nil || parsed.Name != "" || parsed.Address != text || len(text) > maxAddress || !isASCII(text) {
@@ -123,8 +120,8 @@ func (s *EmailSender) Deliver(ctx context.Context, t Task) Outcome {
 	return emailOutcome(reply, secrets)
 }
 
-// compose writes the mail: the same bytes for each attempt, so that a receiver
-// can tell a repeat by its Message-ID.
+// compose returns the mail. It is the same for each attempt, so that a receiver can detect a repeat by its
+// Message-ID.
 func (s *EmailSender) compose(t Task, work emailWork) ([]byte, error) {
 	m := mail.NewMsg(mail.WithNoDefaultUserAgent(), mail.WithEncoding(mail.EncodingQP))
 	if err := m.From(s.from.String()); err != nil {
@@ -158,7 +155,7 @@ func (s *EmailSender) unsubscribe(t Task, to string) string {
 	).Replace(s.o.UnsubscribeURL)
 }
 
-// emailOutcome reads what the server said (RFC 5321, 4.2.1; RFC 3463).
+// emailOutcome returns the outcome of a reply (RFC 5321, 4.2.1; RFC 3463).
 func emailOutcome(r smtp.Reply, secrets []string) Outcome {
 	o := emailKind(r)
 	text := r.Text
@@ -181,8 +178,8 @@ func emailKind(r smtp.Reply) Outcome {
 		return Denied(ClassCredential, r.Code, false)
 	case r.Code == 0 || r.Stage == smtp.StageConnect || r.Code == 421:
 		o := Retry(unanswered(r), r.Code, 0)
-		// The server is every organization's: what may have come of one customer's
-		// address or text says nothing about the others'.
+		// All organizations use the server: a failure that may be due to one customer's address or text must not
+		// count for the others.
 		o.HostFailed = r.Stage < smtp.StageRecipient
 		return o
 	case !r.Permanent():
@@ -195,7 +192,7 @@ func emailKind(r smtp.Reply) Outcome {
 	return Failed(classMessage, r.Code, "")
 }
 
-// unanswered is the class of a mail that the server did not decide on.
+// unanswered returns the class of a mail that the server did not decide on.
 func unanswered(r smtp.Reply) Class {
 	switch {
 	case r.Code != 0:

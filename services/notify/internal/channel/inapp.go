@@ -14,13 +14,13 @@ import (
 // maxData bounds target.data of a record, in bytes: a page holds up to 200 of them.
 const maxData = 16 << 10
 
-// InAppSender is the in_app channel. Its record is the delivery.
+// InAppSender is the in_app channel. Storing the record is the delivery.
 type InAppSender struct{}
 
-// Channel is InApp.
+// Channel returns InApp.
 func (InAppSender) Channel() Name { return InApp }
 
-// Prepare drafts the record of a user, or the notice to the organization.
+// Prepare returns the record for a user, or the notice to the organization.
 func (InAppSender) Prepare(_ context.Context, m Message) (Work, error) {
 	if rule := CheckLink(m.Target.URL); rule != "" {
 		return Work{}, NotAccepted(InApp, "target.url", rule)
@@ -34,9 +34,8 @@ func (InAppSender) Prepare(_ context.Context, m Message) (Work, error) {
 	}}, nil
 }
 
-// CheckLink gives the rule that a link breaks, or "". The link is opened by a
-// click inside the caller's own pages, so javascript: and its kin would be
-// script of theirs; a path stays on the site that shows the record.
+// CheckLink returns the rule that a link violates, or "". A click opens the link within the caller's own pages, so
+// javascript: and similar schemes would run script there; a path stays on the site that shows the record.
 func CheckLink(link string) string {
 	const rule = "must be an http or https URL, or a path that begins with one slash"
 	if link == "" {
@@ -60,7 +59,7 @@ func CheckLink(link string) string {
 	return rule
 }
 
-// CheckData gives the rule that free JSON breaks, or "".
+// CheckData returns the rule that free JSON violates, or "".
 func CheckData(data []byte) string {
 	switch {
 	case len(data) == 0:

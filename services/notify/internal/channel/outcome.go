@@ -7,35 +7,34 @@ import (
 	"github.com/google/uuid"
 )
 
-// Kind says what became of an attempt. Its text is the outcome on the wire.
+// Kind is the kind of an outcome. Its text is the outcome on the wire.
 type Kind string
 
-// The kinds. All but OK, Gone and Permanent may be followed by a further attempt.
+// The kinds. A further attempt may follow all but OK, Gone and Permanent.
 const (
-	// OK: the recipient's side took it.
+	// OK means that the receiver has accepted the message.
 	OK Kind = "ok"
-	// Gone: the recipient no longer exists. The transport has removed it.
+	// Gone means that the recipient no longer exists. The transport has removed it.
 	Gone Kind = "gone"
-	// RetryAfter: not taken, and nothing says that it never will be.
+	// RetryAfter means that the message was not accepted for now.
 	RetryAfter Kind = "retry_after"
-	// Permanent: refused for good.
+	// Permanent means that the message was refused for good.
 	Permanent Kind = "permanent"
-	// Auth: our own credential was refused. An operator can mend that, so it is
-	// tried again unless the outcome is final.
+	// Auth means that the service's own credential was refused. An operator can correct that, so it is retried unless
+	// the outcome is final.
 	Auth Kind = "auth"
-	// Unknown: sent, and the answer was lost. It may have arrived.
+	// Unknown means that the message was sent and the response was lost. It may have arrived.
 	Unknown Kind = "unknown"
-	// Handed: another service has it and is asked again later what became of it.
-	// It is no attempt, and the log does not show it.
+	// Handed means that another service delivers the message and is polled later. It is no attempt, and the log does
+	// not show it.
 	Handed Kind = "handed"
 )
 
-// Class is the short code of a failure: a stable word such as `timeout` or
-// `http_5xx`. Callers and metrics see it, so classes are few and hold no
-// value of a request.
+// Class is the short code of a failure: a stable word such as `timeout` or `http_5xx`. Callers and metrics see it, so
+// classes are few and hold no value of a request.
 type Class string
 
-// Classes that channels share.
+// The classes that channels share.
 const (
 	ClassNone       Class = ""
 	ClassDNS        Class = "dns_error"
@@ -57,57 +56,55 @@ const (
 	ClassPanic      Class = "internal"
 )
 
-// Outcome is what became of one attempt to reach one recipient. Make it with
-// Delivered, Retry, Failed, Removed, Denied, Lost or HandedOver.
+// Outcome is the result of one attempt to reach one recipient. Delivered, Retry, Failed, Removed, Denied, Lost and
+// HandedOver create it.
 type Outcome struct {
 	Kind  Kind
 	Class Class
-	// Status is the HTTP or SMTP status; zero without an answer.
+	// Status is the HTTP or SMTP status; zero without a response.
 	Status int
-	// Detail is what the other side said, shortened, secrets left out; or empty.
+	// Detail is the receiver's text, shortened and without secrets; empty for none.
 	Detail string
 	// After is the least wait before the next attempt; zero leaves it to the schedule.
 	After time.Duration
-	// Final: no further attempt, also where the kind allows one.
+	// Final reports that no further attempt follows, even if the kind allows one.
 	Final bool
-	// Truncated: the text was shortened to what the channel takes.
+	// Truncated reports whether the text was shortened to the channel's limit.
 	Truncated bool
-	// DeliveryID of the service that it was handed to; empty for none.
+	// DeliveryID is that of the service that has the message; empty for none.
 	DeliveryID string
-	// HostFailed: the destination's host is in trouble, whatever the recipient.
-	// The host's breaker counts it.
+	// HostFailed reports a failure of the destination's host, whatever the recipient. The host's breaker counts it.
 	HostFailed bool
 }
 
-// Delivered says that the recipient's side took it.
+// Delivered returns the outcome of an accepted message.
 func Delivered(status int) Outcome { return Outcome{Kind: OK, Status: status} }
 
-// Retry says that it was not taken and is to be tried again, after the wait or
-// when the schedule says, whichever is later.
+// Retry returns the outcome of a message that was not accepted and is tried again, after the given wait or when the
+// schedule says, whichever is later.
 func Retry(class Class, status int, after time.Duration) Outcome {
 	return Outcome{Kind: RetryAfter, Class: class, Status: status, After: after}
 }
 
-// Failed says that it is refused for good.
+// Failed returns the outcome of a message that was refused for good.
 func Failed(class Class, status int, detail string) Outcome {
 	return Outcome{Kind: Permanent, Class: class, Status: status, Detail: detail, Final: true}
 }
 
-// Removed says that the recipient is gone; the transport has removed it.
+// Removed returns the outcome for a recipient that no longer exists; the transport has removed it.
 func Removed(class Class, status int) Outcome {
 	return Outcome{Kind: Gone, Class: class, Status: status, Final: true}
 }
 
-// Denied says that our credential was refused. It is tried again unless final.
+// Denied returns the outcome of a refused credential. It is retried unless final.
 func Denied(class Class, status int, final bool) Outcome {
 	return Outcome{Kind: Auth, Class: class, Status: status, Final: final}
 }
 
-// Lost says that it was sent and that the answer did not come.
+// Lost returns the outcome of a message that was sent without a response.
 func Lost(class Class) Outcome { return Outcome{Kind: Unknown, Class: class} }
 
-// HandedOver says that a delivery of another service carries it from now on,
-// which is to be asked again after a wait.
+// HandedOver returns the outcome of a message that another service delivers; it is polled again after a wait.
 func HandedOver(delivery string, again time.Duration) Outcome {
 	return Outcome{Kind: Handed, DeliveryID: delivery, After: again}
 }
@@ -117,23 +114,21 @@ type Task struct {
 	Channel      Name
 	Notification uuid.UUID
 	Organization string
-	// Recipient is the same for every attempt to reach it, and differs from all others.
+	// Recipient identifies the recipient over all of its attempts.
 	Recipient int64
-	// Subscription of web push that it goes to; nil for other channels and for
-	// one-off subscriptions.
+	// Subscription is the registered device for web push; nil for other channels and for one-off subscriptions.
 	Subscription *uuid.UUID
 	// Work is what the channel's Sender prepared, the same for all recipients.
 	Work []byte
-	// Number of the attempt, from 1.
+	// Number is that of the attempt, from 1.
 	Number int
-	// DeliveryID of an earlier HandedOver; empty for none.
+	// DeliveryID is that of an earlier HandedOver; empty for none.
 	DeliveryID string
-	// AcceptedAt is when the notification was; no attempt begins after Deadline.
+	// AcceptedAt is when the notification was accepted; no attempt begins after Deadline.
 	AcceptedAt, Deadline time.Time
 }
 
-// Transport makes attempts. Package dispatch calls it with a context that ends
-// before the lease does, from many goroutines at once.
+// Transport makes attempts. Package dispatch calls it concurrently, with a context that ends before the lease does.
 type Transport interface {
 	Deliver(ctx context.Context, t Task) Outcome
 }

@@ -18,24 +18,22 @@ import (
 )
 
 const (
-	// maxAnswer is what is read of an answer's body, in bytes.
+	// maxAnswer is how much of a response body is read, in bytes.
 	maxAnswer = 4 << 10
-	// connectTimeout bounds lookup and TCP, and again the TLS handshake.
+	// connectTimeout bounds lookup and TCP connect together, and separately the TLS handshake.
 	connectTimeout = 5 * time.Second
-	// userAgent names the sender to receivers.
+	// userAgent identifies the sender to receivers.
 	userAgent = "Switchyard-Notify/1.0"
 )
 
-// Poster posts over guarded connections and follows no redirect. It is safe for
-// concurrent use.
+// Poster posts over guarded connections and follows no redirect. It is safe for concurrent use.
 type Poster struct {
 	client    *http.Client
 	transport *http.Transport
 }
 
-// NewPoster returns a poster whose targets the guard checks, also when they are
-// dialled. roots may be nil for the machine's; perHost is how many idle
-// connections are kept to a host.
+// NewPoster returns a Poster. The guard checks targets when they are dialled, too. roots may be nil for the system's;
+// perHost is how many idle connections are kept per host.
 func NewPoster(guard *netguard.Guard, timeout time.Duration, roots *x509.CertPool, perHost int) *Poster {
 	transport := guard.Transport(netguard.TransportOptions{
 		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: timeout, MaxIdlePerHost: perHost, RootCAs: roots,
@@ -46,24 +44,23 @@ func NewPoster(guard *netguard.Guard, timeout time.Duration, roots *x509.CertPoo
 	}}
 }
 
-// Close lets idle connections go.
+// Close closes idle connections.
 func (p *Poster) Close() { p.transport.CloseIdleConnections() }
 
-// Answer is what a request brought.
+// Answer is the response to a request.
 type Answer struct {
-	// Status is zero without an answer; then Class says why not.
+	// Status is zero without a response; then Class says why.
 	Status int
 	Class  Class
 	// After is the wait that the receiver asked for.
 	After time.Duration
-	// Body is its beginning.
+	// Body is the beginning of the response body.
 	Body []byte
-	// Sent tells that the request went out, so that the receiver may have acted on it.
+	// Sent reports that the request was sent, so that the receiver may have acted on it.
 	Sent bool
 }
 
-// Post sends a body. The errors of net/http hold the URL, which may be a
-// credential: none of them leaves this function.
+// Post sends a body. The errors of net/http hold the URL, which may be a credential: Post returns none of them.
 func (p *Poster) Post(ctx context.Context, target string, header http.Header, body []byte) Answer {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
@@ -78,14 +75,14 @@ func (p *Poster) Post(ctx context.Context, target string, header http.Header, bo
 		return Answer{Class: classOf(err), Sent: sent.Load()}
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, _ := netguard.ReadStart(response, maxAnswer) // The status is what counts.
+	text, _ := netguard.ReadStart(response, maxAnswer) // Only the status is decisive.
 	return Answer{
 		Status: response.StatusCode, Class: classOfStatus(response.StatusCode), Sent: true, Body: text,
 		After: retryafter.Parse(response.Header.Get("Retry-After"), time.Now(), maxDelay),
 	}
 }
 
-// Outcome is what an answer means when its status alone tells.
+// Outcome returns the outcome of a response by its status alone.
 func (a Answer) Outcome() Outcome {
 	switch {
 	case a.Status == 0 && a.Class == ClassTarget:
@@ -110,7 +107,7 @@ func (a Answer) Outcome() Outcome {
 	return Failed(a.Class, a.Status, "")
 }
 
-// classOfStatus is the class of an HTTP status.
+// classOfStatus returns the class of an HTTP status.
 func classOfStatus(status int) Class {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -127,7 +124,7 @@ func classOfStatus(status int) Class {
 	return ClassResponse
 }
 
-// classOf is the class of a request that got no answer.
+// classOf returns the class of a request without a response.
 func classOf(err error) Class {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
@@ -151,8 +148,8 @@ func classOf(err error) Class {
 	return ClassReset
 }
 
-// isTLS reports whether a certificate or a handshake was at fault. The records'
-// own error types differ by version and cause; all of their texts say so.
+// isTLS reports whether a certificate or a handshake failed. The error types differ by version and cause; all of
+// their texts have one of these prefixes.
 func isTLS(err error) bool {
 	return strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:")
 }

@@ -2,33 +2,31 @@ package channel
 
 import "time"
 
-// maxDelay caps how far ahead an attempt is planned, by the schedule or by an Outcome's After.
+// maxDelay bounds how far ahead an attempt is planned, by the schedule or by an Outcome's After.
 const maxDelay = 24 * time.Hour
 
-// jitterShare is how much longer than planned a delay may get, so that what
-// failed together doesn't come back together.
+// jitterShare is the largest random extension of a delay, as a share of it, so that messages which failed together
+// are not retried together.
 const jitterShare = 0.2
 
-// Policy is when and how often a recipient is tried again.
+// Policy holds when and how often a recipient is retried.
 type Policy struct {
-	// Schedule holds the delays after the first, second ... failed attempt; the
-	// last one repeats.
+	// Schedule holds the delays after the first, second ... failed attempt; the last one repeats.
 	Schedule []time.Duration
-	// MaxAttempts is how many there are at most.
+	// MaxAttempts is the largest number of attempts.
 	MaxAttempts int
 }
 
-// Step is what follows an attempt.
+// Step is the decision after an attempt.
 type Step struct {
-	// Ended tells that no further attempt is made, Delivered that it arrived.
+	// Ended reports that no further attempt follows, Delivered that the message arrived.
 	Ended, Delivered bool
-	// Delay until the next attempt.
+	// Delay is the time until the next attempt.
 	Delay time.Duration
 }
 
-// Next decides what follows the number-th attempt, which ended at now. random is
-// in [0, 1) and spreads the retries. An attempt that would come too late is
-// planned for the deadline, where the recipient expires.
+// Next decides what follows the attempt of that number, which ended at now. random is in [0, 1) and spreads the
+// retries. An attempt that would come too late is planned for the deadline, where the recipient expires.
 func (p Policy) Next(number int, o Outcome, now, deadline time.Time, random float64) Step {
 	switch {
 	case o.Kind == OK:

@@ -13,15 +13,14 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Lengths of a secret that Standard Webhooks 1.0.0 allows, in bytes.
+// minStandard and maxStandard bound a secret in Standard Webhooks 1.0.0, in bytes.
 const minStandard, maxStandard = 24, 64
 
-// standardPrefix is what it writes before a secret in base64.
+// standardPrefix is the Standard Webhooks prefix of a secret in base64.
 const standardPrefix = "whsec_"
 
-// signed are the headers of a webhook in the mode org_timestamp: an HMAC-SHA-256
-// of `<timestamp>.<body>`, and those of Standard Webhooks where the secret is fit
-// for them. The id is the notification's, the same for each attempt.
+// signed returns the headers of a webhook in the mode org_timestamp: an HMAC-SHA-256 of `<timestamp>.<body>`, and the
+// Standard Webhooks headers if the secret is suitable. The id is the notification's, the same for each attempt.
 func signed(key secret.Value, t Task, now time.Time, body []byte) http.Header {
 	id, timestamp := t.Notification.String(), strconv.FormatInt(now.Unix(), 10)
 	header := http.Header{
@@ -48,8 +47,8 @@ func digest(key []byte, parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
-// standardKey is the key that a Standard Webhooks library makes of a secret:
-// base64 after the prefix, else the bytes themselves.
+// standardKey returns the key that a Standard Webhooks library derives from a secret: the base64 after the prefix, or
+// else the bytes themselves.
 func standardKey(text string) ([]byte, bool) {
 	key := []byte(text)
 	if encoded, ok := strings.CutPrefix(text, standardPrefix); ok {

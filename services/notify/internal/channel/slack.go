@@ -17,18 +17,18 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Hosts of Slack's incoming webhooks.
+// The hosts of Slack's incoming webhooks.
 const slackHost, slackGovHost = "hooks.slack.com", "hooks.slack-gov.com"
 
-// maxSlackText is the longest text that Slack takes, in characters.
+// maxSlackText is the longest text that Slack accepts, in characters.
 const maxSlackText = 40_000
 
-// SlackOptions of a SlackSender.
+// SlackOptions configures a SlackSender.
 type SlackOptions struct {
-	// URLs of the organizations that have one of their own.
+	// URLs holds the webhook URLs of organizations with one of their own.
 	URLs Directory
-	// Origins beside Slack's own that a URL may be on, such as
-	// http://127.0.0.1:8192; for development.
+	// Origins are allowed for webhook URLs in addition to Slack's own, such as http://127.0.0.1:8192; for
+	// development.
 	Origins []string
 	Poster  *Poster
 }
@@ -39,14 +39,14 @@ type SlackSender struct{ o SlackOptions }
 // NewSlack returns the slack channel.
 func NewSlack(o SlackOptions) *SlackSender { return &SlackSender{o} }
 
-// slackWork is what is kept of a message. A URL is kept only when the request
-// named it: the organization's own is read when it is needed.
+// slackWork is the stored form of a message. It holds a URL only when the request named one: the organization's own
+// is read for each attempt.
 type slackWork struct {
 	URL  string `json:"url,omitempty"`
 	Text string `json:"text"`
 }
 
-// Channel is Slack.
+// Channel returns Slack.
 func (*SlackSender) Channel() Name { return Slack }
 
 // Prepare implements Sender.
@@ -76,7 +76,7 @@ func (s *SlackSender) Prepare(_ context.Context, m Message) (Work, error) {
 	}, nil
 }
 
-// check reads the URL of an incoming webhook; nil when it is none.
+// check parses the URL of an incoming webhook; nil if it is not one.
 func (s *SlackSender) check(raw string) *url.URL {
 	u, err := url.Parse(raw)
 	if err != nil || u.User != nil || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "..") || strings.ContainsAny(raw, " \\\t\r\n") {
@@ -94,8 +94,8 @@ func (s *SlackSender) check(raw string) *url.URL {
 	return nil
 }
 
-// slackText is a message as Slack shows it, and whether it was cut. The three
-// characters that mean something to Slack are escaped as its manual says.
+// slackText returns a message as Slack displays it, and whether it was shortened. The three control characters of
+// Slack are escaped, as its manual requires.
 func slackText(subject, message string) (text string, cut bool) {
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
 	text = escape(message)
@@ -129,7 +129,7 @@ func (s *SlackSender) Deliver(ctx context.Context, t Task) Outcome {
 		}
 		target = own.Reveal()
 	}
-	if s.check(target) == nil { // An operator's file, or a setting, has changed since.
+	if s.check(target) == nil { // The operator's file or a setting has changed since.
 		return Retry(ClassMissing, 0, slackMissingDelay)
 	}
 	body, err := json.Marshal(struct {
@@ -141,8 +141,7 @@ func (s *SlackSender) Deliver(ctx context.Context, t Task) Outcome {
 	return slackOutcome(s.o.Poster.Post(ctx, target, http.Header{"Content-Type": {"application/json"}}, body))
 }
 
-// slackRefusals are Slack's answers in plain text. Those of the second kind say
-// that the URL itself is good for nothing any more.
+// slackRefusals maps Slack's plain-text responses. Those of kind Auth mean that the URL itself is no longer valid.
 var slackRefusals = map[string]Kind{
 	"invalid_payload": Permanent, "invalid_blocks": Permanent, "invalid_blocks_format": Permanent, "invalid_attachments": Permanent,
 	"no_text": Permanent, "missing_text_or_fallback_or_attachments": Permanent, "msg_too_long": Permanent, "too_many_attachments": Permanent,
@@ -152,7 +151,7 @@ var slackRefusals = map[string]Kind{
 	"invalid_token": Auth, "token_revoked": Auth, "action_prohibited": Auth,
 }
 
-// slackOutcome reads Slack's answer: the text says more than the status.
+// slackOutcome returns the outcome of Slack's response: its text is more specific than the status.
 func slackOutcome(a Answer) Outcome {
 	said := strings.TrimSpace(string(a.Body))
 	kind, known := slackRefusals[said]
@@ -163,18 +162,17 @@ func slackOutcome(a Answer) Outcome {
 		return Denied(Class(said), a.Status, true)
 	case known:
 		return Failed(Class(said), a.Status, "")
-	case a.Status == http.StatusOK: // The answer is not one that Slack gives.
+	case a.Status == http.StatusOK: // Not a response of Slack.
 		return Outcome{Kind: Unknown, Class: ClassResponse, Status: a.Status}
 	}
 	return a.Outcome()
 }
 
-// Directory holds a secret for each organization in a file of its own, named by
-// the percent-encoded id. It is read for each use, so that replacing the file
-// is the rotation.
+// Directory holds a secret per organization in a file of its own, named by the percent-encoded id. The file is read
+// for each use, so that replacing it is the rotation.
 type Directory string
 
-// Of gives an organization's secret.
+// Of returns an organization's secret.
 func (d Directory) Of(organization string) (secret.Value, error) {
 	if d == "" {
 		return secret.Value{}, errors.New("no directory of secrets is set")

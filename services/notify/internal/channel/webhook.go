@@ -17,21 +17,21 @@ import (
 // maxPayload bounds a webhook's body, in bytes.
 const maxPayload = 512 << 10
 
-// eventType of the webhooks that notifications send.
+// eventType is the event type of webhooks for notifications.
 const eventType = "notification"
 
-// URLChecker reads a URL that a request named and refuses what must not be called.
+// URLChecker parses a URL from a request and refuses targets that must not be called.
 type URLChecker interface {
 	CheckURL(raw string) (*url.URL, error)
 }
 
-// webhookWork is what is kept of a message.
+// webhookWork is the stored form of a message.
 type webhookWork struct {
 	URL     string          `json:"url"`
 	Payload json.RawMessage `json:"payload"`
 }
 
-// notice is the payload of a message that brings none.
+// notice is the default payload.
 type notice struct {
 	NotificationID string          `json:"notification_id"`
 	Subject        string          `json:"subject"`
@@ -65,8 +65,7 @@ func prepareWebhook(checker URLChecker, m Message) (work []byte, target *url.URL
 	return work, target, err
 }
 
-// encodeWebhook keeps the payload byte for byte, which json.Marshal of a raw
-// message would compact.
+// encodeWebhook stores the payload byte for byte; json.Marshal of a raw message would compact it.
 func encodeWebhook(target string, payload []byte) ([]byte, error) {
 	quoted, err := json.Marshal(target)
 	if err != nil {
@@ -91,7 +90,7 @@ func defaultPayload(m Message) ([]byte, error) {
 	return bytes.TrimSpace(text.Bytes()), nil
 }
 
-// checkPayload gives the rule that a payload breaks, or "".
+// checkPayload returns the rule that a payload violates, or "".
 func checkPayload(payload []byte) string {
 	switch {
 	case len(payload) == 0:
@@ -102,27 +101,26 @@ func checkPayload(payload []byte) string {
 	return jsoncheck.ObjectRule(payload)
 }
 
-// DirectOptions of a DirectWebhook.
+// DirectOptions configures a DirectWebhook.
 type DirectOptions struct {
 	Checker URLChecker
 	Poster  *Poster
-	// Secrets that sign, by organization.
+	// Secrets holds the signing secrets by organization.
 	Secrets Directory
 	Now     func() time.Time
 }
 
-// DirectWebhook is the webhook channel of a house without webhook egress: it
-// posts by itself, signed and guarded the same way. It is Sender and Transport.
+// DirectWebhook is the webhook channel without webhook egress: it posts directly, with the same signatures and guard.
+// It is Sender and Transport.
 type DirectWebhook struct{ o DirectOptions }
 
 // NewDirectWebhook returns the channel.
 func NewDirectWebhook(o DirectOptions) *DirectWebhook { return &DirectWebhook{o} }
 
-// Channel is Webhook.
+// Channel returns Webhook.
 func (*DirectWebhook) Channel() Name { return Webhook }
 
-// Prepare implements Sender. An organization without a secret is refused: its
-// receivers could not tell who calls.
+// Prepare implements Sender. It refuses organizations without a secret: their receivers could not verify the sender.
 func (d *DirectWebhook) Prepare(_ context.Context, m Message) (Work, error) {
 	work, target, err := prepareWebhook(d.o.Checker, m)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package demo is a page to try notify with in a browser: it subscribes to web
-// push, sends, and follows the in-app feed. It acts with a service token for
-// anyone who opens it, so it is for the developer's own machine: internal/app serves
-// it only when a setting asks for it, and only on loopback.
+// Package demo serves a page to try notify in a browser: it subscribes to web push, sends, and follows the in-app
+// feed. It acts with a service token for every visitor, so it is for the developer's own machine: internal/app serves
+// it only when a setting enables it, and only on loopback.
 package demo
 
 import (
@@ -15,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Who the page is.
+// The organization and user that the page acts for.
 const (
 	Organization = "org_demo"
 	User         = "demo"
@@ -24,7 +23,7 @@ const (
 //go:embed page
 var files embed.FS
 
-// Handler serves the page at its root, and calls api for it under /v1/.
+// Handler serves the page at its root, and proxies its requests under /v1/ to api.
 func Handler(api http.Handler, token secret.File) http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
@@ -36,12 +35,12 @@ func Handler(api http.Handler, token secret.File) http.Handler {
 	return local(guarded(http.NewCrossOriginProtection().Handler(mux)))
 }
 
-// act makes the page's calls those of a service for the demo's user.
+// act adds the service token and the demo's organization and user to the page's requests.
 func act(api http.Handler, token secret.File) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := token.Read() // each time: a new one needs no restart
+		text, err := token.Read() // Read each time: a new token needs no restart.
 		if err != nil {
-			http.Error(w, "the demo's token can't be read", http.StatusServiceUnavailable)
+			http.Error(w, "the demo's token cannot be read", http.StatusServiceUnavailable)
 			return
 		}
 		r = r.Clone(r.Context())
@@ -52,7 +51,7 @@ func act(api http.Handler, token secret.File) http.Handler {
 	})
 }
 
-// guarded lets the page load nothing but its own files.
+// guarded restricts the page to its own files.
 func guarded(next http.Handler) http.Handler {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; worker-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -66,8 +65,7 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
-// local refuses requests that came by another name than this machine's own: a
-// stranger's page could make its own name mean this address.
+// local refuses requests whose Host is not loopback: another site could let its own name resolve to this address.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

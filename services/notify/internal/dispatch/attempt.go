@@ -10,15 +10,15 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// lateGrant is how late a reserved place may be taken. What comes later, after
-// a pause of all replicas, would come in a burst.
+// lateGrant is how late a reserved slot of a rate may be used. Later ones, after a pause of all replicas, would come
+// in a burst.
 const lateGrant = time.Second
 
-// unreadableDelay is how long work waits that no key at hand opens.
+// unreadableDelay is how long a message waits that cannot be opened with the current key.
 const unreadableDelay = time.Minute
 
-// protected is handle, whose panic uses up an attempt: the recipient fails once it
-// has had as many as it may. The message may have been sent.
+// protected is handle with a recovered panic. A panic uses up an attempt, so the recipient fails after the usual
+// number of attempts. The message may have been sent.
 func (e *Engine) protected(sending context.Context, l Leased) (r Result) {
 	began := e.o.Now()
 	err := lifecycle.Protect(sending, "notify attempt", func() error {
@@ -34,8 +34,7 @@ func (e *Engine) protected(sending context.Context, l Leased) (r Result) {
 	return e.follow(r, channel.Lost(channel.ClassPanic), began, 0)
 }
 
-// handle decides whether a recipient may be tried now, tries it, and decides
-// what follows.
+// handle decides whether a recipient may be tried now, tries it, and decides what follows.
 func (e *Engine) handle(sending context.Context, l Leased) Result {
 	r := Result{Leased: l, Attempts: l.Attempts, Doubtful: l.Doubtful, Granted: l.Granted}
 	now := e.o.Now()
@@ -75,12 +74,12 @@ func (e *Engine) handle(sending context.Context, l Leased) Result {
 	outcome, took := e.try(sending, l, work, r.Attempts+1)
 	e.report(sending, &l, outcome)
 	if sending.Err() != nil && outcome.Kind == channel.RetryAfter {
-		return r.wait(0) // Cut by us before it was sent: not counted.
+		return r.wait(0) // Cancelled by the drain before it was sent: not counted.
 	}
 	return e.follow(r, outcome, now, took)
 }
 
-// pace asks the lane's rate; zero for go on.
+// pace applies the lane's rate limit; zero means that the attempt may begin.
 func (e *Engine) pace(ctx context.Context, l *Leased) time.Duration {
 	if l.Lane == "" || e.o.Limiter == nil {
 		return 0
@@ -91,7 +90,7 @@ func (e *Engine) pace(ctx context.Context, l *Leased) time.Duration {
 	return e.o.Limiter.Reserve(ctx, l.Lane)
 }
 
-// try makes the attempt. A transport that panics may have sent.
+// try makes the attempt. A transport that panics may have sent the message.
 func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o channel.Outcome, took time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
@@ -114,8 +113,8 @@ func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o 
 	return o, time.Since(began)
 }
 
-// guarded is what the breaker knows a recipient's destination by. An origin has no
-// space in it, so that no two pairs are one.
+// guarded returns the key of a recipient's destination in the breaker. An origin contains no space, so keys are
+// unique.
 func (e *Engine) guarded(l *Leased) string {
 	if !e.o.OwnBreakers {
 		return l.Destination
@@ -123,14 +122,14 @@ func (e *Engine) guarded(l *Leased) string {
 	return l.Destination + " " + l.Organization
 }
 
-// report tells the breaker, and the lane whose receiver asks for less.
+// report reports an outcome to the breaker, and a rate limit to the lane.
 func (e *Engine) report(ctx context.Context, l *Leased, o channel.Outcome) {
 	if ctx.Err() != nil || o.Class == channel.ClassMissing || o.Class == channel.ClassTarget {
-		return // What we cut, or never sent, says nothing about the destination.
+		return // Cancelled or never sent: this says nothing about the destination.
 	}
 	if e.o.Breaker.Report(ctx, e.guarded(l), o.HostFailed) {
 		e.meters.opened(ctx)
-		e.o.Log.WarnContext(ctx, "destination is left alone", slog.String("channel", string(e.o.Channel)),
+		e.o.Log.WarnContext(ctx, "circuit of a destination opened", slog.String("channel", string(e.o.Channel)),
 			slog.String("destination", e.guarded(l)), slog.String("class", string(o.Class)))
 	}
 	if o.Class == channel.ClassRate && l.Lane != "" && e.o.Limiter != nil {
@@ -138,7 +137,7 @@ func (e *Engine) report(ctx context.Context, l *Leased, o channel.Outcome) {
 	}
 }
 
-// follow logs an attempt that was made and plans the next one.
+// follow logs an attempt and plans the next one.
 func (e *Engine) follow(r Result, o channel.Outcome, began time.Time, took time.Duration) Result {
 	r.DeliveryID = o.DeliveryID
 	number := r.Attempts
@@ -160,21 +159,20 @@ func (r *Result) note(t Try) {
 	}
 }
 
-// end ends a recipient that gets no further attempt.
+// end ends a recipient without a further attempt.
 func (r Result) end(o channel.Outcome, now time.Time) Result {
 	r.note(Try{Number: r.Attempts + 1, Outcome: o, StartedAt: now})
 	r.Step = channel.Step{Ended: true}
 	return r
 }
 
-// wait gives a recipient back untried.
+// wait returns a recipient to the queue untried.
 func (r Result) wait(d time.Duration) Result {
 	r.Step = channel.Step{Delay: d}
 	return r
 }
 
-// until plans what would come too late for the deadline itself, where the
-// recipient expires.
+// until moves a time after the deadline to the deadline itself, where the recipient expires.
 func until(deadline, now time.Time, wait time.Duration) time.Duration {
 	return max(0, min(wait, deadline.Sub(now)))
 }

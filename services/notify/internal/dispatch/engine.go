@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// pollEvery bounds how long work of another replica's request waits.
+	// pollEvery bounds how long the work of another replica's request waits.
 	pollEvery = time.Second
 	// storeTimeout bounds one call of the store.
 	storeTimeout = 5 * time.Second
 	// takeMost bounds one claim, settleMost one settle.
 	takeMost, settleMost = 128, 256
-	// Delays between tries to reach a store that is away.
+	// minRetry and maxRetry bound the delay between tries while the store is unavailable.
 	minRetry, maxRetry = 50 * time.Millisecond, 2 * time.Second
 )
 
@@ -52,7 +52,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Wake tells that work may be due. It never blocks.
+// Wake notifies the engine that work may be due. It never blocks.
 func (e *Engine) Wake() {
 	select {
 	case e.wake <- struct{}{}:
@@ -60,8 +60,7 @@ func (e *Engine) Wake() {
 	}
 }
 
-// Run dispatches until ctx ends or Drain has finished. When ctx ends, attempts
-// under way are cut.
+// Run dispatches until ctx ends or Drain has finished. When ctx ends, attempts in flight are cancelled.
 func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.finished)
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -97,8 +96,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
-// Drain stops claiming and waits for what is under way; when ctx ends before,
-// that is cut and settled as what it is known to be.
+// Drain stops claiming and waits for the attempts in flight. When ctx ends first, they are cancelled and settled with
+// what is known of them.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.drainOnce.Do(func() { close(e.draining) })
 	select {
@@ -113,7 +112,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 
 func (e *Engine) cut() { e.giveUp.Do(func() { close(e.abandon) }) }
 
-// claim takes due recipients as slots are free, until ctx ends.
+// claim leases due recipients while slots are free, until ctx ends.
 func (e *Engine) claim(ctx, sending context.Context, senders *sync.WaitGroup) {
 	for e.slot(ctx) {
 		count := 1
@@ -134,7 +133,7 @@ func (e *Engine) claim(ctx, sending context.Context, senders *sync.WaitGroup) {
 	}
 }
 
-// slot waits for a free slot; the result of an attempt frees it once settled.
+// slot waits for a free slot. The slot is freed once the result of the attempt is settled.
 func (e *Engine) slot(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -159,7 +158,7 @@ func (e *Engine) trySlot() bool {
 }
 
 func (e *Engine) take(ctx context.Context, count int, passOver []string) (taken []Leased) {
-	// Not cut by a drain: what was leased and not told would count as lost.
+	// Not cancelled by a drain: recipients leased without the engine's knowledge would count as lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	err := lifecycle.Protect(ctx, "notify claim", func() (err error) {
@@ -172,8 +171,8 @@ func (e *Engine) take(ctx context.Context, count int, passOver []string) (taken 
 	return taken
 }
 
-// rest waits until work may be due again; false when ctx has ended. What was
-// passed over is due already: the end of an attempt wakes for it.
+// rest waits until work may be due again; it returns false when ctx has ended. Skipped recipients are due already:
+// the end of an attempt wakes the engine for them.
 func (e *Engine) rest(ctx context.Context, passedOver bool) bool {
 	wait := pollEvery
 	asking, cancel := context.WithTimeout(ctx, storeTimeout)

@@ -32,11 +32,11 @@ func newMeters(meter metric.Meter, name channel.Name) (m meters, err error) {
 	keep(e)
 	m.ended, e = meter.Int64Counter("notify.recipients.ended", metric.WithDescription("recipients that ended, by status"))
 	keep(e)
-	m.inFlight, e = meter.Int64UpDownCounter("notify.attempts.in_flight", metric.WithDescription("attempts under way"))
+	m.inFlight, e = meter.Int64UpDownCounter("notify.attempts.in_flight", metric.WithDescription("attempts in flight"))
 	keep(e)
-	m.opens, e = meter.Int64Counter("notify.breaker.opened", metric.WithDescription("how often a destination was left alone"))
+	m.opens, e = meter.Int64Counter("notify.breaker.opened", metric.WithDescription("circuits of destinations that opened"))
 	keep(e)
-	m.late, e = meter.Int64Counter("notify.settle.late", metric.WithDescription("results whose lease was another's already"))
+	m.late, e = meter.Int64Counter("notify.settle.late", metric.WithDescription("results whose lease had passed to another replica"))
 	keep(e)
 	return m, err
 }

@@ -32,8 +32,8 @@ func (e *Engine) settle(ctx context.Context, batch []Result) {
 	}
 }
 
-// conclude writes a batch, as often as it takes while the store is away: when a
-// lease has passed in between, the fence tells.
+// conclude stores a batch, and retries while the store is unavailable. If a lease has expired meanwhile, the fence
+// rejects the result.
 func (e *Engine) conclude(ctx context.Context, batch []Result) {
 	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
 		err := e.flush(ctx, batch)
@@ -49,27 +49,26 @@ func (e *Engine) conclude(ctx context.Context, batch []Result) {
 			// The attempt has to count, or the recipient would be tried until its deadline.
 			continue
 		case unsettleable(err):
-			e.o.Log.ErrorContext(ctx, "a result can't be stored; its recipient is tried again when the lease has ended",
+			e.o.Log.ErrorContext(ctx, "a result cannot be stored; its recipient is retried when the lease has expired",
 				slog.String("notification_id", batch[0].Leased.Notification.String()), slog.String("error", err.Error()))
 			return
 		}
 		e.o.Log.WarnContext(ctx, "settle failed", slog.String("channel", string(e.o.Channel)),
 			slog.Int("results", len(batch)), slog.String("error", err.Error()))
 		select {
-		case <-e.abandon: // The store did not come back in time: the leases run out.
+		case <-e.abandon: // The store did not recover in time: the leases expire.
 			return
 		case <-time.After(pause):
 		}
 	}
 }
 
-// unsettleable reports whether writing the same results again would fail again.
+// unsettleable reports whether storing the same results again would fail again.
 func unsettleable(err error) bool {
 	return errors.Is(err, ErrRejected) || errors.Is(err, panics.Err)
 }
 
-// bare takes out of a result what the other side said, and reports whether there
-// was any.
+// bare removes the receiver's data from a result, and reports whether there was any.
 func (r *Result) bare() (changed bool) {
 	r.Tries = slices.Clone(r.Tries)
 	for i := range r.Tries {

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// shareWait is how long a recipient is put back for which its organization has no
-// attempt left. Claims pass over the organization meanwhile.
+// shareWait is how long a recipient waits whose organization has no attempt left. Claims skip the organization
+// meanwhile.
 const shareWait = 250 * time.Millisecond
 
-// share bounds how many attempts of one organization are under way, so that one
-// whose receivers are slow leaves slots to the others.
+// share bounds the attempts of one organization in flight, so that slow receivers of one leave slots to the others.
 type share struct {
-	most int // of one organization; zero for no bound
+	most int // per organization; zero for no bound
 
 	mu    sync.Mutex
 	under map[string]int
@@ -34,7 +33,8 @@ func (s *share) enter(organization string) bool {
 	return true
 }
 
-// leave reports whether the organization had none left, so that its next may wait.
+// leave ends an attempt. It reports whether the organization had used up its share, so that its next recipient may
+// wait.
 func (s *share) leave(organization string) (full bool) {
 	if s.most == 0 {
 		return false
@@ -48,7 +48,7 @@ func (s *share) leave(organization string) (full bool) {
 	return full
 }
 
-// full are the organizations with as many attempts as they may have; never nil.
+// full returns the organizations that have used up their share; never nil.
 func (s *share) full() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

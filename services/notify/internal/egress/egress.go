@@ -1,6 +1,5 @@
-// Package egress is the client of webhook egress: it enqueues a delivery and
-// asks what became of it. The webhook channel uses it through the small
-// interface that package channel declares; internal/app makes it.
+// Package egress is the client of webhook egress: it enqueues a delivery and reads its state. The webhook channel
+// uses it through the interface channel.Egress; internal/app creates it.
 package egress
 
 import (
@@ -20,7 +19,7 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Client speaks to webhook egress as a service. It is safe for concurrent use.
+// Client calls webhook egress. It is safe for concurrent use.
 type Client struct {
 	conn       *grpc.ClientConn
 	deliveries webhooksv1.DeliveryServiceClient
@@ -29,8 +28,8 @@ type Client struct {
 
 var _ channel.Egress = (*Client)(nil)
 
-// Dial makes a client of the gRPC face at an address; it connects when first
-// used. The token is read for each call, so that it can be replaced.
+// Dial returns a client of the gRPC face at an address; it connects on first use. The token is read for each call, so
+// that it can be replaced.
 func Dial(address string, transport credentials.TransportCredentials, token secret.File) (*Client, error) {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport))
 	if err != nil {
@@ -39,7 +38,7 @@ func Dial(address string, transport credentials.TransportCredentials, token secr
 	return &Client{conn: conn, deliveries: webhooksv1.NewDeliveryServiceClient(conn), token: token}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Enqueue implements channel.Egress.
@@ -83,7 +82,7 @@ func (c *Client) Delivery(ctx context.Context, organization, id string) (channel
 	return state, nil
 }
 
-// as gives the call our credential and the organization it is for.
+// as adds the service token and the organization to the call.
 func (c *Client) as(ctx context.Context, organization string) (context.Context, error) {
 	token, err := c.token.Read()
 	if err != nil {
@@ -93,7 +92,7 @@ func (c *Client) as(ctx context.Context, organization string) (context.Context, 
 		"authorization", "Bearer "+token.Reveal(), "x-organization-id", organization), nil
 }
 
-// failure reads a call's error: what may be tried again, and what may not.
+// failure converts a call's error to one that reports whether it may be retried.
 func failure(err error) error {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists, codes.Aborted:

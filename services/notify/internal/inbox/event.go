@@ -7,36 +7,36 @@ import (
 	"github.com/google/uuid"
 )
 
-// EventKind says what an event is about.
+// EventKind is the kind of an event.
 type EventKind string
 
-// The kinds. The first four are changes of an inbox; the others only a stream has.
+// The kinds. The first four are changes of an inbox; the others occur in streams only.
 const (
 	EventCreated EventKind = "created"
 	EventRead    EventKind = "read"
 	EventDeleted EventKind = "deleted"
 	EventReadAll EventKind = "read_all"
-	// EventReady is the first of a stream: where it begins, and the count there.
+	// EventReady is the first event of a stream: its position, and the unread count there.
 	EventReady EventKind = "ready"
-	// EventReset says that changes were missed: the reader lists again.
+	// EventReset means that changes were missed: the reader has to list again.
 	EventReset EventKind = "reset"
 )
 
-// Event is one change of an inbox, or a word of the stream itself.
+// Event is one change of an inbox, or an event of the stream itself.
 type Event struct {
 	// Seq numbers the changes of an inbox without gaps, from 1.
 	Seq  int64
 	Kind EventKind
-	// RecordID is the record changed; the nil id when the event is about all.
+	// RecordID is the changed record; the nil id if the event concerns all.
 	RecordID uuid.UUID
-	// Record after `created` and `read`; nil otherwise, and when it is deleted by now.
+	// Record is set after `created` and `read`; nil otherwise, and if it has been deleted since.
 	Record *Record
-	// Unread records of the inbox after the change.
+	// Unread is the number of unread records after the change.
 	Unread int
 	At     time.Time
 }
 
-// Place is where an inbox stands: its last change, and the count after it.
+// Place is the position of an inbox: its last change, and the unread count after it.
 type Place struct {
 	Seq    int64
 	Unread int
@@ -44,16 +44,15 @@ type Place struct {
 
 // Events reads the changes of inboxes.
 type Events interface {
-	// Place tells where an inbox stands; the zero Place for one without changes.
+	// Place returns the position of an inbox; the zero Place for one without changes.
 	Place(ctx context.Context, at Address) (Place, error)
-	// Events reads the changes after a place, in their order, at most limit.
+	// Events returns at most limit changes after a position, in order.
 	Events(ctx context.Context, at Address, after int64, limit int) ([]Event, error)
-	// Changed gives those of many inboxes that stand elsewhere than known, with
-	// where they stand.
+	// Changed returns the inboxes whose position differs from the known one, with their position.
 	Changed(ctx context.Context, known map[Address]int64) (map[Address]int64, error)
 }
 
-// OfRecord reports whether events of the kind are about one record.
+// OfRecord reports whether events of the kind concern one record.
 func (k EventKind) OfRecord() bool {
 	return k == EventCreated || k == EventRead || k == EventDeleted
 }

@@ -11,34 +11,31 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// Times and bounds of streams.
+// Intervals and bounds of streams.
 const (
-	// pollEvery is how late a change may come when no notification came for it.
+	// pollEvery is how late a change may arrive whose notification was lost.
 	pollEvery = 2 * time.Second
-	// pollBatch bounds the inboxes of one look.
+	// pollBatch bounds the inboxes of one poll.
 	pollBatch = 5000
 	// sweepEvery is how late a keep-alive or the end of a stream may be.
 	sweepEvery = 500 * time.Millisecond
-	// pageSize is how many changes are read at a time, which is all that a stream
-	// holds in memory.
+	// pageSize is how many changes are read at a time; a stream holds no more in memory.
 	pageSize = 100
-	// mostReading bounds the streams that read at a time: one change that all
-	// follow leaves connections of the store to others.
+	// mostReading bounds the streams that read concurrently: a change that all of them follow must leave connections
+	// of the store to others.
 	mostReading = 8
-	// settleCheck is how often a drain looks whether streams are left.
+	// settleCheck is the interval at which a drain checks for remaining streams.
 	settleCheck = 10 * time.Millisecond
 )
 
-// ErrTooMany says that this replica follows as many inboxes as it may.
+// ErrTooMany reports that this replica serves as many streams as allowed.
 var ErrTooMany = apierr.Unavailable("too many streams are open here; try again", nil)
 
-// Feed follows inboxes for the streams of this replica. A change is committed
-// before its streams are notified: a notification only says that there is something
-// to read, so one that is lost costs time and nothing else.
+// Feed follows inboxes for the streams of this replica. A change is committed before its streams are notified. A
+// notification only means that there is something to read, so a lost one costs time and nothing else.
 //
-// A stream that has nothing to do is an entry here and has no goroutine, timer or
-// buffer. A notification or a sweep gives it a turn: a goroutine of its own for as
-// long as it has something to write, so that a slow reader doesn't hold up others.
+// A stream without events is an entry here and has no goroutine, timer or buffer. A notification or a sweep starts a
+// goroutine for it, for as long as it has events to write, so that a slow reader does not delay others.
 type Feed struct {
 	events  Events
 	log     *slog.Logger
@@ -49,17 +46,17 @@ type Feed struct {
 	drained  bool
 	followed map[Address]*followed
 	streams  int // open
-	ending   int // ended, and being told so
+	ending   int // ended, while their reader is notified
 }
 
 // followed is an inbox that streams read.
 type followed struct {
 	streams map[*Stream]struct{}
-	// seq is where the last look found it.
+	// seq is the position at the last poll.
 	seq int64
 }
 
-// NewFeed returns a feed of at most that many streams. Run keeps it going.
+// NewFeed returns a Feed of at most that many streams. Its Run must be running.
 func NewFeed(events Events, most int, log *slog.Logger) *Feed {
 	return &Feed{events: events, log: log, most: most, reading: make(chan struct{}, mostReading), followed: map[Address]*followed{}}
 }
@@ -81,7 +78,7 @@ func (i *followed) notify() {
 	}
 }
 
-// join counts a stream in, which has the turn.
+// join adds a stream, which has its goroutine already.
 func (f *Feed) join(s *Stream) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,8 +96,8 @@ func (f *Feed) join(s *Stream) error {
 	return nil
 }
 
-// leave gives up a stream's place. Until farewell has returned the feed isn't idle.
-func (f *Feed) leave(s *Stream, farewell func()) {
+// leave removes a stream. The feed is not idle before closed has returned.
+func (f *Feed) leave(s *Stream, closed func()) {
 	f.count(func() {
 		f.streams--
 		f.ending++
@@ -109,7 +106,7 @@ func (f *Feed) leave(s *Stream, farewell func()) {
 			delete(f.followed, s.at)
 		}
 	})
-	farewell()
+	closed()
 	f.count(func() { f.ending-- })
 }
 
@@ -119,15 +116,15 @@ func (f *Feed) count(change func()) {
 	change()
 }
 
-// Streams is how many are open.
+// Streams returns how many streams are open.
 func (f *Feed) Streams() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.streams
 }
 
-// Drain ends all streams, those to come too, and waits until their readers have
-// been told, at most until ctx ends; they resume at another replica.
+// Drain ends all streams, including later ones, and waits until their readers have been notified, at most until ctx
+// ends; they resume at another replica.
 func (f *Feed) Drain(ctx context.Context) error {
 	f.count(func() {
 		f.drained = true
@@ -157,18 +154,17 @@ func (f *Feed) settle(ctx context.Context) error {
 	}
 }
 
-// Run sends streams their keep-alives, ends them in time, and finds notices that
-// were lost: the streams of an inbox that has changed since the last look are notified. It
-// returns when ctx has ended and with it the last stream.
+// Run sends keep-alives, ends streams in time, and polls for lost notifications: it notifies the streams of inboxes
+// that have changed since the last poll. It returns when ctx has ended and all streams with it.
 func (f *Feed) Run(ctx context.Context) error {
 	var work sync.WaitGroup
-	work.Go(func() { f.every(ctx, pollEvery, func() { f.look(ctx) }) })
+	work.Go(func() { f.every(ctx, pollEvery, func() { f.poll(ctx) }) })
 	work.Go(func() { f.every(ctx, sweepEvery, f.sweep) })
 	work.Wait()
 	return f.Drain(context.WithoutCancel(ctx))
 }
 
-// every does something at an interval until ctx ends, also after a panic of it.
+// every runs do at an interval until ctx ends. It continues after a panic of do.
 func (f *Feed) every(ctx context.Context, interval time.Duration, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -188,27 +184,27 @@ func (f *Feed) every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// sweep gives a turn to the streams for which it is time.
+// sweep wakes the streams with something due.
 func (f *Feed) sweep() {
 	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, inbox := range f.followed {
 		for s := range inbox.streams {
-			if !s.turning && s.next(now) != rest {
+			if !s.running && s.next(now) != rest {
 				s.wake()
 			}
 		}
 	}
 }
 
-// look asks for all followed inboxes at once, batch by batch.
-func (f *Feed) look(ctx context.Context) {
+// poll polls all followed inboxes, batch by batch.
+func (f *Feed) poll(ctx context.Context) {
 	for _, known := range f.known() {
 		changed, err := f.events.Changed(ctx, known)
 		if err != nil {
 			if ctx.Err() == nil {
-				f.log.WarnContext(ctx, "inboxes not looked at", slog.String("error", err.Error()))
+				f.log.WarnContext(ctx, "inboxes could not be polled", slog.String("error", err.Error()))
 			}
 			return
 		}

@@ -1,5 +1,5 @@
-// Package inbox owns the in-app records that people are shown. The in_app
-// channel drafts them, internal/postgres stores them, internal/api hands them out.
+// Package inbox owns the in-app records that people are shown. The in_app channel creates them, internal/postgres
+// stores them, and internal/api serves them.
 package inbox
 
 import (
@@ -10,11 +10,10 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ErrNotFound says that a record doesn't exist or is in another inbox.
+// ErrNotFound reports that a record does not exist or is in another inbox.
 var ErrNotFound = apierr.NotFound("notification")
 
-// Address names an inbox: that of one user, or, with User empty, the notices to
-// the whole organization.
+// Address identifies an inbox: that of one user or, with an empty User, the notices to the whole organization.
 type Address struct {
 	Organization string
 	User         string
@@ -27,7 +26,7 @@ type Draft struct {
 	Message string
 	// URL is what a click opens; empty for nothing.
 	URL string
-	// Data is a JSON object, kept byte for byte; nil for none.
+	// Data is a JSON object, stored byte for byte; nil for none.
 	Data []byte
 }
 
@@ -36,16 +35,16 @@ type Record struct {
 	Draft
 
 	ID uuid.UUID
-	// Send that stored it.
+	// Send is the notification that stored it.
 	Send uuid.UUID
-	// Seq places it in its inbox: it grows in the order of the commits.
+	// Seq is its position in its inbox: it grows in the order of the commits.
 	Seq       int64
 	CreatedAt time.Time
 	// ReadAt is nil while the record is unread.
 	ReadAt *time.Time
 }
 
-// Query asks for a page of an inbox, newest first.
+// Query is a request for a page of an inbox, newest first.
 type Query struct {
 	Inbox      Address
 	UnreadOnly bool
@@ -54,16 +53,16 @@ type Query struct {
 	Limit  int
 }
 
-// Page is the answer to a Query.
+// Page is the result of a Query.
 type Page struct {
 	Records []Record
-	// More tells that further records follow the last one.
+	// More reports that further records follow the last one.
 	More bool
-	// Unread counts the whole inbox, at the moment of the page.
+	// Unread counts the whole inbox at the time of the page.
 	Unread int
 }
 
-// Target names a record as its caller sees it.
+// Target identifies a record within its caller's scope.
 type Target struct {
 	ID           uuid.UUID
 	Organization string

@@ -12,41 +12,40 @@ import (
 	"switchyard.dev/services/platform/panics"
 )
 
-// Times of one stream.
+// Intervals of one stream.
 const (
-	// heartbeat is the longest silence: proxies cut connections that say nothing.
+	// heartbeat is the longest silence: proxies close idle connections.
 	heartbeat = 15 * time.Second
 	// streamLife bounds a stream, so that its reader is authorized again.
 	streamLife = 30 * time.Minute
-	// readTime bounds one read of the store, with the wait for its turn.
+	// readTime bounds one read of the store, including the wait for a free read slot.
 	readTime = 20 * time.Second
 )
 
-// Writer takes what a stream has to say. An error of either ends the stream. Both
-// must return in bounded time.
+// Writer writes the events of a stream. An error ends the stream. Both methods must return in bounded time.
 type Writer interface {
 	Event(e Event) error
-	// KeepAlive is called when there was nothing to say for a while.
+	// KeepAlive is called after a time without events.
 	KeepAlive() error
 }
 
-// Stream is one reader's place in an inbox.
+// Stream is one reader of an inbox.
 type Stream struct {
 	feed *Feed
 	at   Address
 
-	// Used only by the goroutine that has the turn.
-	ctx   context.Context //nolint:containedctx // A stream is a call that goes on without a goroutine.
-	w     Writer
-	ended func(error)
-	first *Event // nil once it is written
-	seq   int64  // of the last event written
-	born  time.Time
-	spoke time.Time
+	// Used only by the stream's running goroutine.
+	ctx       context.Context //nolint:containedctx // A stream is a call without a goroutine of its own.
+	w         Writer
+	ended     func(error)
+	first     *Event // nil once it is written
+	seq       int64  // of the last event written
+	born      time.Time
+	lastWrite time.Time
 
 	closing atomic.Bool
-	// Under the feed's lock.
-	turning  bool // a goroutine has the turn
+	// Protected by the feed's lock.
+	running  bool // a goroutine is running
 	notified bool
 }
 
@@ -60,7 +59,7 @@ const (
 	end
 )
 
-// next decides what a stream does at a time. The feed's lock is held.
+// next decides what a stream does at a time. The caller holds the feed's lock.
 func (s *Stream) next(now time.Time) step {
 	switch {
 	case s.first != nil:
@@ -69,19 +68,19 @@ func (s *Stream) next(now time.Time) step {
 		return end
 	case s.notified:
 		return read
-	case now.Sub(s.spoke) >= heartbeat:
+	case now.Sub(s.lastWrite) >= heartbeat:
 		return keepAlive
 	default:
 		return rest
 	}
 }
 
-// Open finds where a stream begins: after is the Seq of the last event that the
-// reader has seen, or nil to begin now. Start or Follow must follow.
+// Open determines where a stream begins: after is the Seq of the last event that the reader has seen, or nil to begin
+// now. Start or Follow must be called next.
 func (f *Feed) Open(ctx context.Context, at Address, after *int64) (*Stream, error) {
 	now := time.Now()
-	s := &Stream{feed: f, at: at, born: now, spoke: now, turning: true}
-	if err := f.join(s); err != nil { // before the first look, or a change between the two is late
+	s := &Stream{feed: f, at: at, born: now, lastWrite: now, running: true}
+	if err := f.join(s); err != nil { // before the first read: a change between the two would be late otherwise
 		return nil, err
 	}
 	first, err := s.begin(ctx, after)
@@ -93,25 +92,22 @@ func (f *Feed) Open(ctx context.Context, at Address, after *int64) (*Stream, err
 	return s, nil
 }
 
-// Start writes each change of the inbox, in their order, none left out and none
-// twice, until ctx or the stream is ended, the writer fails, the replica drains or
-// the stream has lived long enough. The first event is `ready`, or `reset` when
-// what came after the reader's last event isn't known any more. It returns at
-// once: ended is called when nothing is written any more, with the store's error
-// if it was that.
+// Start writes each change of the inbox, in order, none omitted and none twice, until ctx or the stream ends, the
+// writer fails, the replica drains or the stream has reached its maximum age. The first event is `ready`, or `reset`
+// if the changes after the reader's last event are no longer stored. Start returns at once; ended is called after the
+// last write, with the store's error if there was one.
 func (s *Stream) Start(ctx context.Context, w Writer, ended func(error)) {
 	s.ctx, s.w, s.ended = ctx, w, ended
-	go s.turn()
+	go s.run()
 }
 
-// End ends the stream after what it is writing.
+// End ends the stream after the current write.
 func (s *Stream) End() {
 	s.closing.Store(true)
 	s.feed.count(s.wake)
 }
 
-// Follow is Start for callers who wait until the stream has ended, which it also
-// does with ctx.
+// Follow is Start for callers that wait for the end of the stream, which also comes with ctx.
 func (s *Stream) Follow(ctx context.Context, w Writer) error {
 	defer context.AfterFunc(ctx, s.End)()
 	done := make(chan error, 1)
@@ -119,47 +115,47 @@ func (s *Stream) Follow(ctx context.Context, w Writer) error {
 	return <-done
 }
 
-// wake gives a stream the turn, unless it has it. The feed's lock is held.
+// wake starts the stream's goroutine unless it is running. The caller holds the feed's lock.
 func (s *Stream) wake() {
-	if !s.turning {
-		s.turning = true
-		go s.turn()
+	if !s.running {
+		s.running = true
+		go s.run()
 	}
 }
 
-// turn does what there is to do.
-func (s *Stream) turn() {
+// run does what is due, until nothing is.
+func (s *Stream) run() {
 	for {
 		next := s.take()
 		if next == rest {
 			return
 		}
 		err := s.do(next)
-		if err != nil || next == end { // It keeps the turn: there is no other one.
+		if err != nil || next == end { // The stream stays marked as running: it never runs again.
 			s.feed.leave(s, func() { s.ended(s.shown(err)) })
 			return
 		}
 	}
 }
 
-// take gives what is to be done, and gives up the turn when that is nothing.
+// take returns what is due, and marks the stream as not running if nothing is.
 func (s *Stream) take() step {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
 	next := s.next(time.Now())
 	s.notified = s.notified && next != read
-	s.turning = next != rest
+	s.running = next != rest
 	return next
 }
 
-// do keeps a panic of one stream from ending the others.
+// do recovers a panic, so that it ends no other stream.
 func (s *Stream) do(next step) error {
 	err := lifecycle.Protect(s.ctx, "inbox stream", func() error {
 		switch next {
 		case read:
 			return s.catchUp()
 		case keepAlive:
-			return s.say(s.w.KeepAlive())
+			return s.wrote(s.w.KeepAlive())
 		default:
 			return nil
 		}
@@ -173,7 +169,7 @@ func (s *Stream) do(next step) error {
 // readerError wraps a failure of the reader, which is no error of the service.
 type readerError struct{ error }
 
-// shown hides what isn't the store's failure.
+// shown returns only errors of the store.
 func (s *Stream) shown(err error) error {
 	if _, left := errors.AsType[readerError](err); !left && s.ctx.Err() == nil {
 		return err
@@ -181,24 +177,24 @@ func (s *Stream) shown(err error) error {
 	return nil
 }
 
-// say notes that the writer was used.
-func (s *Stream) say(err error) error {
+// wrote records that the writer was used.
+func (s *Stream) wrote(err error) error {
 	if err != nil {
 		return readerError{err}
 	}
-	s.spoke = time.Now()
+	s.lastWrite = time.Now()
 	return nil
 }
 
 func (s *Stream) write(e Event) error {
-	if err := s.say(s.w.Event(e)); err != nil {
+	if err := s.wrote(s.w.Event(e)); err != nil {
 		return err
 	}
 	s.seq = e.Seq
 	return nil
 }
 
-// begin gives the event that a stream starts with.
+// begin returns the first event of a stream.
 func (s *Stream) begin(ctx context.Context, after *int64) (Event, error) {
 	place, err := s.feed.events.Place(ctx, s.at)
 	if err != nil {
@@ -214,9 +210,9 @@ func (s *Stream) begin(ctx context.Context, after *int64) (Event, error) {
 	return start, err
 }
 
-// resume finds the event that a reader has seen last, with the count after it.
+// resume returns the event that a reader has seen last, with the unread count after it.
 func (s *Stream) resume(ctx context.Context, after int64) (Event, bool, error) {
-	if after == 0 { // an inbox as it was before its first change
+	if after == 0 { // the state before the first change
 		return Event{Kind: EventReady, At: time.Now()}, true, nil
 	}
 	seen, err := s.feed.events.Events(ctx, s.at, after-1, 1)
@@ -226,13 +222,13 @@ func (s *Stream) resume(ctx context.Context, after int64) (Event, bool, error) {
 	return Event{Seq: after, Kind: EventReady, Unread: seen[0].Unread, At: seen[0].At}, true, nil
 }
 
-// reset is the event after which a stream goes on from where the inbox stands now.
+// reset returns the event after which a stream continues from the inbox's current position.
 func (s *Stream) reset(ctx context.Context) (Event, error) {
 	place, err := s.feed.events.Place(ctx, s.at)
 	return Event{Seq: place.Seq, Kind: EventReset, Unread: place.Unread, At: time.Now()}, err
 }
 
-// catchUp writes all that came since the last event, page by page.
+// catchUp writes all events since the last one, page by page.
 func (s *Stream) catchUp() error {
 	if s.first != nil {
 		if err := s.write(*s.first); err != nil {
@@ -259,8 +255,8 @@ func (s *Stream) catchUp() error {
 	}
 }
 
-// page reads the changes after the last event. A number that is missing was purged,
-// or is of a release that wrote no events.
+// page reads the changes after the last event. A missing number was purged, or belongs to a release that stored no
+// events.
 func (s *Stream) page() ([]Event, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, readTime)
 	defer cancel()

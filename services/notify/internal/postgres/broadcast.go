@@ -13,13 +13,12 @@ import (
 	"switchyard.dev/services/notify/internal/send"
 )
 
-// maxUserDevices bounds what the accepting transaction adds: the newest devices
-// of a user who has more.
+// maxUserDevices bounds how many devices the accepting transaction adds: the newest ones of a user with more.
 const maxUserDevices = 1000
 
-// addDevices stores whom a web push goes to and the row of its history. Its
-// channel is there. The devices of a user are added at once, those of a broadcast
-// later, page by page (AddPage); a one-off device is a recipient like any.
+// addDevices stores the recipients of a web push and the row of its history. The channel's row must exist. The
+// devices of a user are added at once, those of a broadcast later, page by page (AddPage); a one-off device is an
+// ordinary recipient.
 func addDevices(ctx context.Context, db *dbsql.Queries, a send.Accepted, audience *channel.Audience) error {
 	if err := insertHistory(ctx, db, a, audience); err != nil {
 		return err
@@ -63,8 +62,8 @@ func insertHistory(ctx context.Context, db *dbsql.Queries, a send.Accepted, audi
 	return nil
 }
 
-// AddPage adds the next devices, at most size, of a broadcast of which fewer than
-// waiting wait, and moves its place on. It reports whether there was one.
+// AddPage adds the next devices, at most size, of a broadcast of which fewer than waiting are queued, and advances
+// its position. It reports whether there was one.
 func (s *Devices) AddPage(ctx context.Context, size, waiting int) (found bool, err error) {
 	var broadcast uuid.UUID
 	err = change(ctx, s.pool, "add page of broadcast", func(db *dbsql.Queries) error {
@@ -91,8 +90,8 @@ func (s *Devices) AddPage(ctx context.Context, size, waiting int) (found bool, e
 	return found && err == nil, err
 }
 
-// endBroadcast ends a broadcast whose next page can't be stored, where it stands:
-// it comes before all others, and would keep them for ever.
+// endBroadcast ends a broadcast whose next page cannot be stored: it comes before all others and would block them for
+// ever.
 func (s *Devices) endBroadcast(ctx context.Context, id uuid.UUID) error {
 	return change(ctx, s.pool, "end broadcast", func(db *dbsql.Queries) error {
 		if err := errors.Join(db.EndExpansion(ctx, id), db.EndExpanding(ctx, id)); err != nil {
@@ -102,7 +101,7 @@ func (s *Devices) endBroadcast(ctx context.Context, id uuid.UUID) error {
 	})
 }
 
-// settlePage counts what a page added and moves the broadcast on, or ends it.
+// settlePage counts the recipients of a page and advances the broadcast, or ends it.
 func settlePage(ctx context.Context, db *dbsql.Queries, id uuid.UUID, page []dbsql.AddPageRow, last bool) error {
 	added := int32(0)
 	for _, row := range page {
@@ -122,8 +121,7 @@ func settlePage(ctx context.Context, db *dbsql.Queries, id uuid.UUID, page []dbs
 	return endChannels(ctx, db, []uuid.UUID{id})
 }
 
-// endChannels ends the channels of sends all of whose recipients have ended, and
-// closes their push history with them.
+// endChannels ends the channels of sends whose recipients have all ended, and closes their push history.
 func endChannels(ctx context.Context, db *dbsql.Queries, ids []uuid.UUID) error {
 	if err := db.EndChannels(ctx, ids); err != nil {
 		return fmt.Errorf("end channels: %w", err)

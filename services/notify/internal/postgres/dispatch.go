@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/notify/internal/postgres/dbsql"
 )
 
-// Queue is the recipients that have not ended. It implements dispatch.Store.
+// Queue holds the recipients that have not ended. It implements dispatch.Store.
 type Queue struct{ pool *pgxpool.Pool }
 
 var _ dispatch.Store = (*Queue)(nil)
@@ -52,8 +52,8 @@ func (q *Queue) NextDue(ctx context.Context, name channel.Name) (time.Duration, 
 	return time.Duration(seconds * float64(time.Second)), failure("next due", err)
 }
 
-// Settle implements dispatch.Store: recipients, their attempts and the sums of
-// their channels, all in one transaction.
+// Settle implements dispatch.Store. It stores recipients, their attempts and the sums of their channels in one
+// transaction.
 func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatch.Result) (held []bool, err error) {
 	ids := notifications(results)
 	err = change(ctx, q.pool, "settle", func(db *dbsql.Queries) error {
@@ -82,15 +82,15 @@ func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatc
 	return held, err
 }
 
-// isRejected reports whether the values are what the database can't take: SQLSTATE
-// classes 22 (data exception) and 23 (constraint violation).
+// isRejected reports whether the database rejects the values: SQLSTATE classes 22 (data exception) and 23 (constraint
+// violation).
 func isRejected(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23"))
 }
 
-// writeLog adds the attempts to the log and the results to the channels' sums,
-// and ends the channels that are through.
+// writeLog adds the attempts to the log and the results to the channels' sums, and ends the channels that are
+// finished.
 func writeLog(ctx context.Context, db *dbsql.Queries, name channel.Name, results []dispatch.Result) error {
 	attempts := attemptParams(name, results)
 	if len(attempts.Numbers) > 0 {
@@ -116,7 +116,7 @@ func writeLog(ctx context.Context, db *dbsql.Queries, name channel.Name, results
 	return nil
 }
 
-// reachedDevices are the stored devices whose push service took something.
+// reachedDevices returns the registered devices whose push service accepted a message.
 func reachedDevices(results []dispatch.Result) []uuid.UUID {
 	var ids []uuid.UUID
 	for _, r := range results {
@@ -127,7 +127,7 @@ func reachedDevices(results []dispatch.Result) []uuid.UUID {
 	return ids
 }
 
-// notifications are the sends that results belong to, each once.
+// notifications returns the sends that results belong to, each once, sorted.
 func notifications(results []dispatch.Result) []uuid.UUID {
 	ids := make([]uuid.UUID, len(results))
 	for i, r := range results {
@@ -150,7 +150,7 @@ func settleParams(results []dispatch.Result) dbsql.SettleRecipientsParams {
 	return p
 }
 
-// status is where a recipient stands after a result.
+// status returns the status of a recipient after a result.
 func status(r dispatch.Result) string {
 	switch {
 	case r.Step.Delivered:
@@ -236,15 +236,15 @@ func (s *sum) add(r dispatch.Result) {
 	}
 }
 
-// Backlog is what of a channel has not ended, and how long the longest due of it
-// has waited.
+// Backlog is the number of recipients of a channel that have not ended, and how long the one that is due longest has
+// waited.
 type Backlog struct {
 	Channel channel.Name
 	Waiting int64
 	Oldest  time.Duration
 }
 
-// Backlogs reads those of all channels.
+// Backlogs returns the backlogs of all channels.
 func (q *Queue) Backlogs(ctx context.Context) ([]Backlog, error) {
 	rows, err := dbsql.New(q.pool).Backlog(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/notify/internal/postgres/dbsql"
 )
 
-// Place tells where an inbox stands.
+// Place returns the position of an inbox.
 func (s *Inboxes) Place(ctx context.Context, at inbox.Address) (inbox.Place, error) {
 	row, err := dbsql.New(s.pool).Place(ctx, dbsql.PlaceParams{OrganizationID: at.Organization, UserID: at.User})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -20,7 +20,7 @@ func (s *Inboxes) Place(ctx context.Context, at inbox.Address) (inbox.Place, err
 	return inbox.Place{Seq: row.Version, Unread: int(row.Unread)}, failure("read place of inbox", err)
 }
 
-// Events reads the changes of an inbox after a place, in their order.
+// Events returns the changes of an inbox after a position, in order.
 func (s *Inboxes) Events(ctx context.Context, at inbox.Address, after int64, limit int) ([]inbox.Event, error) {
 	db := dbsql.New(s.pool)
 	rows, err := db.Events(ctx, dbsql.EventsParams{OrganizationID: at.Organization, UserID: at.User, After: after, Count: int32(limit)})
@@ -59,8 +59,8 @@ func recordsOf(ctx context.Context, db *dbsql.Queries, ids []uuid.UUID) (map[uui
 	return records, nil
 }
 
-// event is a row with the record as it was after the change: a record never
-// becomes unread again, and it was unread when it was created.
+// event returns the event of a row with the record as it was after the change: a record never becomes unread again,
+// and it was unread when it was created.
 func event(row dbsql.EventsRow, records map[uuid.UUID]inbox.Record) inbox.Event {
 	e := inbox.Event{Seq: row.Seq, Kind: inbox.EventKind(row.Event), Unread: int(row.Unread), At: row.OccurredAt}
 	if row.RecordID == nil {
@@ -79,7 +79,7 @@ func event(row dbsql.EventsRow, records map[uuid.UUID]inbox.Record) inbox.Event 
 	return e
 }
 
-// Changed gives those inboxes that stand elsewhere than known.
+// Changed returns the inboxes whose position differs from the known one.
 func (s *Inboxes) Changed(ctx context.Context, known map[inbox.Address]int64) (map[inbox.Address]int64, error) {
 	var params dbsql.VersionsParams
 	for at, seq := range known {

@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/services/notify/internal/postgres/dbsql"
 )
 
-// Inboxes stores records and their unread counts. Every change takes the lock of
-// its inbox first; see migrations.
+// Inboxes stores records and their unread counts. Every change locks its inbox first; see migrations.
 type Inboxes struct {
 	pool    *pgxpool.Pool
 	changed func(inbox.Address)
@@ -26,13 +25,13 @@ func NewInboxes(pool *pgxpool.Pool) *Inboxes {
 	return &Inboxes{pool: pool, changed: func(inbox.Address) {}}
 }
 
-// Announce has changed called with each inbox that was changed, after the commit.
+// Announce sets changed, which is called with each changed inbox after the commit.
 func (s *Inboxes) Announce(changed func(inbox.Address)) *Inboxes {
 	s.changed = changed
 	return s
 }
 
-// List reads a page and the unread count, both of one moment.
+// List returns a page and the unread count of one snapshot.
 func (s *Inboxes) List(ctx context.Context, q inbox.Query) (page inbox.Page, err error) {
 	err = read(ctx, s.pool, "list inbox", func(db *dbsql.Queries) error {
 		rows, err := records(ctx, db, q)
@@ -52,7 +51,7 @@ func (s *Inboxes) List(ctx context.Context, q inbox.Query) (page inbox.Page, err
 	return page, err
 }
 
-// records reads one row more than the page has, to learn whether there is one.
+// records reads one row more than the page holds, to find out whether more follow.
 func records(ctx context.Context, db *dbsql.Queries, q inbox.Query) ([]dbsql.InboxRecord, error) {
 	params := dbsql.RecordsParams{
 		OrganizationID: q.Inbox.Organization, UserID: q.Inbox.User, Before: beforeOrNewest(q.Before), Count: int32(q.Limit + 1),
@@ -63,7 +62,7 @@ func records(ctx context.Context, db *dbsql.Queries, q inbox.Query) ([]dbsql.Inb
 	return db.Records(ctx, params)
 }
 
-// beforeOrNewest is the place that a page is below; zero is above the newest.
+// beforeOrNewest returns the position that a page is below; for zero, one above the newest.
 func beforeOrNewest(seq int64) int64 {
 	if seq == 0 {
 		return math.MaxInt64
@@ -71,7 +70,7 @@ func beforeOrNewest(seq int64) int64 {
 	return seq
 }
 
-// Unread reads the unread count of an inbox.
+// Unread returns the unread count of an inbox.
 func (s *Inboxes) Unread(ctx context.Context, at inbox.Address) (int, error) {
 	n, err := unread(ctx, dbsql.New(s.pool), at)
 	return n, failure("read unread count", err)
@@ -85,8 +84,8 @@ func unread(ctx context.Context, db *dbsql.Queries, at inbox.Address) (int, erro
 	return int(n), err
 }
 
-// MarkRead marks a record read, which may be already, and gives it with its
-// inbox's unread count. It returns inbox.ErrNotFound when there is none.
+// MarkRead marks a record read, if it is unread, and returns it with its inbox's unread count. It returns
+// inbox.ErrNotFound if there is none.
 func (s *Inboxes) MarkRead(ctx context.Context, target inbox.Target) (marked inbox.Record, left int, err error) {
 	err = change(ctx, s.pool, "mark read", func(db *dbsql.Queries) error {
 		at, unread, err := lockInboxOf(ctx, db, target)
@@ -113,8 +112,7 @@ func (s *Inboxes) MarkRead(ctx context.Context, target inbox.Target) (marked inb
 	return marked, left, err
 }
 
-// MarkAllRead marks all records of an inbox read and gives how many were not,
-// and the unread count after it.
+// MarkAllRead marks all records of an inbox read. It returns how many were unread, and the unread count afterwards.
 func (s *Inboxes) MarkAllRead(ctx context.Context, at inbox.Address) (marked, left int, err error) {
 	err = change(ctx, s.pool, "mark all read", func(db *dbsql.Queries) error {
 		_, err := db.LockInbox(ctx, dbsql.LockInboxParams{OrganizationID: at.Organization, UserID: at.User})
@@ -138,7 +136,7 @@ func (s *Inboxes) MarkAllRead(ctx context.Context, at inbox.Address) (marked, le
 	return marked, left, err
 }
 
-// Delete removes a record. It returns inbox.ErrNotFound when there is none.
+// Delete removes a record. It returns inbox.ErrNotFound if there is none.
 func (s *Inboxes) Delete(ctx context.Context, target inbox.Target) error {
 	var at inbox.Address
 	err := change(ctx, s.pool, "delete record", func(db *dbsql.Queries) (err error) {
@@ -162,8 +160,8 @@ func (s *Inboxes) Delete(ctx context.Context, target inbox.Target) error {
 	return err
 }
 
-// lockInboxOf takes the lock of a record's inbox and gives its unread count.
-// The record may have gone while it waited.
+// lockInboxOf locks a record's inbox and returns its unread count. The record may be deleted while it waits for the
+// lock.
 func lockInboxOf(ctx context.Context, db *dbsql.Queries, target inbox.Target) (inbox.Address, int, error) {
 	params := dbsql.LockInboxOfParams{ID: target.ID, OrganizationID: target.Organization}
 	if target.User != "" {
@@ -176,7 +174,7 @@ func lockInboxOf(ctx context.Context, db *dbsql.Queries, target inbox.Target) (i
 	return inbox.Address{Organization: row.OrganizationID, User: row.UserID}, int(row.Unread), nil
 }
 
-// countOut takes records off the count of a locked inbox and stores the event.
+// countOut subtracts records from the count of a locked inbox and stores the event.
 func countOut(ctx context.Context, db *dbsql.Queries, at inbox.Address, fewer int64, kind inbox.EventKind, id *uuid.UUID) (int, error) {
 	left, err := db.CountOut(ctx, dbsql.CountOutParams{
 		Fewer: int32(fewer), OrganizationID: at.Organization, UserID: at.User, Event: string(kind), RecordID: id,

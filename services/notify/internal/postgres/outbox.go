@@ -16,14 +16,14 @@ import (
 	"switchyard.dev/services/notify/internal/send"
 )
 
-// Outbox stores accepted notifications and what became of them.
+// Outbox stores accepted notifications and their delivery logs.
 type Outbox struct{ pool *pgxpool.Pool }
 
 // NewOutbox returns the outbox of a database.
 func NewOutbox(pool *pgxpool.Pool) *Outbox { return &Outbox{pool: pool} }
 
-// Accept commits a notification, its idempotency key and the work of its
-// channels in one transaction, in this order of locks: key, then inbox.
+// Accept commits a notification, its idempotency key and the work of its channels in one transaction. It locks the
+// key first, then the inbox.
 func (s *Outbox) Accept(ctx context.Context, a send.Accepted) (receipt send.Receipt, err error) {
 	err = change(ctx, s.pool, "store notification", func(db *dbsql.Queries) error {
 		err := db.InsertNotification(ctx, dbsql.InsertNotificationParams{ID: a.ID, OrganizationID: a.Message.Organization})
@@ -45,8 +45,7 @@ func (s *Outbox) Accept(ctx context.Context, a send.Accepted) (receipt send.Rece
 	return send.Receipt{ID: a.ID}, err
 }
 
-// store writes the work of each channel: in_app's is done by the commit, the
-// others' is queued.
+// store stores the work of each channel. That of in_app is done with the commit, the others' is queued.
 func store(ctx context.Context, db *dbsql.Queries, a send.Accepted) error {
 	for i, work := range a.Works {
 		var err error
@@ -78,7 +77,7 @@ func queue(ctx context.Context, db *dbsql.Queries, a send.Accepted, position int
 		}
 	}
 	if work.Audience != nil {
-		return endChannels(ctx, db, []uuid.UUID{a.ID}) // a user may have no devices
+		return endChannels(ctx, db, []uuid.UUID{a.ID}) // The user may have no devices.
 	}
 	recipient := dbsql.InsertRecipientParams{NotificationID: a.ID, Channel: string(work.Channel), Destination: work.Destination}
 	if work.Lane != "" {
@@ -93,8 +92,7 @@ func queue(ctx context.Context, db *dbsql.Queries, a send.Accepted, position int
 // errKeyTaken rolls back a notification whose key was used before.
 var errKeyTaken = errors.New("idempotency key taken")
 
-// claimKey takes the idempotency key, if there is one, and waits for another
-// transaction that is about to.
+// claimKey claims the idempotency key, if there is one. It waits for another transaction that is claiming it.
 func claimKey(ctx context.Context, db *dbsql.Queries, a send.Accepted) (bool, error) {
 	if a.IdempotencyKey == "" {
 		return true, nil
@@ -109,7 +107,7 @@ func claimKey(ctx context.Context, db *dbsql.Queries, a send.Accepted) (bool, er
 	return rows > 0, nil
 }
 
-// replay answers as the request did that used the key first.
+// replay returns the receipt of the request that used the key first.
 func (s *Outbox) replay(ctx context.Context, a send.Accepted) (send.Receipt, error) {
 	first, err := dbsql.New(s.pool).IdempotencyKey(ctx, dbsql.IdempotencyKeyParams{
 		OrganizationID: a.Message.Organization, Key: a.IdempotencyKey,
@@ -157,8 +155,7 @@ func insertRecord(ctx context.Context, db *dbsql.Queries, notification uuid.UUID
 	return nil
 }
 
-// Log reads what became of a notification. It returns send.ErrNotFound when the
-// organization has none of that id.
+// Log returns the log of a notification. It returns send.ErrNotFound if the organization has none with that id.
 func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err error) {
 	err = read(ctx, s.pool, "read send", func(db *dbsql.Queries) error {
 		row, err := db.Notification(ctx, dbsql.NotificationParams{ID: q.ID, OrganizationID: q.Organization})
@@ -181,7 +178,7 @@ func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err er
 			return err
 		}
 		for _, r := range open {
-			stand(log.Channels, r)
+			setState(log.Channels, r)
 		}
 		attempts, err := db.Attempts(ctx, dbsql.AttemptsParams{NotificationID: q.ID, After: q.After, Count: int32(q.Limit + 1)})
 		if err != nil {
@@ -208,8 +205,8 @@ func channelLog(row dbsql.ChannelSendsRow) send.ChannelLog {
 	}
 }
 
-// stand notes where a channel stands by those of its recipients that have not ended.
-func stand(channels []send.ChannelLog, open dbsql.OpenRecipientsRow) {
+// stand sets the state of a channel from its recipients that have not ended.
+func setState(channels []send.ChannelLog, open dbsql.OpenRecipientsRow) {
 	for i := range channels {
 		if channels[i].Channel == channel.Name(open.Channel) {
 			channels[i].DueAt = &open.DueAt

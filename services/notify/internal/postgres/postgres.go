@@ -1,6 +1,5 @@
-// Package postgres keeps inboxes and the outbox in the notify schema. It
-// implements the store interfaces that packages send and api declare;
-// internal/app makes it.
+// Package postgres stores inboxes and the outbox in the notify schema. It implements the store interfaces of packages
+// send, dispatch, push, upkeep and api; internal/app creates it.
 package postgres
 
 import (
@@ -21,21 +20,20 @@ func change(ctx context.Context, pool *pgxpool.Pool, op string, fn func(*dbsql.Q
 	return failure(op, err)
 }
 
-// read runs fn on one snapshot, so that what it reads in several steps agrees.
+// read runs fn on one snapshot, so that its queries agree.
 func read(ctx context.Context, pool *pgxpool.Pool, op string, fn func(*dbsql.Queries) error) error {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, pool, snapshot, func(tx pgx.Tx) error { return fn(dbsql.New(tx)) })
 	return failure(op, err)
 }
 
-// failure names the operation, and tells callers to come again when the
-// database is away.
+// failure adds the operation to an error. If the database is unavailable, the error is one that callers may retry.
 func failure(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case pgdb.IsUnavailable(err):
-		err = apierr.Unavailable("the store is away", err)
+		err = apierr.Unavailable("the store is unavailable", err)
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

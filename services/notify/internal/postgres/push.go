@@ -43,7 +43,7 @@ func (s *Devices) Register(ctx context.Context, r push.Registration) (push.Devic
 // lastID is above every id.
 var lastID = uuid.Max
 
-// Devices reads a page and whether more follow.
+// Devices returns a page, and whether more follow.
 func (s *Devices) Devices(ctx context.Context, q push.DeviceQuery) ([]push.Device, bool, error) {
 	before := q.Before
 	if before == uuid.Nil {
@@ -77,7 +77,7 @@ func (s *Devices) Delete(ctx context.Context, t push.Target) error {
 	return failure("delete device", err)
 }
 
-// Device gives what pushing to a device takes, or push.ErrNotFound.
+// Device returns the data needed to push to a device, or push.ErrNotFound.
 func (s *Devices) Device(ctx context.Context, id uuid.UUID) (push.Sealed, error) {
 	row, err := dbsql.New(s.pool).Device(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -89,19 +89,19 @@ func (s *Devices) Device(ctx context.Context, id uuid.UUID) (push.Sealed, error)
 	}, failure("read device", err)
 }
 
-// Remove forgets a device, unless it has registered again.
+// Remove deletes a device, unless it has registered again.
 func (s *Devices) Remove(ctx context.Context, id uuid.UUID, revision int64) error {
 	_, err := dbsql.New(s.pool).RemoveDevice(ctx, dbsql.RemoveDeviceParams{SubID: id, Revision: revision})
 	return failure("remove device", err)
 }
 
-// Quarantine sets a device aside, unless it has registered again.
+// Quarantine marks a device as unusable, unless it has registered again.
 func (s *Devices) Quarantine(ctx context.Context, id uuid.UUID, revision int64) error {
 	_, err := dbsql.New(s.pool).QuarantineDevice(ctx, dbsql.QuarantineDeviceParams{SubID: id, Revision: revision})
 	return failure("quarantine device", err)
 }
 
-// History reads a page of what was pushed and whether more follows.
+// History returns a page of the history, and whether more follows.
 func (s *Devices) History(ctx context.Context, q push.HistoryQuery) ([]push.Shown, bool, error) {
 	rows, err := dbsql.New(s.pool).PushHistory(ctx, dbsql.PushHistoryParams{
 		OrganizationID: q.Organization, Before: beforeOrNewest(q.Before),
@@ -127,7 +127,7 @@ func (s *Devices) History(ctx context.Context, q push.HistoryQuery) ([]push.Show
 	return page, more, nil
 }
 
-// given is a filter: nil for one that was not given.
+// given returns a filter; nil for none.
 func given(text string) *string {
 	if text == "" {
 		return nil

@@ -9,32 +9,31 @@ import (
 	"switchyard.dev/services/notify/internal/postgres/dbsql"
 )
 
-// Upkeep deletes what is kept for a time only.
+// Upkeep deletes data past its retention.
 type Upkeep struct{ pool *pgxpool.Pool }
 
 // NewUpkeep returns the upkeep of a database.
 func NewUpkeep(pool *pgxpool.Pool) *Upkeep { return &Upkeep{pool} }
 
-// DeleteKeys deletes idempotency keys older than age, at most so many, and gives
-// how many it did.
+// DeleteKeys deletes at most `most` idempotency keys older than age, and returns how many.
 func (u *Upkeep) DeleteKeys(ctx context.Context, age time.Duration, most int) (int, error) {
 	n, err := dbsql.New(u.pool).DeleteOldKeys(ctx, dbsql.DeleteOldKeysParams{Age: age, Count: int32(most)})
 	return int(n), failure("delete old keys", err)
 }
 
-// DeleteLogs deletes the logs of ended sends older than age likewise.
+// DeleteLogs deletes the logs of ended sends older than age, likewise.
 func (u *Upkeep) DeleteLogs(ctx context.Context, age time.Duration, most int) (int, error) {
 	n, err := dbsql.New(u.pool).DeleteOldLogs(ctx, dbsql.DeleteOldLogsParams{Age: age, Count: int32(most)})
 	return int(n), failure("delete old logs", err)
 }
 
-// DeleteEvents deletes changes of inboxes older than age likewise.
+// DeleteEvents deletes changes of inboxes older than age, likewise.
 func (u *Upkeep) DeleteEvents(ctx context.Context, age time.Duration, most int) (int, error) {
 	n, err := dbsql.New(u.pool).DeleteOldEvents(ctx, dbsql.DeleteOldEventsParams{Age: age, Count: int32(most)})
 	return int(n), failure("delete old inbox events", err)
 }
 
-// DeletePushHistory deletes what was pushed longer ago than age likewise.
+// DeletePushHistory deletes push history older than age, likewise.
 func (u *Upkeep) DeletePushHistory(ctx context.Context, age time.Duration, most int) (int, error) {
 	n, err := dbsql.New(u.pool).DeleteOldPushHistory(ctx, dbsql.DeleteOldPushHistoryParams{Age: age, Count: int32(most)})
 	return int(n), failure("delete old push history", err)

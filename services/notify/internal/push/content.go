@@ -12,24 +12,24 @@ import (
 	"switchyard.dev/services/notify/internal/channel"
 )
 
-// Content is what a page's service worker gets, as a JSON object:
+// Content is the JSON object that a page's service worker receives:
 //
 //	{"notification_id", "title", "body", "url"?, "site_id"?, "data"?}
 //
-// The id is added when a push is made: the message has none before it is accepted.
+// The id is added when a push is made: a message has no id before it is accepted.
 type Content []byte
 
-// idRoom is what the id takes in the object, in bytes.
+// idRoom is the size of the id in the object, in bytes.
 const idRoom = len(`"notification_id":"00000000-0000-0000-0000-000000000000",`)
 
-// ellipsis ends a text that was shortened.
+// ellipsis ends a shortened text.
 const ellipsis = "…"
 
-// ErrNoRoom says that a message doesn't fit without its text either.
+// ErrNoRoom reports that a message does not fit, even without its text.
 var ErrNoRoom = errors.New("no room for the text")
 
-// NewContent makes the content of a message of at most limit bytes with the id in
-// it. The text of a message that is larger is shortened, which it reports.
+// NewContent returns the content of a message, at most limit bytes including the id. It reports whether the text was
+// shortened to fit.
 func NewContent(m channel.Message, limit int) (Content, bool, error) {
 	whole := content(m, m.Text)
 	if len(whole)+idRoom <= limit {
@@ -42,7 +42,7 @@ func NewContent(m channel.Message, limit int) (Content, bool, error) {
 	return content(m, shorten(m.Text, room)+ellipsis), true, nil
 }
 
-// content writes the object. Data goes in as it came.
+// content encodes the object. Data is included unchanged.
 func content(m channel.Message, text string) Content {
 	var b bytes.Buffer
 	b.WriteString(`{"title":`)
@@ -62,16 +62,16 @@ func content(m channel.Message, text string) Content {
 	return b.Bytes()
 }
 
-// quoted is a JSON string.
+// quoted returns a JSON string.
 func quoted(text string) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string always encodes
+	_ = encoder.Encode(text) // A string always encodes.
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// shorten gives the beginning of a text that takes at most room bytes in JSON.
+// shorten returns the beginning of a text that takes at most room bytes in JSON.
 func shorten(text string, room int) string {
 	for i, r := range text {
 		size := utf8.RuneLen(r)
@@ -85,7 +85,7 @@ func shorten(text string, room int) string {
 	return text
 }
 
-// Of is the content with the id of its send.
+// Of returns the content with the id of its send.
 func (c Content) Of(send uuid.UUID) []byte {
 	b := make([]byte, 0, len(c)+idRoom)
 	b = append(b, `{"notification_id":"`...)
@@ -94,15 +94,15 @@ func (c Content) Of(send uuid.UUID) []byte {
 	return append(b, c[1:]...)
 }
 
-// work is what all pushes of a send have in common, as it is stored.
+// work is the stored work of a send, common to all its pushes.
 type work struct {
 	Content Content `json:"content"`
 	TTL     int     `json:"ttl"`
 	Urgency string  `json:"urgency"`
 	Topic   string  `json:"topic,omitempty"`
-	// Broadcast pushes share the sender's side of the key agreement.
+	// Broadcast pushes share the sender's key pair.
 	Broadcast bool `json:"broadcast,omitempty"`
-	// Subscription is the one device that isn't stored, with the key to sign with.
+	// Subscription is the one-off device; KeyID names the key to sign with.
 	Subscription []byte `json:"subscription,omitempty"`
 	KeyID        string `json:"key_id,omitempty"`
 }
@@ -110,7 +110,7 @@ type work struct {
 func (w work) bytes() []byte {
 	text, err := json.Marshal(w)
 	if err != nil {
-		panic(err) // It has no field that can fail.
+		panic(err) // No field can fail.
 	}
 	return text
 }
@@ -118,7 +118,7 @@ func (w work) bytes() []byte {
 func readWork(text []byte) (work, error) {
 	var w work
 	if err := json.Unmarshal(text, &w); err != nil || len(w.Content) < 2 {
-		return work{}, errors.New("push: the work can't be read")
+		return work{}, errors.New("push: the work cannot be read")
 	}
 	return w, nil
 }

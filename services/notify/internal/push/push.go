@@ -1,7 +1,6 @@
-// Package push is the web_push channel: the devices that can be pushed to, what
-// a message becomes for them, each push, and the pages of a broadcast.
-// internal/api calls its Registry; internal/app registers its Sender and its
-// Transport with packages send and dispatch; internal/postgres keeps its devices.
+// Package push is the web_push channel: the registered devices, the content of a message, each push, and the pages of
+// a broadcast. internal/api calls its Registry; internal/app registers its Sender and its Transport with packages
+// send and dispatch; internal/postgres stores its devices.
 package push
 
 import (
@@ -12,69 +11,68 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Reasons of refusals.
+// The reasons of refusals.
 const (
 	ReasonPlatformReserved apierr.Reason = "platform_reserved"
 	ReasonSubscription     apierr.Reason = "subscription_invalid"
 	ReasonTooLarge         apierr.Reason = "push_too_large"
 )
 
-// ErrNotFound says that a device doesn't exist or belongs to another organization or user.
+// ErrNotFound reports that a device does not exist or belongs to another organization or user.
 var ErrNotFound = apierr.NotFound("subscription")
 
-// Status says whether a device is pushed to.
+// Status reports whether a device receives pushes.
 type Status string
 
 // The states of a device.
 const (
 	Active Status = "active"
-	// Quarantined: its push service said that it subscribed with another key.
-	// Nothing is sent until it registers again.
+	// Quarantined means that the push service reported a subscription with another key. Nothing is sent until the
+	// device registers again.
 	Quarantined Status = "quarantined"
 )
 
-// Device is a registered device, without what would let anyone push to it.
+// Device is a registered device, without the data needed to push to it.
 type Device struct {
 	ID           uuid.UUID
 	Organization string
-	// User is empty for a device of no user, Site for one of no particular part of
-	// the organization.
+	// User is empty for a device of no user, Site for one of no particular part of the organization.
 	User, Site string
 	Platform   string
-	// Origin is its push service.
+	// Origin is that of its push service.
 	Origin string
-	// KeyID names the VAPID key that its browser subscribed with.
+	// KeyID is the id of the VAPID key that its browser subscribed with.
 	KeyID     string
 	Status    Status
 	ExpiresAt *time.Time
-	// LastDeliveredAt is when a push was last taken, to the minute; nil for never.
+	// LastDeliveredAt is when a push was last accepted, to the minute; nil for never.
 	LastDeliveredAt      *time.Time
 	CreatedAt, UpdatedAt time.Time
 }
 
-// Registration is a device as it is to be stored.
+// Registration is a device to be stored.
 type Registration struct {
 	Organization, User, Site string
 	Origin                   string
-	// Digest of the endpoint is what makes it one device.
+	// Digest of the endpoint identifies the device.
 	Digest []byte
-	// Sealed are its endpoint and keys.
+	// Sealed holds its endpoint and keys, encrypted.
 	Sealed    []byte
 	KeyID     string
 	ExpiresAt *time.Time
 }
 
-// DeviceQuery asks for a page of devices, newest first.
+// DeviceQuery is a request for a page of devices, newest first.
 type DeviceQuery struct {
 	Organization string
-	// User and Site narrow the page where they are not empty.
+	// User and Site narrow the page unless they are empty.
 	User, Site string
 	// Before is the id that the page is below; the nil id begins at the newest.
 	Before uuid.UUID
 	Limit  int
 }
 
-// Target names a device as its caller sees it.
+// Target identifies a device within its caller's scope.
 type Target struct {
 	ID           uuid.UUID
 	Organization string
@@ -82,9 +80,9 @@ type Target struct {
 	User string
 }
 
-// Shown is what one send showed to a user, or to all users if it was a broadcast.
+// Shown is an entry of the history: what one send showed to a user, or to all users for a broadcast.
 type Shown struct {
-	// Seq places it in the history.
+	// Seq is its position in the history.
 	Seq       int64
 	Send      uuid.UUID
 	User      string
@@ -98,10 +96,10 @@ type Shown struct {
 	CreatedAt time.Time
 }
 
-// HistoryQuery asks for a page of the history, newest first.
+// HistoryQuery is a request for a page of the history, newest first.
 type HistoryQuery struct {
 	Organization string
-	// User and Site narrow the page where they are not empty.
+	// User and Site narrow the page unless they are empty.
 	User, Site string
 	// Before is the Seq that the page is below; zero begins at the newest.
 	Before int64

@@ -11,26 +11,25 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Store keeps devices.
+// Store persists devices.
 type Store interface {
-	// Register stores a device, or renews the one with the same digest, which it
-	// tells by created.
+	// Register stores a device, or renews the one with the same digest. created reports which.
 	Register(ctx context.Context, r Registration) (device Device, created bool, err error)
-	// Devices reads a page and whether more follow.
+	// Devices returns a page, and whether more follow.
 	Devices(ctx context.Context, q DeviceQuery) (page []Device, more bool, err error)
 	// Delete removes a device, or returns ErrNotFound.
 	Delete(ctx context.Context, t Target) error
-	// History reads a page of what was pushed and whether more follows.
+	// History returns a page of the history, and whether more follows.
 	History(ctx context.Context, q HistoryQuery) (page []Shown, more bool, err error)
 }
 
-// Box seals what a device is pushed with, bound to the device.
+// Box encrypts the endpoint and keys of a device, bound to the device.
 type Box interface {
 	Seal(text []byte, owner string) []byte
 	Open(sealed []byte, owner string) ([]byte, error)
 }
 
-// Keys gives the VAPID keys as they are now.
+// Keys returns the current VAPID keys.
 type Keys interface{ Keys() webpush.Keys }
 
 // Registry registers devices.
@@ -47,18 +46,18 @@ func NewRegistry(store Store, hosts webpush.Hosts, keys Keys, box Box) *Registry
 	return &Registry{store, hosts, keys, box}
 }
 
-// Enrolment is what a page sends to register its browser.
+// Enrolment is the request of a page to register its browser.
 type Enrolment struct {
 	Organization, User, Site string
 	Platform                 string
 	Endpoint                 string
 	Keys                     map[string]string
-	// KeyID of the VAPID key it subscribed with; empty for the current one.
+	// KeyID is the id of the VAPID key it subscribed with; empty for the current one.
 	KeyID     string
 	ExpiresAt *time.Time
 }
 
-// platformWeb is the one platform that is served.
+// platformWeb is the only supported platform.
 const platformWeb = "web"
 
 // Enrol registers a browser, or renews its registration.
@@ -88,7 +87,7 @@ func (r *Registry) Enrol(ctx context.Context, e Enrolment) (Device, bool, error)
 	return device, created, nil
 }
 
-// key is the VAPID key that a browser says it subscribed with.
+// key returns the VAPID key that a browser reports to have subscribed with.
 func (r *Registry) key(id string) (webpush.Key, error) {
 	keys := r.keys.Keys()
 	if id == "" {
@@ -101,11 +100,10 @@ func (r *Registry) key(id string) (webpush.Key, error) {
 	return key, nil
 }
 
-// CurrentKey is the VAPID key to subscribe with.
+// CurrentKey returns the VAPID key for new subscriptions.
 func (r *Registry) CurrentKey() webpush.Key { return r.keys.Keys().Current() }
 
-// Subscribe reads what a browser gave. The error names the field and the rule,
-// and never repeats a value.
+// Subscribe validates a browser's subscription. The error names the field and the rule, and never repeats a value.
 func Subscribe(hosts webpush.Hosts, endpoint string, keys map[string]string) (webpush.Subscription, error) {
 	at, err := hosts.Parse(endpoint)
 	if err != nil {
@@ -123,7 +121,7 @@ func Subscribe(hosts webpush.Hosts, endpoint string, keys map[string]string) (we
 	return subscription, err
 }
 
-// owner is what the sealed keys of a device are bound to.
+// owner returns what the sealed keys of a device are bound to.
 func owner(organization string, digest []byte) string {
 	return "push_subscription:" + organization + ":" + hex.EncodeToString(digest)
 }

@@ -10,19 +10,18 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// DefaultTTL is how long push services keep a message whose sender says nothing.
-// It is not zero, which some of them don't take.
+// DefaultTTL is how long push services keep a message without a TTL. It is not zero, which some of them refuse.
 const DefaultTTL = 24 * time.Hour
 
-// Limits of a push's content.
+// Limits bounds a push's content.
 type Limits struct {
-	// Content in bytes of JSON, at most webpush.MaxPlaintext.
+	// Content is the limit in bytes of JSON, at most webpush.MaxPlaintext.
 	Content int
-	// Refuse a message that is larger instead of shortening its text.
+	// Refuse makes larger messages fail, instead of shortening their text.
 	Refuse bool
 }
 
-// Sender is the web_push channel as a message is accepted.
+// Sender prepares messages for the web_push channel.
 type Sender struct {
 	hosts  webpush.Hosts
 	keys   Keys
@@ -34,19 +33,18 @@ func NewSender(hosts webpush.Hosts, keys Keys, limits Limits) *Sender {
 	return &Sender{hosts, keys, limits}
 }
 
-// Channel is WebPush.
+// Channel returns WebPush.
 func (*Sender) Channel() channel.Name { return channel.WebPush }
 
 func refuse(field, rule string) error { return channel.NotAccepted(channel.WebPush, field, rule) }
 
-// tooLarge says what doesn't fit.
+// tooLarge returns the refusal of a message that does not fit.
 func (s *Sender) tooLarge(what string) error {
 	return apierr.New(apierr.KindTooLarge, ReasonTooLarge,
 		fmt.Sprintf("channel %s: %s: a push holds %d bytes of JSON", channel.WebPush, what, s.limits.Content))
 }
 
-// Prepare gives the work of a message: its content, once for all devices, and
-// who is told.
+// Prepare returns the work of a message: its content, once for all devices, and its audience.
 func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, error) {
 	if err := s.check(m.Target); err != nil {
 		return channel.Work{}, err
@@ -83,7 +81,7 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 	return out, nil
 }
 
-// check applies the rules of the target's own fields.
+// check validates the target's fields.
 func (s *Sender) check(t channel.Target) error {
 	selectors := 0
 	for _, given := range []bool{t.User != "", t.Broadcast, t.Subscription != nil} {

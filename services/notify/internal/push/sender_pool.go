@@ -10,13 +10,13 @@ import (
 	"switchyard.dev/services/notify/internal/webpush"
 )
 
-// Bounds of the senders that broadcasts share.
+// Bounds of the key pairs that broadcasts share.
 const (
 	maxSenders = 64
 	senderLife = 10 * time.Minute
 )
 
-// senders keeps the sender of each broadcast that is under way.
+// senders caches the sender of each current broadcast.
 type senders struct {
 	mu  sync.Mutex
 	all map[uuid.UUID]agedSender
@@ -29,7 +29,7 @@ type agedSender struct {
 
 func newSenders() *senders { return &senders{all: map[uuid.UUID]agedSender{}} }
 
-// of is the sender of a broadcast, made anew when it is old.
+// of returns the sender of a broadcast, a new one when the cached one is too old.
 func (s *senders) of(send uuid.UUID, now time.Time) (*webpush.Sender, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *senders) of(send uuid.UUID, now time.Time) (*webpush.Sender, error) {
 	return sender, nil
 }
 
-// drop makes room: all that are old, or else everything.
+// drop removes all old senders, or else all.
 func (s *senders) drop(now time.Time) {
 	for id, known := range s.all {
 		if now.Sub(known.made) >= senderLife {
@@ -59,7 +59,7 @@ func (s *senders) drop(now time.Time) {
 	}
 }
 
-// hostLimiter bounds the requests to one host at a time.
+// hostLimiter bounds the concurrent requests to each host.
 type hostLimiter struct {
 	size int
 
@@ -76,7 +76,7 @@ func newHostLimiter(size int) *hostLimiter {
 	return &hostLimiter{size: size, hosts: map[string]*hostSlots{}}
 }
 
-// enter waits for a place at a host until ctx ends. leave gives it back.
+// enter waits for a slot of a host until ctx ends. leave releases it.
 func (t *hostLimiter) enter(ctx context.Context, host string) (leave func(), err error) {
 	t.mu.Lock()
 	g, ok := t.hosts[host]

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/notify/internal/webpush"
 )
 
-// Classes of failures that only web push has.
+// The failure classes that only web push has.
 const (
 	ClassGone        channel.Class = "subscription_gone"
 	ClassMissing     channel.Class = "not_registered"
@@ -21,12 +21,12 @@ const (
 	ClassTooLarge    channel.Class = "payload_too_large"
 )
 
-// Sealed is a stored device with what pushing to it takes.
+// Sealed is a registered device with the data needed to push to it.
 type Sealed struct {
 	ID           uuid.UUID
 	Organization string
 	Digest       []byte // of the endpoint
-	// Text is the endpoint and the keys, sealed.
+	// Text holds the endpoint and the keys, encrypted.
 	Text   []byte
 	KeyID  string
 	Status Status
@@ -34,13 +34,13 @@ type Sealed struct {
 	Revision int64
 }
 
-// DeviceStore is what a Transport reads and learns of devices.
+// DeviceStore is the store of devices as a Transport uses it.
 type DeviceStore interface {
-	// Device gives a stored device, or ErrNotFound.
+	// Device returns a registered device, or ErrNotFound.
 	Device(ctx context.Context, id uuid.UUID) (Sealed, error)
-	// Remove forgets a device, unless it has registered again.
+	// Remove deletes a device, unless it has registered again.
 	Remove(ctx context.Context, id uuid.UUID, revision int64) error
-	// Quarantine sets a device aside, unless it has registered again.
+	// Quarantine marks a device as unusable, unless it has registered again.
 	Quarantine(ctx context.Context, id uuid.UUID, revision int64) error
 }
 
@@ -60,8 +60,7 @@ type Transport struct {
 	now     func() time.Time
 }
 
-// NewTransport returns the transport of web_push. At most perHost pushes are
-// under way to one push service.
+// NewTransport returns the transport of web_push. At most perHost pushes to one push service are in flight.
 func NewTransport(devices DeviceStore, keys Keys, box Box, pusher Pusher, perHost int) *Transport {
 	return &Transport{
 		devices: devices, keys: keys, box: box, pusher: pusher,
@@ -69,7 +68,7 @@ func NewTransport(devices DeviceStore, keys Keys, box Box, pusher Pusher, perHos
 	}
 }
 
-// recipient is a device ready to be pushed to.
+// recipient is a device with its decrypted subscription.
 type recipient struct {
 	Sealed
 
@@ -108,7 +107,7 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	return t.learn(ctx, task, to, answer)
 }
 
-// recipient finds the device of a task, or says why there is nothing to send to.
+// recipient returns the device of a task, or the outcome if there is nothing to send to.
 func (t *Transport) recipient(ctx context.Context, task channel.Task, w work) (recipient, *channel.Outcome) {
 	r := recipient{Sealed: Sealed{KeyID: w.KeyID}}
 	packed := w.Subscription
@@ -140,8 +139,8 @@ func (t *Transport) sender(send uuid.UUID, w work) (*webpush.Sender, error) {
 	return webpush.NewSender()
 }
 
-// learn writes down what an answer says about the device, then gives the
-// outcome. What can't be written is learnt again at the next push.
+// learn stores what a response says about the device, then returns the outcome. If storing fails, the next push
+// brings the same response.
 func (t *Transport) learn(ctx context.Context, task channel.Task, to recipient, a webpush.Answer) channel.Outcome {
 	if task.Subscription == nil {
 		return Outcome(a)
@@ -152,7 +151,7 @@ func (t *Transport) learn(ctx context.Context, task channel.Task, to recipient, 
 		err = t.devices.Remove(ctx, to.ID, to.Revision)
 	case webpush.Mismatch:
 		err = t.devices.Quarantine(ctx, to.ID, to.Revision)
-	default: // says nothing of the device
+	default: // says nothing about the device
 	}
 	if err != nil {
 		return channel.Retry(channel.ClassPanic, a.Status, 0)
@@ -160,7 +159,7 @@ func (t *Transport) learn(ctx context.Context, task channel.Task, to recipient, 
 	return Outcome(a)
 }
 
-// Outcome is a push service's answer in the words of all channels.
+// Outcome converts a push service's response to an outcome.
 func Outcome(a webpush.Answer) channel.Outcome {
 	switch a.Verdict {
 	case webpush.Accepted:

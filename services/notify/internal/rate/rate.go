@@ -1,7 +1,6 @@
-// Package rate spaces what goes to one place, over all replicas: the generic
-// cell rate algorithm (ITU-T I.371), whose whole state is the time from which
-// the next one may go. The dispatcher reserves a time for each recipient of a
-// lane and waits for it in the store, so nothing is held or lost in memory.
+// Package rate spaces messages to one receiver, over all replicas. It uses the generic cell rate algorithm (ITU-T
+// I.371), whose state is a single time: when the next message may go. The dispatcher reserves a time for each
+// recipient of a lane and waits for it in the store, so nothing is held or lost in memory.
 package rate
 
 import (
@@ -12,12 +11,11 @@ import (
 	"switchyard.dev/services/notify/internal/shared"
 )
 
-// Life is how long a lane is remembered; further ahead no time is reserved.
+// Life is how long the state of a lane is kept; reservations reach no further ahead.
 const Life = 24 * time.Hour
 
-// reserve gives the time at which the next one may go, and from which the one
-// after it may. A state further ahead than any reservation is that of a clock
-// that was set back.
+// reserve returns the time at which the next message may go, and the one from which the message after it may. A state
+// further ahead than any reservation means that the clock was set back.
 func reserve(next, now time.Time, gap time.Duration) (at, then time.Time) {
 	if next.Before(now) || next.Sub(now) > Life {
 		next = now
@@ -25,19 +23,19 @@ func reserve(next, now time.Time, gap time.Duration) (at, then time.Time) {
 	return next, next.Add(gap)
 }
 
-// Limiter spaces lanes. It is safe for concurrent use.
+// Limiter spaces the messages of lanes. It is safe for concurrent use.
 type Limiter struct {
 	states *shared.States
 	gap    time.Duration
 	now    func() time.Time
 }
 
-// New returns a limiter that keeps gap between two of a lane.
+// New returns a Limiter with at least gap between two messages of a lane.
 func New(states *shared.States, gap time.Duration, now func() time.Time) *Limiter {
 	return &Limiter{states: states, gap: gap, now: now}
 }
 
-// Merge is the copy of a lane's state that counts: the later one.
+// Merge returns the later of two copies of a lane's state.
 func Merge(a, b string) string {
 	if decode(a).After(decode(b)) {
 		return a
@@ -45,7 +43,7 @@ func Merge(a, b string) string {
 	return b
 }
 
-// Reserve takes the lane's next place and gives the wait for it.
+// Reserve reserves the lane's next slot and returns the wait for it.
 func (l *Limiter) Reserve(ctx context.Context, lane string) time.Duration {
 	var wait time.Duration
 	l.states.Change(ctx, lane, func(old string) string {
@@ -57,19 +55,17 @@ func (l *Limiter) Reserve(ctx context.Context, lane string) time.Duration {
 	return wait
 }
 
-// Hold lets nothing more of a lane be reserved before now and a wait: its
-// receiver asked for that.
+// Hold blocks reservations of a lane until the wait has passed, because its receiver asked for that.
 func (l *Limiter) Hold(ctx context.Context, lane string, wait time.Duration) {
 	until := l.now().Add(min(wait, Life))
 	l.states.Change(ctx, lane, func(old string) string { return Merge(old, encode(until)) })
 	l.states.Change(ctx, held(lane), func(old string) string { return Merge(old, encode(until)) })
 }
 
-// fresh is how old what a replica knows of a held lane may be.
+// fresh is the maximum age of a replica's copy of a hold.
 const fresh = 200 * time.Millisecond
 
-// Held reports whether a receiver asked that nothing comes now, also what has
-// reserved its place before.
+// Held reports whether the lane's receiver asked for a pause now. Slots reserved before are blocked too.
 func (l *Limiter) Held(ctx context.Context, lane string) bool {
 	now := l.now()
 	until := decode(l.states.Look(ctx, held(lane), fresh))

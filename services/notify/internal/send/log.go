@@ -8,24 +8,24 @@ import (
 	"switchyard.dev/services/notify/internal/channel"
 )
 
-// Log is what became of a notification.
+// Log is the delivery log of a notification.
 type Log struct {
 	ID           uuid.UUID
 	Organization string
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	// Channels in the order of the request.
+	// Channels are in the order of the request.
 	Channels []ChannelLog
-	// Attempts is a page of the attempts by all channels, oldest first.
+	// Attempts is a page of the attempts of all channels, oldest first.
 	Attempts []Attempt
-	// More tells that further attempts follow the last one.
+	// More reports that further attempts follow the last one.
 	More bool
 }
 
-// State is where a channel of a notification stands.
+// State is the state of a channel of a notification.
 type State string
 
-// The states of a channel. The last two are ends.
+// The states of a channel. The last two are final.
 const (
 	StateQueued    State = "queued"
 	StateSending   State = "sending"
@@ -34,27 +34,27 @@ const (
 	StateFailed    State = "failed"
 )
 
-// ChannelLog is what became of one channel.
+// ChannelLog is the log of one channel.
 type ChannelLog struct {
 	Channel channel.Name
 	State   State
-	// Outcome of the last attempt; nil before the first.
+	// Outcome is that of the last attempt; nil before the first.
 	Outcome   *string
 	Attempts  int
 	LastError *string
-	// DueAt is when the next attempt is planned, or when the lease of the
-	// present one ends; nil once the channel ended.
+	// DueAt is when the next attempt is planned, or when the lease of the present one ends; nil once the channel has
+	// ended.
 	DueAt                                *time.Time
 	Targeted, Delivered, Failed, Removed int
 	Truncated                            bool
-	// PossiblyDuplicated: an attempt was made after one whose answer was lost.
+	// PossiblyDuplicated reports that an attempt was made after one whose response was lost.
 	PossiblyDuplicated bool
-	// DeliveryID is the webhook delivery that carries it; nil for other channels.
+	// DeliveryID is that of webhook egress; nil for other channels.
 	DeliveryID *string
 	FinishedAt *time.Time
 }
 
-// NextAttemptAt is when the next attempt is planned; nil when none is.
+// NextAttemptAt returns when the next attempt is planned; nil when none is.
 func (c ChannelLog) NextAttemptAt() *time.Time {
 	if c.State == StateSending {
 		return nil
@@ -64,26 +64,26 @@ func (c ChannelLog) NextAttemptAt() *time.Time {
 
 // Attempt is one attempt to reach one recipient.
 type Attempt struct {
-	// Seq places it in the log.
+	// Seq is its position in the log.
 	Seq     int64
 	Channel channel.Name
-	// Subscription reached by web push; nil for others.
+	// Subscription is the device for web push; nil for other channels.
 	Subscription *uuid.UUID
 	Number       int
 	Outcome      string
-	// Code is the HTTP or SMTP status; nil without an answer.
+	// Code is the HTTP or SMTP status; nil without a response.
 	Code  *int32
 	Error *string
-	// Detail is what the receiver said, shortened; nil for nothing.
+	// Detail is the receiver's text, shortened; nil for none.
 	Detail *string
 	// RetryAfter is the wait that the receiver asked for, in seconds.
 	RetryAfter *float64
 	StartedAt  time.Time
-	// Milliseconds it took.
+	// Milliseconds is the duration of the attempt.
 	Milliseconds float64
 }
 
-// Status sums the channels up in one word: pending, delivered, partial or failed.
+// Status summarizes the channels: pending, delivered, partial or failed.
 func (l Log) Status() string {
 	delivered := 0
 	for _, c := range l.Channels {
@@ -104,11 +104,11 @@ func (l Log) Status() string {
 	return "partial"
 }
 
-// LogQuery asks for the log of a notification with a page of its attempts.
+// LogQuery is a request for the log of a notification with a page of its attempts.
 type LogQuery struct {
 	ID           uuid.UUID
 	Organization string
-	// After is the Seq that the page begins after.
+	// After is the Seq after which the page begins.
 	After int64
 	Limit int
 }

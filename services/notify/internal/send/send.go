@@ -1,5 +1,5 @@
-// Package send owns notifications as they are accepted and what became of them.
-// internal/api calls it; internal/postgres keeps its outbox.
+// Package send owns the acceptance of notifications and their delivery logs. internal/api calls it; internal/postgres
+// stores its outbox.
 package send
 
 import (
@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonKeyReused says that an idempotency key came with another request.
+// ReasonKeyReused means that an idempotency key was used with another request.
 const ReasonKeyReused apierr.Reason = "idempotency_key_reused"
 
 // Errors of the outbox.
@@ -28,51 +28,51 @@ var (
 type Request struct {
 	Message  channel.Message
 	Channels []channel.Name
-	// IdempotencyKey within the organization; empty for none.
+	// IdempotencyKey is unique within the organization; empty for none.
 	IdempotencyKey string
-	// Fingerprint tells two requests under one key apart.
+	// Fingerprint distinguishes two requests with the same key.
 	Fingerprint [sha256.Size]byte
 }
 
-// Accepted is a request that will be sent, with an id and its work.
+// Accepted is a request with an id and its work.
 type Accepted struct {
 	Request
 
 	ID uuid.UUID
-	// Works of its channels, their bodies sealed.
+	// Works are those of its channels, their bodies sealed.
 	Works []channel.Work
-	// Lifetime from the commit on, after which no attempt begins.
+	// Lifetime counts from the commit; no attempt begins after it.
 	Lifetime time.Duration
 }
 
-// Receipt says under which id a request was accepted.
+// Receipt is the result of accepting a request.
 type Receipt struct {
 	ID uuid.UUID
-	// Replayed tells that an earlier request with the same key was.
+	// Replayed reports that ID is that of an earlier request with the same key.
 	Replayed bool
 }
 
-// Outbox stores what is accepted.
+// Outbox stores accepted requests.
 type Outbox interface {
-	// Accept commits a, all or nothing, or finds what its idempotency key was
-	// used for. It returns ErrKeyReused when that was another request.
+	// Accept commits a, all or nothing. If its idempotency key was used before, it returns that request's receipt, or
+	// ErrKeyReused if that request was another one.
 	Accept(ctx context.Context, a Accepted) (Receipt, error)
 }
 
-// Sealer encrypts work for its owner.
+// Sealer encrypts work. The result is bound to owner.
 type Sealer interface {
 	Seal(text []byte, owner string) []byte
 }
 
-// Options of a Service.
+// Options configures a Service.
 type Options struct {
 	Registry channel.Registry
 	Outbox   Outbox
-	// Sealer may be nil while no registered channel has work to keep.
+	// Sealer may be nil while no registered channel has work to store.
 	Sealer Sealer
-	// Lifetime of a notification: after it no attempt begins.
+	// Lifetime is how long a notification is tried; no attempt begins after it.
 	Lifetime time.Duration
-	// Wake tells a channel's dispatcher that there is work; nil for none to tell.
+	// Wake notifies a channel's dispatcher that there is work; it may be nil.
 	Wake func(name channel.Name)
 }
 
@@ -82,8 +82,7 @@ type Service struct{ o Options }
 // NewService returns a Service.
 func NewService(o Options) *Service { return &Service{o} }
 
-// Accept commits a request with the work of all its channels, or refuses the
-// whole of it.
+// Accept commits a request with the work of all its channels, or refuses it as a whole.
 func (s *Service) Accept(ctx context.Context, r Request) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *Service) Accept(ctx context.Context, r Request) (Receipt, error) {
 	return receipt, nil
 }
 
-// Owner is what the work of a channel is sealed for.
+// Owner returns what the sealed work of a channel is bound to.
 func Owner(notification uuid.UUID, name channel.Name) string {
 	return notification.String() + "/" + string(name)
 }

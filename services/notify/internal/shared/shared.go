@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxKnown bounds the copies.
+	// maxKnown bounds the number of local copies.
 	maxKnown = 20_000
 	// exchangeTimeout bounds all calls of the store that one question or change makes.
 	exchangeTimeout = 300 * time.Millisecond
@@ -37,19 +37,19 @@ type Options struct {
 	Now  func() time.Time
 }
 
-// States are one kind of state by key. It is safe for concurrent use.
+// States holds one kind of state by key. It is safe for concurrent use.
 type States struct {
 	o      Options
 	shared *kv.Updater
 
-	// changing keeps this replica's own changes from being in each other's way.
+	// changing serializes this replica's own changes, so that they do not conflict.
 	changing sync.Mutex
 
 	mu    sync.Mutex
 	known map[string]copied
 }
 
-// copied is the last a replica saw of a state.
+// copied is a replica's copy of a state.
 type copied struct {
 	text string
 	at   time.Time
@@ -61,8 +61,8 @@ func New(o Options) *States {
 	return &States{o: o, shared: shared, known: make(map[string]copied)}
 }
 
-// Change replaces a state by what step makes of it. step may be asked more than
-// once and with another state each time; the last one counts.
+// Change replaces a state by the result of step. step may be called more than once, each time with another state; the
+// last result counts.
 func (s *States) Change(ctx context.Context, key string, step func(old string) (next string)) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -87,7 +87,7 @@ func (s *States) exchange(ctx context.Context, key string, step func(string) str
 	return next, err
 }
 
-// Look reads a state, which may be as old as fresh.
+// Look returns a state, which may be as old as fresh.
 func (s *States) Look(ctx context.Context, key string, fresh time.Duration) (text string) {
 	s.mu.Lock()
 	seen, ok := s.known[key]

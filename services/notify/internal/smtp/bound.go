@@ -6,9 +6,8 @@ import (
 	"net"
 )
 
-// maxReply bounds what the server may send for one command, in bytes: a greeting, a
-// reply of many lines, or the certificates of a handshake. RFC 5321 (4.5.3.1.5) has
-// lines of 512.
+// maxReply bounds what the server may send for one command, in bytes: a greeting, a reply of many lines, or the
+// certificates of a handshake. RFC 5321 (4.5.3.1.5) limits lines to 512.
 const maxReply = 64 << 10
 
 var (
@@ -16,9 +15,8 @@ var (
 	errUnasked   = errors.New("smtp: the server sent more than the reply to a command")
 )
 
-// boundConn is a connection to a server whose replies are bounded. Until it is
-// encrypted it also takes one reply only for the greeting and for each command, so
-// that nothing from before the handshake is left over to be read behind it.
+// boundConn is a connection with bounded server replies. Until it is encrypted it accepts only one reply for the
+// greeting and for each command, so that no data from before the handshake is read after it.
 type boundConn struct {
 	net.Conn
 
@@ -26,11 +24,10 @@ type boundConn struct {
 	read      int // bytes since the last write
 	replied   bool
 	surplus   bool
-	line      []byte // the beginning of the line that is being received
+	line      []byte // the beginning of the line in progress
 }
 
-// Write begins another exchange. The records of a handshake begin with 22, which no
-// command does.
+// Write begins another exchange. TLS handshake records begin with 22, which no command does.
 func (c *boundConn) Write(p []byte) (int, error) {
 	if c.surplus {
 		return 0, errUnasked
@@ -44,7 +41,7 @@ func (c *boundConn) Write(p []byte) (int, error) {
 
 const handshakeRecord = 22
 
-// Read gives out one reply at most. What comes behind it fails the next command.
+// Read returns at most one reply. Any data after it makes the next command fail.
 func (c *boundConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.read += n; c.read > maxReply {
@@ -63,7 +60,7 @@ func (c *boundConn) Read(p []byte) (int, error) {
 	return reply, err
 }
 
-// reply returns how many bytes of text go on with the reply.
+// reply returns how many bytes of text belong to the current reply.
 func (c *boundConn) reply(text []byte) (n int) {
 	for n < len(text) && !c.replied {
 		part, _, ends := bytes.Cut(text[n:], []byte{'\n'})
@@ -73,7 +70,7 @@ func (c *boundConn) reply(text []byte) (n int) {
 		}
 		if ends {
 			n++
-			c.replied = len(c.line) < lastOfCode || c.line[lastOfCode-1] != '-' // as in "250-", of which more lines follow
+			c.replied = len(c.line) < lastOfCode || c.line[lastOfCode-1] != '-' // as in "250-", which means that more lines follow
 			c.line = c.line[:0]
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxIterations bounds the work that a server may ask for by SCRAM, of which none
-	// can be broken off: less than a second. Servers ask for 4,096 to 600,000.
+	// maxIterations bounds the SCRAM work that a server may ask for, which cannot be interrupted: less than a second.
+	// Servers ask for 4,096 to 600,000.
 	maxIterations = 1_000_000
 	// maxChallenges bounds the rounds of a login. SCRAM has three.
 	maxChallenges = 5
@@ -25,8 +25,8 @@ var (
 	errChallenges = errors.New("smtp: the server asks more than 5 questions at the login")
 )
 
-// login is the login by the first mechanism that the server has. The last two refuse
-// to go over a connection that is not encrypted.
+// login authenticates with the first supported mechanism of the server. PLAIN and LOGIN require an encrypted
+// connection.
 type login struct {
 	smtp.Auth
 
@@ -66,8 +66,8 @@ func (l *login) Next(challenge []byte, more bool) ([]byte, error) {
 	return l.Auth.Next(challenge, more)
 }
 
-// iterations are those that a challenge of SCRAM asks for (RFC 5802, 5.1), at most
-// one beyond the bound; 0 for any other challenge.
+// iterations returns the count in a SCRAM challenge (RFC 5802, 5.1), at most one above the bound; 0 for any other
+// challenge.
 func iterations(challenge []byte) int {
 	if !bytes.HasPrefix(challenge, []byte("r=")) {
 		return 0

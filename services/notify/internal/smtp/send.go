@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Stage is how far a mail came.
+// Stage is how far a mail transaction got.
 type Stage int
 
-// The stages, in their order. From StageSent on the server may have taken it.
+// The stages, in order. From StageSent on the server may have accepted the mail.
 const (
 	StageConnect Stage = iota
 	StageSender
@@ -24,35 +24,35 @@ const (
 	StageSent
 )
 
-// codeClosing is the reply of a server that ends the connection (RFC 5321, 3.8).
+// codeClosing is the reply of a server that closes the connection (RFC 5321, 3.8).
 const codeClosing = 421
 
-// Reply is what became of a mail.
+// Reply is the result of sending a mail.
 type Reply struct {
-	// Code of the server's last reply; zero when the connection failed.
+	// Code is that of the server's last reply; zero when the connection failed.
 	Code int
-	// Enhanced code of it, such as "5.1.1" (RFC 3463); empty for none.
+	// Enhanced is its enhanced code, such as "5.1.1" (RFC 3463); empty for none.
 	Enhanced string
-	// Text of it.
+	// Text is the text of the reply.
 	Text string
-	// Stage that was reached.
+	// Stage is the last stage that was reached.
 	Stage Stage
-	// Err is nil when the server took it. It may hold what the server said.
+	// Err is nil when the server accepted the mail. It may contain the server's text.
 	Err error
 }
 
-// Sent reports whether the server took the mail, Unknown whether that can't be told.
+// Sent reports whether the server accepted the mail.
 func (r Reply) Sent() bool { return r.Err == nil }
 
-// Unknown reports whether the whole mail went out and no answer came.
+// Unknown reports whether the whole mail was sent and no reply came.
 func (r Reply) Unknown() bool { return r.Err != nil && r.Code == 0 && r.Stage == StageSent }
 
-// Denied reports whether the server refused our login.
+// Denied reports whether the server refused the login.
 func (r Reply) Denied() bool {
 	return errors.Is(r.Err, errPassword) || r.Code == 530 || r.Code == 534 || r.Code == 535 || r.Code == 538
 }
 
-// TLS reports whether no encrypted connection came about.
+// TLS reports whether the encrypted connection failed.
 func (r Reply) TLS() bool {
 	if r.Stage != StageConnect {
 		return false
@@ -66,14 +66,14 @@ func (r Reply) TLS() bool {
 		errors.As(r.Err, &unknown) || r.Err != nil && strings.Contains(r.Err.Error(), "STARTTLS")
 }
 
-// Timeout reports whether time ran out.
+// Timeout reports whether the time ran out.
 func (r Reply) Timeout() bool {
 	n, ok := errors.AsType[net.Error](r.Err)
 	return errors.Is(r.Err, context.DeadlineExceeded) || ok && n.Timeout()
 }
 
-// Permanent reports whether the server refuses the mail for good. Where code and
-// enhanced code disagree, the latter counts: it was added to be more exact.
+// Permanent reports whether the server refuses the mail for good. If code and enhanced code disagree, the enhanced
+// one counts, since it is more specific.
 func (r Reply) Permanent() bool {
 	if r.Enhanced != "" {
 		return r.Enhanced[0] == '5'
@@ -107,14 +107,14 @@ func (c *conn) send(ctx context.Context, from, to string, data []byte) Reply {
 	if _, err := w.Write(data); err != nil {
 		return replyOf(StageMessage, err)
 	}
-	// Close sends what is left with the final dot, and reads the answer.
+	// Close sends the rest with the final dot, and reads the reply.
 	if err := w.Close(); err != nil {
 		return replyOf(StageSent, err)
 	}
 	return Reply{Code: 250, Stage: StageSent}
 }
 
-// command gives a command, where its reply will be the next thing to be read.
+// command runs give, unless unexpected data would be read as its reply.
 func (c *conn) command(give func() error) error {
 	if c.surplus() {
 		return errUnasked
@@ -122,11 +122,11 @@ func (c *conn) command(give func() error) error {
 	return give()
 }
 
-// surplus reports whether the server has sent what no command asked for. It would be
-// taken for the reply to the next one.
+// surplus reports whether the server has sent data that no command asked for. It would be read as the reply to the
+// next one.
 func (c *conn) surplus() bool { return c.client.Text.R.Buffered() > 0 }
 
-// codeAddress is the reply to an address that is none (RFC 5321, 4.2.3).
+// codeAddress is the reply to an invalid address (RFC 5321, 4.2.3).
 const codeAddress = 553
 
 var errAddress = errors.New("smtp: the address would end its command or add to it")
@@ -138,8 +138,7 @@ func isPath(address string) bool {
 
 func path(address string) string { return "<" + address + ">" }
 
-// replyOf reads a failed step. A code that refuses nothing, or that there is none of
-// (RFC 5321, 4.2.1), is no reply to what was asked.
+// replyOf converts a failed step. A code that is not a refusal, or not a reply code (RFC 5321, 4.2.1), is ignored.
 func replyOf(stage Stage, err error) Reply {
 	r := Reply{Stage: stage, Err: err}
 	said, ok := errors.AsType[*textproto.Error](err)
@@ -164,17 +163,17 @@ func isEnhanced(word string) bool {
 
 func digits(s string) bool { return s != "" && len(s) <= 3 && strings.Trim(s, "0123456789") == "" }
 
-// alive asks whether the server is still there.
+// alive reports whether the connection still works.
 func (c *conn) alive() bool { return c.quick(c.client.Noop) }
 
-// reset ends a transaction that failed.
+// reset ends a failed transaction.
 func (c *conn) reset() bool { return c.quick(c.client.Reset) }
 
 func (c *conn) quick(command func() error) bool {
 	return c.raw.SetDeadline(time.Now().Add(quitTimeout)) == nil && command() == nil
 }
 
-// quit says goodbye; the connection is closed whatever the answer.
+// quit sends QUIT and closes the connection, whatever the reply.
 func (c *conn) quit() {
 	_ = c.quick(c.client.Quit)
 	_ = c.raw.Close()

@@ -1,8 +1,7 @@
-// Package sse owns the connection of an answer of server-sent events (WHATWG
-// HTML, section 9.2). net/http writes the head and then lets go of it, since it
-// would keep two goroutines with grown stacks, four buffers and the request for
-// each answer: detached, an idle one keeps its connection and a goroutine that
-// waits for the caller to leave. internal/api calls it.
+// Package sse owns the connection of a server-sent events response (WHATWG HTML, section 9.2). net/http writes the
+// head and then hands the connection over, since it would keep two goroutines with grown stacks, four buffers and the
+// request for each response. A detached idle response keeps its connection and one goroutine that waits for the
+// client to disconnect. internal/api calls it.
 package sse
 
 import (
@@ -14,46 +13,44 @@ import (
 )
 
 const (
-	// WriteTime bounds one write: a reader that takes nothing is cut and resumes.
+	// WriteTime bounds one write: a client that does not read is disconnected and resumes.
 	WriteTime = 10 * time.Second
-	// sendBuffer is what the kernel may hold, in bytes, for a reader that takes
-	// nothing; by itself it would go up to megabytes.
+	// sendBuffer is how much the kernel buffers for a client that does not read, in bytes; its default grows to
+	// megabytes.
 	sendBuffer = 64 << 10
-	// mostSaid bounds what a caller may send after its request, in bytes: it has
-	// nothing to say.
-	mostSaid = 4 << 10
+	// maxReceived bounds what a client may send after its request, in bytes: it is not expected to send anything.
+	maxReceived = 4 << 10
 )
 
-// lastChunk ends a body that is whole (RFC 9112, section 7.1).
+// lastChunk ends a complete body (RFC 9112, section 7.1).
 const lastChunk = "0\r\n\r\n"
 
-// Answer is one stream. One goroutine at a time may use it.
+// Answer is one stream. It must not be used concurrently.
 type Answer struct {
 	w       http.ResponseWriter // until it is detached
-	conn    net.Conn            // from then on
+	conn    net.Conn            // once it is detached
 	chunked bool
-	broken  bool // in the midst of a write
+	broken  bool // a write has failed
 }
 
-// Begin writes the head of the answer to r.
+// Begin writes the head of the response to r.
 func Begin(w http.ResponseWriter, r *http.Request) *Answer {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	if r.ProtoMajor == 1 { // over HTTP/2 it would end the streams beside it, too
+	if r.ProtoMajor == 1 { // over HTTP/2 it would also end the other streams of the connection
 		h.Set("Connection", "close")
 	}
 	w.WriteHeader(http.StatusOK)
 	a := &Answer{w: w, chunked: r.ProtoAtLeast(1, 1)}
-	_ = a.flush(nil) // A caller that has left is found by the next write.
+	_ = a.flush(nil) // The next write reports a client that has disconnected.
 	return a
 }
 
-// Detach takes the connection from net/http, so that the handler may return; then
-// the answer ends with Close. gone is called once, when the caller has left or
-// the answer is closed. It is false where the connection carries other calls
-// too (HTTP/2): the handler then stays until the answer has ended.
+// Detach takes the connection from net/http, so that the handler may return; the response then ends with Close. gone
+// is called once, when the client has disconnected or the response is closed. Detach returns false if the connection
+// carries other requests too (HTTP/2): the handler must then stay until the response has ended.
 func (a *Answer) Detach(gone func()) bool {
 	conn, _, err := http.NewResponseController(a.w).Hijack()
 	if err != nil {
@@ -67,20 +64,20 @@ func (a *Answer) Detach(gone func()) bool {
 	return true
 }
 
-// watch reads until the caller has left.
+// watch reads until the client has disconnected.
 func watch(conn net.Conn, gone func()) {
 	defer gone()
 	text := make([]byte, 64)
-	for said := 0; said < mostSaid; {
+	for received := 0; received < maxReceived; {
 		n, err := conn.Read(text)
 		if err != nil {
 			return
 		}
-		said += n
+		received += n
 	}
 }
 
-// Write sends text at once. An error is for good.
+// Write sends text immediately. An error is final.
 func (a *Answer) Write(text []byte) error {
 	err := a.write(text)
 	a.broken = a.broken || err != nil
@@ -97,7 +94,7 @@ func (a *Answer) write(text []byte) error {
 	return a.send(text)
 }
 
-// flush writes by way of net/http.
+// flush writes through net/http.
 func (a *Answer) flush(text []byte) error {
 	control := http.NewResponseController(a.w)
 	_ = control.SetWriteDeadline(time.Now().Add(WriteTime))
@@ -115,7 +112,7 @@ func (a *Answer) send(text []byte) error {
 	return err
 }
 
-// chunk frames text as one chunk of a body of unknown length.
+// chunk encodes text as one chunk of a body of unknown length.
 func chunk(text []byte) []byte {
 	out := make([]byte, 0, len(text)+20)
 	out = strconv.AppendInt(out, int64(len(text)), 16)
@@ -124,9 +121,8 @@ func chunk(text []byte) []byte {
 	return append(out, "\r\n"...)
 }
 
-// Close ends an answer that is detached. A whole one has its last chunk, by which
-// readers and proxies tell it from one that was cut. What the kernel holds for a
-// reader that takes nothing is given up.
+// Close ends a detached response. A complete one gets its last chunk, by which clients and proxies distinguish it
+// from an interrupted one. Data that the kernel still holds for a client that does not read is discarded.
 func (a *Answer) Close(whole bool) {
 	if a.conn == nil {
 		return
@@ -138,14 +134,14 @@ func (a *Answer) Close(whole bool) {
 		_ = a.conn.Close()
 		return
 	}
-	below := wire(a.conn) // TLS would wait to say goodbye
+	below := wire(a.conn) // TLS would wait to send its close alert
 	if c, ok := below.(*net.TCPConn); ok {
 		_ = c.SetLinger(0)
 	}
 	_ = below.Close()
 }
 
-// wire is the connection below TLS.
+// wire returns the connection below TLS.
 func wire(conn net.Conn) net.Conn {
 	if secure, ok := conn.(*tls.Conn); ok {
 		return secure.NetConn()

@@ -1,6 +1,5 @@
-// Package upkeep lets go of what is kept for a time only: idempotency keys, the
-// logs of sends that have ended, changes of inboxes. internal/app runs it in every replica; they
-// pass over each other's rows.
+// Package upkeep deletes data past its retention: idempotency keys, the logs of ended sends, changes of inboxes.
+// internal/app runs it in every replica; they skip each other's rows.
 package upkeep
 
 import (
@@ -14,28 +13,28 @@ import (
 const (
 	// every is the pause between two rounds.
 	every = time.Minute
-	// batch bounds a statement, timeout its time.
+	// batch bounds the rows of a statement, timeout its duration.
 	batch   = 1000
 	timeout = 20 * time.Second
 )
 
-// Kept is a kind of thing that is kept for a time.
+// Kept is a kind of data with a retention.
 type Kept struct {
-	// What it is, in a log line.
+	// What names the kind in log lines.
 	What string
-	// Age after which it goes; zero keeps it for ever.
+	// Age is the retention; zero keeps the data for ever.
 	Age time.Duration
-	// Delete deletes by age, at most so many, and gives how many it did.
+	// Delete deletes at most `most` rows older than age, and returns how many.
 	Delete func(ctx context.Context, age time.Duration, most int) (int, error)
 }
 
-// Keeper keeps each kind within its age.
+// Keeper deletes each kind past its age.
 type Keeper struct {
 	kinds []Kept
 	log   *slog.Logger
 }
 
-// New returns a keeper of these kinds.
+// New returns a Keeper of these kinds.
 func New(log *slog.Logger, kinds ...Kept) *Keeper { return &Keeper{kinds: kinds, log: log} }
 
 // Run works once a minute until ctx ends.

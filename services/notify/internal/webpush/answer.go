@@ -10,43 +10,43 @@ import (
 	"switchyard.dev/services/platform/retryafter"
 )
 
-// Verdict is what a push service's answer means for the message and the device.
+// Verdict is the meaning of a push service's response for the message and the device.
 type Verdict string
 
 // The verdicts.
 const (
-	// Accepted: the push service has the message.
+	// Accepted means that the push service has the message.
 	Accepted Verdict = "accepted"
-	// Gone: the subscription has ended. It is the only verdict that removes it.
+	// Gone means that the subscription has ended. It is the only verdict that removes it.
 	Gone Verdict = "gone"
-	// Retry: nothing is wrong with the message; it may be sent again.
+	// Retry means that nothing is wrong with the message; it may be sent again.
 	Retry Verdict = "retry"
-	// Lost: the message was sent and the answer did not come.
+	// Lost means that the message was sent and the response did not arrive.
 	Lost Verdict = "lost"
-	// Mismatch: the subscription was made for another VAPID key.
+	// Mismatch means that the subscription was made for another VAPID key.
 	Mismatch Verdict = "key_mismatch"
-	// Unauthorized: the push service doesn't take our token.
+	// Unauthorized means that the push service refuses the token.
 	Unauthorized Verdict = "auth"
-	// Refused: this message will never be taken.
+	// Refused means that this message will never be accepted.
 	Refused Verdict = "refused"
 )
 
-// Answer is a push service's answer, read.
+// Answer is an interpreted response of a push service.
 type Answer struct {
 	Verdict Verdict
-	// Status is the HTTP status; 0 when there was no answer.
+	// Status is the HTTP status; 0 without a response.
 	Status int
-	// Reason is a short code without anything of the subscription.
+	// Reason is a short code without any part of the subscription.
 	Reason string
-	// RetryAfter is the wait that the push service asked for; 0 when for none.
+	// RetryAfter is the wait that the push service asked for; 0 for none.
 	RetryAfter time.Duration
 }
 
-// maxRetryAfter bounds the wait that is taken at its word.
+// maxRetryAfter bounds the wait that is honoured.
 const maxRetryAfter = 24 * time.Hour
 
-// Read decides what an answer means (RFC 8030, sections 5 and 7.3; RFC 8292,
-// section 4.2; what the push services document). body is its beginning.
+// Read interprets a response (RFC 8030, sections 5 and 7.3; RFC 8292, section 4.2; the push services' documentation).
+// body is its beginning.
 func Read(status int, header http.Header, body []byte, now time.Time) Answer {
 	a := Answer{Status: status, Reason: reason(status, header, body), RetryAfter: retryafter.Parse(header.Get("Retry-After"), now, maxRetryAfter)}
 	switch {
@@ -66,7 +66,7 @@ func Read(status int, header http.Header, body []byte, now time.Time) Answer {
 	return a
 }
 
-// retryable reports whether a later try may be taken. 406 is how WNS throttles.
+// retryable reports whether a later try may be accepted. 406 is how WNS throttles.
 func retryable(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusNotAcceptable:
@@ -75,16 +75,15 @@ func retryable(status int) bool {
 	return status >= 500
 }
 
-// mismatches are what push services say when a subscription is another key's:
-// FCM, FCM for keys of its own console, Apple.
+// mismatches are the texts of push services for a subscription with another key: FCM, FCM for keys of its own
+// console, Apple.
 var mismatches = []string{"do not correspond to the credentials", "mismatchsenderid", "unauthorizedregistration", "vapidpkhashmismatch"}
 
-// tokenFaults are what they say when the token is at fault, whatever the subscription.
+// tokenFaults are their texts for a faulty token, whatever the subscription.
 var tokenFaults = []string{"jwt", "token", "expired", "audience", "claim", "signature"}
 
-// isMismatch reports whether the key is not the subscription's. A 403 says so
-// unless its text blames the token: that would be every subscription's trouble,
-// and taking them all out of use would be ours.
+// isMismatch reports whether the key is not the subscription's. A 403 means that, unless its text blames the token:
+// then all subscriptions are affected, and quarantining them would be wrong.
 func isMismatch(status int, body []byte) bool {
 	text := strings.ToLower(string(body))
 	switch status {
@@ -105,15 +104,15 @@ func containsAny(text string, parts []string) bool {
 	return false
 }
 
-// reason is the status with the push service's own code: Apple's reason,
-// Mozilla's errno, or the description in WNS's header.
+// reason returns the status with the push service's own code: Apple's reason, Mozilla's errno, or the description in
+// WNS's header.
 func reason(status int, header http.Header, body []byte) string {
 	code := "http_" + strconv.Itoa(status)
 	var said struct {
 		Reason string `json:"reason"`
 		Errno  int    `json:"errno"`
 	}
-	_ = json.Unmarshal(body, &said) // other services answer in plain text
+	_ = json.Unmarshal(body, &said) // other services respond in plain text
 	detail := said.Reason
 	if said.Errno != 0 {
 		detail = "errno " + strconv.Itoa(said.Errno)
@@ -127,14 +126,13 @@ func reason(status int, header http.Header, body []byte) string {
 	return code
 }
 
-// Limits of what is taken over of a push service's words: no word so long that
-// it could be a part of the endpoint.
+// Limits of the push service's text that is kept: no word is long enough to be a part of the endpoint.
 const (
 	maxDetail = 100
 	maxWord   = 24
 )
 
-// harmless gives a detail made of plain short words, or nothing.
+// harmless returns a detail that consists of plain short words, or nothing.
 func harmless(detail string) string {
 	if len(detail) > maxDetail {
 		return ""

@@ -14,47 +14,45 @@ import (
 	"switchyard.dev/services/platform/netguard"
 )
 
-// Urgency tells a device whether to wake up for a message (RFC 8030, section 5.3).
+// Urgency is whether a device should wake up for a message (RFC 8030, section 5.3).
 type Urgency string
 
-// UrgencyNormal is that of a message whose sender says nothing. It is always
-// sent: some versions of Safari refuse pushes without one.
+// UrgencyNormal is the urgency of a message without one. It is always sent: some versions of Safari refuse pushes
+// without an urgency.
 const UrgencyNormal Urgency = "normal"
 
-// Message is what to push, in the clear.
+// Message is a message in plain text.
 type Message struct {
 	Text []byte
-	// TTL in seconds is how long the push service keeps it for a device that is off.
+	// TTL is how long the push service keeps it for a device that is offline, in seconds.
 	TTL     int
 	Urgency Urgency
-	// Topic replaces a message that waits with the same topic; empty for none.
+	// Topic makes it replace a waiting message with the same topic; empty for none.
 	Topic string
 }
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer bounds how much of a response is read, in bytes.
 const maxAnswer = 4 << 10
 
-// Client pushes. It is safe for concurrent use.
+// Client sends pushes. It is safe for concurrent use.
 type Client struct {
 	http   *http.Client
 	signer *Signer
 }
 
-// NewClient returns a client that calls through http, which must follow no
-// redirect and dial guarded, and identifies itself with signer.
+// NewClient returns a Client over http, which must follow no redirect and dial guarded. signer identifies the sender.
 func NewClient(http *http.Client, signer *Signer) *Client { return &Client{http, signer} }
 
-// Push encrypts a message for a device, sends it, and reads the answer. An error
-// is the sender's own fault, before anything was sent; a push service that can't
-// be reached is an Answer.
+// Push encrypts a message for a device, sends it, and interprets the response. An error means that nothing was sent;
+// an unreachable push service is an Answer.
 func (c *Client) Push(ctx context.Context, key Key, from *Sender, to Subscription, m Message) (Answer, error) {
 	request, err := c.Prepare(ctx, key, from, to, m)
 	if err != nil {
 		return Answer{}, err
 	}
-	var sent atomic.Bool // the connection's own goroutine writes
+	var sent atomic.Bool // written by the connection's own goroutine
 	trace := &httptrace.ClientTrace{
-		GetConn:      func(string) { sent.Store(false) }, // net/http retries only a request that no server took
+		GetConn:      func(string) { sent.Store(false) }, // net/http retries only a request that no server has received
 		WroteHeaders: func() { sent.Store(true) },
 	}
 	response, err := c.http.Do(request.WithContext(httptrace.WithClientTrace(ctx, trace)))
@@ -62,7 +60,7 @@ func (c *Client) Push(ctx context.Context, key Key, from *Sender, to Subscriptio
 		return unanswered(ctx, err, sent.Load()), nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, _ := netguard.ReadStart(response, maxAnswer) // what came is enough
+	body, _ := netguard.ReadStart(response, maxAnswer) // The part that arrived is enough.
 	a := Read(response.StatusCode, response.Header, body, c.signer.now())
 	if a.Verdict == Unauthorized {
 		c.signer.Forget(key, to.endpoint.origin)
@@ -70,7 +68,7 @@ func (c *Client) Push(ctx context.Context, key Key, from *Sender, to Subscriptio
 	return a, nil
 }
 
-// Prepare makes the request of a push: all that costs, but for the sending.
+// Prepare returns the request of a push, ready to be sent.
 func (c *Client) Prepare(ctx context.Context, key Key, from *Sender, to Subscription, m Message) (*http.Request, error) {
 	body, err := from.Encrypt(to, m.Text)
 	if err != nil {
@@ -95,7 +93,7 @@ func (c *Client) Prepare(ctx context.Context, key Key, from *Sender, to Subscrip
 		h["Topic"] = []string{m.Topic}
 	}
 	if to.endpoint.windows() {
-		// WNS refuses a TTL that its own cache policy contradicts, and keeps by default.
+		// WNS refuses a TTL that its own cache policy contradicts, and caches by default.
 		h["X-Wns-Cache-Policy"] = []string{"cache"}
 		if m.TTL == 0 {
 			h["X-Wns-Cache-Policy"] = []string{"no-cache"}
@@ -104,15 +102,15 @@ func (c *Client) Prepare(ctx context.Context, key Key, from *Sender, to Subscrip
 	return request, nil
 }
 
-// Reasons of pushes without an answer.
+// The reasons of pushes without a response.
 const (
 	ReasonConnection  = "connection_failed"
 	ReasonTimeout     = "timeout"
 	ReasonInterrupted = "interrupted"
 )
 
-// unanswered reads an error of the wire. Its text names the endpoint, so only
-// its kind goes on. sent reports whether the push service may have the message.
+// unanswered converts a transport error. Its text names the endpoint, so only its kind is kept. sent reports whether
+// the push service may have the message.
 func unanswered(ctx context.Context, err error, sent bool) Answer {
 	if refusal, ok := errors.AsType[*netguard.Refusal](err); ok {
 		return Answer{Verdict: Refused, Reason: "target_not_allowed: " + refusal.Rule}
@@ -137,9 +135,8 @@ const (
 	connectTimeout = 5 * time.Second
 )
 
-// NewHTTP returns the client of pushes: guarded, over connections that are kept
-// and, where the push service speaks HTTP/2, shared. perHost bounds those that
-// are kept to one.
+// NewHTTP returns the HTTP client for pushes: guarded, with pooled connections, shared where the push service
+// supports HTTP/2. perHost bounds the idle connections per host.
 func NewHTTP(guard *netguard.Guard, perHost int, options netguard.TransportOptions) *http.Client {
 	options.ConnectTimeout, options.MaxIdlePerHost = connectTimeout, perHost
 	return guard.Client(pushTimeout, options)

@@ -26,24 +26,22 @@ const (
 	delimiter = 2
 )
 
-// MaxPlaintext is the most that one message carries: a push service need not
-// take a body of more than 4096 bytes (RFC 8030, section 7.2), and a message is
-// one record (RFC 8291, section 4).
+// MaxPlaintext is the largest plaintext of a message, in bytes: a push service need not accept a body of more than
+// 4096 bytes (RFC 8030, section 7.2), and a message is one record (RFC 8291, section 4).
 const MaxPlaintext = recordSize - headerSize - tagSize - 1
 
-// ErrTooLarge says that a text doesn't fit a message.
+// ErrTooLarge reports that a text does not fit into a message.
 var ErrTooLarge = errors.New("webpush: the text is larger than 3993 bytes")
 
-// Sender is the sender's side of the key agreement. RFC 8291 asks for a new one
-// for each message; the messages of one broadcast share one, which tells a push
-// service no more than that they are one broadcast. Key and nonce of each message
-// are its own all the same: they come from its salt and the device's secret too.
+// Sender is the sender's side of the key agreement. RFC 8291 asks for a new one for each message. The messages of one
+// broadcast share one, which reveals to a push service only that they belong together. Key and nonce still differ for
+// each message: they also depend on its salt and the device's secret.
 type Sender struct {
 	private *ecdh.PrivateKey
 	point   []byte
 }
 
-// NewSender makes a key pair.
+// NewSender returns a Sender with a new key pair.
 func NewSender() (*Sender, error) {
 	private, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
@@ -56,7 +54,7 @@ func newSender(private *ecdh.PrivateKey) *Sender {
 	return &Sender{private: private, point: private.PublicKey().Bytes()}
 }
 
-// Encrypt gives the body of the request that carries a text to a device.
+// Encrypt returns the request body that carries a text to a device.
 func (s *Sender) Encrypt(to Subscription, text []byte) ([]byte, error) {
 	var salt [saltSize]byte
 	_, _ = rand.Read(salt[:]) // never fails
@@ -78,8 +76,7 @@ func (s *Sender) encrypt(to Subscription, salt [saltSize]byte, text []byte) ([]b
 	return encode(secret, salt, s.point, text)
 }
 
-// combine mixes the agreed secret with the device's own and both public keys
-// (RFC 8291, section 3.4).
+// combine derives a secret from the agreed one, the device's own and both public keys (RFC 8291, section 3.4).
 func combine(shared []byte, to Subscription, sender []byte) ([]byte, error) {
 	var info [len(infoPrefix) + 2*pointSize]byte
 	n := copy(info[:], infoPrefix)
@@ -98,7 +95,7 @@ const (
 	nonceInfo  = "Content-Encoding: nonce\x00"
 )
 
-// encode writes text as the one record of an aes128gcm body (RFC 8188).
+// encode returns text as the one record of an aes128gcm body (RFC 8188).
 func encode(secret []byte, salt [saltSize]byte, keyID, text []byte) ([]byte, error) {
 	aead, nonce, err := derive(secret, salt)
 	if err != nil {
@@ -115,7 +112,7 @@ func encode(secret []byte, salt [saltSize]byte, keyID, text []byte) ([]byte, err
 	return aead.Seal(body[:head], nonce, body[head:], nil), nil
 }
 
-// derive gives the content key, ready to use, and the nonce of the first record.
+// derive returns the content cipher and the nonce of the first record.
 func derive(secret []byte, salt [saltSize]byte) (cipher.AEAD, []byte, error) {
 	pseudo, err := hkdf.Extract(sha256.New, secret, salt[:])
 	if err != nil {

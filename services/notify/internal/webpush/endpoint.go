@@ -9,28 +9,27 @@ import (
 	"strings"
 )
 
-// KnownHosts are the push services of the browsers: Chrome and its kin, Firefox,
-// Safari, Edge. A name with "*." covers all names below it.
+// KnownHosts are the push services of Chrome and its derivatives, Firefox, Safari and Edge. A name with "*." covers
+// all names below it.
 var KnownHosts = []string{"fcm.googleapis.com", "*.push.services.mozilla.com", "*.push.apple.com", "*.notify.windows.com"}
 
-// Endpoint is the URL of a device at its push service. Anyone who knows it can push
-// to the device, so it prints as its origin only.
+// Endpoint is the URL of a device at its push service. Anyone who knows it can push to the device, so it prints as
+// its origin only.
 type Endpoint struct {
 	url    string
 	origin string
 }
 
-// Hosts are the push services that may be pushed to.
+// Hosts holds the push services that may be called.
 type Hosts struct {
 	names []string
-	// development are host:port that are let through as they are.
+	// development are host:port pairs that are allowed as they are.
 	development []string
 	check       func(raw string) (*url.URL, error)
 }
 
-// NewHosts allows the names and, for development, some host:port exactly, over
-// http too. check reads a URL and refuses what no honest caller would send, as
-// netguard.Guard.CheckURL does.
+// NewHosts allows the names and, for development, exact host:port pairs, also over http. check parses a URL and
+// refuses invalid ones, as netguard.Guard.CheckURL does.
 func NewHosts(names, development []string, check func(raw string) (*url.URL, error)) (Hosts, error) {
 	lower := make([]string, len(names))
 	for i, name := range names {
@@ -42,12 +41,12 @@ func NewHosts(names, development []string, check func(raw string) (*url.URL, err
 	return Hosts{names: lower, development: development, check: check}, nil
 }
 
-// EndpointError says which rule an endpoint breaks.
+// EndpointError names the rule that an endpoint violates.
 type EndpointError struct{ Rule string }
 
 func (e *EndpointError) Error() string { return "endpoint " + e.Rule }
 
-// Parse reads an endpoint. Errors never repeat it.
+// Parse parses an endpoint. Errors never repeat it.
 func (h Hosts) Parse(raw string) (Endpoint, error) {
 	u, err := h.check(raw)
 	switch {
@@ -64,7 +63,7 @@ func (h Hosts) Parse(raw string) (Endpoint, error) {
 	return Endpoint{url: u.String(), origin: u.Scheme + "://" + u.Host}, nil
 }
 
-// covers reports whether an allowed name is the host, or with "*." one above it.
+// covers reports whether an allowed name equals the host, or with "*." is a parent of it.
 func covers(name, host string) bool {
 	if suffix, wild := strings.CutPrefix(name, "*"); wild {
 		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
@@ -72,7 +71,7 @@ func covers(name, host string) bool {
 	return name == host
 }
 
-// endpointOf reads a URL that Parse gave.
+// endpointOf parses a URL that Parse returned before.
 func endpointOf(raw string) (Endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -81,13 +80,13 @@ func endpointOf(raw string) (Endpoint, error) {
 	return Endpoint{url: raw, origin: u.Scheme + "://" + u.Host}, nil
 }
 
-// Origin is the push service: scheme and host. It may be shown.
+// Origin returns scheme and host of the push service. It is not secret.
 func (e Endpoint) Origin() string { return e.origin }
 
-// Digest names the endpoint without telling it.
+// Digest identifies the endpoint without revealing it.
 func (e Endpoint) Digest() [sha256.Size]byte { return sha256.Sum256([]byte(e.url)) }
 
-// Format shows the origin only, whatever the verb.
+// Format prints the origin only, whatever the verb.
 func (e Endpoint) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.origin) }
 
 // windows reports whether the push service is WNS.

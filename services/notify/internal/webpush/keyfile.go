@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// KeyFile holds the VAPID keys of a file with a private key a line, the current
-// one first. It is safe for concurrent use.
+// KeyFile holds the VAPID keys of a file with one private key per line, the current one first. It is safe for
+// concurrent use.
 type KeyFile struct {
 	file   secret.File
 	keys   atomic.Pointer[Keys]
@@ -27,7 +27,7 @@ func OpenKeyFile(file secret.File) (*KeyFile, error) {
 	return k, k.reload()
 }
 
-// Keys are those of the file as it was last read.
+// Keys returns the keys as they were last read.
 func (k *KeyFile) Keys() Keys { return *k.keys.Load() }
 
 func (k *KeyFile) reload() error {
@@ -43,11 +43,11 @@ func (k *KeyFile) reload() error {
 	return nil
 }
 
-// watchEvery is how often Watch looks at the file.
+// watchEvery is the interval at which Watch checks the file.
 const watchEvery = 2 * time.Second
 
-// Watch reads the file again whenever it changes, until ctx ends. A file that
-// can't be read leaves the keys as they are and is logged once.
+// Watch reads the file again whenever it changes, until ctx ends. If the file cannot be read, the keys stay as they
+// are, and the error is logged once.
 func (k *KeyFile) Watch(ctx context.Context, log *slog.Logger) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -64,14 +64,14 @@ func (k *KeyFile) Watch(ctx context.Context, log *slog.Logger) error {
 		}
 		seen = now
 		if err := k.reload(); err != nil {
-			log.ErrorContext(ctx, "VAPID keys not read again", slog.String("error", err.Error()))
+			log.ErrorContext(ctx, "VAPID keys could not be reloaded", slog.String("error", err.Error()))
 			continue
 		}
-		log.InfoContext(ctx, "VAPID keys read again", slog.String("current", k.Keys().Current().ID()), slog.Int("keys", len(k.Keys())))
+		log.InfoContext(ctx, "VAPID keys reloaded", slog.String("current", k.Keys().Current().ID()), slog.Int("keys", len(k.Keys())))
 	}
 }
 
-// stamp changes when the file does, also behind a symbolic link.
+// stamp changes with the file, also behind a symbolic link.
 func (k *KeyFile) stamp() string {
 	info, err := os.Stat(string(k.file))
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Key is a VAPID key pair. Its id is derived from the public key, so it is the
-// same on every replica and after every restart.
+// Key is a VAPID key pair. Its id is derived from the public key, so it is the same on every replica and after every
+// restart.
 type Key struct {
 	private *ecdsa.PrivateKey
 	public  string
 	id      string
 }
 
-// GenerateKey makes a key pair and gives the private key as ParseKey reads it.
+// GenerateKey returns a new key pair, and its private key as ParseKey reads it.
 func GenerateKey() (Key, secret.Value, error) {
 	private, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
@@ -39,11 +39,10 @@ func GenerateKey() (Key, secret.Value, error) {
 	return key, text, err
 }
 
-// errKey doesn't say more: what is wrong with a private key is part of it.
+// errKey has no details: they would reveal a part of the private key.
 var errKey = errors.New("webpush: a VAPID key must be the 32 bytes of a P-256 private key in base64url")
 
-// ParseKey reads a private key, the form in which other web push libraries keep
-// theirs too.
+// ParseKey parses a private key in the form that other web push libraries use, too.
 func ParseKey(text secret.Value) (Key, error) {
 	raw, err := decodeKey(strings.TrimSpace(text.Reveal()))
 	if err != nil {
@@ -66,17 +65,17 @@ func ParseKey(text secret.Value) (Key, error) {
 	}, nil
 }
 
-// ID names the key.
+// ID returns the id of the key.
 func (k Key) ID() string { return k.id }
 
-// Public is the uncompressed point in base64url: a page's applicationServerKey.
+// Public returns the uncompressed point in base64url: a page's applicationServerKey.
 func (k Key) Public() string { return k.public }
 
-// Keys are the VAPID keys in use. The first signs for new subscriptions, the
-// others for those that were made with them.
+// Keys are the VAPID keys in use. The first signs for new subscriptions, the others for those that were made with
+// them.
 type Keys []Key
 
-// ParseKeys reads private keys, the current one first.
+// ParseKeys parses private keys, the current one first.
 func ParseKeys(lines []secret.Value) (Keys, error) {
 	var keys Keys
 	for i, line := range lines {
@@ -85,20 +84,20 @@ func ParseKeys(lines []secret.Value) (Keys, error) {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 		if _, twice := keys.Find(key.id); twice {
-			return nil, fmt.Errorf("line %d: the key is there twice", i+1)
+			return nil, fmt.Errorf("line %d: the key is listed twice", i+1)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("webpush: there is no VAPID key")
+		return nil, errors.New("webpush: no VAPID key")
 	}
 	return keys, nil
 }
 
-// Current is the key that new subscriptions are made with.
+// Current returns the key for new subscriptions.
 func (k Keys) Current() Key { return k[0] }
 
-// Find gives the key of an id.
+// Find returns the key with an id.
 func (k Keys) Find(id string) (Key, bool) {
 	for _, key := range k {
 		if key.id == id {
@@ -108,8 +107,8 @@ func (k Keys) Find(id string) (Key, bool) {
 	return Key{}, false
 }
 
-// CheckSubject refuses a contact that some push service would: Apple answers
-// BadJwtToken to every push whose contact it can't write to.
+// CheckSubject refuses contacts that a push service would refuse: Apple responds BadJwtToken to every push with an
+// invalid contact.
 func CheckSubject(subject string) error {
 	const rule = "must be mailto:name@domain or an https URL whose host has a dot"
 	if strings.ContainsAny(subject, " <>") {
@@ -130,17 +129,15 @@ func CheckSubject(subject string) error {
 	return nil
 }
 
-// Times of a token. RFC 8292, section 2, allows 24 hours; Apple asks not to be
-// shown a new one more often than once an hour.
+// Lifetimes of a token. RFC 8292, section 2, allows 24 hours; Apple asks for a new one at most once an hour.
 const (
 	tokenLife = 12 * time.Hour
-	tokenRest = time.Hour // left of a token that is used no more
-	maxTokens = 1024      // kept at a time
+	tokenRest = time.Hour // remaining life of a token that is no longer used
+	maxTokens = 1024      // cached at a time
 )
 
-// Signer writes the Authorization header of pushes. One token is used for all
-// pushes with a key to an origin until shortly before it expires. It is safe for
-// concurrent use.
+// Signer creates the Authorization header of pushes. One token is used for all pushes with a key to an origin until
+// shortly before it expires. Signer is safe for concurrent use.
 type Signer struct {
 	subject string
 	now     func() time.Time
@@ -157,12 +154,12 @@ type token struct {
 	expires time.Time
 }
 
-// NewSigner returns a signer whose contact is subject (see CheckSubject).
+// NewSigner returns a Signer with subject as contact (see CheckSubject).
 func NewSigner(subject string) *Signer {
 	return &Signer{subject: subject, now: time.Now, tokens: map[tokenKey]token{}}
 }
 
-// Authorization is the header of a push to an origin.
+// Authorization returns the header of a push to an origin.
 func (s *Signer) Authorization(key Key, origin string) (string, error) {
 	now, name := s.now(), tokenKey{origin, key.id}
 	s.mu.Lock()
@@ -175,14 +172,14 @@ func (s *Signer) Authorization(key Key, origin string) (string, error) {
 		return "", err
 	}
 	if len(s.tokens) >= maxTokens {
-		clear(s.tokens) // Only reached with hundreds of push services; each is signed for again.
+		clear(s.tokens) // Only reached with hundreds of push services; their tokens are signed again.
 	}
 	s.tokens[name] = t
 	return t.header, nil
 }
 
-// Forget drops the token of a key and an origin, which the push service refused:
-// the next push shows a new one, unless this one is younger than an hour.
+// Forget drops the token of a key and an origin after the push service refused it: the next push uses a new one,
+// unless the token is younger than an hour.
 func (s *Signer) Forget(key Key, origin string) {
 	name := tokenKey{origin, key.id}
 	s.mu.Lock()
@@ -194,7 +191,7 @@ func (s *Signer) Forget(key Key, origin string) {
 
 var tokenHead = base64.RawURLEncoding.EncodeToString([]byte(`{"typ":"JWT","alg":"ES256"}`))
 
-// sign makes a token (RFC 7515, RFC 7518 section 3.4).
+// sign returns a new token (RFC 7515, RFC 7518 section 3.4).
 func (s *Signer) sign(key Key, origin string, now time.Time) (token, error) {
 	expires := now.Add(tokenLife)
 	claims, err := json.Marshal(struct {
@@ -216,7 +213,7 @@ func (s *Signer) sign(key Key, origin string, now time.Time) (token, error) {
 	return token{header: "vapid t=" + text + ", k=" + key.public, expires: expires}, nil
 }
 
-// signature writes both numbers with 32 bytes each.
+// signature encodes both numbers with 32 bytes each.
 func signature(r, s *big.Int) []byte {
 	const half = 32
 	out := make([]byte, 2*half)

@@ -1,7 +1,6 @@
-// Package webpush owns the wire of web push: the encryption of messages
-// (RFC 8291 over the aes128gcm coding of RFC 8188), the sender's identification
-// (VAPID, RFC 8292), the request (RFC 8030) and what its answer means. Package
-// push calls it; it knows neither storage nor channels.
+// Package webpush owns the web push protocols: the encryption of messages (RFC 8291 over the aes128gcm coding of RFC
+// 8188), the identification of the sender (VAPID, RFC 8292), the request (RFC 8030) and the meaning of its response.
+// Package push calls it; it has no knowledge of storage or channels.
 package webpush
 
 import (
@@ -13,25 +12,23 @@ import (
 	"strings"
 )
 
-// Sizes of what a subscription carries, in bytes (RFC 8291, section 3).
+// Sizes of the parts of a subscription, in bytes (RFC 8291, section 3).
 const (
 	pointSize = 65 // an uncompressed point of P-256
 	authSize  = 16
 )
 
-// Subscription is a device that can be pushed to. All of it is a capability:
-// anyone who has it can push to the device or read what is pushed, so printing it
-// shows none of its values.
+// Subscription is a device that can be pushed to. All of it is a capability: anyone who has it can push to the device
+// or decrypt pushes, so it prints none of its values.
 type Subscription struct {
 	endpoint Endpoint
 	point    *ecdh.PublicKey
-	raw      [pointSize]byte // the point's bytes, so that they are written once
+	raw      [pointSize]byte // the point's encoding, computed once
 	auth     [authSize]byte
 }
 
-// NewSubscription reads the keys of a browser's subscription: p256dh is a point
-// of P-256, auth 16 bytes, both base64url. Errors name the key and its rule and
-// never repeat a value.
+// NewSubscription parses the keys of a browser's subscription: p256dh is a point of P-256, auth 16 bytes, both in
+// base64url. Errors name the key and its rule and never repeat a value.
 func NewSubscription(endpoint Endpoint, p256dh, auth string) (Subscription, error) {
 	point, err := decodeKey(p256dh)
 	if err != nil {
@@ -54,26 +51,26 @@ func newSubscription(endpoint Endpoint, point, auth []byte) (Subscription, error
 	return s, nil
 }
 
-// KeyError says which key of a subscription is wrong, and the rule it breaks.
+// KeyError names the invalid key of a subscription, and the rule it violates.
 type KeyError struct{ Key, Rule string }
 
 func (e *KeyError) Error() string { return e.Key + " " + e.Rule }
 
-// decodeKey takes base64url with or without padding, as browsers differ.
+// decodeKey accepts base64url with or without padding, as browsers differ.
 func decodeKey(text string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
 }
 
-// Endpoint is where the device is pushed to.
+// Endpoint returns the endpoint of the device.
 func (s Subscription) Endpoint() Endpoint { return s.endpoint }
 
 // Format hides the subscription from every verb.
 func (s Subscription) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[subscription]") }
 
-// packed is the first byte of a subscription's bytes.
+// packed is the first byte of an encoded subscription.
 const packed = 1
 
-// Bytes is the subscription for storage, to be sealed.
+// Bytes returns the encoded subscription, to be sealed and stored.
 func (s Subscription) Bytes() []byte {
 	b := make([]byte, 0, 1+pointSize+authSize+len(s.endpoint.url))
 	b = append(b, packed)
@@ -84,7 +81,7 @@ func (s Subscription) Bytes() []byte {
 
 var errBytes = errors.New("webpush: not the bytes of a subscription")
 
-// FromBytes reads what Bytes wrote.
+// FromBytes decodes what Bytes returned.
 func FromBytes(b []byte) (Subscription, error) {
 	const head = 1 + pointSize + authSize
 	if len(b) < head || b[0] != packed {

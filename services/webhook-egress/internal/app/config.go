@@ -53,7 +53,7 @@ type Config struct {
 	BreakerPause    time.Duration `env:"BREAKER_PAUSE" envDefault:"10s" doc:"how long an open circuit pauses deliveries the first time; doubled each further time"`
 	BreakerMaxPause time.Duration `env:"BREAKER_MAX_PAUSE" envDefault:"10m" doc:"longest pause of an open circuit"`
 
-	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not being ready and the drain"`
+	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain; unsent deliveries are then given back"`
 }
 

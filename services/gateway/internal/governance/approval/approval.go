@@ -1,7 +1,6 @@
-// Package approval is people's decisions on tool executions. An approval is
-// pending until an approver approves or denies it or its time runs out, and a
-// decision is final. Package api asks for decisions and makes them, package
-// inference holds tool calls to them; internal/postgres keeps them.
+// Package approval holds people's decisions on tool executions. An approval is pending until an approver approves or
+// denies it or its time runs out, and a decision is final. Package api creates and decides approvals, package inference
+// releases tool calls by them; internal/postgres stores them.
 package approval
 
 import (
@@ -15,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Status of an approval.
+// Status is the status of an approval.
 type Status string
 
 // The statuses. All but Pending are final.
@@ -26,7 +25,7 @@ const (
 	Expired  Status = "expired"
 )
 
-// Event is what may happen to an approval.
+// Event is an event in the life of an approval.
 type Event string
 
 // The events.
@@ -36,25 +35,25 @@ const (
 	Lapse   Event = "lapse" // its time ran out
 )
 
-// transitions are all that there are.
+// transitions holds all valid transitions.
 var transitions = map[Status]map[Event]Status{
 	Pending: {Approve: Approved, Deny: Denied, Lapse: Expired},
 }
 
-// DefaultTTL is how long an approval waits for its decision where no TTL is given.
+// DefaultTTL is how long an approval without a TTL waits for its decision.
 const DefaultTTL = 15 * time.Minute
 
-// Approval is a decision, asked for or made. Empty texts were not given.
+// Approval is a requested or made decision. Empty texts were not given.
 type Approval struct {
-	// ID orders approvals by their creation; the store gives it.
+	// ID orders approvals by their creation; the store sets it.
 	ID           int64
 	Ref          string
 	Organization string
 	Status       Status
-	// Tool to execute, with Arguments: JSON as it came, nil for any.
+	// Tool is the tool to execute with Arguments: JSON as received, nil for any.
 	Tool      string
 	Arguments json.RawMessage
-	// RequestedBy wants it executed, in Run, at the server that offers the tool.
+	// RequestedBy asked to execute the tool in Run, on the server Server that offers it.
 	RequestedBy, Run, Server string
 	Description              string
 	DecidedBy, Reason        string
@@ -62,8 +61,7 @@ type Approval struct {
 	CreatedAt, ExpiresAt     time.Time
 }
 
-// Reasons of decisions that are refused. ReasonExpired is also that of a tool
-// call that was not approved in time.
+// Reasons of refused decisions. ReasonExpired is also the reason of a tool call that was not approved in time.
 const (
 	ReasonDecided apierr.Reason = "approval_decided"
 	ReasonExpired apierr.Reason = "approval_expired"
@@ -74,15 +72,14 @@ var (
 	ErrNotFound = apierr.NotFound("approval")
 	ErrDecided  = apierr.New(apierr.KindConflict, ReasonDecided, "the approval has been decided; a decision is final")
 	ErrExpired  = apierr.New(apierr.KindConflict, ReasonExpired, "the approval expired before it was decided")
-	// ErrNotIndependent: who asked for an approval can't decide on it.
+	// ErrNotIndependent refuses a decision by the principal that requested the approval.
 	ErrNotIndependent = &apierr.Error{
 		Kind: apierr.KindForbidden, Reason: principal.ReasonNotIndependent, Class: apierr.ClassPolicy,
 		Text: "decided_by: must be another principal than requested_by",
 	}
 )
 
-// New makes a pending approval of what is asked for, with a ref of 130 random
-// bits. A ttl of zero is DefaultTTL.
+// New returns a pending approval for asked, with a ref of 130 random bits. A ttl of 0 is DefaultTTL.
 func New(asked Approval, ttl time.Duration, now time.Time) Approval {
 	if ttl == 0 {
 		ttl = DefaultTTL
@@ -92,8 +89,7 @@ func New(asked Approval, ttl time.Duration, now time.Time) Approval {
 	return asked
 }
 
-// At is the approval as it is at a moment: one that is still pending when its
-// time has run out is expired.
+// At returns the approval as it is at a moment: a pending one whose time has run out is expired.
 func (a Approval) At(now time.Time) Approval {
 	if next, ok := transitions[a.Status][Lapse]; ok && !now.Before(a.ExpiresAt) {
 		a.Status = next
@@ -106,11 +102,11 @@ type Decision struct {
 	// Event is Approve or Deny.
 	Event      Event
 	By, Reason string
-	// User is the one for whom the caller speaks, by its headers; empty for none.
+	// User is the user for whom the caller acts, from its headers; empty for none.
 	User string
 }
 
-// Decide makes a decision at a moment. The error is ErrDecided, ErrExpired or
+// Decide returns the approval with a decision made at a moment. The error is ErrDecided, ErrExpired or
 // ErrNotIndependent.
 func (a Approval) Decide(d Decision, now time.Time) (Approval, error) {
 	a = a.At(now)
@@ -127,24 +123,24 @@ func (a Approval) Decide(d Decision, now time.Time) (Approval, error) {
 	return a, ErrDecided
 }
 
-// Filter selects approvals; empty fields but Organization select all.
+// Filter selects approvals; empty fields except Organization select all.
 type Filter struct {
 	Organization, Run, Tool string
 	Status                  Status
-	// Before is the ID of the last one of the page before; 0 for the first page.
+	// Before is the ID of the last approval of the previous page; 0 for the first page.
 	Before int64
-	// Limit of the page, at least 1.
+	// Limit is the size of the page, at least 1.
 	Limit int
 }
 
-// Store keeps approvals. One of another organization is ErrNotFound.
+// Store stores approvals. An approval of another organization is ErrNotFound.
 type Store interface {
 	// Create stores a new approval with its audit entry.
 	Create(ctx context.Context, a Approval, entry *audit.Entry) error
 	Get(ctx context.Context, organization, ref string) (Approval, error)
-	// Decide makes a decision with its audit entry. Of concurrent ones the first
-	// settles it and the others get ErrDecided.
+	// Decide makes a decision with its audit entry. Of concurrent decisions the first wins and the others get
+	// ErrDecided.
 	Decide(ctx context.Context, organization, ref string, d Decision, now time.Time, entry *audit.Entry) (Approval, error)
-	// List gives a page, newest first, by the statuses of a moment.
+	// List returns a page, newest first, with the statuses at a moment.
 	List(ctx context.Context, f Filter, now time.Time) ([]Approval, error)
 }

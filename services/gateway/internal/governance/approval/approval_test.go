@@ -53,7 +53,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, a decision is made once, in time, and stays.
+// In any order of events, an approval is decided once, in time, and the decision stays.
 func TestDecisionsAreFinal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, now := New(Approval{}, time.Minute, noon), noon
@@ -114,7 +114,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// Broken text reads as the same sign, but is not the same.
+// Different invalid UTF-8 decodes to the same character, but does not count as equal.
 func TestBrokenTextIsNotTheSame(t *testing.T) {
 	for _, pair := range [][2]string{{"{\"a\":\"\xff\"}", "{\"a\":\"\xfe\"}"}, {`{"a":"\ud800"}`, `{"a":"\ud801"}`}} {
 		if digest([]byte(pair[0])) == digest([]byte(pair[1])) {
@@ -135,7 +135,7 @@ func FuzzDigest(f *testing.F) {
 	})
 }
 
-// Arguments that are nested too deeply to be read are compared byte for byte.
+// Arguments that are nested too deeply to be decoded are compared byte by byte.
 func TestArgumentsNestedTooDeeply(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 1<<20)
 	a := Approval{Organization: "acme", Tool: "t", Arguments: []byte(deep)}

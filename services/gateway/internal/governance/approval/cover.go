@@ -11,30 +11,30 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Call is a tool call of a model's answer.
+// Call is a tool call in a model's answer.
 type Call struct {
 	Organization, Run string
 	Tool, Arguments   string
 }
 
-// Names reports whether the approval is for calls of this tool in this run, with
-// whatever arguments. One that was asked for without a run is for every run.
+// Names reports whether the approval is for calls of this tool in this run, with any arguments. An approval without a
+// run is for every run.
 func (a Approval) Names(c Call) bool {
 	return a.Organization == c.Organization && a.Tool == c.Tool && (a.Run == "" || a.Run == c.Run)
 }
 
-// AnyArguments reports whether the approval leaves the arguments open.
+// AnyArguments reports whether the approval allows any arguments.
 func (a Approval) AnyArguments() bool { return a.Arguments == nil }
 
-// Covers reports whether the approval is for this very call: arguments count as
-// the same when they are the same JSON, however it is spaced and ordered.
+// Covers reports whether the approval is for this call. Arguments are equal if they are the same JSON value, whatever
+// its spacing and order of members.
 func (a Approval) Covers(c Call) bool {
 	return a.Names(c) && (a.AnyArguments() || digest(a.Arguments) == digest([]byte(c.Arguments)))
 }
 
-// digest is the same for the same JSON value: members in any order, numbers as
-// they are written. What is no JSON, or has a name twice (of which readers make
-// different things) or nested too deeply, is the same only byte for byte.
+// digest returns the same sum for the same JSON value: members in any order, numbers as they are written. A text that
+// is not JSON, has a duplicate name (which readers resolve differently) or is nested too deeply, equals only the same
+// bytes.
 func digest(text []byte) [sha256.Size]byte {
 	if canonical, ok := canonical(text); ok {
 		return sha256.Sum256(append([]byte("json\x00"), canonical...))
@@ -43,7 +43,7 @@ func digest(text []byte) [sha256.Size]byte {
 }
 
 func canonical(text []byte) ([]byte, bool) {
-	if jsoncheck.TooDeep(text) || twice(text) {
+	if jsoncheck.TooDeep(text) || hasDuplicateName(text) {
 		return nil, false
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -56,14 +56,14 @@ func canonical(text []byte) ([]byte, bool) {
 		return nil, false
 	}
 	sorted, err := json.Marshal(value)
-	// Broken text is read as U+FFFD, whatever it was.
+	// Invalid UTF-8 is decoded as U+FFFD, whatever it was.
 	return sorted, err == nil && !bytes.ContainsRune(sorted, utf8.RuneError)
 }
 
-// twice reports whether an object of the text has a name twice, or the text is no JSON.
-func twice(text []byte) bool {
+// hasDuplicateName reports whether an object in the text has a name twice, or the text is not JSON.
+func hasDuplicateName(text []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	var open []map[string]bool // names of the objects that are open; nil for a list
+	var open []map[string]bool // names of the open objects; nil for a list
 	name := false              // the next token is a name
 	for {
 		token, err := decoder.Token()

@@ -1,9 +1,8 @@
-// Package control makes every replica follow what operators and organizations
-// set (suspensions, revocations, credentials, pins), within a second. Postgres
-// is the truth: a change moves its topic's version on, and a Watcher that sees
-// a newer version has the topic's owner load what changed. A wake-up through
-// Redis only makes it sooner. While Postgres is away the last known state holds.
-// internal/app wires owners to topics; internal/postgres has the versions.
+// Package control makes every replica apply what operators and organizations set (suspensions, revocations,
+// credentials, pins) within a second. Postgres is the source of truth: a change increments its topic's version, and a
+// Watcher that sees a newer version makes the topic's owner load what changed. A wake-up through Redis only makes it
+// faster. While Postgres is unavailable the last known settings stay in force. internal/app connects owners with
+// topics; internal/postgres stores the versions.
 package control
 
 import (
@@ -30,57 +29,55 @@ const (
 	Policy        Topic = "policy"
 )
 
-// ErrUnchanged is what a change returns that finds nothing to do: it leaves no
-// version and no audit behind.
+// ErrUnchanged is the error of a change that changes nothing: it creates no version and no audit entry.
 var ErrUnchanged = errors.New("nothing to change")
 
 const (
-	// pollEvery keeps the promise of a second without any wake-up.
+	// pollEvery keeps the bound of one second without any wake-up.
 	pollEvery = 300 * time.Millisecond
-	// pollTime bounds one look with all that it loads.
+	// pollTime bounds one poll including everything that it loads.
 	pollTime = 5 * time.Second
-	// staleAfter is when a replica that can't look says so.
+	// staleAfter is the time without a successful poll after which a replica is not ready.
 	staleAfter = 10 * time.Second
-	// reachTime bounds how long a writer waits for its own change to be in force.
+	// reachTime bounds how long a writer waits until its own change is in force.
 	reachTime = time.Second
 )
 
-// Store has the versions.
+// Store stores the versions.
 type Store interface {
-	// Versions of all topics.
+	// Versions returns the versions of all topics.
 	Versions(ctx context.Context) (map[Topic]int64, error)
 }
 
-// Load takes what changed after a version into memory and returns the version
-// that it is level with. Version 0 asks for everything.
+// Load loads into memory what changed after version since, and returns the version that memory then has. Version 0
+// loads everything.
 type Load func(ctx context.Context, since int64) (level int64, err error)
 
-// Watcher keeps a replica level with the store. Watch before Start, Start
-// before Run.
+// Watcher keeps a replica's settings up to date with the store. Call Watch before Start, and Start before Run.
 type Watcher struct {
 	store  Store
 	log    *slog.Logger
 	topics map[Topic]*watched
 	wake   chan struct{}
-	looked atomic.Int64 // when it last succeeded, in Unix nanoseconds
+	polled atomic.Int64 // time of the last success, in Unix nanoseconds
 }
 
 type watched struct {
 	load Load
-	// turn is full while one loads.
-	turn  chan struct{}
-	level atomic.Int64
+	// loading is a semaphore: it is full while one caller loads.
+	loading chan struct{}
+	level   atomic.Int64
 }
 
-// reach loads what changed, unless the level is that of the version already. One
-// caller loads at a time; those that waited for it seldom have anything left to load.
+// reach loads what changed, unless level is at least version already. One caller loads at a time; those that waited for
+// it rarely have anything left to load.
 func (w *watched) reach(ctx context.Context, version int64) error {
 	select {
-	case w.turn <- struct{}{}:
+	case w.loading <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-w.turn }()
+	defer func() { <-w.loading }()
 	before := w.level.Load()
 	if before >= version {
 		return nil
@@ -93,18 +90,17 @@ func (w *watched) reach(ctx context.Context, version int64) error {
 	return nil
 }
 
-// NewWatcher returns a watcher of no topics.
+// NewWatcher returns a Watcher without topics.
 func NewWatcher(store Store, log *slog.Logger) *Watcher {
 	return &Watcher{store: store, log: log, topics: make(map[Topic]*watched), wake: make(chan struct{}, 1)}
 }
 
-// Watch makes load follow a topic.
+// Watch registers load for a topic.
 func (w *Watcher) Watch(topic Topic, load Load) {
-	w.topics[topic] = &watched{load: load, turn: make(chan struct{}, 1)}
+	w.topics[topic] = &watched{load: load, loading: make(chan struct{}, 1)}
 }
 
-// Start loads every topic, so that a replica never serves without knowing who
-// is suspended.
+// Start loads every topic, so that a replica never serves without knowing which organizations are suspended.
 func (w *Watcher) Start(ctx context.Context) error {
 	for topic, of := range w.topics {
 		level, err := of.load(ctx, 0)
@@ -113,11 +109,11 @@ func (w *Watcher) Start(ctx context.Context) error {
 		}
 		of.level.Store(level)
 	}
-	w.looked.Store(time.Now().UnixNano())
+	w.polled.Store(time.Now().UnixNano())
 	return nil
 }
 
-// Wake has the watcher look at once; many at a time become one.
+// Wake makes the watcher poll at once. Concurrent wake-ups are merged.
 func (w *Watcher) Wake() {
 	select {
 	case w.wake <- struct{}{}:
@@ -125,10 +121,9 @@ func (w *Watcher) Wake() {
 	}
 }
 
-// Reach loads a version of a topic that has just been committed, so that a writer
-// reads its own write on the replica that answers it. It waits a second at most and
-// goes on when the writer leaves: the change stands in any case, and a replica that
-// could not load it here follows it as all others do.
+// Reach loads a version of a topic that has just been committed, so that a writer reads its own write on the replica
+// that answers it. It waits at most one second, also after ctx has ended: the change is committed in any case, and a
+// replica that can't load it here follows it by polling, as all others do.
 func (w *Watcher) Reach(ctx context.Context, topic Topic, version int64) {
 	of, ok := w.topics[topic]
 	if !ok || of.level.Load() >= version {
@@ -137,20 +132,20 @@ func (w *Watcher) Reach(ctx context.Context, topic Topic, version int64) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachTime)
 	defer cancel()
 	if err := of.reach(bounded, version); err != nil {
-		w.log.WarnContext(ctx, "a change is not in force here yet", slog.String("topic", string(topic)), slog.String("error", err.Error()))
+		w.log.WarnContext(ctx, "a change is not in force on this replica yet", slog.String("topic", string(topic)), slog.String("error", err.Error()))
 	}
 }
 
-// Run looks for changes until ctx ends. It is a part of the service's lifecycle.
+// Run polls for changes until ctx ends. It is a part of the service's lifecycle.
 func (w *Watcher) Run(ctx context.Context) error {
 	return lifecycle.Repeat{
-		Every: pollEvery, Wake: w.wake, Do: w.look, Log: w.log,
+		Every: pollEvery, Wake: w.wake, Do: w.poll, Log: w.log,
 		Name: "follow settings",
 	}.Run(ctx)
 }
 
-// look loads each topic that moved on. One that fails doesn't hold up the others.
-func (w *Watcher) look(ctx context.Context) error {
+// poll loads each topic that has a newer version. A topic that fails doesn't delay the others.
+func (w *Watcher) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
 	versions, err := w.store.Versions(ctx)
@@ -169,14 +164,14 @@ func (w *Watcher) look(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	w.looked.Store(time.Now().UnixNano())
+	w.polled.Store(time.Now().UnixNano())
 	return nil
 }
 
-// Ready tells when the settings were not seen for long.
+// Ready returns an error if no poll has succeeded for staleAfter.
 func (w *Watcher) Ready(context.Context) error {
-	if age := time.Since(time.Unix(0, w.looked.Load())); age > staleAfter {
-		return fmt.Errorf("settings of %s ago", age.Round(time.Second))
+	if age := time.Since(time.Unix(0, w.polled.Load())); age > staleAfter {
+		return fmt.Errorf("settings were last read %s ago", age.Round(time.Second))
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (v *versions) set(topic Topic, version int64, err error) {
 	v.now[topic], v.err = version, err
 }
 
-// follower notes what it was asked to load.
+// follower records the loads that it was asked for.
 type follower struct {
 	of    *versions
 	topic Topic
@@ -56,14 +56,14 @@ func (f *follower) load(ctx context.Context, since int64) (int64, error) {
 	return all[f.topic], nil
 }
 
-// fail makes loading fail, or work again.
+// fail makes loading fail, or succeed if err is nil.
 func (f *follower) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
 }
 
-// loads are the versions since which it was asked to load.
+// loads returns the versions since which it was asked to load.
 func (f *follower) loads() []int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +94,7 @@ func TestFollowsWithinASecond(t *testing.T) {
 			t.Errorf("what had not changed was loaded: %v", routing.loads())
 		}
 
-		// A wake-up needs no poll.
+		// A wake-up takes effect without a poll.
 		store.set(Routing, 2, nil)
 		w.Wake()
 		synctest.Wait()
@@ -120,14 +120,14 @@ func TestFailuresPass(t *testing.T) {
 		done := make(chan struct{})
 		go func() { _ = w.Run(ctx); close(done) }()
 
-		// The store is away, then back.
+		// The store is unavailable, then available.
 		store.set(Runs, 2, errors.New("away"))
 		time.Sleep(2 * staleAfter)
 		synctest.Wait()
 		if w.Ready(ctx) == nil {
 			t.Error("ready though nothing was seen for long")
 		}
-		// One topic fails; the other goes on, and the first is tried again.
+		// One topic fails; the other is loaded, and the first is tried again.
 		runs.fail(errors.New("bad row"))
 		store.set(Routing, 2, nil)
 		time.Sleep(time.Second)
@@ -155,8 +155,7 @@ func TestStartNeedsEverything(t *testing.T) {
 	}
 }
 
-// A writer's change is in force when Reach returns, without a poll; of many at a time
-// few load.
+// A writer's change is in force when Reach returns, without a poll. Of many concurrent callers only few load.
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &versions{now: map[Topic]int64{Runs: 1}}
@@ -178,14 +177,14 @@ func TestReach(t *testing.T) {
 		if n := len(runs.loads()); n != 2 {
 			t.Errorf("%d loads, want the first and one for all changes", n)
 		}
-		w.Reach(t.Context(), Models, 1) // Nothing follows it here.
+		w.Reach(t.Context(), Models, 1) // The topic is not watched here.
 
-		// A load that fails is for the watcher to do again.
+		// After a load that fails, the watcher tries again.
 		runs.fail(errors.New("away"))
 		store.set(Runs, 10, nil)
 		w.Reach(t.Context(), Runs, 10)
 		runs.fail(nil)
-		if err := w.look(t.Context()); err != nil || w.topics[Runs].level.Load() != 10 {
+		if err := w.poll(t.Context()); err != nil || w.topics[Runs].level.Load() != 10 {
 			t.Errorf("level %d, %v, want 10", w.topics[Runs].level.Load(), err)
 		}
 	})

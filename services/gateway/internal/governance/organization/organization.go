@@ -1,6 +1,6 @@
-// Package organization is what operators set of an organization as a whole:
-// whether it may call at all, and how much it may spend in a period. It is pure;
-// package admission enforces it, internal/postgres keeps it, package api serves it.
+// Package organization holds what operators set for an organization as a whole: whether it may call at all, and how
+// much it may spend in a period. It does no I/O; package admission enforces the settings, internal/postgres stores
+// them, package api serves them.
 package organization
 
 import (
@@ -9,16 +9,15 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonSuspended is that of every call of a suspended organization.
+// ReasonSuspended is the reason of every refusal of a suspended organization's calls.
 const ReasonSuspended apierr.Reason = "organization_suspended"
 
-// ErrSuspended refuses the calls of a suspended organization, and ends those in
-// flight.
+// ErrSuspended refuses the calls of a suspended organization, and ends those in flight.
 var ErrSuspended = &apierr.Error{
 	Kind: apierr.KindForbidden, Reason: ReasonSuspended, Class: apierr.ClassPolicy, Text: "the organization is suspended",
 }
 
-// Period is what a budget's ceiling is for.
+// Period is the period of a budget's ceiling.
 type Period string
 
 // The periods, in UTC.
@@ -28,11 +27,11 @@ const (
 	PeriodTotal Period = "total"
 )
 
-// DefaultPeriod is that of a budget which names none at first.
+// DefaultPeriod is the period of a new budget that names none.
 const DefaultPeriod = PeriodMonth
 
-// Bounds of the period that a moment is in: from start on, until end. PeriodTotal
-// has neither.
+// Bounds returns the period that contains a moment, from start (inclusive) to end (exclusive). Both are zero for
+// PeriodTotal.
 func (p Period) Bounds(at time.Time) (start, end time.Time) {
 	year, month, day := at.UTC().Date()
 	switch p {
@@ -45,25 +44,25 @@ func (p Period) Bounds(at time.Time) (start, end time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// Status says whether an organization may call.
+// Status reports whether an organization is suspended.
 type Status struct {
 	Suspended bool
-	// Reason of the last change, if it had one, and when that was; zero: never.
+	// Reason and UpdatedAt are those of the last change; a zero UpdatedAt means that there was none.
 	Reason    string
 	UpdatedAt time.Time
-	// SuspendedAt and SuspendedBy are empty while it is not suspended.
+	// SuspendedAt and SuspendedBy are empty unless the organization is suspended.
 	SuspendedAt time.Time
 	SuspendedBy string
 }
 
-// Change is what an operator asks for.
+// Change is an operator's request to suspend or resume an organization.
 type Change struct {
 	Suspended  bool
 	By, Reason string
 	At         time.Time
 }
 
-// Apply makes a change; false means that there was nothing to change.
+// Apply returns the status after a change, or false if the change changes nothing.
 func (s Status) Apply(c Change) (Status, bool) {
 	if s.Suspended == c.Suspended {
 		return s, false
@@ -75,36 +74,34 @@ func (s Status) Apply(c Change) (Status, bool) {
 	return next, true
 }
 
-// Budget is a ceiling of spending.
+// Budget is a ceiling for spending.
 type Budget struct {
-	// CeilingCents of a period; 0 is none.
+	// CeilingCents is the ceiling for a period, in cents; 0 is none.
 	CeilingCents float64
 	Period       Period
 }
 
-// Organization is all that is set of one. The zero value but for ID is one of
-// which nothing was ever set.
+// Organization holds an organization's settings. Without settings all fields except ID are zero.
 type Organization struct {
 	ID     string
 	Status Status
 	Budget Budget
 }
 
-// Spend is what an organization has spent in the present period of its budget,
-// in cents.
+// Spend is what an organization has spent in the current period of its budget, in cents.
 type Spend struct {
 	Organization Organization
-	// SpentCents by what the ledger has, ReservedCents for calls in flight under a limit.
+	// SpentCents is the sum of the ledger; ReservedCents is reserved for calls in flight under a limit.
 	SpentCents, ReservedCents float64
-	// ActiveSessions are in flight or were called of late; what they have spent so
-	// far, in any period.
+	// ActiveSessions is the number of sessions in flight or called recently; ActiveSessionsCents is what they have
+	// spent so far, in any period.
 	ActiveSessions      int
 	ActiveSessionsCents float64
-	// Start and End of the period; zero for PeriodTotal.
+	// Start and End are the bounds of the period; zero for PeriodTotal.
 	Start, End time.Time
 }
 
-// Remaining is what is left of the ceiling; false where there is none.
+// Remaining returns what is left of the ceiling in cents, or false if there is no ceiling.
 func (s Spend) Remaining() (cents float64, limited bool) {
 	ceiling := s.Organization.Budget.CeilingCents
 	return max(ceiling-s.SpentCents-s.ReservedCents, 0), ceiling > 0

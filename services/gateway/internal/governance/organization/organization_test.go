@@ -43,8 +43,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, the last thing asked for holds, and who suspended is
-// known exactly while it is suspended.
+// After any sequence of changes the last one is in force, and SuspendedBy is set exactly while the organization is
+// suspended.
 func TestTheLastChangeHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Status

@@ -1,6 +1,5 @@
-// Package principal compares the names of people and services that ask for decisions
-// and make them. Requests name them as they like; the packages approval and trust
-// must not take two spellings of one name for two principals.
+// Package principal compares the names of people and services that request decisions and make them. Requests may spell
+// names in any way; packages approval and trust must not take two spellings of one name for two principals.
 package principal
 
 import (
@@ -14,15 +13,15 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonNotIndependent is that of a decision by the principal that it is about.
+// ReasonNotIndependent is the reason of a refused decision by the principal that it is about.
 const ReasonNotIndependent apierr.Reason = "reviewer_not_independent"
 
-// Same reports whether two names are of one principal: equal but for case, for forms
-// that look alike by Unicode's compatibility, for marks that no letter holds, and for
-// spaces and what is invisible. Letters of different scripts are different letters.
+// Same reports whether two names belong to the same principal. They do if they are equal except for case, compatibility
+// forms of Unicode, combining marks that are not composed with a letter, spaces and invisible characters. Letters of
+// different scripts differ.
 func Same(a, b string) bool { return fold(a) == fold(b) }
 
-// fold leaves out what is invisible first, so that it keeps no mark from its letter.
+// fold removes invisible characters first, so that none separates a mark from its letter.
 func fold(name string) string {
 	name = without(name, invisible)
 	name = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(name)))
@@ -40,28 +39,28 @@ func without(name string, out func(rune) bool) string {
 	}, name)
 }
 
-// brailleBlank is a symbol that shows nothing, and no property says so.
+// brailleBlank is a symbol without a visible shape, which no Unicode property marks as such.
 const brailleBlank = '\u2800'
 
-// invisible reports whether a character shows nothing, or changes how others are shown:
-// controls, formats (those of direction too), fillers, variants and tags.
+// invisible reports whether a character has no visible shape, or changes how others are shown: controls, formats (also
+// of direction), fillers, variation selectors and tags.
 func invisible(r rune) bool {
 	return r == brailleBlank ||
 		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Check refuses the name of a principal, in a field of a request, that shows nothing or
-// holds what no reader sees: an audit must tell people who decided.
+// Check returns an error that names the field if a principal's name is blank or holds invisible characters: an audit
+// must show people who decided.
 func Check(field, name string) error {
 	switch {
 	case fold(name) == "":
 		return apierr.Invalid(field, "must not be blank")
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, unfit):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, forbidden):
 		return apierr.Invalid(field, "must not hold control, format or other invisible characters")
 	}
 	return nil
 }
 
-func unfit(r rune) bool {
+func forbidden(r rune) bool {
 	return invisible(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Co, unicode.Noncharacter_Code_Point)
 }

@@ -1,6 +1,5 @@
-// Package run is the authority of a run: what its calls may spend, on which
-// models, until when, and how that ends. It is pure; package admission enforces
-// it, internal/postgres keeps it, package api serves it.
+// Package run holds the authority of a run: what its calls may spend, on which models, until when, and how it ends. It
+// does no I/O; package admission enforces authorities, internal/postgres stores them, package api serves them.
 package run
 
 import (
@@ -10,7 +9,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Reasons of calls and operations that a run's state refuses.
+// Reasons of refusals that are due to a run's state.
 const (
 	ReasonRevoked   apierr.Reason = "run_revoked"
 	ReasonExpired   apierr.Reason = "run_expired"
@@ -18,19 +17,19 @@ const (
 	ReasonAborted   apierr.Reason = "run_aborted"
 )
 
-// The refusals of calls; they end calls in flight, too.
+// Refusals of calls; they also end calls in flight.
 var (
 	ErrRevoked   = denied(ReasonRevoked, "the run was revoked")
 	ErrExpired   = denied(ReasonExpired, "the run has expired")
 	ErrExhausted = denied(ReasonExhausted, "the run has used up a limit")
 	ErrAborted   = denied(ReasonAborted, "the session was asked to stop")
-	// Of a run that is not at its end: a smaller call, or one a little later, may pass.
+	// Refusals of a run that has not ended: a smaller call, or a later one, may succeed.
 	ErrCostLeft = denied(ReasonExhausted,
-		"max_cost_cents: what is left of it, beside the run's calls in flight, does not cover the worst case of this call; lower max_tokens")
+		"max_cost_cents: the remaining amount, less the run's calls in flight, does not cover the worst case of this call; lower max_tokens")
 	ErrCallsLeft = denied(ReasonExhausted, "max_calls: the run's calls in flight are the last ones")
 )
 
-// Status of a run's authority.
+// Status is the status of a run's authority.
 type Status string
 
 // The statuses. Unminted is a session of calls without an authority.
@@ -43,7 +42,7 @@ const (
 	Exhausted Status = "exhausted"
 )
 
-// Event is what happens to an authority.
+// Event is an event in the life of an authority.
 type Event int
 
 // The events.
@@ -55,27 +54,27 @@ const (
 	Exhaust
 )
 
-// transitions are all that there are. What has ended stays as it is.
+// transitions holds all valid transitions. A status that has ended never changes.
 var transitions = map[Status]map[Event]Status{
 	Unminted: {Mint: Minted},
 	Minted:   {Call: Active, Revoke: Revoked, Expire: Expired, Exhaust: Exhausted},
 	Active:   {Call: Active, Revoke: Revoked, Expire: Expired, Exhaust: Exhausted},
 }
 
-// Next is the status after an event; false where the event can't happen.
+// Next returns the status after an event, or false if the event is not valid in this status.
 func (s Status) Next(e Event) (Status, bool) {
 	next, ok := transitions[s][e]
 	return next, ok
 }
 
-// Ended tells that no event can happen any more.
+// Ended reports whether the status is final.
 func (s Status) Ended() bool { return s == Revoked || s == Expired || s == Exhausted }
 
-// Limits of an authority. The zero value of each is none.
+// Limits are the limits of an authority. The zero value of each is no limit.
 type Limits struct {
 	MaxCostCents float64
 	MaxCalls     int
-	// Models by name, provider and name, or the vendor's own name.
+	// Models are the allowed models, by name, by provider and name, or by the vendor's own name.
 	Models    []string
 	ExpiresAt time.Time
 }
@@ -85,17 +84,16 @@ func (l Limits) Allows(names ...string) bool {
 	return len(l.Models) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Models, n) })
 }
 
-// Abort is an operator's request that a session stop; zero: there is none.
+// Abort is an operator's request that a session stop. The zero Abort is no request.
 type Abort struct {
 	RequestedAt time.Time
 	By, Reason  string
 }
 
-// Requested reports whether there is one.
+// Requested reports whether an abort was requested.
 func (a Abort) Requested() bool { return !a.RequestedAt.IsZero() }
 
-// Run is an authority, or with the status Unminted a session whose abort was
-// asked for.
+// Run is an authority, or, with the status Unminted, a session whose abort was requested.
 type Run struct {
 	Organization, ID string
 	Status           Status
@@ -103,7 +101,7 @@ type Run struct {
 	InitiatedBy      string
 	ApprovalRef      string
 	Metadata         map[string]string
-	// Zero times are those that have not come.
+	// Times are zero until their event has happened.
 	CreatedAt, ActivatedAt, EndedAt time.Time
 	RevokedBy, RevokeReason         string
 	Abort                           Abort
@@ -112,10 +110,10 @@ type Run struct {
 // Usage is what a session has used.
 type Usage struct {
 	SpentCents, ReservedCents float64
-	// Calls that were billed, and InFlight those under way; Elsewhere is what other
-	// replicas said of that, a second ago at the most.
+	// Calls counts the billed calls, InFlight those in flight. Elsewhere is the number in flight that other replicas
+	// reported, at most a second ago.
 	Calls, InFlight, Elsewhere int64
-	// FirstCallAt and LastCallAt are zero before the first.
+	// FirstCallAt and LastCallAt are zero before the first call.
 	FirstCallAt, LastCallAt time.Time
 }
 
@@ -124,8 +122,8 @@ func (l Limits) spent(u Usage) bool {
 	return l.MaxCalls > 0 && u.Calls >= int64(l.MaxCalls) || l.MaxCostCents > 0 && u.SpentCents >= l.MaxCostCents
 }
 
-// At is the run at a moment, given what it has used: an end that has come but was
-// not written down yet is in it.
+// At returns the run as it is at a moment, given its usage: it includes an end that has been reached but not stored
+// yet.
 func (r Run) At(now time.Time, u Usage) Run {
 	if r.Status == Minted && !u.FirstCallAt.IsZero() {
 		r.Status, r.ActivatedAt = Active, u.FirstCallAt
@@ -144,8 +142,8 @@ func (r Run) At(now time.Time, u Usage) Run {
 	return r
 }
 
-// Refusal is why no call of the run may begin or go on at a moment; nil when
-// one may, by what is known without its usage.
+// Refusal returns why no call of the run may begin or continue at a moment, or nil. It does not consider the run's
+// usage.
 func (r *Run) Refusal(now time.Time) *apierr.Error {
 	switch {
 	case r.Status == Revoked:
@@ -160,7 +158,7 @@ func (r *Run) Refusal(now time.Time) *apierr.Error {
 	return nil
 }
 
-// Session statuses beyond those of an authority that has ended.
+// Session statuses in addition to those of an authority that has ended.
 const (
 	SessionActive   = "active"
 	SessionIdle     = "idle"
@@ -171,8 +169,8 @@ const (
 // ActiveFor is how long after its last call a session counts as active.
 const ActiveFor = time.Minute
 
-// SessionStatus says what a session is doing: the end of its authority, its
-// abort, or whether it was called of late.
+// SessionStatus returns what a session is doing: the end of its authority, its abort, or whether it was called
+// recently.
 func (r Run) SessionStatus(now time.Time, u Usage) string {
 	switch at := r.At(now, u); {
 	case at.Status.Ended():
@@ -187,19 +185,19 @@ func (r Run) SessionStatus(now time.Time, u Usage) string {
 	return SessionIdle
 }
 
-// ErrMinted refuses to mint a run twice, ErrMintAborted one that was asked to stop.
+// ErrMinted refuses to mint a run twice; ErrMintAborted refuses to mint one whose abort was requested.
 var (
 	ErrMinted      = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "run_id: this run has been minted already")
 	ErrMintAborted = apierr.New(apierr.KindConflict, ReasonAborted, "run_id: the session was asked to stop")
-	// ErrNotFound is the error for a run that was never minted.
+	// ErrNotFound is the error of a run that was never minted.
 	ErrNotFound = apierr.NotFound("run_id: run")
-	// ErrAmbiguous is of an id that several organizations have a run of.
+	// ErrAmbiguous is the error of an ID that runs of several organizations have.
 	ErrAmbiguous = apierr.New(apierr.KindConflict, apierr.ReasonConflict,
 		"organization_id: is required, since several organizations have a run of this id")
 )
 
-// Revoked gives the run revoked; false means that it is already. A run that
-// ended otherwise is a conflict.
+// Revoked returns the revoked run, or false if it was revoked already. The error is ErrNotFound for a run without an
+// authority, and a conflict for one that has ended otherwise.
 func (r Run) Revoked(now time.Time, u Usage, by, reason string) (Run, bool, error) {
 	at := r.At(now, u)
 	if at.Status == Unminted {
@@ -216,7 +214,7 @@ func (r Run) Revoked(now time.Time, u Usage, by, reason string) (Run, bool, erro
 	return at, true, nil
 }
 
-// denied is a refusal by what was set, which no repetition changes.
+// denied returns a refusal by a limit, which repeating the call does not change.
 func denied(reason apierr.Reason, text string) *apierr.Error {
 	return &apierr.Error{Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy, Text: text}
 }

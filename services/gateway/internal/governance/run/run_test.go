@@ -17,7 +17,7 @@ var (
 	events   = []Event{Mint, Call, Revoke, Expire, Exhaust}
 )
 
-// Every pair of status and event, those left out being impossible.
+// All pairs of status and event; those left out are invalid.
 func TestTransitions(t *testing.T) {
 	want := map[Status]map[Event]Status{
 		Unminted: {Mint: Minted},
@@ -34,7 +34,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, an end is for good, and nothing is minted twice.
+// In any order of events, an end is final, and no run is minted twice.
 func TestEndsAreForGood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		status, mints := Unminted, 0

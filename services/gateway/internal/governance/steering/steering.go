@@ -1,8 +1,7 @@
-// Package steering is what operators set over the policy: a pin that sends every
-// request to one provider, and a canary that sends a share of them. Its decisions
-// are pure; Overrides keep a replica level with the store and counts what comes of
-// a canary. Package routing plans by it, package api sets it, internal/postgres
-// keeps it.
+// Package steering holds what operators set over the policy: a pin that sends every request to one provider, and a
+// canary that sends it a share of the requests. Its decisions do no I/O; Overrides keeps a replica up to date with the
+// store and counts the canary's outcomes. Package routing applies the settings to plans, package api sets them,
+// internal/postgres stores them.
 package steering
 
 import (
@@ -13,10 +12,10 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonVersionConflict refuses a change by a caller that saw another revision.
+// ReasonVersionConflict is the reason of a refusal because the caller saw another revision.
 const ReasonVersionConflict apierr.Reason = "version_conflict"
 
-// Stickiness is what stays with a canary once chosen.
+// Stickiness is what the canary's share consists of: organizations or runs, which always get the same choice.
 type Stickiness string
 
 // The kinds of stickiness.
@@ -25,15 +24,15 @@ const (
 	ByRun          Stickiness = "run"
 )
 
-// Setting is a pin or a canary, or that there is none: then Target is zero.
+// Setting is a pin or a canary. If none is set, Target is zero.
 type Setting struct {
-	// Target; an empty model is the one that each request asks for.
+	// Target is the destination; an empty model stands for the model that each request asks for.
 	provider.Target
-	// Percentage and Sticky are a canary's.
+	// Percentage and Sticky are set for a canary only.
 	Percentage float64
 	Sticky     Stickiness
 
-	// Since, By and Reason are of the change that set it; zero where there is none.
+	// Since, By and Reason describe the change that set it; zero if none is set.
 	Since  time.Time
 	By     string
 	Reason string
@@ -41,7 +40,7 @@ type Setting struct {
 	Revision int
 }
 
-// IsSet reports whether there is one.
+// IsSet reports whether a pin or canary is set.
 func (s Setting) IsSet() bool { return s.Provider != "" }
 
 // Change is a requested change of a pin or canary. A Setting without a provider clears it.
@@ -51,8 +50,8 @@ type Change struct {
 	Expected *int
 }
 
-// Apply gives the setting after a change; changed is false where it is so
-// already. The error is an *apierr.Error.
+// Apply returns the setting after a change. changed is false if the setting stays the same. The error is an
+// *apierr.Error.
 func (s Setting) Apply(c Change) (after Setting, changed bool, err error) {
 	if c.Expected != nil && *c.Expected != s.Revision {
 		return s, false, apierr.New(apierr.KindConflict, ReasonVersionConflict, fmt.Sprintf(
@@ -70,10 +69,10 @@ func (s Setting) Apply(c Change) (after Setting, changed bool, err error) {
 	return after, true, nil
 }
 
-// State is both settings.
+// State is the pin and the canary.
 type State struct{ Pin, Canary Setting }
 
-// Override returns the settings as plans go by them.
+// Override returns the settings in the form that planning uses.
 func (s State) Override() Override {
 	var o Override
 	if s.Pin.IsSet() {
@@ -87,21 +86,21 @@ func (s State) Override() Override {
 
 // Override is what operators set over the policy, for every request. The zero value changes nothing.
 type Override struct {
-	// Pin sends every request to one provider, or one model of it, without
-	// failover. An empty model is the one that each request asks for.
+	// Pin sends every request to one provider, or one of its models, without failover. An empty model stands for the
+	// model that each request asks for.
 	Pin *provider.Target
 	// Canary sends a share of the requests to one provider or model.
 	Canary *Canary
 }
 
-// Canary is a provider or model that a share of the requests goes to.
+// Canary is a provider or model that receives a share of the requests.
 type Canary struct {
-	// Target; an empty model is the one that each request asks for.
+	// Target is the destination; an empty model stands for the model that each request asks for.
 	provider.Target
-	// Percentage of the organizations, or of the runs, 0 to 100.
+	// Percentage is the share of the organizations, or of the runs, from 0 to 100.
 	Percentage float64
-	// ByRun chooses run by run; a request without one goes by its organization.
+	// ByRun chooses by run; a request without a run is chosen by its organization.
 	ByRun bool
-	// Revision names this canary among those that there have been.
+	// Revision identifies this canary among all canaries over time.
 	Revision int
 }

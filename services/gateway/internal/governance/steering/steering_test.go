@@ -58,8 +58,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Of two who change what they saw, only one comes through; revisions only grow.
-func TestNobodyOverwritesUnseen(t *testing.T) {
+// Of two callers that change what they saw, only one succeeds; revisions only grow.
+func TestUnseenRevisionIsNotOverwritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Setting
 		seen := map[string]int{"a": 0, "b": 0}
@@ -92,7 +92,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// store is a Store in memory; the one in Postgres has tests of its own.
+// store is a Store in memory; the one in Postgres has its own tests.
 type store struct {
 	Store
 
@@ -133,8 +133,8 @@ func (s *store) Arms(_ context.Context, revision int) (Arms, error) {
 	return s.arms[revision], nil
 }
 
-// What was counted is stored within a second, and kept while the store is away.
-func TestWheelCounts(t *testing.T) {
+// Counts are stored within a second, and kept while the store is unavailable.
+func TestOverridesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{arms: make(map[int]Arms)}
 		w := NewOverrides(s, slog.New(slog.DiscardHandler))
@@ -157,15 +157,15 @@ func TestWheelCounts(t *testing.T) {
 			}
 		}
 		note()
-		want(1) // At once, here.
-		time.Sleep(tellEvery + time.Millisecond)
+		want(1) // at once, on this replica
+		time.Sleep(flushEvery + time.Millisecond)
 		if stored, _ := s.Arms(t.Context(), 1); stored.Canary.Requests != 2 {
 			t.Error("not stored within a second")
 		}
 		want(1)
 		s.set(true)
 		note()
-		time.Sleep(5 * tellEvery)
+		time.Sleep(5 * flushEvery)
 		want(2)
 		s.set(false)
 		cancel()
@@ -178,19 +178,19 @@ func TestWheelCounts(t *testing.T) {
 	})
 }
 
-func TestWheelBoundsWhatItKeeps(t *testing.T) {
+func TestOverridesBoundTheCounts(t *testing.T) {
 	s := &store{arms: make(map[int]Arms), away: true}
 	w := NewOverrides(s, slog.New(slog.DiscardHandler))
 	for revision := range 100 {
 		w.Record(CanarySample{Revision: revision})
-		_ = w.tell(t.Context())
+		_ = w.flush(t.Context())
 	}
-	if len(w.seen) > maxSeen {
-		t.Errorf("%d canaries are kept", len(w.seen))
+	if len(w.counted) > maxCounted {
+		t.Errorf("%d canaries are kept", len(w.counted))
 	}
 }
 
-func TestWheelKeepsTheLastKnown(t *testing.T) {
+func TestOverridesKeepTheLastKnown(t *testing.T) {
 	s := &store{state: State{Pin: pin("one", "")}}
 	w := NewOverrides(s, slog.New(slog.DiscardHandler))
 	if _, err := w.Load(t.Context(), 0); err != nil || w.Override().Pin == nil {

@@ -1,6 +1,6 @@
-// Package trust is how far organizations trust MCP servers. VERIFIED and
-// FIRST_PARTY take effect only once another principal than the one that
-// assigned them has approved. Package api serves it; internal/postgres keeps it.
+// Package trust holds the levels of trust that organizations assign to MCP servers. VERIFIED and FIRST_PARTY take
+// effect only after a principal other than the one that assigned them has approved. Package api serves it;
+// internal/postgres stores it.
 package trust
 
 import (
@@ -13,10 +13,10 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Level of trust.
+// Level is a level of trust.
 type Level string
 
-// The levels, from the least to the most.
+// The levels, from the lowest to the highest.
 const (
 	Untrusted  Level = "UNTRUSTED"
 	Community  Level = "COMMUNITY"
@@ -31,11 +31,11 @@ func (l Level) rank() int { return slices.Index(levels, l) }
 // Reviewed reports whether the level needs a review to take effect.
 func (l Level) Reviewed() bool { return l.rank() > Community.rank() }
 
-// Status of a record's review.
+// Status is the status of a record's review.
 type Status string
 
-// The statuses. A record that is pending when the next one is assigned stays so
-// in the history: it was never reviewed, and can't be any more.
+// The statuses. A record that is pending when the next one is assigned stays pending in the history: it was never
+// reviewed, and can't be reviewed any more.
 const (
 	NotRequired Status = "not_required"
 	Pending     Status = "pending"
@@ -43,17 +43,16 @@ const (
 	Rejected    Status = "rejected"
 )
 
-// transitions of a review are all that there are.
+// transitions holds all valid transitions of a review.
 var transitions = map[Status]map[Verdict]Status{
 	Pending: {Approve: Approved, Reject: Rejected},
 }
 
-// Record is one assignment of a level to a server, with its review. The newest
-// one of a server is the present one.
+// Record is one assignment of a level to a server, with its review. The newest record of a server is its current one.
 type Record struct {
 	Organization, Server string
 	Level                Level
-	// Effective is the level in force while the record is the present one.
+	// Effective is the level in force while the record is the current one.
 	Effective Level
 	Status    Status
 
@@ -61,18 +60,18 @@ type Record struct {
 	AssignedAt               time.Time
 	ReviewedBy, ReviewReason string
 	ReviewedAt               time.Time
-	// Version grows by one with each assignment, from 1.
+	// Version grows by one with each assignment, starting at 1.
 	Version int
 }
 
-// Assignment is a trust level to assign to a server.
+// Assignment is a request to assign a trust level to a server.
 type Assignment struct {
 	Organization, Server string
 	Level                Level
 	By, Reason           string
 }
 
-// Verdict of a review.
+// Verdict is the result of a review.
 type Verdict string
 
 // The verdicts.
@@ -85,13 +84,13 @@ const (
 type Review struct {
 	Verdict    Verdict
 	By, Reason string
-	// Version of the record that the reviewer saw; 0: whichever is the present one.
+	// Version is the version of the record that the reviewer saw; 0 means the current one, whatever its version.
 	Version int
-	// User is the one for whom the caller speaks, by its headers; empty for none.
+	// User is the user for whom the caller acts, from its headers; empty for none.
 	User string
 }
 
-// Reasons of reviews that are refused.
+// Reasons of refused reviews.
 const (
 	ReasonVersionConflict        apierr.Reason = "version_conflict"
 	ReasonReviewerNotIndependent               = principal.ReasonNotIndependent
@@ -100,20 +99,19 @@ const (
 // Errors of reviews and of the store.
 var (
 	ErrNotFound = apierr.NotFound("trust record")
-	// ErrVersion: the present record is another one than the reviewer saw.
+	// ErrVersion: the current record has another version than the reviewer saw.
 	ErrVersion = apierr.New(apierr.KindConflict, ReasonVersionConflict, "expected_version: the present record is of another version; read it again")
 	// ErrNotPending: there is nothing to review.
 	ErrNotPending = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "no review of the present record is pending")
-	// ErrNotIndependent: who assigned a level can't review it.
+	// ErrNotIndependent: the principal that assigned a level can't review it.
 	ErrNotIndependent = &apierr.Error{
 		Kind: apierr.KindForbidden, Reason: ReasonReviewerNotIndependent, Class: apierr.ClassPolicy,
 		Text: "reviewed_by: must be another principal than assigned the level",
 	}
 )
 
-// Assign makes a server's next record; before is the present one, nil for the
-// first. A level that needs a review leaves what is in force as it is, unless
-// that is more than the new one: less trust takes effect at once.
+// Assign returns a server's next record. before is the current one, nil for the first. A level that needs a review
+// leaves the level in force unchanged, unless that is higher than the new one: lower trust takes effect at once.
 func Assign(before *Record, a Assignment, now time.Time) Record {
 	r := Record{
 		Organization: a.Organization, Server: a.Server, Level: a.Level, Effective: a.Level, Status: NotRequired,
@@ -132,7 +130,7 @@ func Assign(before *Record, a Assignment, now time.Time) Record {
 	return r
 }
 
-// Review decides on the present record. What is rejected leaves in force what was.
+// Review returns the current record with a verdict. A rejected record leaves the level in force unchanged.
 func (r Record) Review(v Review, now time.Time) (Record, error) {
 	next, ok := transitions[r.Status][v.Verdict]
 	switch {
@@ -150,16 +148,15 @@ func (r Record) Review(v Review, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// Store keeps records.
+// Store stores records.
 type Store interface {
-	// Assign makes the next record of a server and stores it with its audit entry.
+	// Assign creates and stores a server's next record, with its audit entry.
 	Assign(ctx context.Context, a Assignment, now time.Time, entry *audit.Entry) (Record, error)
-	// Review decides on the present record of a server, with its audit entry.
+	// Review reviews a server's current record, with its audit entry.
 	Review(ctx context.Context, organization, server string, v Review, now time.Time, entry *audit.Entry) (Record, error)
-	// Present lists an organization's present records by server, from after one on;
-	// an empty status is any.
+	// Present returns an organization's current records with a status, sorted by server, starting after the server
+	// after; an empty status is any.
 	Present(ctx context.Context, organization string, status Status, after string, limit int) ([]Record, error)
-	// History lists a server's records, newest first, below a version; 0 is from
-	// the newest on.
+	// History returns a server's records below a version, newest first; 0 starts at the newest.
 	History(ctx context.Context, organization, server string, below, limit int) ([]Record, error)
 }

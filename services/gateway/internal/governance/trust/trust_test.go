@@ -74,8 +74,8 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// Whatever is assigned and reviewed, by whomever: more than COMMUNITY is in force
-// only as far as another principal approved, and never after less was assigned.
+// After any assignments and reviews, a level above COMMUNITY is in force only as far as another principal approved it,
+// and never after a lower one was assigned.
 func TestTrustIsEarned(t *testing.T) {
 	people := rapid.SampledFrom([]string{"ada", "Ada", "bob"})
 	rapid.Check(t, func(t *rapid.T) {

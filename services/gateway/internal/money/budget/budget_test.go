@@ -17,36 +17,36 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// store notes what it is asked, and is away where told.
+// store records its calls. It is unavailable if unavailable is set.
 type store struct {
-	mu       sync.Mutex
-	away     error
-	refuses  error
-	beats    int
-	told     []map[Session]int // sessions, of the beats that changed them
-	released []uuid.UUID
-	forgets  int
-	left     bool
-	// forgotten by others, who took the places of lost. It stutters where the first
+	mu          sync.Mutex
+	unavailable error
+	refuses     error
+	heartbeats  int
+	reported    []map[Session]int // the sessions of heartbeats that changed them
+	released    []uuid.UUID
+	removals    int
+	left        bool
+	// removed: other replicas removed this one, and others took the place of lost. If reclaimFails is set, the first
 	// try to reclaim fails.
-	forgotten, stutters bool
-	lost                []uuid.UUID
-	reclaims            int
+	removed, reclaimFails bool
+	lost                  []uuid.UUID
+	reclaims              int
 }
 
 func (s *store) answer(note func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away == nil {
+	if s.unavailable == nil {
 		note()
 	}
-	return s.away
+	return s.unavailable
 }
 
-func (s *store) set(away error) {
+func (s *store) set(unavailable error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.away = away
+	s.unavailable = unavailable
 }
 
 func (s *store) Reserve(context.Context, uuid.UUID, Call) error {
@@ -57,13 +57,13 @@ func (s *store) Release(_ context.Context, _ uuid.UUID, calls []uuid.UUID) error
 	return s.answer(func() { s.released = append(s.released, calls...) })
 }
 
-func (s *store) Beat(_ context.Context, _ uuid.UUID, sessions map[Session]int, changed bool) (unknown bool, err error) {
+func (s *store) Heartbeat(_ context.Context, _ uuid.UUID, sessions map[Session]int, changed bool) (unknown bool, err error) {
 	err = s.answer(func() {
-		s.beats++
+		s.heartbeats++
 		if changed {
-			s.told = append(s.told, sessions)
+			s.reported = append(s.reported, sessions)
 		}
-		unknown, s.forgotten = s.forgotten, false
+		unknown, s.removed = s.removed, false
 	})
 	return unknown, err
 }
@@ -73,8 +73,8 @@ func (s *store) Reclaim(context.Context, uuid.UUID) (lost []uuid.UUID, err error
 	err = s.answer(func() {
 		s.reclaims++
 		lost = s.lost
-		if s.reclaims == 1 && s.stutters {
-			failed = errors.New("away")
+		if s.reclaims == 1 && s.reclaimFails {
+			failed = errors.New("unavailable")
 		}
 	})
 	return lost, errors.Join(err, failed)
@@ -82,13 +82,15 @@ func (s *store) Reclaim(context.Context, uuid.UUID) (lost []uuid.UUID, err error
 
 func (s *store) EndRuns(context.Context) error { return s.answer(func() {}) }
 
-func (s *store) Forget(context.Context, uuid.UUID, time.Duration) error {
-	return s.answer(func() { s.forgets++ })
+func (s *store) RemoveSilent(context.Context, uuid.UUID, time.Duration) error {
+	return s.answer(func() { s.removals++ })
 }
 
-func (s *store) Leave(context.Context, uuid.UUID) error { return s.answer(func() { s.left = true }) }
+func (s *store) Deregister(context.Context, uuid.UUID) error {
+	return s.answer(func() { s.left = true })
+}
 
-// calls in flight here; ended are those that the keeper ended.
+// calls are the calls in flight; ended are those that the keeper ended.
 type calls struct {
 	mu    sync.Mutex
 	now   map[Session]int
@@ -107,11 +109,11 @@ func (c *calls) EndCall(id uuid.UUID, cause error) {
 	c.ended[id] = cause
 }
 
-// A ceiling is not overrun because the store is away: the call is refused, and
-// what may have come through is given back once the store is there.
+// A ceiling holds while the store is unavailable: the call is refused, and a reservation that may have been stored is
+// released once the store is back.
 func TestReserveWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{away: errors.New("away")}
+		s := &store{unavailable: errors.New("unavailable")}
 		k := NewKeeper(s, slog.New(slog.DiscardHandler))
 		call := Call{ID: uuid.New()}
 		err := k.Reserve(t.Context(), call)
@@ -121,9 +123,9 @@ func TestReserveWhileAway(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { _ = k.Run(ctx, &calls{}) })
-		time.Sleep(3 * beatEvery)
+		time.Sleep(3 * heartbeatEvery)
 		s.set(nil)
-		time.Sleep(2 * beatEvery)
+		time.Sleep(2 * heartbeatEvery)
 		cancel()
 		group.Wait()
 		if len(s.released) != 1 || s.released[0] != call.ID {
@@ -140,47 +142,47 @@ func TestARefusalIsNoFailure(t *testing.T) {
 	}
 }
 
-// Only a replica that has seen the store for as long as others may be silent removes
-// dead ones: after an outage it gives all of them the time to report first.
-func TestNobodyIsForgottenRightAfterAnOutage(t *testing.T) {
+// Only a replica that has reached the store for as long as others may be silent removes dead ones: after an outage all
+// of them have the time to report first.
+func TestNoReplicaIsRemovedRightAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		k := NewKeeper(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { _ = k.Run(ctx, &calls{}) })
-		forgets := func() int {
+		removals := func() int {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.forgets
+			return s.removals
 		}
 		time.Sleep(silence)
-		if n := forgets(); n != 0 {
-			t.Errorf("forgot %d times before everybody could be heard", n)
+		if n := removals(); n != 0 {
+			t.Errorf("removed %d times before all replicas could report", n)
 		}
-		time.Sleep(3 * beatEvery)
-		if forgets() == 0 {
-			t.Error("never forgets")
+		time.Sleep(3 * heartbeatEvery)
+		if removals() == 0 {
+			t.Error("never removals")
 		}
-		s.set(errors.New("away"))
+		s.set(errors.New("unavailable"))
 		time.Sleep(3 * silence)
 		s.set(nil)
-		before := forgets()
-		time.Sleep(silence - beatEvery)
-		if forgets() != before {
-			t.Error("forgot right after an outage")
+		before := removals()
+		time.Sleep(silence - heartbeatEvery)
+		if removals() != before {
+			t.Error("removed right after an outage")
 		}
-		time.Sleep(3 * beatEvery)
-		if forgets() == before {
-			t.Error("never forgets again")
+		time.Sleep(3 * heartbeatEvery)
+		if removals() == before {
+			t.Error("never removals again")
 		}
 		cancel()
 		group.Wait()
 	})
 }
 
-// Sessions are told when they change, and only then.
-func TestSessionsAreToldOnChange(t *testing.T) {
+// Sessions are reported only when they change.
+func TestSessionsAreReportedOnChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		inFlight := &calls{now: map[Session]int{}}
@@ -188,15 +190,15 @@ func TestSessionsAreToldOnChange(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { _ = k.Run(ctx, inFlight) })
-		time.Sleep(3*beatEvery + beatEvery/2)
+		time.Sleep(3*heartbeatEvery + heartbeatEvery/2)
 		inFlight.mu.Lock()
 		inFlight.now = map[Session]int{{"acme", "r"}: 2}
 		inFlight.mu.Unlock()
-		time.Sleep(3 * beatEvery)
+		time.Sleep(3 * heartbeatEvery)
 		cancel()
 		group.Wait()
-		if len(s.told) != 1 || s.told[0][Session{"acme", "r"}] != 2 || s.beats != 6 {
-			t.Errorf("%d beats, told %v", s.beats, s.told)
+		if len(s.reported) != 1 || s.reported[0][Session{"acme", "r"}] != 2 || s.heartbeats != 6 {
+			t.Errorf("%d heartbeats, reported %v", s.heartbeats, s.reported)
 		}
 		if err := k.Close(t.Context()); err != nil || !s.left {
 			t.Errorf("left %v, %v", s.left, err)
@@ -204,18 +206,18 @@ func TestSessionsAreToldOnChange(t *testing.T) {
 	})
 }
 
-// A replica that was taken for dead takes back what it held, as soon as it can be
-// heard, and ends the calls whose place others have.
-func TestForgottenReplicaReclaims(t *testing.T) {
+// A replica that was taken for dead reclaims its reservations as soon as it reaches the store, and ends the calls whose
+// place others have taken.
+func TestRemovedReplicaReclaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := uuid.New()
-		s := &store{forgotten: true, stutters: true, lost: []uuid.UUID{lost}}
+		s := &store{removed: true, reclaimFails: true, lost: []uuid.UUID{lost}}
 		inFlight := &calls{ended: map[uuid.UUID]error{}}
 		k := NewKeeper(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { _ = k.Run(ctx, inFlight) })
-		time.Sleep(5*beatEvery + beatEvery/2)
+		time.Sleep(5*heartbeatEvery + heartbeatEvery/2)
 		cancel()
 		group.Wait()
 		if s.reclaims != 2 {

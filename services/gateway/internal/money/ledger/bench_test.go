@@ -12,12 +12,12 @@ import (
 	"switchyard.dev/services/platform/spool"
 )
 
-// nowhere is a store that takes everything at once.
+// nowhere is a store that accepts everything at once.
 type nowhere struct{}
 
 func (nowhere) Append(context.Context, []Entry) error { return nil }
 
-// BenchmarkCommit is what a row costs here, beside the database.
+// BenchmarkCommit measures the cost of a row without the database.
 func BenchmarkCommit(b *testing.B) {
 	for _, mode := range []Mode{ModeCommitted, ModeAsync} {
 		b.Run(string(mode), func(b *testing.B) {

@@ -23,8 +23,7 @@ func contextEnded(t *testing.T) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// image copies a spool's files as they are at this moment, which is what a
-// process that is killed now leaves. cut bytes are missing at the end.
+// image copies a spool's files as a process leaves them that is killed now. cut bytes are missing at the end.
 func image(t *testing.T, from string, cut int) (root string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "spool")
@@ -38,7 +37,7 @@ func image(t *testing.T, from string, cut int) (root string) {
 	for i, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			continue // A segment that the store has.
+			continue // The store has this segment.
 		}
 		if i == len(names)-1 {
 			text = text[:max(len(text)-cut, 0)]
@@ -54,7 +53,7 @@ func image(t *testing.T, from string, cut int) (root string) {
 	return root
 }
 
-// recover lets a new process adopt an image.
+// recoverImage lets a new process adopt an image.
 func recoverImage(t *testing.T, store *memory, root string) {
 	t.Helper()
 	rows, err := spool.Open(root, 1<<20)
@@ -71,11 +70,11 @@ func recoverImage(t *testing.T, store *memory, root string) {
 	}
 }
 
-// Killed in the middle of a write (the spool's own test cuts at each byte): a row that was acknowledged is recovered,
-// one that was half written is no row, and none is there twice.
+// After a kill in the middle of a write (the spool's own test cuts at each byte), an acknowledged row is recovered, a
+// half-written one is no row, and no row is there twice.
 func TestKilledInAWrite(t *testing.T) {
 	store := newMemory()
-	store.away = true
+	store.unavailable = true
 	r, stop, end := begin(t, store, filepath.Join(t.TempDir(), "spool"), 1<<20, ModeAsync)
 	var sizes []int64 // of the file after each row
 	var ids []uuid.UUID
@@ -105,9 +104,8 @@ func TestKilledInAWrite(t *testing.T) {
 	end()
 }
 
-// Killed at any moment under load, with a store that fails, forgets to say that
-// it has committed, or is slow: what was acknowledged before is in the store or
-// on disk, and recovering the disk doubles nothing.
+// After a kill at any moment under load, with a store that fails, commits without reporting it, or is slow: what was
+// acknowledged before is in the store or on disk, and recovering the disk duplicates nothing.
 func TestKilledAtAnyMoment(t *testing.T) {
 	for seed := range uint64(4) {
 		mode := []Mode{ModeCommitted, ModeAsync}[seed%2]
@@ -118,9 +116,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			store.fate = func() (bool, error) {
 				switch random.IntN(6) {
 				case 0:
-					return false, ErrAway
+					return false, ErrUnavailable
 				case 1:
-					return true, ErrAway
+					return true, ErrUnavailable
 				}
 				return true, nil
 			}
@@ -177,17 +175,17 @@ func killed(t *testing.T, r running, mu *sync.Mutex, acknowledged map[uuid.UUID]
 	}
 }
 
-// A process that ends while the store is away leaves its rows to the next, and a
-// living one takes over what a dead one has left.
+// A process that ends while the store is unavailable leaves its rows to the next, and a running one takes over the rows
+// of a dead one.
 func TestNextProcess(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "spool")
 	store := newMemory()
-	store.away = true
+	store.unavailable = true
 	r, _, end := begin(t, store, root, 1<<20, ModeCommitted)
 	r.commit(300)
 	end()
 	if store.count() != 0 {
-		t.Fatalf("%d rows in a store that is away", store.count())
+		t.Fatalf("%d rows in a store that is unavailable", store.count())
 	}
 	store.set(false)
 	next, _, endNext := begin(t, store, root, 1<<20, ModeCommitted)
@@ -201,10 +199,10 @@ func TestNextProcess(t *testing.T) {
 	}
 }
 
-// The spool and the log hold what the ledger does, and nothing of the content.
+// The spool and the log hold what the ledger does, and no content.
 func TestSpoolIsPrivate(t *testing.T) {
 	store := newMemory()
-	store.away = true
+	store.unavailable = true
 	r, _, end := begin(t, store, filepath.Join(t.TempDir(), "spool"), 1<<20, ModeAsync)
 	defer end()
 	r.commit(1)

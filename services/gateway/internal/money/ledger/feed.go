@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Record is an entry in the store.
+// Record is a stored entry.
 type Record struct {
 	Entry
 
@@ -17,36 +17,35 @@ type Record struct {
 	RecordedAt time.Time
 }
 
-// Position of a record in the feed: the transaction that stored it, then its
-// number. The zero Position is before the first one.
+// Position is the position of a record in the feed: the transaction that stored it, then its number. The zero Position
+// is before the first record.
 type Position struct {
 	Transaction uint64
 	Row         int64
 }
 
-// Filter selects records; an empty field takes all. Since is inclusive, Until
-// exclusive, both of when a record was stored.
+// Filter selects records; an empty field matches all. Since is inclusive and Until exclusive; both apply to the time at
+// which a record was stored.
 type Filter struct {
 	Organization, Run, Provider, Model string
 	Since, Until                       time.Time
 }
 
-// Feed reads records in the order of their commits. A record never appears
-// before one that was read, so that a reader who goes on from the last position
-// sees each once.
+// Feed reads records in the order of their commits. A record never appears before one that was already read, so that a
+// reader that continues from the last position reads each record once.
 type Feed interface {
-	// List gives at most limit records after a position.
+	// List returns at most limit records after a position.
 	List(ctx context.Context, f Filter, after Position, limit int) ([]Record, error)
 }
 
-// ErrCursor is a cursor that no page gave, or one of another filter.
+// ErrCursor is the error of a cursor that no page returned, or that belongs to another filter.
 var ErrCursor = errors.New("not a cursor of this query")
 
-// A cursor is the position's two numbers and eight bytes that name the filter:
-// going on with another filter would skip records.
+// cursorSize is the length of a cursor: the position's two numbers and eight bytes that identify the filter, because
+// continuing with another filter would skip records.
 const cursorSize = 24
 
-// Cursor is the position as text that means nothing to others.
+// Cursor returns the position as text that is opaque to callers.
 func (f Filter) Cursor(p Position) string {
 	var text [cursorSize]byte
 	binary.BigEndian.PutUint64(text[:8], p.Transaction)
@@ -55,7 +54,7 @@ func (f Filter) Cursor(p Position) string {
 	return base64.RawURLEncoding.EncodeToString(text[:])
 }
 
-// Position reads a cursor; empty text is the zero Position.
+// Position decodes a cursor; an empty text is the zero Position. The error is ErrCursor.
 func (f Filter) Position(cursor string) (Position, error) {
 	if cursor == "" {
 		return Position{}, nil
@@ -71,7 +70,7 @@ func (f Filter) Position(cursor string) (Position, error) {
 	return p, nil
 }
 
-// name is eight bytes that differ from filter to filter.
+// name returns eight bytes that identify the filter.
 func (f Filter) name() []byte {
 	sum := sha256.New()
 	for _, field := range []string{

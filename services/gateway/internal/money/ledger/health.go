@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	// probeEvery is how often a disk and a store that both failed are tried.
+	// probeEvery is how often a failed disk and store are tried, and probeTime bounds a try of the store.
 	probeEvery = time.Second
 	probeTime  = 500 * time.Millisecond
 )
 
-// health is what the last writes say of the store and of the disk.
+// health records whether the last writes reached the store and the disk.
 type health struct {
-	away, broken atomic.Bool
-	probed       atomic.Int64 // Unix nanoseconds
+	unavailable, broken atomic.Bool
+	probed              atomic.Int64 // in Unix nanoseconds
 }
 
-func (h *health) storeAway(away bool) {
-	if h.away.Load() != away {
-		h.away.Store(away)
+func (h *health) setStoreUnavailable(unavailable bool) {
+	if h.unavailable.Load() != unavailable {
+		h.unavailable.Store(unavailable)
 	}
 }
 
-func (h *health) diskBroken(broken bool) { h.broken.Store(broken) }
+func (h *health) setDiskBroken(broken bool) { h.broken.Store(broken) }
 
-// due is true for one caller in each probeEvery.
+// due reports whether a probe is due. It returns true to one caller in each probeEvery.
 func (h *health) due(now time.Time) bool {
 	last := h.probed.Load()
 	return now.UnixNano()-last >= int64(probeEvery) && h.probed.CompareAndSwap(last, now.UnixNano())
 }
 
-// Ready is nil when an entry can be taken. When the spool is full, or its disk
-// takes nothing and the store is away too, completions are refused before a
-// provider is called: nothing that can't be billed is served.
+// Ready returns nil if an entry can be recorded. It returns an error when the spool is full, or when its disk and the
+// store have both failed. Completions are then refused before a provider is called, so that everything that is served
+// can be billed.
 func (w *Writer) Ready(ctx context.Context) error {
 	if w.spool.Full() {
 		return fmt.Errorf("%d bytes of ledger rows wait on disk", w.spool.Waiting())
@@ -47,19 +47,19 @@ func (w *Writer) Ready(ctx context.Context) error {
 	if w.health.due(time.Now()) {
 		w.probe(ctx)
 	}
-	if w.health.broken.Load() && w.health.away.Load() {
-		return fmt.Errorf("the spool's disk takes no row: %w", ErrAway)
+	if w.health.broken.Load() && w.health.unavailable.Load() {
+		return fmt.Errorf("the spool's disk fails: %w", ErrUnavailable)
 	}
 	return nil
 }
 
-// probe asks the disk, and the store by a transaction without entries.
+// probe tries the disk, and the store with a transaction without entries.
 func (w *Writer) probe(ctx context.Context) {
-	w.health.diskBroken(w.spool.Probe() != nil)
-	if w.health.away.Load() {
-		w.health.storeAway(errors.Is(w.append(ctx, nil, probeTime), ErrAway))
+	w.health.setDiskBroken(w.spool.Probe() != nil)
+	if w.health.unavailable.Load() {
+		w.health.setStoreUnavailable(errors.Is(w.append(ctx, nil, probeTime), ErrUnavailable))
 	}
 }
 
-// Waiting is how many bytes of rows are on disk and not in the store.
+// Waiting returns the number of bytes of rows that are on disk and not in the store.
 func (w *Writer) Waiting() int64 { return w.spool.Waiting() }

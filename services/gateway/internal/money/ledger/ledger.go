@@ -1,7 +1,6 @@
-// Package ledger owns the billed feed: one entry for each billed completion, on
-// disk or in the database before its answer is complete, and in the database
-// exactly once. Package inference records entries and package api reads them;
-// internal/postgres stores them.
+// Package ledger owns the billed feed: one entry for each billed completion. The entry is on disk or in the database
+// before the completion's answer is complete, and in the database exactly once. Package inference records entries and
+// package api reads them; internal/postgres stores them.
 package ledger
 
 import (
@@ -18,47 +17,44 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// State says where an entry's token counts come from. Absent is not zero: a
-// vendor that reported nothing leaves an estimate.
+// State is the source of an entry's token counts. Absent counts are not zero: if a vendor reported nothing, they are
+// estimated.
 type State string
 
 // The states.
 const (
-	// StateReported is the vendor's own final count.
+	// StateReported marks the vendor's own final count.
 	StateReported State = "reported"
-	// StatePartial is the vendor's count, of a part: up to where the answer was cut
-	// off, of the calls that were answered before another one of the request failed,
-	// without what else it bills for (a service tier, a search of the web), or as much
-	// of an impossible report as can be.
+	// StatePartial marks a vendor's count of a part: up to where the answer was cut off, of the calls that were
+	// answered before another call of the request failed, without what the vendor bills in addition (a service tier, a
+	// web search), or the possible part of an impossible report.
 	StatePartial State = "partial"
-	// StateEstimated was counted here.
+	// StateEstimated marks a count made by the gateway.
 	StateEstimated State = "estimated"
 )
 
-// Outcome says how a billed completion ended.
+// Outcome is how a billed completion ended.
 type Outcome string
 
 // The outcomes.
 const (
 	OutcomeCompleted Outcome = "completed"
-	// OutcomeCancelled: the caller left, perhaps before anything had come.
+	// OutcomeCancelled: the caller disconnected, perhaps before the first byte of the answer.
 	OutcomeCancelled Outcome = "cancelled"
-	// OutcomeAborted: it was ended from outside: a suspension, the end of its run,
-	// of what was asked for or set aside, or a tool call without its approval.
+	// OutcomeAborted: the completion was ended by a suspension, the end of its run, a limit of the request or of its
+	// reservation, or a tool call without approval.
 	OutcomeAborted Outcome = "aborted"
-	// OutcomeInterrupted: the provider failed after the first piece, or in one of the
-	// calls that the request took, or its time was up.
+	// OutcomeInterrupted: the provider failed after the first piece, or in one of the request's several calls, or its
+	// time was up.
 	OutcomeInterrupted Outcome = "interrupted"
 )
 
-// OperationProbe marks what operators asked for to see how a model does, whatever
-// the kind of its calls was.
+// OperationProbe is the operation of probes, by which operators test a model, whatever the kind of their calls.
 const OperationProbe = "probe"
 
-// Entry is one billed completion. Its JSON is how it waits on disk.
+// Entry is one billed completion. Its JSON is the format in the spool.
 type Entry struct {
-	// ID is the execution's own, so that a repeated request id bills twice and a
-	// repeated write once.
+	// ID is the execution's own ID, so that a repeated request ID bills twice and a repeated write bills once.
 	ID        uuid.UUID `json:"id"`
 	RequestID string    `json:"request_id"`
 
@@ -74,11 +70,11 @@ type Entry struct {
 	RequestedGoal     string `json:"requested_goal,omitzero"`
 	Provider          string `json:"provider"`
 	Model             string `json:"model"`
-	// Credential is "fleet" or "byok"; Fingerprint its keyed hash, if it has one.
+	// Credential is "fleet" or "byok"; Fingerprint is its keyed hash, if it has one.
 	Credential  string `json:"credential"`
 	Fingerprint string `json:"credential_fingerprint,omitzero"`
 	Substituted bool   `json:"substituted,omitzero"`
-	// CacheHit: the answer came from the response cache, and costs nothing.
+	// CacheHit reports that the answer came from the response cache and costs nothing.
 	CacheHit bool `json:"cache_hit,omitzero"`
 	Attempts int  `json:"attempts"`
 
@@ -92,14 +88,13 @@ type Entry struct {
 	EndedAt   time.Time `json:"ended_at"`
 }
 
-// Estimated reports whether the figures are not the provider's own, or the model
-// had no price.
+// Estimated reports whether the figures are not the provider's own, or the model had no price.
 func (e *Entry) Estimated() bool {
 	return e.State != StateReported || e.PriceVersion == "" && !e.CacheHit
 }
 
-// cleaned is the entry without what a store of text can't take (a zero byte,
-// broken UTF-8): a name that a caller made up must not cost the row.
+// cleaned returns the entry without text that a store can't hold (a zero byte, invalid UTF-8): a name chosen by a
+// caller must not cause the row to be lost.
 func (e Entry) cleaned() Entry {
 	for _, field := range []*string{
 		&e.RequestID, &e.Organization, &e.Key, &e.Service, &e.Run,
@@ -112,8 +107,7 @@ func (e Entry) cleaned() Entry {
 	return e
 }
 
-// LogValue gives the whole entry: the log is what is left of an entry that
-// could not be stored.
+// LogValue returns the whole entry: the log is the last place of an entry that could not be stored.
 func (e Entry) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("id", e.ID.String()), slog.String("request_id", e.RequestID),
@@ -131,13 +125,12 @@ func (e Entry) LogValue() slog.Value {
 	)
 }
 
-// Store keeps entries.
+// Store stores entries.
 type Store interface {
-	// Append commits entries in one transaction. An entry whose ID is there
-	// already is left alone. The error is ErrAway when the store can't be
-	// reached; any other means that it refuses an entry.
+	// Append commits entries in one transaction. An entry whose ID is stored already is ignored. The error is ErrUnavailable
+	// if the store can't be reached; any other error means that the store refuses an entry.
 	Append(ctx context.Context, entries []Entry) error
 }
 
-// ErrAway says that the store can't be used now and may be later.
-var ErrAway = errors.New("the ledger's store is away")
+// ErrUnavailable reports that the store is unavailable now and may be available later.
+var ErrUnavailable = errors.New("the ledger's store is unavailable")

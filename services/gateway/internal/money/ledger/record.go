@@ -5,9 +5,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// appendRecord appends the entry's JSON, as encoding/json would write it but for
-// its order. It is written out here since every completion waits for it. What is
-// zero is left out: absent and zero read the same.
+// appendRecord appends the entry's JSON, as encoding/json would write it except for the order of members. It is written
+// by hand because every completion waits for it. Members that are zero are left out: absent and zero decode alike.
 func (e *Entry) appendRecord(dst []byte) []byte {
 	o := jsontext.Begin(dst)
 	o.Text("id", e.ID.String())

@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Every field of an entry comes back from its record: of those with nothing but
-// zeros, and of those where each field has a value of its own.
+// Every field of an entry survives encoding and decoding: zeros, and fields that each have a different value.
 func TestRecordHoldsEveryField(t *testing.T) {
 	var full Entry
 	fill(t, reflect.ValueOf(&full).Elem(), new(int64))
@@ -34,7 +33,7 @@ func TestRecordHoldsEveryField(t *testing.T) {
 	}
 }
 
-// fill gives each field a value that no other field has.
+// fill sets each field to a value that no other field has.
 func fill(t *testing.T, v reflect.Value, next *int64) {
 	t.Helper()
 	*next++

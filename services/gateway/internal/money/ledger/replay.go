@@ -8,11 +8,11 @@ import (
 	"switchyard.dev/services/platform/spool"
 )
 
-// adoptEvery is how often the rows of ended processes are looked for.
+// adoptEvery is how often the spools of ended processes are looked for.
 const adoptEvery = time.Minute
 
-// catchUp brings rows from disk to the store, in order, until there are so few
-// that memory takes over again, or until ctx ends.
+// catchUp moves rows from disk to the store, in order, until so few are left that the queue in memory takes over again,
+// or until ctx ends.
 func (w *Writer) catchUp(ctx context.Context) {
 	w.flush(ctx)
 	if !w.isLagging() {
@@ -20,7 +20,7 @@ func (w *Writer) catchUp(ctx context.Context) {
 	}
 	for pause := minPause; ctx.Err() == nil; {
 		if rest, level := w.level(ctx); level {
-			w.log.InfoContext(ctx, "the ledger's store has what waited on disk")
+			w.log.InfoContext(ctx, "the rows from disk are in the ledger's store")
 			if len(rest) > 0 {
 				w.settle(ctx, rest)
 			}
@@ -44,7 +44,7 @@ func (w *Writer) isLagging() bool {
 	return w.lagging
 }
 
-// flush settles what is in memory.
+// flush settles the entries in memory.
 func (w *Writer) flush(ctx context.Context) {
 	for {
 		select {
@@ -56,11 +56,10 @@ func (w *Writer) flush(ctx context.Context) {
 	}
 }
 
-// level ends the lag when little enough waits, and gives what does. Commits
-// stand still meanwhile, so that what they write next is behind it. A store
-// that is away stays so until a row has reached it.
+// level ends the lag if few enough bytes are on disk, and returns their rows. Commits are blocked meanwhile, so that
+// their entries come after these. A store that was unavailable counts as such until a row has reached it.
 func (w *Writer) level(ctx context.Context) (rest []waiting, level bool) {
-	if w.health.away.Load() || w.spool.Waiting() > handover {
+	if w.health.unavailable.Load() || w.spool.Waiting() > handover {
 		return nil, false
 	}
 	w.order.Lock()
@@ -81,14 +80,14 @@ func (w *Writer) level(ctx context.Context) (rest []waiting, level bool) {
 	return rest, true
 }
 
-// replay brings one batch from a spool to the store, and tells how many rows.
+// replay moves one batch from a spool to the store, and returns the number of rows.
 func (w *Writer) replay(ctx context.Context, from *spool.Spool) (int, error) {
 	batch, err := from.Read(maxBatch)
 	if err != nil {
 		w.log.ErrorContext(ctx, "the spool is unreadable", "error", err.Error())
 		return 0, err
 	}
-	// Without an entry too: it reports whether the store is back.
+	// Also without an entry: the write checks whether the store is available again.
 	entries := w.decode(ctx, batch)
 	if _, err := w.write(ctx, entries, replayTime); err != nil {
 		return 0, err
@@ -96,8 +95,7 @@ func (w *Writer) replay(ctx context.Context, from *spool.Spool) (int, error) {
 	return len(entries), from.Drop(batch.End)
 }
 
-// decode reads a batch's entries. What is whole and no entry was not written by
-// this service, and can only be passed over.
+// decode returns a batch's entries. An intact record that is no entry was not written by this service, and is skipped.
 func (w *Writer) decode(ctx context.Context, batch spool.Batch) []Entry {
 	if batch.Damaged > 0 {
 		w.log.ErrorContext(ctx, "ledger rows on disk are damaged; their file is kept aside", "lines", batch.Damaged)
@@ -106,7 +104,7 @@ func (w *Writer) decode(ctx context.Context, batch spool.Batch) []Entry {
 	for _, record := range batch.Records {
 		var entry Entry
 		if err := json.Unmarshal(record, &entry); err != nil {
-			w.log.ErrorContext(ctx, "a record on disk is no ledger row", "error", err.Error())
+			w.log.ErrorContext(ctx, "a record on disk is not a ledger row", "error", err.Error())
 			continue
 		}
 		entries = append(entries, entry)
@@ -114,8 +112,8 @@ func (w *Writer) decode(ctx context.Context, batch spool.Batch) []Entry {
 	return entries
 }
 
-// Adopt brings the rows that ended processes have left on disk to the store,
-// until ctx ends. It is a part of the service's lifecycle.
+// Adopt moves the rows that ended processes left on disk to the store, until ctx ends. It is a part of the service's
+// lifecycle.
 func (w *Writer) Adopt(ctx context.Context) error {
 	ticker := time.NewTicker(adoptEvery)
 	defer ticker.Stop()
@@ -129,8 +127,7 @@ func (w *Writer) Adopt(ctx context.Context) error {
 	}
 }
 
-// adopt takes each orphan as far as the store lets it. What is left stays for
-// the next time.
+// adopt replays each orphaned spool as far as the store accepts it. The rest stays for the next time.
 func (w *Writer) adopt(ctx context.Context) {
 	orphans, err := w.spool.Orphans()
 	if err != nil {
@@ -154,9 +151,8 @@ func (w *Writer) adopt(ctx context.Context) {
 	}
 }
 
-// Close brings what still waits to the store when Run has ended, within ctx,
-// and closes the spool. What the store doesn't take stays on disk for the next
-// process.
+// Close moves the remaining rows to the store after Run has ended, within ctx, and closes the spool. Rows that the
+// store doesn't take stay on disk for the next process.
 func (w *Writer) Close(ctx context.Context) error {
 	w.flush(ctx)
 	for !w.spool.Empty() && ctx.Err() == nil {

@@ -21,17 +21,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory is a store that can be away, slow, or refuse an organization.
+// memory is a store that can be unavailable or slow, or refuse an organization.
 type memory struct {
-	mu      sync.Mutex
-	away    bool
-	refuse  string
-	breaks  string // an organization whose rows make the store panic
-	took    time.Duration
-	fate    func() (applied bool, err error) // nil: well
-	batches []int
-	rows    map[uuid.UUID]Entry
-	order   []uuid.UUID // as they were first stored
+	mu          sync.Mutex
+	unavailable bool
+	refuse      string
+	breaks      string // an organization whose rows make the store panic
+	took        time.Duration
+	fate        func() (applied bool, err error) // nil: well
+	batches     []int
+	rows        map[uuid.UUID]Entry
+	order       []uuid.UUID // as they were first stored
 }
 
 func newMemory() *memory { return &memory{rows: make(map[uuid.UUID]Entry)} }
@@ -42,13 +42,13 @@ func (m *memory) Append(ctx context.Context, entries []Entry) error {
 	m.mu.Unlock()
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrAway, ctx.Err())
+		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	case <-time.After(took):
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.away {
-		return fmt.Errorf("%w: refused", ErrAway)
+	if m.unavailable {
+		return fmt.Errorf("%w: refused", ErrUnavailable)
 	}
 	for _, e := range entries {
 		if m.breaks != "" && e.Organization == m.breaks {
@@ -73,14 +73,14 @@ func (m *memory) Append(ctx context.Context, entries []Entry) error {
 	return err
 }
 
-// behave changes the store.
+// behave changes how the store behaves.
 func (m *memory) behave(change func(m *memory)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(m)
 }
 
-func (m *memory) set(away bool) { m.behave(func(m *memory) { m.away = away }) }
+func (m *memory) set(unavailable bool) { m.behave(func(m *memory) { m.unavailable = unavailable }) }
 
 func (m *memory) count() int {
 	m.mu.Lock()
@@ -88,14 +88,14 @@ func (m *memory) count() int {
 	return len(m.rows)
 }
 
-// stored gives the ids in the order in which they were first stored.
+// stored returns the IDs in the order in which they were first stored.
 func (m *memory) stored() []uuid.UUID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.order)
 }
 
-// groups gives the sizes of the transactions.
+// groups returns the sizes of the transactions.
 func (m *memory) groups() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +114,7 @@ func (m *memory) ids() map[uuid.UUID]bool {
 
 func entry(org string) Entry { return Entry{ID: uuid.New(), Organization: org} }
 
-// logBuffer may be written to and read at once.
+// logBuffer may be written and read concurrently.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -132,7 +132,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// running is a writer over a store in memory.
+// running is a writer with a store in memory.
 type running struct {
 	*Writer
 
@@ -142,7 +142,7 @@ type running struct {
 	root  string
 }
 
-// begin starts a writer; stop ends its loops as the service does, end closes it too.
+// begin starts a writer. stop ends its loops as the service does; end closes it, too.
 func begin(t *testing.T, store Store, root string, limit int64, mode Mode) (r running, stop, end func()) {
 	t.Helper()
 	rows, err := spool.Open(root, limit)
@@ -167,7 +167,7 @@ func begin(t *testing.T, store Store, root string, limit int64, mode Mode) (r ru
 	return r, stop, end
 }
 
-// run gives a test a running writer in a bubble of its own time.
+// run gives a test a running writer in a synctest bubble.
 func run(t *testing.T, mode Mode, test func(r running)) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "spool")

@@ -11,11 +11,10 @@ import (
 	"switchyard.dev/services/platform/spool"
 )
 
-// Mode says what an answer waits for.
+// Mode is what an answer waits for.
 type Mode string
 
-// The modes. Both survive kill -9; a loss of power in ModeAsync costs the rows
-// of the moment before it.
+// The modes. Rows of both survive kill -9; a loss of power in ModeAsync costs the rows of the moment before it.
 const (
 	// ModeCommitted: the answer is complete when its row is committed.
 	ModeCommitted Mode = "committed"
@@ -25,25 +24,23 @@ const (
 
 // Bounds of the writer.
 const (
-	// maxBatch entries share one transaction.
+	// maxBatch is the largest number of entries in one transaction.
 	maxBatch = 512
-	// maxQueue entries wait in memory; further ones on disk alone.
+	// maxQueue is the largest number of entries that wait in memory; further ones wait on disk only.
 	maxQueue = 4096
-	// linger lets a batch grow in ModeAsync, where no caller waits for it.
+	// linger is how long a batch may grow in ModeAsync, where no caller waits for it.
 	linger = 50 * time.Millisecond
-	// commitTime is how long answers wait for a transaction; then their rows wait
-	// on disk.
+	// commitTime is how long answers wait for a transaction. After it their rows wait on disk.
 	commitTime = 2 * time.Second
-	// replayTime bounds one transaction that brings rows from disk.
+	// replayTime bounds one transaction that moves rows from disk.
 	replayTime = 10 * time.Second
-	// Pauses between tries while the store is away.
+	// Pauses between tries while the store is unavailable.
 	minPause, maxPause = 100 * time.Millisecond, 2 * time.Second
-	// handover is how many bytes on disk are few enough to bring them back to
-	// memory while commits stand still.
+	// handover is the number of bytes on disk up to which they are moved back to memory while commits are blocked.
 	handover = 128 << 10
 )
 
-// errLagging tells a waiting Commit that its row stays on disk for now.
+// errLagging ends a waiting Commit: its row stays on disk for now.
 var errLagging = errors.New("the row waits on disk")
 
 // Writer brings entries to the store. Each is written to the spool first, so
@@ -61,30 +58,29 @@ type Writer struct {
 	mode  Mode
 	log   *slog.Logger
 
-	// order holds the spool and the queue together: but while the writer lags, the
-	// queue is what waits in the spool.
+	// order guards the spool and the queue together: unless the writer lags, the queue holds what waits in the spool.
 	order   sync.Mutex
 	queue   chan waiting
 	lagging bool
 	lag     chan struct{} // signals Run that lagging was set
 
-	// Room of Run, and of Close behind it, that each group uses again.
+	// Buffers that Run, and Close after it, reuse for each group.
 	group   []waiting
 	entries []Entry
 
 	health health
 }
 
-// waiting is an entry and who waits for it.
+// waiting is an entry with the channel of its caller.
 type waiting struct {
 	entry Entry
-	// end is the entry's position in the spool; 0: behind it is another one.
+	// end is the position behind the entry in the spool; 0 if another entry was written behind it.
 	end int64
-	// done has room for one error; nil when no caller waits.
+	// done has room for one error; nil if no caller waits.
 	done chan error
 }
 
-// NewWriter returns a writer that does nothing until Run. It closes the spool.
+// NewWriter returns a writer that does nothing until Run. The writer closes the spool.
 func NewWriter(store Store, spool *spool.Spool, mode Mode, log *slog.Logger) *Writer {
 	return &Writer{
 		store: store, spool: spool, mode: mode, log: log,
@@ -92,10 +88,9 @@ func NewWriter(store Store, spool *spool.Spool, mode Mode, log *slog.Logger) *Wr
 	}
 }
 
-// Commit returns when the entry is safe: committed, or on disk where the store
-// is away or the mode is ModeAsync. An error means that it is lost but for the
-// log. ctx carries ids for the log; its end does not end the wait, which is
-// bounded.
+// Commit returns when the entry is safe: committed, or on disk if the store is unavailable or the mode is ModeAsync. An
+// error means that the entry is lost, except in the log. ctx carries IDs for the log; its end does not end the wait,
+// which is bounded.
 func (w *Writer) Commit(ctx context.Context, entry Entry) error {
 	p := waiting{entry: entry.cleaned()}
 	if w.mode != ModeAsync {
@@ -123,7 +118,7 @@ func (w *Writer) Commit(ctx context.Context, entry Entry) error {
 	return err
 }
 
-// records are room for entries' JSON.
+// records are buffers for entries' JSON.
 var records = sync.Pool{New: func() any { return new([]byte) }}
 
 // put writes an entry to the spool and, unless the writer lags, to the queue.
@@ -147,7 +142,7 @@ func (w *Writer) put(p waiting) (queued bool, err error) {
 	return false, nil
 }
 
-// fallBehind makes the spool the only way. The caller holds order.
+// fallBehind makes entries go to the spool only. The caller holds order.
 func (w *Writer) fallBehind() {
 	w.lagging = true
 	select {
@@ -156,7 +151,7 @@ func (w *Writer) fallBehind() {
 	}
 }
 
-// sync keeps an entry on disk until the store is back.
+// sync keeps an entry on disk until the store is available.
 func (w *Writer) sync(ctx context.Context, entry Entry) error {
 	if err := w.spool.Sync(); err != nil {
 		return w.direct(ctx, entry, err)
@@ -164,12 +159,11 @@ func (w *Writer) sync(ctx context.Context, entry Entry) error {
 	return nil
 }
 
-// direct is for a disk that takes nothing: the store, or else the log, the last
-// place that has the entry.
+// direct writes an entry when the disk fails: to the store, or else to the log, which is the last place that has it.
 func (w *Writer) direct(ctx context.Context, entry Entry, cause error) error {
-	w.health.diskBroken(true)
+	w.health.setDiskBroken(true)
 	err := w.append(ctx, []Entry{entry}, commitTime)
-	w.health.storeAway(errors.Is(err, ErrAway))
+	w.health.setStoreUnavailable(errors.Is(err, ErrUnavailable))
 	if err != nil {
 		w.lose(ctx, entry, errors.Join(cause, err))
 	}
@@ -180,7 +174,7 @@ func (w *Writer) lose(ctx context.Context, entry Entry, err error) {
 	w.log.ErrorContext(ctx, "ledger_row_lost", "entry", entry, "error", err.Error())
 }
 
-// Run writes until ctx ends. It is a part of the service's lifecycle.
+// Run writes entries until ctx ends. It is a part of the service's lifecycle.
 func (w *Writer) Run(ctx context.Context) error {
 	for {
 		select {
@@ -194,8 +188,8 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 }
 
-// gather returns the first entry with those queued behind it; in ModeAsync, where no
-// caller waits, also with those that come within linger.
+// gather returns the first entry with those queued behind it; in ModeAsync, where no caller waits, also with those that
+// arrive within linger.
 func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
 	if w.mode == ModeAsync && len(w.queue) < maxBatch {
 		select {
@@ -215,7 +209,7 @@ func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
 	return w.group
 }
 
-// settle stores a batch and tells those who wait, or falls behind.
+// settle stores a batch and notifies the waiting callers, or falls behind.
 func (w *Writer) settle(ctx context.Context, batch []waiting) {
 	defer clear(batch)
 	var end int64
@@ -229,7 +223,7 @@ func (w *Writer) settle(ctx context.Context, batch []waiting) {
 		w.order.Lock()
 		w.fallBehind()
 		w.order.Unlock()
-		w.log.ErrorContext(ctx, "the ledger's store is away; rows wait on disk", "error", err.Error())
+		w.log.ErrorContext(ctx, "the ledger's store is unavailable; rows wait on disk", "error", err.Error())
 		w.release(batch)
 		return
 	}
@@ -241,7 +235,7 @@ func (w *Writer) settle(ctx context.Context, batch []waiting) {
 	}
 }
 
-// release tells all waiting callers that the rows stay on disk.
+// release notifies all waiting callers that their rows stay on disk.
 func (w *Writer) release(batch []waiting) {
 	for {
 		for _, p := range batch {
@@ -258,39 +252,39 @@ func (w *Writer) release(batch []waiting) {
 	}
 }
 
-// drop forgets what the store has. A failure costs a repetition at the next
-// start, which the store bears.
+// drop removes from the spool what the store has. After a failure the rows are stored again at the next start, which
+// changes nothing.
 func (w *Writer) drop(ctx context.Context, end int64) {
 	if err := w.spool.Drop(end); err != nil {
 		w.log.ErrorContext(ctx, "the spool can't be emptied", "error", err.Error())
 	}
 }
 
-// write stores entries. Those that the store can never take are in the log and
-// in refused, by their place, and cost no other. The error is ErrAway.
+// write stores entries. Entries that the store refuses are logged and reported in refused, by their index; the others
+// are stored. The error is ErrUnavailable.
 func (w *Writer) write(ctx context.Context, entries []Entry, limit time.Duration) (refused map[int]error, err error) {
 	err = w.append(ctx, entries, limit)
-	if err == nil || errors.Is(err, ErrAway) {
-		w.health.storeAway(err != nil)
+	if err == nil || errors.Is(err, ErrUnavailable) {
+		w.health.setStoreUnavailable(err != nil)
 		return nil, err
 	}
 	refused = make(map[int]error)
 	for i, entry := range entries {
 		switch err := w.append(ctx, []Entry{entry}, limit); {
-		case errors.Is(err, ErrAway):
-			w.health.storeAway(true)
+		case errors.Is(err, ErrUnavailable):
+			w.health.setStoreUnavailable(true)
 			return nil, err
 		case err != nil:
 			w.lose(ctx, entry, err)
 			refused[i] = err
 		}
 	}
-	w.health.storeAway(false)
+	w.health.setStoreUnavailable(false)
 	return refused, nil
 }
 
-// append outlives ctx by its own bound: a shutdown must not break off a commit. A
-// panic is of one of the entries, and costs no other.
+// append stores entries in one transaction. It continues after ctx has ended, for at most limit: a shutdown must not
+// interrupt a commit. A panic is caused by one of the entries, and becomes an error.
 func (w *Writer) append(ctx context.Context, entries []Entry, limit time.Duration) (err error) {
 	defer panics.Recover(&err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// commit commits entries one after the other and gives their ids.
+// commit commits n entries one after the other and returns their IDs.
 func (r running) commit(n int) (ids []uuid.UUID) {
 	r.t.Helper()
 	for range n {
@@ -42,7 +42,7 @@ func TestCommitGroups(t *testing.T) {
 	})
 }
 
-// The answer waits for the commit, however long that takes up to its bound.
+// The answer waits for the commit, up to the bound.
 func TestCommittedBeforeTheAnswer(t *testing.T) {
 	run(t, ModeCommitted, func(r running) {
 		r.store.behave(func(m *memory) { m.took = commitTime - time.Millisecond })
@@ -72,7 +72,7 @@ func TestAsyncDoesNotWait(t *testing.T) {
 	})
 }
 
-// While the store is away answers go on at once, and nothing is lost or doubled.
+// While the store is unavailable answers go on at once, and no row is lost or duplicated.
 func TestStoreAway(t *testing.T) {
 	for _, mode := range []Mode{ModeCommitted, ModeAsync} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// A store that hangs costs the answers in hand the bound, and later ones nothing.
+// A store that hangs delays the answers in flight up to the bound, and later ones not at all.
 func TestSlowStore(t *testing.T) {
 	run(t, ModeCommitted, func(r running) {
 		r.store.behave(func(m *memory) { m.took = 5 * time.Second })
@@ -115,19 +115,19 @@ func TestSlowStore(t *testing.T) {
 		if took := time.Since(start); took > commitTime {
 			r.t.Errorf("the second answer waited for %v", took)
 		}
-		time.Sleep(time.Minute) // Replay is patient with a slow store.
+		time.Sleep(time.Minute) // Replay waits longer for a slow store.
 		if r.store.count() != 2 || r.Waiting() != 0 {
 			r.t.Errorf("%d rows, %d bytes wait, want both", r.store.count(), r.Waiting())
 		}
 	})
 }
 
-// A load that never pauses can't keep the writer lagging.
+// Under a load that never pauses the writer still catches up.
 func TestCatchesUpUnderLoad(t *testing.T) {
 	for _, mode := range []Mode{ModeCommitted, ModeAsync} {
 		t.Run(string(mode), func(t *testing.T) {
 			run(t, mode, func(r running) {
-				r.store.behave(func(m *memory) { m.away, m.took = true, 5*time.Millisecond })
+				r.store.behave(func(m *memory) { m.unavailable, m.took = true, 5*time.Millisecond })
 				r.commit(500)
 				r.store.set(false)
 				var load sync.WaitGroup
@@ -150,14 +150,13 @@ func TestCatchesUpUnderLoad(t *testing.T) {
 	}
 }
 
-// An entry that the store can never take, or that it breaks on, costs no other, live
-// and from disk.
+// An entry that the store refuses, or that makes it panic, affects no other entry, live and from disk.
 func TestRefusedEntryCostsNoOther(t *testing.T) {
-	for _, test := range []struct{ away, breaks bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
-		away := test.away
+	for _, test := range []struct{ unavailable, breaks bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		unavailable := test.unavailable
 		run(t, ModeCommitted, func(r running) {
 			r.store.behave(func(m *memory) {
-				if m.refuse, m.away = "bad", away; test.breaks {
+				if m.refuse, m.unavailable = "bad", unavailable; test.breaks {
 					m.refuse, m.breaks = "", "bad"
 				}
 			})
@@ -168,7 +167,7 @@ func TestRefusedEntryCostsNoOther(t *testing.T) {
 					if i == 5 {
 						org = "bad"
 					}
-					if err := r.Commit(r.t.Context(), entry(org)); (err != nil) != (org == "bad" && !away) {
+					if err := r.Commit(r.t.Context(), entry(org)); (err != nil) != (org == "bad" && !unavailable) {
 						r.t.Errorf("%s: %v", org, err)
 					}
 				})
@@ -192,7 +191,7 @@ func TestFullSpoolRefuses(t *testing.T) {
 		if r.Waiting() < 1<<20 {
 			r.t.Errorf("refused with %d bytes", r.Waiting())
 		}
-		taken := len(r.commit(5)) // Those under way are kept.
+		taken := len(r.commit(5)) // Those in flight are kept.
 		r.store.set(false)
 		time.Sleep(time.Minute)
 		if err := r.Ready(r.t.Context()); err != nil || r.store.count()%100 != taken {
@@ -216,8 +215,7 @@ func TestFullQueueGoesToDisk(t *testing.T) {
 	})
 }
 
-// A disk that takes nothing leaves the store; when both fail completions are
-// refused, and what was under way is in the log.
+// When the disk fails the store is used; when both fail, completions are refused, and entries in flight are logged.
 func TestBrokenDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
@@ -231,14 +229,14 @@ func TestBrokenDisk(t *testing.T) {
 			t.Errorf("ready: %v, %d rows, want the store to do", err, store.count())
 		}
 		store.set(true)
-		if err := r.Commit(t.Context(), entry("late")); !errors.Is(err, ErrAway) {
-			t.Errorf("commit: %v, want ErrAway", err)
+		if err := r.Commit(t.Context(), entry("late")); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("commit: %v, want ErrUnavailable", err)
 		}
 		if text := r.log.String(); !strings.Contains(text, "ledger_row_lost") || !strings.Contains(text, `"organization_id":"late"`) {
 			t.Errorf("log %s, want the whole entry", text)
 		}
-		if err := r.Ready(t.Context()); !errors.Is(err, ErrAway) {
-			t.Errorf("ready: %v, want ErrAway", err)
+		if err := r.Ready(t.Context()); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("ready: %v, want ErrUnavailable", err)
 		}
 		store.set(false)
 		time.Sleep(probeEvery)
@@ -258,7 +256,7 @@ func TestCallerWhoLeavesIsBilled(t *testing.T) {
 	})
 }
 
-// Names that callers make up reach the store as text that it can take.
+// Names that callers choose reach the store as text that it can hold.
 func TestCommitCleans(t *testing.T) {
 	run(t, ModeCommitted, func(r running) {
 		e := entry("acme")
@@ -272,7 +270,7 @@ func TestCommitCleans(t *testing.T) {
 	})
 }
 
-// What waits on disk comes back as it was: no field is forgotten.
+// Every field of an entry survives the spool.
 func TestEntryRoundTrip(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
 	want := Entry{

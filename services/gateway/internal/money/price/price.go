@@ -1,6 +1,6 @@
-// Package price knows what tokens cost: exact rates in integer pico-USD, the
-// versioned table they come from, and the cost of a completion. Package
-// inference asks it; package routing reads the rates of configured models.
+// Package price computes what tokens cost. It holds exact rates in integer pico-USD, the versioned table that they come
+// from, and the cost of a completion. Package inference computes costs with it; package routing reads the rates of
+// configured models.
 package price
 
 import (
@@ -11,21 +11,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Pico is money in pico-USD (1e-12 USD). A cost is a whole number of them, so
-// that sums are exact.
+// Pico is an amount of money in pico-USD (1e-12 USD). A cost is a whole number of them, so that sums are exact.
 type Pico int64
 
-// picoPerCent is 0.01 USD.
+// picoPerCent is 0.01 USD in pico-USD.
 const picoPerCent = 1e10
 
-// Cents is the amount in cents, rounded once to the nearest double.
+// Cents returns the amount in cents, rounded once to the nearest float64.
 func (p Pico) Cents() float64 { return float64(p) / picoPerCent }
 
-// Rate is the price of one token in pico-USD. A price per million tokens of one
-// micro-USD is one pico-USD a token, so six decimals are exact.
+// Rate is the price of one token in pico-USD. One micro-USD per million tokens is one pico-USD a token, so that six
+// decimals are exact.
 type Rate int64
 
-// Each is the price of one piece in pico-USD: twelve decimals of a USD are exact.
+// Each is the price of one piece, such as an image, in pico-USD. Twelve decimals of a USD are exact.
 type Each int64
 
 const (
@@ -33,21 +32,21 @@ const (
 	eachDecimals = 12
 )
 
-// UnmarshalYAML reads the decimal text of a price in USD per million tokens.
+// UnmarshalYAML reads a decimal price in USD per million tokens.
 func (r *Rate) UnmarshalYAML(node *yaml.Node) error {
 	n, err := parseDecimal(node.Value, rateDecimals)
 	*r = Rate(n)
 	return err
 }
 
-// UnmarshalYAML reads the decimal text of a price in USD.
+// UnmarshalYAML reads a decimal price in USD.
 func (e *Each) UnmarshalYAML(node *yaml.Node) error {
 	n, err := parseDecimal(node.Value, eachDecimals)
 	*e = Each(n)
 	return err
 }
 
-// parseDecimal scales a decimal number by 10^decimals without passing through a float.
+// parseDecimal returns a decimal number multiplied by 10^decimals, without passing through a float.
 func parseDecimal(text string, decimals int) (int64, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if len(fraction) > decimals {

@@ -132,7 +132,7 @@ func TestNewRowVersionFollowsRates(t *testing.T) {
 	}
 }
 
-// Whatever is read as a rate prints back to the same amount.
+// A text that is read as a rate prints back to the same amount.
 func FuzzParseDecimal(f *testing.F) {
 	f.Add("1.25")
 	f.Add("0.000001")

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// drawUsage makes any usage, buckets being at most most.
+// drawUsage returns a random usage whose buckets are at most most.
 func drawUsage(t *rapid.T, most int64) (u provider.Usage) {
 	v := reflect.ValueOf(&u).Elem()
 	for i := range v.NumField() {
@@ -20,7 +20,7 @@ func drawUsage(t *rapid.T, most int64) (u provider.Usage) {
 	return u
 }
 
-// drawRates makes rates with some of the buckets left out.
+// drawRates returns random rates, with some of the buckets left out.
 func drawRates(t *rapid.T, most int64) (r Rates) {
 	v := reflect.ValueOf(&r).Elem()
 	for i := range v.NumField() {
@@ -35,8 +35,7 @@ func drawRates(t *rapid.T, most int64) (r Rates) {
 	return r
 }
 
-// No token is priced twice or not at all: the buckets one by one cost together
-// what they cost at once.
+// No token is priced twice or left out: the costs of the single buckets add up to the cost of the whole usage.
 func TestCostIsTheSumOfItsBuckets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates, usage := drawRates(t, 1e9), drawUsage(t, 1e7)
@@ -53,7 +52,7 @@ func TestCostIsTheSumOfItsBuckets(t *testing.T) {
 	})
 }
 
-// Every bucket of a usage has a price where the row has input, output and images.
+// Every bucket of a usage has a price if the row has input, output and images.
 func TestEveryBucketIsPriced(t *testing.T) {
 	one, each := Rate(3), Each(3)
 	rates := Rates{Input: &one, Output: &one, Image: &each}
@@ -67,8 +66,7 @@ func TestEveryBucketIsPriced(t *testing.T) {
 	}
 }
 
-// More of anything never costs less, and nothing overflows into a small or
-// negative bill.
+// A larger usage never costs less, and an overflow never becomes a small or negative bill.
 func TestCostIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates, usage := drawRates(t, math.MaxInt64), drawUsage(t, math.MaxInt64/2)

@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Rates are the prices of one model, one for each bucket of provider.Usage. A
-// bucket without a rate of its own costs what its wider one does: input of any
-// kind as Input, output of any kind as Output, a long cache write as a short one.
+// Rates are the prices of one model, one for each bucket of provider.Usage. A bucket without a rate of its own uses
+// that of its wider bucket: any kind of input uses Input, any kind of output uses Output, and a long cache write uses
+// CacheWrite.
 type Rates struct {
 	Input          *Rate `yaml:"input_per_mtok_usd"`
 	CacheRead      *Rate `yaml:"cache_read_per_mtok_usd"`
@@ -23,14 +23,14 @@ type Rates struct {
 	Reasoning      *Rate `yaml:"reasoning_per_mtok_usd"`
 	ImageOutput    *Rate `yaml:"image_output_per_mtok_usd"`
 	AudioOutput    *Rate `yaml:"audio_output_per_mtok_usd"`
-	// Image is the price of one image made, beside its tokens if it has any.
+	// Image is the price of one generated image, in addition to its tokens if they have a price.
 	Image *Each `yaml:"per_image_usd"`
 }
 
-// IsZero reports whether no price was given at all.
+// IsZero reports whether no price is set.
 func (r Rates) IsZero() bool { return r == Rates{} }
 
-// check wants the two rates that the others fall back to, or the price of an image.
+// check returns an error unless the two rates that the others fall back to are set, or the price of an image alone.
 func (r Rates) check() error {
 	switch {
 	case r.Input != nil && r.Output != nil:
@@ -41,13 +41,13 @@ func (r Rates) check() error {
 	return errors.New("input_per_mtok_usd and output_per_mtok_usd: both are required, or per_image_usd alone")
 }
 
-// line is a bucket of a usage and its rate; nil costs nothing.
+// line is the count of a usage bucket and its rate. A nil rate costs nothing.
 type line struct {
 	count int64
 	rate  *Rate
 }
 
-// lines pairs the token buckets with their rates.
+// lines returns the token buckets with their rates.
 func (r *Rates) lines(u *provider.Usage) [10]line {
 	return [...]line{
 		{u.Input, r.Input},
@@ -70,8 +70,8 @@ func or(rate, wider *Rate) *Rate {
 	return wider
 }
 
-// cost sums the buckets. What would not fit is the largest amount there is: no
-// vendor's report may turn into a small or negative bill.
+// cost returns the sum of all buckets. A sum that overflows is the largest amount instead: a vendor's report must not
+// become a small or negative bill.
 func (r *Rates) cost(u *provider.Usage) Pico {
 	var sum uint64
 	for _, l := range r.lines(u) {
@@ -85,7 +85,7 @@ func (r *Rates) cost(u *provider.Usage) Pico {
 	return Pico(sum)
 }
 
-// add adds count times rate, and stays at math.MaxInt64 once it is there.
+// add returns sum plus count times rate, at most math.MaxInt64.
 func add(sum uint64, count, rate int64) uint64 {
 	high, low := bits.Mul64(uint64(max(count, 0)), uint64(rate))
 	total, carry := bits.Add64(sum, low, 0)
@@ -95,15 +95,15 @@ func add(sum uint64, count, rate int64) uint64 {
 	return total
 }
 
-// Tier is the price of requests whose prompt is longer than a number of tokens:
-// of the whole request, not of what is beyond.
+// Tier is the price of requests whose prompt is longer than AboveTokens. It applies to the whole request, not only to
+// the tokens above.
 type Tier struct {
 	AboveTokens int64 `yaml:"above_tokens"`
 	Rates       `yaml:",inline"`
 }
 
-// checkTiers wants each tier to price every bucket that the row does: one left
-// out would fall back to a rate that is not its own.
+// checkTiers returns an error unless each tier prices every bucket that the row does: a bucket left out would fall back
+// to another bucket's rate.
 func checkTiers(base Rates, tiers []Tier) error {
 	for i, tier := range tiers {
 		if tier.AboveTokens < 1 || i > 0 && tier.AboveTokens <= tiers[i-1].AboveTokens {

@@ -19,27 +19,27 @@ import (
 // Row is the price of a model from a day on, in UTC.
 type Row struct {
 	Provider, Model string
-	// Version names the row for good: a ledger entry keeps it.
+	// Version identifies the row permanently: ledger entries keep it.
 	Version       string
 	EffectiveFrom time.Time
-	// EffectiveTo is the first day on which it holds no more; zero: none.
+	// EffectiveTo is the first day on which the price is no longer in force; zero means no end.
 	EffectiveTo time.Time
 	Rates       Rates
-	// Tiers of long prompts, shortest first.
+	// Tiers are the prices of long prompts, shortest first.
 	Tiers []Tier
-	// Source is where the price was read, Reviewed when; after ReviewEvery it is
-	// due again. Empty for the operator's own models.
+	// Source is where the price was read, Reviewed is when. After ReviewEvery the price is due for review again. All
+	// three are empty for the operator's own models.
 	Source      string
 	Reviewed    time.Time
 	ReviewEvery time.Duration
 }
 
-// holds reports whether the row prices what happens at a moment.
+// holds reports whether the row's price is in force at a moment.
 func (r *Row) holds(at time.Time) bool {
 	return !at.Before(r.EffectiveFrom) && (r.EffectiveTo.IsZero() || at.Before(r.EffectiveTo))
 }
 
-// at gives the rates for a prompt of a number of tokens.
+// at returns the rates for a prompt of so many tokens.
 func (r *Row) at(prompt int64) *Rates {
 	rates := &r.Rates
 	for i := range r.Tiers {
@@ -50,8 +50,8 @@ func (r *Row) at(prompt int64) *Rates {
 	return rates
 }
 
-// NewRow prices a model of the operator's own from the start of time. Its
-// version changes with its rates.
+// NewRow returns the price of one of the operator's own models, in force without a beginning or end. Its version
+// changes with its rates.
 func NewRow(providerName, model string, rates Rates) (Row, error) {
 	if err := rates.check(); err != nil {
 		return Row{}, err
@@ -65,22 +65,21 @@ func NewRow(providerName, model string, rates Rates) (Row, error) {
 	return Row{Provider: providerName, Model: model, Version: version, Rates: rates}, nil
 }
 
-// Table finds prices. It is never changed after it was made.
+// Table finds prices. It does not change after it was made.
 type Table struct {
-	rows map[key][]Row // of a model, newest first
+	rows map[key][]Row // by model, newest first
 }
 
 type key struct{ provider, model string }
 
-// defaultReview is how often a provider's prices are looked at again where the
-// file doesn't say.
+// defaultReview is the number of days between reviews of a provider's prices if the file sets none.
 const defaultReview = 90
 
 // document is the price file.
 type document struct {
 	Providers []struct {
 		Provider string `yaml:"provider"`
-		// Source and Reviewed say where the prices were read, and when.
+		// Source and Reviewed are where the prices were read, and when.
 		Source          string  `yaml:"source"`
 		Reviewed        string  `yaml:"reviewed"`
 		ReviewEveryDays int     `yaml:"review_every_days"`
@@ -96,7 +95,7 @@ type entry struct {
 	Tiers         []Tier `yaml:"tiers"`
 }
 
-// Parse reads a price file (YAML, strict: an unknown field is an error).
+// Parse reads a price file in YAML. An unknown field is an error.
 func Parse(text []byte) ([]Row, error) {
 	var doc document
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -128,7 +127,7 @@ func Parse(text []byte) ([]Row, error) {
 	return rows, nil
 }
 
-// row checks an entry and completes what its provider's entries have in common.
+// row checks an entry and returns its row. The argument holds what the provider's entries have in common.
 func (e entry) row(row Row) (Row, error) {
 	var from, to error
 	row.EffectiveFrom, from = day("effective_from", e.EffectiveFrom, false)
@@ -145,7 +144,7 @@ func (e entry) row(row Row) (Row, error) {
 	return row, err
 }
 
-// day reads a date; optional allows none.
+// day reads a date. If optional is true, an empty text is the zero time.
 func day(field, text string, optional bool) (time.Time, error) {
 	if text == "" && optional {
 		return time.Time{}, nil
@@ -157,7 +156,7 @@ func day(field, text string, optional bool) (time.Time, error) {
 	return t, nil
 }
 
-// NewTable indexes rows. Two of one version are an error: a version is for good.
+// NewTable returns a table of rows. Two rows of the same version are an error, because a version is permanent.
 func NewTable(rows []Row) (*Table, error) {
 	t := &Table{rows: make(map[key][]Row)}
 	versions := make(map[string]bool, len(rows))
@@ -175,15 +174,15 @@ func NewTable(rows []Row) (*Table, error) {
 	return t, nil
 }
 
-// Cost is what a usage costs and by which row. Known is false when no row
-// prices the model at that moment; then nothing is billed.
+// Cost is the cost of a usage and the version of the row that priced it. Known is false if no row prices the model at
+// that moment; then nothing is billed.
 type Cost struct {
 	Amount  Pico
 	Version string
 	Known   bool
 }
 
-// Cost prices a usage of a model as of a moment.
+// Cost returns the cost of a model's usage at a moment.
 func (t *Table) Cost(providerName, model string, at time.Time, u provider.Usage) Cost {
 	rows := t.rows[key{providerName, model}]
 	for i := range rows {
@@ -194,7 +193,7 @@ func (t *Table) Cost(providerName, model string, at time.Time, u provider.Usage)
 	return Cost{}
 }
 
-// Rows are all prices, in the order of their versions.
+// Rows returns all prices, sorted by version.
 func (t *Table) Rows() []Row {
 	var rows []Row
 	for _, of := range t.rows {
@@ -204,7 +203,7 @@ func (t *Table) Rows() []Row {
 	return rows
 }
 
-// At is the row that prices a model at a moment; false where none does.
+// At returns the row that prices a model at a moment, or false if there is none.
 func (t *Table) At(providerName, model string, at time.Time) (Row, bool) {
 	for _, row := range t.rows[key{providerName, model}] {
 		if row.holds(at) {
@@ -214,8 +213,7 @@ func (t *Table) At(providerName, model string, at time.Time) (Row, bool) {
 	return Row{}, false
 }
 
-// Due is the first moment at which the row is to be reviewed again; zero for the
-// operator's own prices.
+// Due returns the moment from which the row is due for review, or the zero time for the operator's own prices.
 func (r *Row) Due() time.Time {
 	switch {
 	case r.ReviewEvery == 0:
@@ -226,8 +224,8 @@ func (r *Row) Due() time.Time {
 	return r.Reviewed.Add(r.ReviewEvery)
 }
 
-// Drift lists the rows in force at a moment that are past their review, longest
-// overdue first, and how many are in force at all.
+// Drift returns the rows in force at a moment whose review is overdue, longest overdue first, and the number of all
+// rows in force.
 func (t *Table) Drift(now time.Time) (overdue []Row, total int) {
 	for of := range t.rows {
 		row, ok := t.At(of.provider, of.model, now)

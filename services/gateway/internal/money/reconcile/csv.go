@@ -18,15 +18,14 @@ const (
 	MaxLines    = 5000
 	maxProvider = 64
 	maxModel    = 256
-	// maxCents is as much as a line may bill, either way.
+	// maxCents is the largest amount that a line may bill, positive or negative.
 	maxCents = "1000000000000"
 )
 
-// columns of the CSV form, in this order.
+// columns are the header of the CSV form.
 var columns = []string{"provider", "model", "amount_cents"}
 
-// ParseCSV reads lines by RFC 4180 with a header. The error is an *apierr.Error
-// that names the line.
+// ParseCSV reads lines from CSV as in RFC 4180, with a header. The error is an *apierr.Error that names the line.
 func ParseCSV(text string) ([]Line, error) {
 	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\ufeff")))
 	reader.FieldsPerRecord = len(columns)
@@ -54,7 +53,7 @@ func ParseCSV(text string) ([]Line, error) {
 	}
 }
 
-// readable is what the CSV reader says, without the words that repeat the place.
+// readable returns the CSV reader's error without the repeated position.
 func readable(err error) string {
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		what := parse.Err.Error()
@@ -66,7 +65,7 @@ func readable(err error) string {
 	return "can't be read"
 }
 
-// NewLine checks a line of either form. The error names field and rule.
+// NewLine checks the fields of a line and returns it. The error names the field and the rule.
 func NewLine(provider, model string, amount func() (Money, error)) (Line, error) {
 	switch {
 	case provider == "" || len(provider) > maxProvider || !printable(provider):

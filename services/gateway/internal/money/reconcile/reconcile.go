@@ -1,7 +1,6 @@
-// Package reconcile compares what vendors bill with what was metered. An invoice
-// is read and matched by pure functions, in exact money; the result is stored
-// once. Package api takes invoices in, internal/postgres sums the ledger and
-// keeps results.
+// Package reconcile compares vendors' invoices with the metered costs. An invoice is read and matched by pure
+// functions, in exact money; the result is stored once. Package api accepts invoices; internal/postgres sums the ledger
+// and stores results.
 package reconcile
 
 import (
@@ -18,30 +17,29 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// ReasonKeyReused refuses an idempotency key that came with another invoice.
+// ReasonKeyReused is the reason of a refusal because the idempotency key was used with another invoice.
 const ReasonKeyReused apierr.Reason = "idempotency_key_reused"
 
-// Line is what a vendor bills for a model, or for all.
+// Line is the amount that a vendor bills for one model, or for all.
 type Line struct {
 	Provider string
-	// Model is empty for all of the provider's that no other line names.
+	// Model is empty for all of the provider's models that have no line of their own.
 	Model  string
 	Amount Money
 }
 
-// Invoice is an invoice to compare with what was metered.
+// Invoice is an invoice to compare with the metered costs.
 type Invoice struct {
-	// Start is included, End is not.
+	// The period; Start is inclusive, End exclusive.
 	Start, End time.Time
 	Lines      []Line
-	// Tolerance is the difference of a line that still counts as matched.
+	// Tolerance is the largest difference at which a line still counts as matched.
 	Tolerance Money
-	// Ref is the vendor's number of the invoice, may be empty.
+	// Ref is the vendor's invoice number; may be empty.
 	Ref string
 }
 
-// Check refuses an invoice that could be read in two ways. The error is an
-// *apierr.Error that names the field.
+// Check returns an error if the invoice is ambiguous. The error is an *apierr.Error that names the field.
 func (i *Invoice) Check() error {
 	if !i.End.After(i.Start) {
 		return apierr.Invalid("period_end", "must be after period_start")
@@ -60,7 +58,7 @@ func (i *Invoice) Check() error {
 	return nil
 }
 
-// Providers that the invoice names, each once.
+// Providers returns the providers that the invoice names, sorted, each once.
 func (i *Invoice) Providers() []string {
 	var all []string
 	for _, line := range i.Lines {
@@ -70,7 +68,7 @@ func (i *Invoice) Providers() []string {
 	return slices.Compact(all)
 }
 
-// Hash is the same for the same invoice, whatever the order of its lines.
+// Hash returns the same hash for the same invoice, independent of the order of its lines.
 func (i *Invoice) Hash() []byte {
 	lines := slices.Clone(i.Lines)
 	slices.SortFunc(lines, func(a, b Line) int {
@@ -84,8 +82,7 @@ func (i *Invoice) Hash() []byte {
 	return sum.Sum(nil)
 }
 
-// Metered is what the ledger has of a model in the period, paid for by the
-// fleet's credentials.
+// Metered is the metered cost of a model in the period, paid for by the fleet's credentials.
 type Metered struct {
 	Provider, Model string
 	Calls           int64
@@ -94,11 +91,10 @@ type Metered struct {
 	Estimated Money
 }
 
-// Status of a line, or of an invoice, which is Matched or Delta.
+// Status is the status of a line or of an invoice; an invoice is Matched or Delta.
 type Status string
 
-// The statuses. Unexplained is billed and nothing metered, Unbilled is metered
-// and no line bills it.
+// The statuses. An Unexplained line is billed but was not metered; an Unbilled one was metered but no line bills it.
 const (
 	Matched     Status = "matched"
 	Delta       Status = "delta"
@@ -106,7 +102,7 @@ const (
 	Unbilled    Status = "unbilled"
 )
 
-// Compared is a line beside the ledger.
+// Compared is a line with the ledger's figures.
 type Compared struct {
 	Line
 	Metered, Estimated Money
@@ -114,17 +110,17 @@ type Compared struct {
 	Status             Status
 }
 
-// Delta is what was billed less what was metered.
+// Delta returns the billed amount minus the metered one.
 func (c Compared) Delta() Money { return c.Amount.Minus(c.Metered) }
 
-// Result is an invoice beside the ledger.
+// Result is an invoice compared with the ledger.
 type Result struct {
 	ID uuid.UUID
-	// Sequence orders results, once they are stored.
+	// Sequence is the position in the order of results; it is set when the result is stored.
 	Sequence int64
 	Invoice
 	Status Status
-	// Compared are empty in a list.
+	// Compared is empty in a list.
 	Compared []Compared
 	// Billed and Metered are the sums of all lines.
 	Billed, Metered Money
@@ -132,8 +128,8 @@ type Result struct {
 	CreatedBy       string
 }
 
-// Compare puts an invoice beside what was metered for its providers. The lines
-// stay in their order; what no line bills comes after them, by provider and model.
+// Compare compares an invoice with the metered costs of its providers. The lines keep their order; metered models
+// without a line follow, by provider and model.
 func Compare(invoice Invoice, metered []Metered) Result {
 	result := Result{Invoice: invoice, Status: Matched}
 	lines := make(map[[2]string]int, len(invoice.Lines))
@@ -180,30 +176,29 @@ func (c Compared) judge(billed bool, tolerance Money) Status {
 	return Delta
 }
 
-// Store sums the ledger and keeps results.
+// Store sums the ledger and stores results.
 type Store interface {
-	// Metered sums what was metered for providers in a period.
+	// Metered returns the metered costs of providers in a period.
 	Metered(ctx context.Context, start, end time.Time, providers []string) ([]Metered, error)
-	// Keep stores a result under a key, with its audit. Where the key is taken it
-	// gives the first result, and the error is an *apierr.Error if that was of
-	// another invoice.
+	// Keep stores a result under a key, with its audit entry. If the key is used already it returns the first result;
+	// the error is an *apierr.Error if that result belongs to another invoice.
 	Keep(ctx context.Context, key string, r Result) (kept Result, repeated bool, err error)
-	// Find gives the result of a key; false where there is none.
+	// Find returns the result stored under a key, or false if there is none.
 	Find(ctx context.Context, key string, hash []byte) (Result, bool, error)
-	// Get reads one; an *apierr.Error when it is not there.
+	// Get returns one result, or an *apierr.Error if it does not exist.
 	Get(ctx context.Context, id uuid.UUID) (Result, error)
-	// List pages results, newest first, without lines; before is the sequence of the
-	// last one of the page before, 0 for the first.
+	// List returns a page of results, newest first, without lines. before is the sequence of the last result of the
+	// previous page, 0 for the first page.
 	List(ctx context.Context, before int64, limit int) ([]Result, error)
-	// Forget deletes at most limit results that were made before a moment.
+	// Forget deletes at most limit results made before a moment, and returns how many it deleted.
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
 // Service reconciles invoices.
 type Service struct{ Store }
 
-// Reconcile compares an invoice with the ledger, once: the same key again gives
-// the first result. An empty key is that of the invoice itself.
+// Reconcile compares an invoice with the ledger, once: the same key returns the first result again. An empty key stands
+// for the invoice's own hash.
 func (s Service) Reconcile(ctx context.Context, key string, invoice Invoice, by string, now time.Time) (result Result, repeated bool, err error) {
 	if err := invoice.Check(); err != nil {
 		return Result{}, false, err

@@ -103,8 +103,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Whatever the lines are, each metered amount is in exactly one of them, sums are
-// exact, and the order of what is metered says nothing.
+// Each metered amount is in exactly one line, sums are exact, and the order of the metered amounts does not matter.
 func TestNothingIsLostOrCountedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Int64Range(-1e15, 1e18)
@@ -198,7 +197,7 @@ func TestParseCSV(t *testing.T) {
 	}
 }
 
-// Whatever comes is read exactly or refused with a place; nothing is guessed.
+// Any text is read exactly, or refused with its position.
 func FuzzParseCSV(f *testing.F) {
 	f.Add("provider,model,amount_cents\nopenai,gpt-5,12.50\n")
 	f.Add("provider,model,amount_cents\n\"a\",\"b\"\"\",-0.0000000001\r\n")

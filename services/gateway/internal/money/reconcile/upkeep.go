@@ -12,8 +12,8 @@ const (
 	upkeepBatch = 500
 )
 
-// Upkeep deletes results that are older than retention, in bounded batches,
-// until ctx ends. It is a part of the service's lifecycle.
+// Upkeep returns a function that deletes results older than retention, in bounded batches, until its context ends. The
+// function is a part of the service's lifecycle.
 func (s Service) Upkeep(retention time.Duration, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(upkeepEvery)

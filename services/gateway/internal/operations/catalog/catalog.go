@@ -36,8 +36,8 @@ type Entry struct {
 	// Source is where this was read, Reviewed when.
 	Source   string
 	Reviewed time.Time
-	// borrowed is what another provider's model is: it says that there is none here.
-	borrowed bool
+	// copied is what another provider's model is: it says that there is none here.
+	copied bool
 }
 
 // File is a catalog file.
@@ -117,7 +117,7 @@ func (f *File) like(provider, other string) error {
 		if t.Provider != other || len(e.Input) == 0 {
 			continue // Of one that is gone, nothing more is known.
 		}
-		e.Provider, e.borrowed = provider, true
+		e.Provider, e.copied = provider, true
 		e.Deprecated, e.Cutoff, e.Successor, e.Reason = time.Time{}, time.Time{}, "", ""
 		f.entries[e.Target] = e
 	}
@@ -129,7 +129,7 @@ func (f *File) add(name string, m model, e Entry) error {
 		return errors.New("model: is required")
 	}
 	e.Target = provider.Target{Provider: name, Model: m.Model}
-	if before, twice := f.entries[e.Target]; twice && !before.borrowed {
+	if before, twice := f.entries[e.Target]; twice && !before.copied {
 		return errors.New("is there twice")
 	}
 	var deprecated, cutoff error

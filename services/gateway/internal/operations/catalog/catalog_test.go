@@ -177,30 +177,30 @@ func TestStatusAndNotices(t *testing.T) {
 func TestDeprecate(t *testing.T) {
 	at := now(t, "2026-11-21T12:00:00Z")
 	for _, c := range []struct {
-		name string
-		wish Wish
-		want string // the successor, or status and text of the refusal
+		name    string
+		request DeprecationRequest
+		want    string // the successor, or status and text of the refusal
 	}{
-		{"the same provider's", Wish{Model: "big", Successor: "vectors"}, "vectors"},
-		{"another provider's, by its full name", Wish{Provider: "uno", Model: "big", Successor: "two/twin"}, "two/twin"},
-		{"another provider's, which alone has it", Wish{Model: "one/big", Successor: "wise"}, "two/wise"},
-		{"a twin, of the provider that is named", Wish{Provider: "two", Model: "twin", Successor: "wise"}, "wise"},
-		{"a model without a row of its own", Wish{Provider: "two", Model: "twin", Successor: "one/twin"}, "one/twin"},
-		{"a name that several have", Wish{Model: "twin", Successor: "wise"}, "400 provider: is required, since several have this model: one, two"},
-		{"an unknown model", Wish{Model: "nonsense", Successor: "big"}, "404 model_id: there is no model"},
-		{"an unknown provider", Wish{Provider: "nobody", Model: "big", Successor: "small"}, "400 provider: no provider"},
-		{"an unknown successor", Wish{Provider: "one", Model: "big", Successor: "nonsense"}, "400 successor: there is no model"},
-		{"itself", Wish{Provider: "one", Model: "big", Successor: "big"}, "400 successor: is the model itself"},
-		{"itself in full", Wish{Provider: "one", Model: "big", Successor: "one/big"}, "400 successor: is the model itself"},
-		{"a retired successor", Wish{Provider: "one", Model: "big", Successor: "ancient"}, "400 successor: one/ancient is retired itself"},
-		{"one that leads back", Wish{Provider: "one", Model: "big", Successor: "small"}, "400 successor: one/small has the model as its own successor"},
+		{"the same provider's", DeprecationRequest{Model: "big", Successor: "vectors"}, "vectors"},
+		{"another provider's, by its full name", DeprecationRequest{Provider: "uno", Model: "big", Successor: "two/twin"}, "two/twin"},
+		{"another provider's, which alone has it", DeprecationRequest{Model: "one/big", Successor: "wise"}, "two/wise"},
+		{"a twin, of the provider that is named", DeprecationRequest{Provider: "two", Model: "twin", Successor: "wise"}, "wise"},
+		{"a model without a row of its own", DeprecationRequest{Provider: "two", Model: "twin", Successor: "one/twin"}, "one/twin"},
+		{"a name that several have", DeprecationRequest{Model: "twin", Successor: "wise"}, "400 provider: is required, since several have this model: one, two"},
+		{"an unknown model", DeprecationRequest{Model: "nonsense", Successor: "big"}, "404 model_id: there is no model"},
+		{"an unknown provider", DeprecationRequest{Provider: "nobody", Model: "big", Successor: "small"}, "400 provider: no provider"},
+		{"an unknown successor", DeprecationRequest{Provider: "one", Model: "big", Successor: "nonsense"}, "400 successor: there is no model"},
+		{"itself", DeprecationRequest{Provider: "one", Model: "big", Successor: "big"}, "400 successor: is the model itself"},
+		{"itself in full", DeprecationRequest{Provider: "one", Model: "big", Successor: "one/big"}, "400 successor: is the model itself"},
+		{"a retired successor", DeprecationRequest{Provider: "one", Model: "big", Successor: "ancient"}, "400 successor: one/ancient is retired itself"},
+		{"one that leads back", DeprecationRequest{Provider: "one", Model: "big", Successor: "small"}, "400 successor: one/small has the model as its own successor"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.wish.At = at
-			if c.wish.Provider == "" && c.wish.Model == "big" {
-				c.wish.Model = "one/big"
+			c.request.At = at
+			if c.request.Provider == "" && c.request.Model == "big" {
+				c.request.Model = "one/big"
 			}
-			d, err := NewRegistry(sources(t), nil).Deprecate(c.wish)
+			d, err := NewRegistry(sources(t), nil).Deprecate(c.request)
 			if status, text, refused := strings.Cut(c.want, " "); refused {
 				if e := apierr.From(err); e == nil || fmt.Sprint(e.Kind.HTTPStatus()) != status || !strings.HasPrefix(e.Text, text) {
 					t.Errorf("%v, want %s", err, c.want)

@@ -102,7 +102,7 @@ func NewRegistry(c *Catalog, set []Deprecation) *Registry {
 	}
 	for t, e := range c.file.entries {
 		_, listed := rows[t]
-		if _, configured := c.policy.Canonical(t.Provider); configured && (listed || !e.borrowed) {
+		if _, configured := c.policy.Canonical(t.Provider); configured && (listed || !e.copied) {
 			rows[t] = Row{Target: t, Owner: e.Owner, Successor: e.Successor, Reason: e.Reason, Cutoff: e.Cutoff, DeprecatedAt: e.Deprecated, UpdatedAt: e.Reviewed}
 		}
 	}
@@ -201,8 +201,8 @@ func (r *Row) Order() string {
 	return r.Cutoff.Format(time.DateOnly)
 }
 
-// Wish is a deprecation that a caller asks for.
-type Wish struct {
+// DeprecationRequest is a deprecation that a caller asks for.
+type DeprecationRequest struct {
 	// Provider, by its name or an alias, may be empty where one alone has the model.
 	Provider, Model   string
 	Successor, Reason string
@@ -212,8 +212,8 @@ type Wish struct {
 	At     time.Time
 }
 
-// Deprecate checks a wish. The error is an *apierr.Error that names the field.
-func (r *Registry) Deprecate(w Wish) (Deprecation, error) {
+// Deprecate checks a request. The error is an *apierr.Error that names the field.
+func (r *Registry) Deprecate(w DeprecationRequest) (Deprecation, error) {
 	row, err := r.only(w.Provider, w.Model)
 	if err != nil {
 		return Deprecation{}, err

@@ -67,8 +67,8 @@ func (s *Store) Load(ctx context.Context, since int64) (int64, error) {
 // Registry is the one in force.
 func (s *Store) Registry() *Registry { return s.registry.Load() }
 
-// Deprecate stores a wish and gives the model's row after it.
-func (s *Store) Deprecate(ctx context.Context, w Wish) (Row, error) {
+// Deprecate stores a request and gives the model's row after it.
+func (s *Store) Deprecate(ctx context.Context, w DeprecationRequest) (Row, error) {
 	d, err := s.Registry().Deprecate(w)
 	if err != nil {
 		return Row{}, err

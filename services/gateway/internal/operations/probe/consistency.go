@@ -118,7 +118,7 @@ func vary(answers []string) (v Variance) {
 	sum, pairs := 0.0, 0
 	for i := range sets {
 		for j := range i {
-			sum += likeness(sets[i], sets[j])
+			sum += jaccard(sets[i], sets[j])
 			pairs++
 		}
 	}
@@ -136,7 +136,7 @@ func words(text string) map[string]bool {
 }
 
 // likeness of two sets (Jaccard); two empty ones are alike.
-func likeness(a, b map[string]bool) float64 {
+func jaccard(a, b map[string]bool) float64 {
 	both := 0
 	for word := range a {
 		if b[word] {

@@ -126,10 +126,10 @@ func (c *Case) compile() error {
 	return nil
 }
 
-// nowhere loads nothing: a schema is whole, or refused.
-type nowhere struct{}
+// noLoader loads nothing: a schema is whole, or refused.
+type noLoader struct{}
 
-func (nowhere) Load(url string) (any, error) {
+func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s is elsewhere; the schema must hold all that it refers to", url)
 }
 
@@ -148,7 +148,7 @@ func (c *Case) compileSchema() error {
 	}
 	const name = "golden:///case.json"
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(nowhere{})
+	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(name, document); err != nil {
 		return fmt.Errorf("json_schema: %w", err)
 	}

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// lifeTime is how long a model may take for its sign of life.
-	lifeTime = 30 * time.Second
-	// lifeTokens is room for the answer; some models think before the first word.
-	lifeTokens = 64
-	// parallelSigns are waited for at a time.
-	parallelSigns = 16
-	lifePrompt    = "Answer with the one word: ok"
+	// livenessTimeout is how long a model may take for its sign of life.
+	livenessTimeout = 30 * time.Second
+	// livenessTokens is room for the answer; some models think before the first word.
+	livenessTokens = 64
+	// parallelLiveness are waited for at a time.
+	parallelLiveness = 16
+	livenessPrompt   = "Answer with the one word: ok"
 )
 
-// Sign is whether a model lives.
-type Sign struct {
+// LivenessResult is whether a model lives.
+type LivenessResult struct {
 	policy.Default
 	Alive   bool
 	Latency time.Duration
@@ -41,7 +41,7 @@ type Sign struct {
 
 // Liveness are the signs of all default models.
 type Liveness struct {
-	Signs    []Sign
+	Results  []LivenessResult
 	AllAlive bool
 	Cost     price.Pico
 	Checked  time.Time
@@ -53,19 +53,19 @@ func (p *Prober) Liveness(ctx context.Context, vendor string) (*Liveness, error)
 	l := &Liveness{Checked: time.Now(), AllAlive: true}
 	for _, d := range p.Defaults() {
 		if vendor == "" || d.Provider == vendor {
-			l.Signs = append(l.Signs, Sign{Default: d})
+			l.Results = append(l.Results, LivenessResult{Default: d})
 		}
 	}
-	if len(l.Signs) == 0 {
+	if len(l.Results) == 0 {
 		return nil, apierr.NotFound("provider: a default model of it")
 	}
-	refusals := make([]error, len(l.Signs))
+	refusals := make([]error, len(l.Results))
 	err := p.alone(ctx, KindLiveness, func(ctx context.Context) error {
 		var group errgroup.Group
-		group.SetLimit(parallelSigns)
-		for i := range l.Signs {
+		group.SetLimit(parallelLiveness)
+		for i := range l.Results {
 			group.Go(panics.Guard(func() error {
-				refusals[i] = p.sign(ctx, &l.Signs[i], i+1)
+				refusals[i] = p.checkLiveness(ctx, &l.Results[i], i+1)
 				return nil
 			}))
 		}
@@ -77,24 +77,24 @@ func (p *Prober) Liveness(ctx context.Context, vendor string) (*Liveness, error)
 	if err != nil {
 		return nil, err
 	}
-	for i := range l.Signs {
-		l.AllAlive = l.AllAlive && l.Signs[i].Alive
-		if l.Signs[i].Usage != nil {
-			l.Cost += l.Signs[i].Usage.Cost
+	for i := range l.Results {
+		l.AllAlive = l.AllAlive && l.Results[i].Alive
+		if l.Results[i].Usage != nil {
+			l.Cost += l.Results[i].Usage.Cost
 		}
 	}
 	return l, nil
 }
 
 // sign asks one model.
-func (p *Prober) sign(ctx context.Context, s *Sign, number int) error {
-	ctx, cancel := context.WithTimeout(ctx, lifeTime)
+func (p *Prober) checkLiveness(ctx context.Context, s *LivenessResult, number int) error {
+	ctx, cancel := context.WithTimeout(ctx, livenessTimeout)
 	defer cancel()
 	q := question{provider: s.Provider, model: s.Model, operation: s.Operation, number: number}
 	if s.Operation == provider.OperationEmbeddings {
-		q.input = lifePrompt
+		q.input = livenessPrompt
 	} else {
-		q.chat = provider.Chat{MaxTokens: lifeTokens, Messages: turns("", lifePrompt)}
+		q.chat = provider.Chat{MaxTokens: livenessTokens, Messages: turns("", livenessPrompt)}
 	}
 	r, start := p.request(ctx, q), time.Now()
 	var err error

@@ -202,13 +202,13 @@ func TestLiveness(t *testing.T) {
 		return "ok", nil
 	}
 	got, err := b.Liveness(t.Context(), "")
-	if err != nil || got.AllAlive || len(got.Signs) != 3 || !got.Signs[0].Alive || !got.Signs[1].Alive || got.Cost != 10e9 {
+	if err != nil || got.AllAlive || len(got.Results) != 3 || !got.Results[0].Alive || !got.Results[1].Alive || got.Cost != 10e9 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if s := got.Signs[2]; s.Alive || s.Class != apierr.ClassAuth || s.Code != "invalid_api_key" || s.Usage != nil {
+	if s := got.Results[2]; s.Alive || s.Class != apierr.ClassAuth || s.Code != "invalid_api_key" || s.Usage != nil {
 		t.Errorf("%+v", s)
 	}
-	if got, err = b.Liveness(t.Context(), "a"); err != nil || !got.AllAlive || len(got.Signs) != 2 {
+	if got, err = b.Liveness(t.Context(), "a"); err != nil || !got.AllAlive || len(got.Results) != 2 {
 		t.Errorf("%+v %v", got, err)
 	}
 	if _, err = b.Liveness(t.Context(), "z"); apierr.From(err).Kind != apierr.KindNotFound {

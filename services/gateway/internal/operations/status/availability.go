@@ -22,15 +22,15 @@ const (
 // Dependency is one thing that the gateway needs.
 type Dependency struct {
 	Name, Kind string
-	// Purpose is what it is used for, Impact what happens while it is away,
-	// Mitigation what keeps requests going meanwhile.
+	// Purpose is what it is used for, Impact what happens while it is down, Mitigation what keeps requests going
+	// meanwhile.
 	Purpose, Impact, Mitigation string
-	// Required: requests fail without it. Single: and it exists once.
+	// Required reports whether requests fail without it, Single whether it is a single point of failure.
 	Required, Single bool
 	Ping
 }
 
-// Availability is what the gateway needs, and how that is.
+// Availability is the state of the gateway's dependencies.
 type Availability struct {
 	// Status is available, degraded or unavailable.
 	Status       string
@@ -45,7 +45,7 @@ const (
 	unavailable = "unavailable"
 )
 
-// Single names the single points of failure.
+// Single returns the names of the single points of failure; never nil.
 func (a *Availability) Single() []string {
 	names := []string{}
 	for _, d := range a.Dependencies {
@@ -56,25 +56,25 @@ func (a *Availability) Single() []string {
 	return names
 }
 
-// Names of the dependencies that are measured.
+// Names of the dependencies that are pinged.
 const (
 	Postgres = "postgres"
 	Redis    = "redis"
 	Spool    = "spool"
 )
 
-// stores are what the gateway keeps things in.
+// stores are the places that the gateway keeps data in.
 var stores = []Dependency{
 	{
 		Name: Postgres, Kind: KindDatastore, Required: true, Single: true,
-		Purpose:    "the ledger, budgets, runs, approvals, credentials of organizations, what operators set, the audit",
-		Impact:     "calls under a ceiling or of a minted run are refused with 503, and so is whatever reads or changes what is stored; all other completions go on",
-		Mitigation: "ledger rows wait in the spool on disk; what was set holds as it was last read; run it with a standby",
+		Purpose:    "the ledger, budgets, runs, approvals, credentials of organizations, settings made by operators, the audit log",
+		Impact:     "calls under a ceiling or of a minted run are refused with 503, and so are requests that read or change stored data; all other completions are served",
+		Mitigation: "ledger rows wait in the spool on disk; settings hold as they were last read; run it with a standby",
 	},
 	{
 		Name: Redis, Kind: KindCache,
 		Purpose:    "the breakers' exchange between replicas, the response cache, wake-ups after changes",
-		Impact:     "each replica's breakers go by what it sees itself, no answer comes from the cache, changes take up to 300 ms more",
+		Impact:     "each replica's breakers decide by its own calls, no answer comes from the cache, changes take up to 300 ms longer",
 		Mitigation: "nothing in it is needed to serve; replicas agree again within a second of its return",
 	},
 	{
@@ -85,13 +85,13 @@ var stores = []Dependency{
 	},
 }
 
-// policyFiles are what this replica reads at its start and at each reload.
+// policyFiles describes the files that this replica reads at its start and at each reload.
 func policyFiles(f Facts) Dependency {
 	d := Dependency{
 		Name: "policy", Kind: KindFile,
-		Purpose:    "the files of policy, further providers, prices and catalog, each replica's own",
-		Impact:     "a replica whose files are bad, or others than those that were last released, goes on by the policy that it has; it can't start without good ones",
-		Mitigation: "it looks each second, and follows once its files are those released",
+		Purpose:    "each replica's own files: policy, additional providers, prices and catalog",
+		Impact:     "a replica whose files are invalid, or differ from those last released, keeps the policy that it has; it can't start with invalid files",
+		Mitigation: "it checks its files every second and follows once they are those released",
 		Ping:       Ping{State: Up, At: f.Now},
 	}
 	if f.PolicyProblem != "" {
@@ -100,13 +100,13 @@ func policyFiles(f Facts) Dependency {
 	return d
 }
 
-// secrets are the fleet's keys.
+// secrets describes the fleet's keys.
 func secrets(f Facts) Dependency {
 	d := Dependency{
 		Name: "fleet-keys", Kind: KindSecrets,
-		Purpose:    "the fleet's credentials, each in the file that the policy names for its provider",
+		Purpose:    "the fleet's credentials, one file for each provider as the policy names it",
 		Impact:     "a provider without a key is left out of requests; where no candidate has one the answer is 503 missing_keys",
-		Mitigation: "other providers of the model, the fallback ladder, credentials that organizations bring",
+		Mitigation: "other providers of the model, the fallback ladder, organizations' own credentials",
 		Ping:       Ping{State: Up, At: f.Now},
 	}
 	with, without := 0, 0
@@ -128,9 +128,8 @@ func secrets(f Facts) Dependency {
 	return d
 }
 
-// Assess lists what the gateway depends on. ping gives what was measured of a
-// store, nil where it is not configured; vendors are the fleet's verdicts; ready
-// reports whether this replica takes requests.
+// Assess returns what the gateway depends on. ping returns the measurement of a store, nil if it is not configured;
+// vendors are the fleet's verdicts; ready reports whether this replica takes requests.
 func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool) Availability {
 	a := Availability{Status: available, At: f.Now}
 	for _, d := range stores {
@@ -146,7 +145,7 @@ func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool)
 	}
 	for _, d := range a.Dependencies {
 		switch {
-		case d.Kind == KindProvider && !f.HasKey(d.Name[len("provider:"):]), d.Kind == KindSecrets: // No request relies on it.
+		case d.Kind == KindProvider && !f.HasKey(d.Name[len("provider:"):]), d.Kind == KindSecrets: // No request depends on it.
 		case d.State == Down && d.Required && d.Kind == KindProvider:
 			a.Status = unavailable
 		case (d.State == Down || d.State == Degraded) && a.Status == available:
@@ -159,9 +158,8 @@ func Assess(f Facts, ping func(name string) *Ping, vendors []Vendor, ready bool)
 	return a
 }
 
-// onlyProviders returns the providers that have no substitute, each with the operations
-// that it alone can serve: of the providers that requests get without naming one, only
-// it has a key.
+// onlyProviders returns the providers without a substitute, each with the operations that only it can serve: among the
+// providers that requests without a provider get, only it has a key.
 func onlyProviders(f Facts) map[string][]string {
 	able := make(map[provider.Operation][]string)
 	for _, s := range routing.Ranking(f.Policy, f.State) {
@@ -182,20 +180,20 @@ func providerDependency(p *policy.Provider, alone map[string][]string, vendors [
 	d := Dependency{
 		Name: "provider:" + p.Name, Kind: KindProvider, Purpose: "serves " + listOf(f.Policy.Serves(provider.Target{Provider: p.Name})),
 		Impact:     "requests go to other providers of the model, or down the fallback ladder; those that forbid a substitution fail with 502",
-		Mitigation: "failover, behind a breaker for each family of models and a bulkhead",
+		Mitigation: "failover; a circuit breaker for each family of models; a bulkhead",
 		Ping:       Ping{State: Unknown, At: f.Now},
 	}
 	if operations := alone[p.Name]; len(operations) > 0 {
 		d.Required, d.Single = true, true
-		d.Impact = "requests for " + strings.Join(operations, ", ") + " fail with 503: no other provider with a key stands in"
+		d.Impact = "requests for " + strings.Join(operations, ", ") + " fail with 503: no other provider with a key can serve them"
 		d.Mitigation = "give another provider a key, and a place in the policy's ladder"
 	}
 	if p.Dialect == "sandbox" {
-		d.Impact, d.Mitigation = "none: it answers in this process", ""
+		d.Impact, d.Mitigation = "none: it is served inside this process", ""
 		d.Single = false
 	}
 	if !f.HasKey(p.Name) {
-		d.Impact, d.Mitigation = "none: it has no key, and is left out of requests", ""
+		d.Impact, d.Mitigation = "none: it has no key and is not used for requests", ""
 	}
 	for _, v := range vendors {
 		if v.Provider == p.Name {

@@ -11,7 +11,7 @@ import (
 // Verdict is the answer to "us or the vendor".
 type Verdict string
 
-// The verdicts. The gateway's own state goes before the vendors'.
+// The verdicts. A problem of the gateway itself has precedence over the vendors'.
 const (
 	Operational     Verdict = "operational"
 	GatewayDegraded Verdict = "gateway_degraded"
@@ -20,7 +20,7 @@ const (
 	VendorDown      Verdict = "vendor_down"
 )
 
-// Fleet is all replicas and all vendors at a moment.
+// Fleet is the verdict on all replicas and all vendors at a moment.
 type Fleet struct {
 	Verdict         Verdict
 	Gateway, Vendor State
@@ -32,15 +32,14 @@ type Fleet struct {
 	At       time.Time
 }
 
-// Judge comes to the verdict from what replicas say, of the providers that are
-// configured. The times since which it holds are left to the caller.
+// Judge returns the verdict from the replicas' reports on the configured providers. The caller sets the Since times.
 func Judge(reports []Report, providers []string, now time.Time) Fleet {
 	f := Fleet{At: now}
 	var live []Report
 	ready := 0
 	for _, r := range reports {
 		f.Replicas = append(f.Replicas, judgeReplica(r, now))
-		if r.Age <= silence {
+		if r.Age <= aliveFor {
 			live = append(live, r)
 			if r.Ready && !r.Draining {
 				ready++
@@ -69,7 +68,7 @@ func Judge(reports []Report, providers []string, now time.Time) Fleet {
 	return f
 }
 
-// judgeGateway returns Down when no replica takes requests.
+// judgeGateway returns Down if no replica takes requests.
 func judgeGateway(replicas []Replica, ready int) State {
 	if ready == 0 {
 		return Down
@@ -82,7 +81,7 @@ func judgeGateway(replicas []Replica, ready int) State {
 	return Up
 }
 
-// judgeVendors goes by those of which something is known.
+// judgeVendors returns the state of the vendors with recent evidence.
 func judgeVendors(vendors []Vendor) State {
 	known, down, well := 0, 0, 0
 	for _, v := range vendors {
@@ -108,7 +107,7 @@ func judgeVendors(vendors []Vendor) State {
 	return Degraded
 }
 
-// maxNamed bounds what the summary names of each kind.
+// maxNamed bounds how many of each kind the summary names.
 const maxNamed = 5
 
 func (f *Fleet) summary() string {
@@ -135,11 +134,11 @@ func (f *Fleet) summary() string {
 		case Up, Unknown, Draining:
 		}
 	}
-	parts := []string{fmt.Sprintf("%d of %d replicas are well", up, len(f.Replicas))}
+	parts := []string{fmt.Sprintf("%d of %d replicas are healthy", up, len(f.Replicas))}
 	for _, part := range []struct {
 		what string
 		list []string
-	}{{"", troubled}, {"down: ", failing}, {"failing in part: ", slow}} {
+	}{{"", troubled}, {"down: ", failing}, {"degraded: ", slow}} {
 		if n := len(part.list); n > maxNamed {
 			part.list = append(part.list[:maxNamed], fmt.Sprintf("%d more", n-maxNamed))
 		}
@@ -151,9 +150,9 @@ func (f *Fleet) summary() string {
 		parts = append(parts, fmt.Sprintf("%d versions of the policy are in force", n))
 	}
 	if len(failing)+len(slow) == 0 {
-		parts = append(parts, map[State]string{Unknown: "no provider was called lately"}[f.Vendor])
+		parts = append(parts, map[State]string{Unknown: "no provider was called recently"}[f.Vendor])
 		if f.Vendor != Unknown {
-			parts[len(parts)-1] = "every provider that was called lately answers"
+			parts[len(parts)-1] = "every provider that was called recently answers"
 		}
 	}
 	return strings.Join(parts, "; ") + "."

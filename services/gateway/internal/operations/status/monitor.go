@@ -14,69 +14,68 @@ import (
 )
 
 const (
-	// beat is how often a replica says what it sees.
-	beat = time.Second
-	// storeEvery is how often it says so to the slower board too.
-	storeEvery = 5 * time.Second
-	boardTime  = 500 * time.Millisecond
-	storeTime  = 2 * time.Second
-	// forgotten is when a replica that has gone silent is no more told of.
-	forgotten = 5 * time.Minute
+	// interval is how often a replica reports.
+	interval = time.Second
+	// slowInterval is how often it reports to the slow store too.
+	slowInterval = 5 * time.Second
+	fastTimeout  = 500 * time.Millisecond
+	slowTimeout  = 2 * time.Second
+	// retention is how long after its last report a dead replica is still listed.
+	retention = 5 * time.Minute
 )
 
-// Board is where replicas tell each other. Both methods fail when it is away.
-type Board interface {
-	// Exchange replaces this replica's report and gives those of all, its own too.
-	// Those that were silent for longer than kept may be left out.
+// ReportStore exchanges the reports of all replicas.
+type ReportStore interface {
+	// Exchange stores this replica's report and returns those of all replicas, its own included. It may omit those that
+	// are older than kept.
 	Exchange(ctx context.Context, r Report, kept time.Duration) ([]Report, error)
-	// Leave takes this replica's report away.
+	// Leave removes a replica's report.
 	Leave(ctx context.Context, replica string) error
 }
 
-// Check is a readiness check and what it said.
+// Check is a readiness check and its result; nil means ready.
 type Check struct {
 	Name string
 	Err  error
 }
 
-// Sources are what a replica sees.
+// Sources are what a replica's report is made from.
 type Sources struct {
-	// Checks are the readiness checks; Draining tells which error is that of a stop.
+	// Checks returns the results of the readiness checks. A check that fails with Draining means that the replica is
+	// stopping.
 	Checks   func(ctx context.Context) []Check
 	Draining error
-	// Vendors are what was seen of providers, Providers those configured.
-	Vendors   func() []Sight
+	// Vendors returns what was observed of providers, Providers the names of the configured ones.
+	Vendors   func() []ProviderReport
 	Providers func() []string
-	// Policy in force, and a short code of what keeps the one that was last released
-	// from being it.
+	// Policy returns the version of the policy in force, and a short code of what keeps the policy that was last
+	// released from being in force here; empty for nothing.
 	Policy func() (version, problem string)
-	// Pings measure dependencies, by name.
+	// Pings check dependencies, by name.
 	Pings map[string]func(ctx context.Context) error
 }
 
-// Options of a Monitor. Fast may be nil.
+// Options configure a Monitor. Fast may be nil.
 type Options struct {
-	// Replica is this one's name, Place where it listens.
+	// Replica is this replica's name, Place where it listens.
 	Replica, Place, Version string
 	Sources                 Sources
-	// Fast is told every second, Slow every five; without Fast, Slow every two.
-	Fast, Slow Board
+	// Fast receives a report every second, Slow every five seconds; without Fast, Slow receives one every two seconds.
+	Fast, Slow ReportStore
 	Log        *slog.Logger
 }
 
-// Monitor is the state of the gateway as this replica sees it. Safe for
-// concurrent use.
+// Monitor determines the state of the gateway as this replica sees it. It is safe for concurrent use.
 type Monitor struct {
 	Options
 	started time.Time
-	// watched gives further statuses, by what they are of, whose begin is to be
-	// known; nil for none.
+	// watched returns further statuses whose beginning is to be recorded, by what they are of; nil for none.
 	watched func() map[string]string
 
-	looking sync.Mutex // one look at a time
-	stored  time.Time  // when Slow was last asked
-	slow    []Report   // and what it said
-	fastBad bool
+	refreshing sync.Mutex // one refresh at a time
+	stored     time.Time  // when Slow was last called
+	slow       []Report   // and the reports it returned
+	fastBad    bool
 
 	mu    sync.Mutex
 	marks map[string]Mark
@@ -88,23 +87,23 @@ type Monitor struct {
 // Ping is the measured state of a dependency.
 type Ping struct {
 	State State
-	// Latency of a check that went well; At is when it was made.
+	// Latency of a successful check; At is when the check was made.
 	Latency time.Duration
 	At      time.Time
 	Since   time.Time
 }
 
-// NewMonitor returns a monitor that has seen nothing.
+// NewMonitor returns a Monitor without a verdict yet.
 func NewMonitor(o Options) *Monitor {
 	return &Monitor{Options: o, started: time.Now().UTC(), marks: make(map[string]Mark), pings: make(map[string]Ping)}
 }
 
-// Run looks until ctx ends. It is a part of the service's lifecycle.
+// Run refreshes the verdict every interval until ctx ends.
 func (m *Monitor) Run(ctx context.Context) error {
-	ticker := time.NewTicker(beat)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		m.Look(ctx)
+		m.Refresh(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -113,34 +112,34 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// Close takes this replica off the boards: one that stopped in order is not down.
-// Where they are away, it is taken for silent, and forgotten in time.
+// Close removes this replica from the stores, since a replica that stopped in order is not down. If they can't be
+// reached, the replica counts as down until its report is too old.
 func (m *Monitor) Close(ctx context.Context) error {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	if err := m.takeOff(ctx, m.Replica); err != nil {
-		m.Log.WarnContext(ctx, "this replica could not say that it leaves", slog.String("error", err.Error()))
+	m.refreshing.Lock()
+	defer m.refreshing.Unlock()
+	if err := m.removeReplica(ctx, m.Replica); err != nil {
+		m.Log.WarnContext(ctx, "removing this replica's status report failed; it is listed as down until the report expires", slog.String("error", err.Error()))
 	}
 	return nil
 }
 
-// takeOff takes a replica's reports off the boards.
-func (m *Monitor) takeOff(ctx context.Context, replica string) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
+// removeReplica removes a replica's reports from the stores.
+func (m *Monitor) removeReplica(ctx context.Context, replica string) error {
+	ctx, cancel := context.WithTimeout(ctx, slowTimeout)
 	defer cancel()
 	var errs []error
-	for _, board := range []Board{m.Fast, m.Slow} {
-		if board != nil {
-			errs = append(errs, board.Leave(ctx, replica))
+	for _, store := range []ReportStore{m.Fast, m.Slow} {
+		if store != nil {
+			errs = append(errs, store.Leave(ctx, replica))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Look measures, tells the other replicas and comes to a verdict.
-func (m *Monitor) Look(ctx context.Context) Fleet {
-	m.looking.Lock()
-	defer m.looking.Unlock()
+// Refresh pings the dependencies, exchanges reports with the other replicas and determines the verdict.
+func (m *Monitor) Refresh(ctx context.Context) Fleet {
+	m.refreshing.Lock()
+	defer m.refreshing.Unlock()
 	m.measure(ctx)
 	own := m.report(ctx)
 	reports := m.exchange(ctx, own)
@@ -164,21 +163,21 @@ func (m *Monitor) Look(ctx context.Context) Fleet {
 	return fleet
 }
 
-// Fleet is the last verdict.
+// Fleet returns the last verdict; its At is zero before the first.
 func (m *Monitor) Fleet() Fleet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fleet
 }
 
-// Ready is what the readiness checks last said.
+// Ready returns the last results of the readiness checks.
 func (m *Monitor) Ready() []Check {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ready
 }
 
-// Ping is the last measurement of a dependency.
+// Ping returns the last measurement of a dependency; its State is Unknown if there is none.
 func (m *Monitor) Ping(name string) Ping {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,23 +187,22 @@ func (m *Monitor) Ping(name string) Ping {
 	return Ping{State: Unknown}
 }
 
-// Mark notes a status of something and gives since when it holds here.
+// Mark records a status of something and returns when it began, as far as this replica knows.
 func (m *Monitor) Mark(name, status string) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mark(name, status, nil, time.Now().UTC())
 }
 
-// mark keeps the time at which a status began, the earliest that any live replica
-// knows of: one that has just started does not make it younger. The caller holds
-// the lock.
+// mark records when a status began: the earliest time that any live replica knows of, so that a replica that has just
+// started does not make it younger. The caller holds the lock.
 func (m *Monitor) mark(name, status string, reports []Report, now time.Time) time.Time {
 	at, known := m.marks[name]
 	if !known || at.Status != status {
 		at = Mark{Status: status, Since: now}
 	}
 	for _, r := range reports {
-		if of, ok := r.Since[name]; ok && r.Replica != m.Replica && r.Age <= silence && of.Status == status && of.Since.Before(at.Since) {
+		if of, ok := r.Since[name]; ok && r.Replica != m.Replica && r.Age <= aliveFor && of.Status == status && of.Since.Before(at.Since) {
 			at.Since = of.Since
 		}
 	}
@@ -212,9 +210,9 @@ func (m *Monitor) mark(name, status string, reports []Report, now time.Time) tim
 	return at.Since
 }
 
-// measure pings the dependencies, all at once.
+// measure pings all dependencies concurrently.
 func (m *Monitor) measure(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, boardTime)
+	ctx, cancel := context.WithTimeout(ctx, fastTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	for name, ping := range m.Sources.Pings {
@@ -234,7 +232,7 @@ func (m *Monitor) measure(ctx context.Context) {
 	wg.Wait()
 }
 
-// report is what this replica says now.
+// report returns this replica's present report.
 func (m *Monitor) report(ctx context.Context) Report {
 	r := Report{Replica: m.Replica, Place: m.Place, Version: m.Version, StartedAt: m.started, Ready: true, Vendors: m.Sources.Vendors(), Since: make(map[string]Mark)}
 	policy, problem := m.Sources.Policy()
@@ -269,8 +267,8 @@ func (m *Monitor) report(ctx context.Context) Report {
 	return r
 }
 
-// exchange reports to the boards and returns the latest report of each replica. A
-// replica that can reach no board knows only its own.
+// exchange sends the report to the stores and returns the latest report of each replica. If no store can be reached it
+// returns only its own.
 func (m *Monitor) exchange(ctx context.Context, own Report) []Report {
 	latest := map[string]Report{own.Replica: own}
 	take := func(reports []Report) {
@@ -281,50 +279,50 @@ func (m *Monitor) exchange(ctx context.Context, own Report) []Report {
 		}
 	}
 	if m.Fast != nil {
-		m.fastBad = m.ask(ctx, m.Fast, own, boardTime, take) != nil
+		m.fastBad = m.ask(ctx, m.Fast, own, fastTimeout, take) != nil
 	}
-	every := storeEvery
+	every := slowInterval
 	if m.Fast == nil || m.fastBad {
-		every = 2 * beat
+		every = 2 * interval
 	}
 	now := time.Now()
 	if m.Slow != nil && now.Sub(m.stored) >= every {
 		said := now
-		if m.ask(ctx, m.Slow, own, storeTime, func(reports []Report) { m.slow = reports }) != nil {
+		if m.ask(ctx, m.Slow, own, slowTimeout, func(reports []Report) { m.slow = reports }) != nil {
 			m.slow = nil
 		}
 		m.stored = said
 	}
-	for i := range m.slow { // They have grown older since.
+	for i := range m.slow { // They have aged since.
 		r := m.slow[i]
 		r.Age += now.Sub(m.stored)
-		if r.Age < forgotten {
+		if r.Age < retention {
 			take([]Report{r})
 		}
 	}
 	taken := make(map[string]bool)
 	for _, r := range latest {
-		taken[r.Place] = taken[r.Place] || r.Age <= silence && r.Place != ""
+		taken[r.Place] = taken[r.Place] || r.Age <= aliveFor && r.Place != ""
 	}
 	reports := make([]Report, 0, len(latest))
 	for _, r := range latest {
 		switch {
-		case r.Age <= silence || !taken[r.Place]:
+		case r.Age <= aliveFor || !taken[r.Place]:
 			reports = append(reports, r)
-		case r.Place == m.Place: // This one has taken its place, for good.
-			_ = m.takeOff(ctx, r.Replica) // Or else at the next beat.
+		case r.Place == m.Place: // This replica has replaced it for good.
+			_ = m.removeReplica(ctx, r.Replica) // Else at the next refresh.
 		}
 	}
 	slices.SortFunc(reports, func(a, b Report) int { return cmp.Compare(a.Replica, b.Replica) })
 	return reports
 }
 
-func (m *Monitor) ask(ctx context.Context, board Board, own Report, limit time.Duration, take func([]Report)) error {
+func (m *Monitor) ask(ctx context.Context, store ReportStore, own Report, limit time.Duration, take func([]Report)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	reports, err := board.Exchange(ctx, own, forgotten)
+	reports, err := store.Exchange(ctx, own, retention)
 	if err != nil {
-		return err // The pings say that it is away.
+		return err // The pings report that it is down.
 	}
 	take(reports)
 	return nil

@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// board is a Board in memory.
-type board struct {
+// memoryStore is a ReportStore in memory that can fail.
+type memoryStore struct {
 	mu      sync.Mutex
 	reports map[string]Report
 	seen    map[string]time.Time
 	away    bool
 }
 
-func newBoard() *board {
-	return &board{reports: make(map[string]Report), seen: make(map[string]time.Time)}
+func newReportStore() *memoryStore {
+	return &memoryStore{reports: make(map[string]Report), seen: make(map[string]time.Time)}
 }
 
-func (b *board) Exchange(_ context.Context, own Report, kept time.Duration) ([]Report, error) {
+func (b *memoryStore) Exchange(_ context.Context, own Report, kept time.Duration) ([]Report, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away {
@@ -41,7 +41,7 @@ func (b *board) Exchange(_ context.Context, own Report, kept time.Duration) ([]R
 	return all, nil
 }
 
-func (b *board) Leave(_ context.Context, replica string) error {
+func (b *memoryStore) Leave(_ context.Context, replica string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away {
@@ -51,7 +51,7 @@ func (b *board) Leave(_ context.Context, replica string) error {
 	return nil
 }
 
-func (b *board) set(away bool) {
+func (b *memoryStore) set(away bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away = away
@@ -59,15 +59,15 @@ func (b *board) set(away bool) {
 
 var errDraining = errors.New("draining")
 
-// replica is a monitor that a test can make fail.
+// replica is a monitor whose sources a test can make fail.
 type replica struct {
 	*Monitor
 
-	mu     sync.Mutex
-	checks []Check
-	sights []Sight
-	ping   error
-	// policy in force, and what keeps the last release from being it.
+	mu      sync.Mutex
+	checks  []Check
+	reports []ProviderReport
+	ping    error
+	// policy in force, and what keeps the last release from being in force.
 	policy, problem string
 }
 
@@ -77,12 +77,12 @@ func (r *replica) do(change func()) {
 	change()
 }
 
-func newReplica(id, place string, fast, slow Board) *replica {
+func newReplica(id, place string, fast, slow ReportStore) *replica {
 	r := &replica{}
 	r.Monitor = NewMonitor(Options{Replica: id, Place: place, Version: "v1", Fast: fast, Slow: slow, Log: slog.New(slog.DiscardHandler), Sources: Sources{
 		Checks:    func(context.Context) []Check { r.mu.Lock(); defer r.mu.Unlock(); return slices.Clone(r.checks) },
 		Draining:  errDraining,
-		Vendors:   func() []Sight { r.mu.Lock(); defer r.mu.Unlock(); return slices.Clone(r.sights) },
+		Vendors:   func() []ProviderReport { r.mu.Lock(); defer r.mu.Unlock(); return slices.Clone(r.reports) },
 		Providers: func() []string { return []string{"v"} },
 		Policy:    func() (string, string) { r.mu.Lock(); defer r.mu.Unlock(); return r.policy, r.problem },
 		Pings:     map[string]func(context.Context) error{Redis: func(context.Context) error { r.mu.Lock(); defer r.mu.Unlock(); return r.ping }},
@@ -110,24 +110,24 @@ func verdict(r *replica) string {
 	return fmt.Sprintf("%s since %s: %s", f.Verdict, time.Since(f.Since).Round(time.Second), strings.Join(states, "; "))
 }
 
-// Replicas agree on what is, and since when, also one that came later; one that
-// dies is told of, one that stops is not, and one in its place replaces it.
+// Replicas agree on the verdict and its beginning, including one that started later. A replica that dies is reported,
+// one that stops is not, and one with the same place replaces it.
 func TestReplicasAgree(t *testing.T) {
-	for name, boards := range map[string]func() (fast, slow Board){
-		"through the fast board": func() (Board, Board) { return newBoard(), newBoard() },
-		"without a fast board":   func() (Board, Board) { return nil, newBoard() },
-		"with a fast board that is away": func() (Board, Board) {
-			fast := newBoard()
+	for name, stores := range map[string]func() (fast, slow ReportStore){
+		"through the fast store": func() (ReportStore, ReportStore) { return newReportStore(), newReportStore() },
+		"without a fast store":   func() (ReportStore, ReportStore) { return nil, newReportStore() },
+		"with a fast store that is away": func() (ReportStore, ReportStore) {
+			fast := newReportStore()
 			fast.set(true)
-			return fast, newBoard()
+			return fast, newReportStore()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fast, slow := boards()
+				fast, slow := stores()
 				a := newReplica("a", "host:1", fast, slow)
 				defer a.start(t)()
-				a.do(func() { a.sights = []Sight{{Provider: "v", RecentAttempts: 5, RecentFailures: 5}} })
+				a.do(func() { a.reports = []ProviderReport{{Provider: "v", RecentAttempts: 5, RecentFailures: 5}} })
 				time.Sleep(20*time.Second + 10*time.Millisecond)
 				b := newReplica("b", "host:2", fast, slow)
 				killB := b.start(t)
@@ -172,7 +172,7 @@ func TestReplicasAgree(t *testing.T) {
 
 func TestMonitorTellsWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := newBoard()
+		slow := newReportStore()
 		r := newReplica("a", "", nil, slow)
 		defer r.start(t)()
 		time.Sleep(time.Second + time.Millisecond)
@@ -188,7 +188,7 @@ func TestMonitorTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		r.do(func() { r.ping, r.checks = nil, []Check{{"ledger", errors.New("full")}} })
-		slow.set(true) // Alone it still knows of itself.
+		slow.set(true) // Alone it still reports itself.
 		time.Sleep(2 * time.Second)
 		if got := verdict(r); !strings.HasPrefix(got, "gateway_down") || !strings.HasSuffix(got, "a degraded ledger_not_ready") {
 			t.Error(got)
@@ -199,11 +199,10 @@ func TestMonitorTellsWhatIsWrong(t *testing.T) {
 	})
 }
 
-// Replicas that run different policies are told of, and one that can't follow a
-// release is degraded until it does.
+// Replicas with different policies are reported, and one that can't follow a release is degraded until it does.
 func TestPoliciesOfReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := newBoard()
+		slow := newReportStore()
 		a, b := newReplica("a", "host:1", nil, slow), newReplica("b", "host:2", nil, slow)
 		a.policy, b.policy = "new", "old"
 		defer a.start(t)()
@@ -212,7 +211,7 @@ func TestPoliciesOfReplicas(t *testing.T) {
 		for _, step := range []struct{ policy, problem, verdict, summary string }{
 			{"old", "", "operational", differ},
 			{"old", "policy_refused", "gateway_degraded", "b degraded policy_refused; " + differ},
-			{"new", "", "operational", "2 of 2 replicas are well; no provider"},
+			{"new", "", "operational", "2 of 2 replicas are healthy; no provider"},
 		} {
 			b.do(func() { b.policy, b.problem = step.policy, step.problem })
 			time.Sleep(5 * time.Second)

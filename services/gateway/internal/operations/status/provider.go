@@ -12,11 +12,11 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Health of a provider as this replica sees it.
+// Health is the health of a provider as this replica sees it.
 type Health string
 
-// The healths. Degraded has a circuit that is not closed, or fails often; Offline
-// has none that is closed; Unconfigured has no fleet credential.
+// The healths. An impaired provider has a circuit that is not closed, or fails often; an offline one has no closed
+// circuit; an unconfigured one has no fleet credential.
 const (
 	Healthy      Health = "healthy"
 	Impaired     Health = "degraded"
@@ -24,7 +24,7 @@ const (
 	Unconfigured Health = "unconfigured"
 )
 
-// Why a request without wishes does not get a provider.
+// Reasons why a request that names no provider does not get this one.
 const (
 	reasonMissingKey = "missing_key"
 	reasonPinned     = "pinned_elsewhere"
@@ -33,7 +33,7 @@ const (
 	reasonUnranked   = "not_in_the_policys_choice"
 )
 
-// Provider is one configured provider: its health, and where it stands.
+// Provider is one configured provider, with its health and its ranks.
 type Provider struct {
 	Name, Dialect string
 	Aliases       []string
@@ -41,7 +41,7 @@ type Provider struct {
 	Since         time.Time
 	FleetKey      bool
 	Operations    []provider.Operation
-	// NotSelectable is why a request without wishes does not get it; empty when it may.
+	// NotSelectable is why a request that names no provider does not get this one; empty when it may.
 	NotSelectable string
 	Circuits      []Circuit
 	Bulkhead      health.Bulkhead
@@ -49,14 +49,14 @@ type Provider struct {
 	Ranking       []routing.RankedCandidate
 }
 
-// Circuit is a breaker, with the class of the last failure that it saw.
+// Circuit is a circuit with the class of the last failure in its family.
 type Circuit struct {
 	health.Status
 
 	LastClass string
 }
 
-// Facts are what the views are made of.
+// Facts are the inputs of the views.
 type Facts struct {
 	Policy    *policy.Policy
 	Override  steering.Override
@@ -64,16 +64,15 @@ type Facts struct {
 	Snapshot  []health.Status
 	Figures   []health.Figures
 	Bulkheads func(provider string) health.Bulkhead
-	// HasKey reports whether the fleet has a credential for a provider, or it needs none.
+	// HasKey reports whether the fleet has a credential for a provider or the provider needs none.
 	HasKey func(provider string) bool
-	// PolicyProblem is what keeps the policy that was last released from being in
-	// force here; empty for nothing.
+	// PolicyProblem is a short code of what keeps the policy that was last released from being in force here; empty for
+	// nothing.
 	PolicyProblem string
 	Now           time.Time
 }
 
-// Providers are all that are configured, by name. The times since which their
-// health holds are left to the caller.
+// Providers returns all configured providers, by name. The caller sets their Since times.
 func Providers(f Facts) []Provider {
 	ranking := routing.Ranking(f.Policy, f.State)
 	all := make([]Provider, 0, len(f.Policy.Providers))
@@ -106,7 +105,7 @@ func Providers(f Facts) []Provider {
 	return all
 }
 
-// lastClass is of the last failure in a family.
+// lastClass returns the class of the last failure in a family.
 func lastClass(models []health.Figures, c health.Circuit) (class string) {
 	var last time.Time
 	for _, m := range models {
@@ -159,12 +158,12 @@ func (p *Provider) reason(o steering.Override) string {
 	return ""
 }
 
-// Sights are what a replica tells the others of providers.
-func Sights(snapshot []health.Status, figures []health.Figures) []Sight {
-	by := make(map[string]*Sight)
-	at := func(provider string) *Sight {
+// ProviderReports returns what a replica reports of providers.
+func ProviderReports(snapshot []health.Status, figures []health.Figures) []ProviderReport {
+	by := make(map[string]*ProviderReport)
+	at := func(provider string) *ProviderReport {
 		if by[provider] == nil {
-			by[provider] = &Sight{Provider: provider}
+			by[provider] = &ProviderReport{Provider: provider}
 		}
 		return by[provider]
 	}
@@ -186,10 +185,10 @@ func Sights(snapshot []health.Status, figures []health.Figures) []Sight {
 			s.Open++
 		}
 	}
-	all := make([]Sight, 0, len(by))
+	all := make([]ProviderReport, 0, len(by))
 	for _, s := range by {
 		all = append(all, *s)
 	}
-	slices.SortFunc(all, func(a, b Sight) int { return strings.Compare(a.Provider, b.Provider) })
+	slices.SortFunc(all, func(a, b ProviderReport) int { return strings.Compare(a.Provider, b.Provider) })
 	return all
 }

@@ -5,38 +5,38 @@ import (
 	"slices"
 )
 
-// Reporter shows what a Monitor and the fleet's facts come to.
+// Reporter combines a Monitor with the facts of this replica.
 type Reporter struct {
 	Monitor *Monitor
 	facts   func() Facts
 }
 
-// NewReporter returns a Reporter, whose monitor watches the providers from then on. facts
-// gives the present ones.
+// NewReporter returns a Reporter and lets the monitor record the providers' health from then on. facts returns the
+// present facts.
 func NewReporter(m *Monitor, facts func() Facts) *Reporter {
 	m.watched = func() map[string]string {
 		statuses := make(map[string]string)
 		for _, p := range Providers(facts()) {
-			statuses[markOf(p.Name)] = string(p.Health)
+			statuses[providerMark(p.Name)] = string(p.Health)
 		}
 		return statuses
 	}
 	return &Reporter{m, facts}
 }
 
-func markOf(provider string) string { return "provider:" + provider }
+func providerMark(provider string) string { return "provider:" + provider }
 
-// Providers are those configured, with since when their health holds.
+// Providers returns the configured providers, with the beginning of their health.
 func (r *Reporter) Providers() []Provider {
 	providers := Providers(r.facts())
 	for i := range providers {
 		p := &providers[i]
-		p.Since = r.Monitor.Mark(markOf(p.Name), string(p.Health))
+		p.Since = r.Monitor.Mark(providerMark(p.Name), string(p.Health))
 	}
 	return providers
 }
 
-// Availability is what the gateway depends on, as it was last measured.
+// Availability returns the gateway's dependencies as last measured.
 func (r *Reporter) Availability() Availability {
 	ready := !slices.ContainsFunc(r.Monitor.Ready(), func(c Check) bool { return c.Err != nil })
 	return Assess(r.facts(), func(name string) *Ping {
@@ -47,10 +47,10 @@ func (r *Reporter) Availability() Availability {
 	}, r.Monitor.Fleet().Vendors, ready)
 }
 
-// Fleet is the verdict of this moment.
+// Fleet returns the present verdict.
 func (r *Reporter) Fleet() Fleet {
 	if fleet := r.Monitor.Fleet(); !fleet.At.IsZero() {
 		return fleet
 	}
-	return r.Monitor.Look(context.Background()) // Before the first beat.
+	return r.Monitor.Refresh(context.Background()) // Before the first refresh.
 }

@@ -19,12 +19,12 @@ import (
 
 var at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func well(id string, vendors ...Sight) Report {
+func well(id string, vendors ...ProviderReport) Report {
 	return Report{Replica: id, Ready: true, Vendors: vendors}
 }
 
 func TestJudge(t *testing.T) {
-	good := Sight{Provider: "v", Attempts: 50, RecentAttempts: 10, Circuits: 1}
+	good := ProviderReport{Provider: "v", Attempts: 50, RecentAttempts: 10, Circuits: 1}
 	silent, draining, troubled, unready := well("b"), well("b"), well("b"), well("b")
 	silent.Age, draining.Draining, troubled.Problems, unready.Ready = 11*time.Second, true, []string{"redis_away"}, false
 	for _, c := range []struct {
@@ -34,23 +34,23 @@ func TestJudge(t *testing.T) {
 	}{
 		{"nobody called", []Report{well("a")}, "operational up unknown unknown"},
 		{"all is well", []Report{well("a", good), well("b", good)}, "operational up up up"},
-		{"one failure is bad luck", []Report{well("a", Sight{Provider: "v", RecentAttempts: 5, RecentFailures: 1, Attempts: 5, Failures: 1})}, "operational up up up"},
-		{"a few fail", []Report{well("a", Sight{Provider: "v", RecentAttempts: 10, RecentFailures: 2})}, "vendor_degraded up degraded degraded"},
-		{"few of many fail", []Report{well("a", Sight{Provider: "v", RecentAttempts: 100, RecentFailures: 2})}, "operational up up up"},
-		{"all fail", []Report{well("a", Sight{Provider: "v", RecentAttempts: 3, RecentFailures: 3})}, "vendor_down up down down"},
-		{"all of two is too little", []Report{well("a", Sight{Provider: "v", RecentAttempts: 2, RecentFailures: 2})}, "vendor_degraded up degraded degraded"},
-		{"it failed, and answers again", []Report{well("a", Sight{Provider: "v", RecentAttempts: 4, Attempts: 20, Failures: 16})}, "operational up up up"},
-		{"every circuit is open", []Report{well("a", Sight{Provider: "v", Circuits: 2, Open: 2})}, "vendor_down up down down"},
-		{"one of two circuits is open", []Report{well("a", Sight{Provider: "v", Circuits: 2, Open: 1, RecentAttempts: 5})}, "vendor_degraded up degraded degraded"},
-		{"one replica of three can't reach it", []Report{well("a", good), well("b", good), well("c", Sight{Provider: "v", Circuits: 1, Open: 1})}, "vendor_degraded up degraded degraded"},
+		{"one failure is bad luck", []Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 5, RecentFailures: 1, Attempts: 5, Failures: 1})}, "operational up up up"},
+		{"a few fail", []Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 10, RecentFailures: 2})}, "vendor_degraded up degraded degraded"},
+		{"few of many fail", []Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 100, RecentFailures: 2})}, "operational up up up"},
+		{"all fail", []Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 3, RecentFailures: 3})}, "vendor_down up down down"},
+		{"all of two is too little", []Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 2, RecentFailures: 2})}, "vendor_degraded up degraded degraded"},
+		{"it failed, and answers again", []Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 4, Attempts: 20, Failures: 16})}, "operational up up up"},
+		{"every circuit is open", []Report{well("a", ProviderReport{Provider: "v", Circuits: 2, Open: 2})}, "vendor_down up down down"},
+		{"one of two circuits is open", []Report{well("a", ProviderReport{Provider: "v", Circuits: 2, Open: 1, RecentAttempts: 5})}, "vendor_degraded up degraded degraded"},
+		{"one replica of three can't reach it", []Report{well("a", good), well("b", good), well("c", ProviderReport{Provider: "v", Circuits: 1, Open: 1})}, "vendor_degraded up degraded degraded"},
 		{"what a silent replica saw says nothing", []Report{well("a", good), func() Report {
 			r := silent
-			r.Vendors = []Sight{{Provider: "v", Circuits: 1, Open: 1}}
+			r.Vendors = []ProviderReport{{Provider: "v", Circuits: 1, Open: 1}}
 			return r
 		}()}, "gateway_degraded degraded up up"},
 		{"a silent replica", []Report{well("a"), silent}, "gateway_degraded degraded unknown unknown"},
 		{"a replica that stops is none", []Report{well("a"), draining}, "operational up unknown unknown"},
-		{"a troubled replica", []Report{well("a", Sight{Provider: "v", RecentAttempts: 9, RecentFailures: 9}), troubled}, "gateway_degraded degraded down down"},
+		{"a troubled replica", []Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 9, RecentFailures: 9}), troubled}, "gateway_degraded degraded down down"},
 		{"nobody takes requests", []Report{unready}, "gateway_down down unknown unknown"},
 		{"only one that stops", []Report{draining}, "gateway_down down unknown unknown"},
 	} {
@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	f := Judge([]Report{well("a", Sight{Provider: "v", RecentAttempts: 4, RecentFailures: 4, LastClass: "server_error", LastFailure: at}), well("b", good)}, []string{"w", "v"}, at)
+	f := Judge([]Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 4, RecentFailures: 4, LastClass: "server_error", LastFailure: at}), well("b", good)}, []string{"w", "v"}, at)
 	if v := f.Vendors[0]; v.Attempts != 14 || v.ErrorRate != 4.0/14 || v.LastClass != "server_error" || !v.LastFailure.Equal(at) || f.Vendors[1].State != Unknown {
 		t.Errorf("%+v", f.Vendors)
 	}
@@ -132,9 +132,9 @@ func TestProviders(t *testing.T) {
 	if p.Circuits[0].LastClass != "transient" || p.Circuits[1].LastClass != "" || len(p.Ranking) == 0 || len(p.Models) != 1 {
 		t.Errorf("%+v", p)
 	}
-	sights := Sights(f.Snapshot, f.Figures)
-	if len(sights) != 1 || sights[0].RecentFailures != 4 || sights[0].Circuits != 2 || sights[0].Open != 1 || sights[0].LastClass != "transient" {
-		t.Errorf("%+v", sights)
+	reports := ProviderReports(f.Snapshot, f.Figures)
+	if len(reports) != 1 || reports[0].RecentFailures != 4 || reports[0].Circuits != 2 || reports[0].Open != 1 || reports[0].LastClass != "transient" {
+		t.Errorf("%+v", reports)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestAssess(t *testing.T) {
 	if a.Status != available {
 		t.Errorf("%s", a.Status)
 	}
-	// one alone has vectors; a chat may go to two as well.
+	// Only one has vectors; a chat may go to two as well.
 	if diff := cmp.Diff([]string{"postgres", "provider:one"}, a.Single()); diff != "" {
 		t.Errorf("single points of failure (-want +got):\n%s", diff)
 	}
@@ -191,13 +191,13 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// Since tells when a provider's state began, even if no request for it came meanwhile.
+// Since is when a provider's state began, even if it was not requested meanwhile.
 func TestProvidersAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		keys := []string{"one"}
 		base := facts(t)
-		r := newReplica("a", "", nil, newBoard())
+		r := newReplica("a", "", nil, newReportStore())
 		reporter := NewReporter(r.Monitor, func() Facts {
 			mu.Lock()
 			defer mu.Unlock()

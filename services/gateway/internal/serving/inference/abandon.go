@@ -21,7 +21,7 @@ func (x *execution) abandon(ctx context.Context, c candidate, err error) {
 		x.bill(ctx, c, cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated})
 		return
 	}
-	if outcome == "" || !x.now.receipt.Sent() {
+	if outcome == "" || !x.call.receipt.Sent() {
 		return
 	}
 	x.bill(ctx, c, outcome, x.arrived)
@@ -69,7 +69,7 @@ func (x *execution) renew(ctx context.Context) error {
 	if x.billed == nil {
 		return nil
 	}
-	x.metrics.spent(&x.billed.report)
+	x.engine.metrics.spent(&x.billed.report)
 	recorded := x.recorded
 	x.billed, x.recorded = nil, false
 	if !recorded {
@@ -82,5 +82,5 @@ func (x *execution) renew(ctx context.Context) error {
 	if !x.reserves() {
 		return nil
 	}
-	return x.grant.Reserve(ctx, x.id, x.worstCost)
+	return x.grant.Reserve(ctx, x.id, x.reservation)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -28,20 +29,43 @@ var errModelNotAllowed = &apierr.Error{
 	Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy, Text: "model: the run's authority does not have it",
 }
 
-// enter asks for the request's admission and gives its context.
-func (x *execution) enter(ctx context.Context) (context.Context, error) {
-	if x.Admission == nil {
+// admitted is a request that may run, with what it runs on. It stays the same for as long as the request lasts.
+type admitted struct {
+	request *Request
+	// fleet is the one that was in force when the request began.
+	fleet   *Fleet
+	started time.Time
+	// grant is the request's admission; nil where none is required.
+	grant admission.Grant
+	// hold is the memory that the request's answers and images take, until it has been answered.
+	hold *memory.Hold
+	// record is handed to the recorder at the end; nil for none.
+	record *record
+}
+
+// admit asks for the request's admission and returns its context; a nil controller admits every request.
+func (a *admitted) admit(ctx context.Context, controller Admission) (context.Context, error) {
+	if controller == nil {
 		return ctx, nil
 	}
 	var err error
-	if x.grant, err = x.Admission.Admit(ctx, x.request.Organization, x.request.Run); err != nil {
+	if a.grant, err = controller.Admit(ctx, a.request.Organization, a.request.Run); err != nil {
 		return ctx, err
 	}
-	if authority := x.grant.Terms().Run; authority != nil && x.request.ApprovalRef == "" {
-		x.request.ApprovalRef = authority.ApprovalRef
+	if authority := a.grant.Terms().Run; authority != nil && a.request.ApprovalRef == "" {
+		a.request.ApprovalRef = authority.ApprovalRef
 	}
-	return x.grant.Context(), nil
+	return a.grant.Context(), nil
 }
+
+// deadline is when the total clock runs out.
+func (a *admitted) deadline(c Clocks) time.Time { return a.started.Add(c.Total) }
+
+// reserves reports whether the request's worst case is reserved.
+func (a *admitted) reserves() bool { return a.grant != nil && a.grant.Terms().Reserves }
+
+// boundAt returns the most that the request can use at a candidate.
+func (a *admitted) boundAt(c *candidate) bound { return mostUsage(a.request, c, a.reserves()) }
 
 // leave ends the request, once it is recorded or has failed. Metrics, spans and the
 // recorder get its outcome after the answer has gone.
@@ -51,8 +75,8 @@ func (x *execution) leave(ctx context.Context) {
 		x.grant.Leave(x.recorded)
 	}
 	x.ended = time.Now()
-	x.After(ctx, func() {
-		x.tell(ctx)
+	x.engine.After(ctx, func() {
+		x.recordOutcome(ctx)
 		x.hold.Close()
 	})
 }
@@ -60,17 +84,16 @@ func (x *execution) leave(ctx context.Context) {
 // recordCanarySample counts the request for the canary that is set. A request for which
 // no provider was called, or that failed by its own fault, is in neither arm.
 func (x *execution) recordCanarySample() {
-	if x.plan.CanaryRevision == 0 || x.Canary == nil || x.attempts == 0 || x.request.Probe || x.served.provider == nil && !x.unserved {
+	if x.plan.CanaryRevision == 0 || x.engine.Canary == nil || x.attempts == 0 || x.request.Probe || x.served.provider == nil && !x.unserved {
 		return
 	}
-	x.Canary.Record(steering.CanarySample{
+	x.engine.Canary.Record(steering.CanarySample{
 		Revision: x.plan.CanaryRevision, Canary: x.plan.Canary, Failed: x.unserved,
 		FailedOver: !x.unserved && x.served.Target != x.candidates[0].Target, Took: time.Since(x.started),
 	})
 }
 
-// reserve keeps the candidates that the request's terms allow, and sets aside the
-// worst case of the dearest.
+// reserve keeps the candidates that the request's terms allow, and reserves the worst case of the dearest.
 func (x *execution) reserve(ctx context.Context) error {
 	if x.grant == nil {
 		return nil
@@ -83,33 +106,27 @@ func (x *execution) reserve(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if x.worstCost, err = x.worst(terms.Priced); err != nil {
+	if x.reservation, err = x.worst(&x.admitted, terms.Priced); err != nil {
 		return err
 	}
-	return x.grant.Reserve(ctx, x.id, x.worstCost)
+	return x.grant.Reserve(ctx, x.id, x.reservation)
 }
 
-// reserves reports whether the request's worst case is set aside.
-func (x *execution) reserves() bool { return x.grant != nil && x.grant.Terms().Reserves }
-
-// boundAt is the most that the request can use at a candidate.
-func (x *execution) boundAt(c *candidate) bound { return mostUsage(x.request, c, x.reserves()) }
-
 // allow keeps the candidates whose models the run may use.
-func (x *execution) allow(authority *run.Run) error {
+func (s *selection) allow(authority *run.Run) error {
 	if authority == nil || len(authority.Limits.Models) == 0 {
 		return nil
 	}
-	return x.keep(func(c candidate) bool { return authority.Limits.Allows(c.Model, c.String(), c.Upstream) }, errModelNotAllowed)
+	return s.keep(func(c candidate) bool { return authority.Limits.Allows(c.Model, c.String(), c.Upstream) }, errModelNotAllowed)
 }
 
 // keep leaves out the candidates that may not serve. What was asked for must be
 // among those that are left: nothing has failed that another model could stand in for.
-func (x *execution) keep(may func(c candidate) bool, refusal error) error {
+func (s *selection) keep(may func(c candidate) bool, refusal error) error {
 	asked := func(c candidate) bool { return !c.Substitute }
-	before := slices.ContainsFunc(x.candidates, asked)
-	x.candidates = slices.DeleteFunc(x.candidates, func(c candidate) bool { return !may(c) })
-	if len(x.candidates) == 0 || before && !slices.ContainsFunc(x.candidates, asked) {
+	before := slices.ContainsFunc(s.candidates, asked)
+	s.candidates = slices.DeleteFunc(s.candidates, func(c candidate) bool { return !may(c) })
+	if len(s.candidates) == 0 || before && !slices.ContainsFunc(s.candidates, asked) {
 		return refusal
 	}
 	return nil
@@ -117,15 +134,15 @@ func (x *execution) keep(may func(c candidate) bool, refusal error) error {
 
 // worst is the most that the request can cost at any of its candidates. Those
 // without a price are left out where there must be one.
-func (x *execution) worst(priced bool) (price.Pico, error) {
+func (s *selection) worst(a *admitted, priced bool) (price.Pico, error) {
 	var worst price.Pico
-	unpriced := x.fleet.ServesUnpriced || x.request.Probe || !priced
-	if field := x.request.Bounds.Unpriced; field != "" && !unpriced {
+	unpriced := a.fleet.ServesUnpriced || a.request.Probe || !priced
+	if field := a.request.Bounds.Unpriced; field != "" && !unpriced {
 		return 0, unpricedField(field)
 	}
-	err := x.keep(func(c candidate) bool {
-		most := mostUsage(x.request, &c, true)
-		cost, known := x.dearest(c, most.Usage)
+	err := s.keep(func(c candidate) bool {
+		most := mostUsage(a.request, &c, true)
+		cost, known := dearest(a.fleet.Prices, c, most.Usage)
 		worst = max(worst, cost)
 		return known || unpriced
 	}, budget.ErrUnpriced)
@@ -142,7 +159,7 @@ func unpricedField(field string) error {
 
 // dearest prices a usage as if it were all in the dearest buckets: whether input
 // is written to a cache, or output is thinking or an image, is the vendor's to say.
-func (x *execution) dearest(c candidate, most provider.Usage) (cost price.Pico, known bool) {
+func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, known bool) {
 	now := time.Now()
 	tokens, made := most.Input, most.Output
 	for _, input := range []provider.Usage{
@@ -152,7 +169,7 @@ func (x *execution) dearest(c candidate, most provider.Usage) (cost price.Pico, 
 			usage := provider.Usage{Images: most.Images}
 			usage.Add(input)
 			usage.Add(output)
-			of := x.fleet.Prices.Cost(c.Provider, c.Model, now, usage)
+			of := prices.Cost(c.Provider, c.Model, now, usage)
 			cost, known = max(cost, of.Amount), known || of.Known
 		}
 	}

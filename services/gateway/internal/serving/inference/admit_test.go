@@ -321,11 +321,12 @@ func TestTheWorstIsTheWorst(t *testing.T) {
 		r.Chat.MaxTokens = rapid.IntRange(1, 5000).Draw(t, "max_tokens")
 		n := rapid.Int64Range(1, 4).Draw(t, "n")
 		r.Bounds.Choices = n
-		x := &execution{Engine: b.Engine, fleet: b.Fleet(), request: r}
-		if err := x.prepare(context.Background()); err != nil {
+		x := b.newExecution(context.Background(), r)
+		var err error
+		if x.selection, err = b.plan(context.Background(), &x.admitted); err != nil {
 			t.Fatal(err)
 		}
-		worst, err := x.worst(true)
+		worst, err := x.worst(&x.admitted, true)
 		if err != nil {
 			t.Fatal(err)
 		}

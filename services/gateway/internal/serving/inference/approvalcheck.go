@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -11,8 +12,9 @@ import (
 // Nothing of a call passes before it may: where the approval is of certain
 // arguments, or a call has no name yet, it is held with all that follows.
 type approvalCheck struct {
-	x     *execution
-	calls map[int]*checkedCall // by index
+	approvals *toolApprovals
+	hold      *memory.Hold
+	calls     map[int]*checkedCall // by index
 	// shut are those of them that may not pass yet.
 	shut int
 	held []provider.Event
@@ -44,12 +46,12 @@ const (
 // memory, and the arguments of calls beside them.
 const maxWithheld = 4 << 20
 
-// newApprovalCheck is nil where no tool needs an approval.
-func (x *execution) newApprovalCheck() *approvalCheck {
-	if x.fleet.NeedsApproval == nil {
+// newCheck returns the check of a stream, nil where no tool needs an approval. What it withholds is charged to hold.
+func (a *toolApprovals) newCheck(hold *memory.Hold) *approvalCheck {
+	if a.needs == nil {
 		return nil
 	}
-	return &approvalCheck{x: x, calls: make(map[int]*checkedCall)}
+	return &approvalCheck{approvals: a, hold: hold, calls: make(map[int]*checkedCall)}
 }
 
 // pass takes an event and gives those that may go out now. An error ends the
@@ -60,7 +62,7 @@ func (a *approvalCheck) pass(ctx context.Context, event provider.Event) ([]provi
 			return a.before(event), err
 		}
 	}
-	if err := a.x.approveNative(ctx, event.ToolCalls, event.Native); err != nil {
+	if err := a.approvals.approveNative(ctx, event.ToolCalls, event.Native); err != nil {
 		return a.before(event), err
 	}
 	if a.shut == 0 && len(a.held) == 0 {
@@ -74,7 +76,7 @@ func (a *approvalCheck) pass(ctx context.Context, event provider.Event) ([]provi
 	if a.size += heldSize(event); a.size > maxWithheld {
 		return nil, errOtherArguments(a.waiting())
 	}
-	if err := a.x.hold.Charge(a.size - a.charged); err != nil {
+	if err := a.hold.Charge(a.size - a.charged); err != nil {
 		return nil, errMemoryFull.Wrap(err)
 	}
 	a.charged = max(a.charged, a.size)
@@ -86,7 +88,7 @@ func (a *approvalCheck) pass(ctx context.Context, event provider.Event) ([]provi
 // given back with all that its request holds.
 func (a *approvalCheck) settle(left int) {
 	if a != nil && left == 0 && a.charged > a.size {
-		a.x.hold.Return(a.charged - a.size)
+		a.hold.Return(a.charged - a.size)
 		a.charged = a.size
 	}
 }
@@ -121,14 +123,14 @@ func (a *approvalCheck) add(ctx context.Context, delta provider.ToolCall) error 
 	}
 	tool := call.name
 	switch {
-	case a.x.needsApproval(call.name):
-	case a.x.needsApproval(delta.Name):
+	case a.approvals.needsApproval(call.name):
+	case a.approvals.needsApproval(delta.Name):
 		tool = delta.Name
 	default:
 		a.set(call, open)
 		return nil
 	}
-	found, err := a.x.approve(ctx, tool)
+	found, err := a.approvals.approve(ctx, tool)
 	if err != nil {
 		return err
 	}
@@ -163,7 +165,7 @@ func (a *approvalCheck) end(ctx context.Context) ([]provider.Event, error) {
 		if call.state != compared {
 			continue
 		}
-		if err := a.x.approveCall(ctx, call.name, string(call.arguments)); err != nil {
+		if err := a.approvals.approveCall(ctx, call.name, string(call.arguments)); err != nil {
 			return nil, err
 		}
 	}

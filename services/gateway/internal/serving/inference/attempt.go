@@ -38,7 +38,7 @@ type attempt func(ctx context.Context, c candidate, grace time.Duration) error
 type round struct {
 	*execution
 
-	call     attempt
+	ask      attempt
 	failures []failure
 	// spared are candidates that might serve, though the vendor's last word was
 	// that little is left.
@@ -49,13 +49,13 @@ type round struct {
 
 // try calls the candidates in turn until one serves.
 func (x *execution) try(ctx context.Context, call attempt) error {
-	r := round{execution: x, call: call}
+	r := round{execution: x, ask: call}
 	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) {
 		return r.err
 	}
 	last := r.failures[len(r.failures)-1]
 	x.unserved = last.Failover()
-	x.metrics.request(last.provider, outcomeFailed)
+	x.engine.metrics.request(last.provider, outcomeFailed)
 	err := refusal(r.failures, x.request.Route.Substitution)
 	x.record.failed(err)
 	return err
@@ -65,9 +65,9 @@ func (x *execution) try(ctx context.Context, call attempt) error {
 // of answers, or what the total one has left.
 func (x *execution) tryWhole(ctx context.Context, call func(ctx context.Context, c candidate) error) error {
 	return x.try(ctx, func(ctx context.Context, c candidate, grace time.Duration) error {
-		end, cause := time.Now().Add(x.Clocks.Answer*grace), errAnswer
-		if x.deadline().Before(end) {
-			end, cause = x.deadline(), errTotal
+		end, cause := time.Now().Add(x.engine.Clocks.Answer*grace), errAnswer
+		if x.deadline(x.engine.Clocks).Before(end) {
+			end, cause = x.deadline(x.engine.Clocks), errTotal
 		}
 		ctx, cancel := context.WithDeadlineCause(ctx, end, cause)
 		defer cancel()
@@ -113,7 +113,7 @@ func (r *round) more(candidates []candidate) bool {
 		return false
 	}
 	for _, c := range candidates {
-		if r.Health.Admits(r.asks(c, false)) {
+		if r.engine.Health.Admits(r.asks(c, false)) {
 			return true
 		}
 	}
@@ -135,7 +135,7 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	if err := r.renew(ctx); err != nil {
 		return r.end(c, err)
 	}
-	permit, refused := r.Health.Acquire(ctx, r.asks(c, insist))
+	permit, refused := r.engine.Health.Acquire(ctx, r.asks(c, insist))
 	if refused != nil {
 		return r.skip(ctx, c, refused)
 	}
@@ -148,29 +148,31 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	}
 	r.permit, r.answered, r.arrived = permit, false, tally{}
 	r.attempts++
-	r.metrics.attempt(c.Provider, r.attempts)
-	err := r.guarded(r.beginCall(ctx, c), c, grace)
-	r.upstream += time.Since(r.now.started)
+	r.engine.metrics.attempt(c.Provider, r.attempts)
+	called, made := r.engine.beginCall(ctx, r.request, c)
+	r.call = made
+	err := r.guarded(called, c, grace)
+	r.upstream += time.Since(r.call.started)
 	if err != nil {
 		r.abandon(ctx, c, err)
 	}
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
 		r.served = c
-		r.record.called(c, r.now, trace.TryOK, nil)
+		r.record.called(c, r.call, trace.TryOK, nil)
 		if !r.streams {
 			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
 		}
 		return over
 	case ok: // The request's own, found while it was prepared.
-		r.record.called(c, r.now, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
-		r.failCall(ctx, string(fault.Reason), time.Now())
+		r.record.called(c, r.call, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
+		r.call.fail(ctx, r.engine.metrics, string(fault.Reason), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, fault)
 	}
 	if ended := r.over(ctx); ended != nil {
-		r.record.called(c, r.now, trace.TryCancelled, nil)
-		r.failCall(ctx, string(ledger.OutcomeCancelled), time.Now())
+		r.record.called(c, r.call, trace.TryCancelled, nil)
+		r.call.fail(ctx, r.engine.metrics, string(ledger.OutcomeCancelled), time.Now())
 		r.permit.End(ctx, health.Verdict{})
 		return r.end(c, ended)
 	}
@@ -179,15 +181,15 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 
 func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (err error) {
 	defer guard(&err)
-	return r.call(ctx, c, grace)
+	return r.ask(ctx, c, grace)
 }
 
 // fail notes an attempt that failed at the vendor.
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
 	f.full = errors.Is(err, memory.ErrFull)
-	r.record.called(c, r.now, trace.TryFailed, &f)
-	r.failCall(ctx, string(f.Class), time.Now())
+	r.record.called(c, r.call, trace.TryFailed, &f)
+	r.call.fail(ctx, r.engine.metrics, string(f.Class), time.Now())
 	f.repeatable = !r.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok || f.full {
 		r.permit.End(ctx, health.Verdict{})
@@ -210,7 +212,7 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 	if refused.Soft {
 		r.spared = append(r.spared, c)
 	}
-	r.metrics.skipped(c.Provider, refused.Cause)
+	r.engine.metrics.skipped(c.Provider, refused.Cause)
 	r.record.skipped(c, refused)
 	r.failures = append(r.failures, failure{
 		Error:    &provider.Error{Class: refused.Class(), Text: refused.Text(), RetryAfter: refused.RetryAfter},
@@ -226,7 +228,7 @@ func (r *round) end(c candidate, err error) verdict {
 	if r.billed != nil {
 		outcome = r.billed.outcome
 	}
-	r.metrics.request(c.Provider, outcome)
+	r.engine.metrics.request(c.Provider, outcome)
 	return over
 }
 
@@ -263,14 +265,14 @@ func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
 	if !f.repeatable || pause > maxPause {
 		return false
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause || time.Until(r.deadline()) <= pause {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause || time.Until(r.deadline(r.engine.Clocks)) <= pause {
 		return false
 	}
-	if !r.Health.Retry(c.Target, r.request.Organization) {
-		r.metrics.retry(c.Provider, false)
+	if !r.engine.Health.Retry(c.Target, r.request.Organization) {
+		r.engine.metrics.retry(c.Provider, false)
 		return false
 	}
-	r.metrics.retry(c.Provider, true)
+	r.engine.metrics.retry(c.Provider, true)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -299,8 +301,8 @@ func repeatable(err error) bool {
 
 // failed counts and logs one attempt that failed.
 func (x *execution) failed(ctx context.Context, f failure) {
-	x.metrics.attemptFailed(f.provider, f.Class)
-	x.Log.WarnContext(ctx, "attempt failed",
+	x.engine.metrics.attemptFailed(f.provider, f.Class)
+	x.engine.Log.WarnContext(ctx, "attempt failed",
 		slog.String("provider", f.provider), slog.String("model", f.model),
 		slog.Int("attempt", x.attempts), slog.String("error", f.Error.Error()))
 }

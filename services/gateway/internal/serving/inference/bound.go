@@ -278,8 +278,8 @@ func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
 	case leastTokens(s.tally.bytes, s.tally.runs) <= most && (ended || s.tally.usage == nil || s.tally.usage.Completion() <= most):
 		return nil
 	}
-	s.x.metrics.implausible(s.x.served.Provider, excessStream)
-	s.x.Log.WarnContext(s.ctx, "a stream went on beyond the output that was asked for, and was cut",
+	s.x.engine.metrics.implausible(s.x.served.Provider, excessStream)
+	s.x.engine.Log.WarnContext(s.ctx, "a stream went on beyond the output that was asked for, and was cut",
 		slog.String("provider", s.x.served.Provider), slog.String("model", s.x.served.Model), slog.Int("bytes", s.tally.bytes))
 	return errBeyondLimit
 }

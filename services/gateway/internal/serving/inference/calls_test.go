@@ -27,10 +27,10 @@ func pieces(calls, n int) []provider.Event {
 
 // Arguments in many pieces cost in proportion, wherever they are put together.
 func TestPiecesOfCallsAreProportional(t *testing.T) {
-	x := &execution{Engine: &Engine{Options: Options{Approvals: decide()}}, fleet: &Fleet{NeedsApproval: func(string) bool { return true }}, request: asking("exact")}
+	tools := toolApprovals{source: decide(), needs: func(string) bool { return true }, request: asking("exact")}
 	for name, take := range map[string]func() func(provider.Event){
 		"approvals": func() func(provider.Event) {
-			g := x.newApprovalCheck()
+			g := tools.newCheck(nil)
 			return func(e provider.Event) {
 				if _, err := g.pass(t.Context(), e); err != nil {
 					t.Fatal(err)
@@ -66,8 +66,8 @@ func TestPiecesOfCallsAreProportional(t *testing.T) {
 }
 
 // What an approvalCheck holds is bounded by what it takes in memory, whatever it says.
-func TestGateHoldsSoMuch(t *testing.T) {
-	x := &execution{Engine: &Engine{Options: Options{Approvals: decide()}}, fleet: &Fleet{NeedsApproval: func(tool string) bool { return tool == "deploy" }}, request: asking("exact")}
+func TestApprovalCheckIsBounded(t *testing.T) {
+	tools := toolApprovals{source: decide(), needs: func(tool string) bool { return tool == "deploy" }, request: asking("exact")}
 	for name, event := range map[string]provider.Event{
 		"frames that say nothing":   {Native: []byte("{}")},
 		"deltas that say nothing":   {ToolCalls: []provider.ToolCall{{Index: 1}}},
@@ -76,7 +76,7 @@ func TestGateHoldsSoMuch(t *testing.T) {
 		"extras":                    {ToolCalls: []provider.ToolCall{{Index: 1, Extra: []byte("{}")}}},
 		"thinking":                  {Reasoning: "so", Native: []byte("{}")},
 	} {
-		g := x.newApprovalCheck()
+		g := tools.newCheck(nil)
 		g.calls[0] = &checkedCall{name: "deploy", state: compared}
 		g.shut = 1
 		events := 0
@@ -88,7 +88,7 @@ func TestGateHoldsSoMuch(t *testing.T) {
 			t.Errorf("%s: %d events are held, want an end before", name, events)
 		}
 	}
-	g := x.newApprovalCheck()
+	g := tools.newCheck(nil)
 	for range 10 * maxWithheld / 1024 { // Nothing of an open call is kept.
 		if _, err := g.pass(t.Context(), provider.Event{ToolCalls: []provider.ToolCall{{Name: "look", Arguments: strings.Repeat("x", 1024)}}}); err != nil {
 			t.Fatal(err)
@@ -137,11 +137,11 @@ func TestCallsOfAStreamAreBounded(t *testing.T) {
 
 // A frame with many names is looked through once.
 func TestNamesAreProportional(t *testing.T) {
-	x := &execution{Engine: &Engine{}, fleet: &Fleet{NeedsApproval: func(tool string) bool { return tool == "deploy" }}, request: asking("")}
+	tools := toolApprovals{needs: func(tool string) bool { return tool == "deploy" }, request: asking("")}
 	providertest.Proportional(t, 1000, func(n int) func() {
 		frame := []byte(strings.Repeat(`{"a":[`, 40) + strings.TrimSuffix(strings.Repeat(`{"name":"look"},`, n), ",") + strings.Repeat("]}", 40))
 		return func() {
-			if err := x.approveNative(context.Background(), nil, frame); err != nil {
+			if err := tools.approveNative(context.Background(), nil, frame); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestNamesAreProportional(t *testing.T) {
 		`{"x":"name","y":"deploy","name":{"name":["deploy","name"]}}`: false,
 		`{"name":{"name":"deploy"}}`:                                  true,
 	} {
-		if err := x.approveNative(t.Context(), nil, []byte(frame)); (err != nil) != found {
+		if err := tools.approveNative(t.Context(), nil, []byte(frame)); (err != nil) != found {
 			t.Errorf("%.60s: %v", frame, err)
 		}
 	}

@@ -179,7 +179,7 @@ func TestMissingKeys(t *testing.T) {
 
 func TestLedgerAwayRefusesBeforeTheCall(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", answer: good})
-	b.ledger.away = ledger.ErrAway
+	b.ledger.away = ledger.ErrUnavailable
 	_, err := b.Chat(t.Context(), request())
 	refused(t, err, 503, ReasonLedgerFull, apierr.ClassTransient)
 	_, err = b.StreamChat(t.Context(), request())

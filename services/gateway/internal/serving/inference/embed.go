@@ -30,7 +30,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 		return nil, err
 	}
 	defer x.leave(ctx)
-	x.anchor()
+	x.selection.anchor()
 	var vectors *provider.Vectors
 	var unfit candidate // whose vectors are not what was asked for
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
@@ -54,17 +54,16 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 
 // anchor makes the plan's first choice the one that was asked for where the
 // caller left it open: a later call must be told when its vectors are others.
-func (x *execution) anchor() {
-	if x.plan.Requested == "" && len(x.plan.Candidates) > 0 {
-		x.plan.Requested = x.plan.Candidates[0].Provider
+func (s *selection) anchor() {
+	if s.plan.Requested == "" && len(s.plan.Candidates) > 0 {
+		s.plan.Requested = s.plan.Candidates[0].Provider
 	}
 }
 
 // anotherSpace reports whether vectors are, or may be, of another model than the
 // one asked for.
-func (x *execution) anotherSpace() bool {
-	return x.request.Route.Operation == provider.OperationEmbeddings &&
-		(x.served.Substitute || x.served.Model != x.plan.Candidates[0].Model)
+func (s *selection) anotherSpace(operation provider.Operation, served candidate) bool {
+	return operation == provider.OperationEmbeddings && (served.Substitute || served.Model != s.plan.Candidates[0].Model)
 }
 
 func (x *execution) embed(ctx context.Context, c candidate) (*provider.Vectors, error) {

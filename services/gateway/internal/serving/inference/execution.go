@@ -10,11 +10,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
-	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/money/ledger"
-	"switchyard.dev/services/gateway/internal/money/price"
-	"switchyard.dev/services/gateway/internal/serving/admission"
-	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -22,66 +18,45 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// execution is one request on its way through the pipeline.
+// execution is one request on its way through the pipeline. Each step hands on a value: admitted, selection, progress,
+// served and account.
 type execution struct {
-	*Engine
-	fleet   *Fleet
-	request *Request
-	plan    routing.Plan
+	engine *Engine
+	admitted
+	selection
+	tools  toolApprovals
+	images imageInliner
+	recalled
+	progress
+	// served is the candidate whose answer it is, and finish why that ended.
+	served candidate
+	finish provider.FinishReason
+	account
+	ended time.Time
+}
+
+// selection is who may serve a request, by its plan.
+type selection struct {
+	plan routing.Plan
 	// candidates have a key.
 	candidates []candidate
-	started    time.Time
+}
 
-	// inlined are the request's messages with the images in them, once a candidate
-	// needed that.
-	inlined []provider.Message
-
-	// permit is that of the present attempt. streams keeps it beyond the attempt,
-	// until the stream ends; answered tells that the vendor has begun to answer.
-	permit            health.Permit
-	streams, answered bool
-
-	// place is where the response cache may keep the answer, for ttl; hit tells that
-	// it was there.
-	place cache.Place
-	ttl   time.Duration
-	hit   bool
-
-	// approval that the request named, once a tool call has asked for it.
-	approval *approval.Approval
-
-	// hold is the memory that the request's answers and images take, until it has been
-	// answered.
-	hold *memory.Hold
-
-	// now is the telemetry of the present call, finish why its answer ended.
-	now    call
-	finish provider.FinishReason
-
-	// id is the ledger row's. grant is the request's admission, nil where none is
-	// required; recorded reports whether the row is safe. worstCost is what was set
-	// aside, where the terms require it. arrived is what came of an attempt's answer
-	// before it began.
-	id        uuid.UUID
-	grant     admission.Grant
-	recorded  bool
-	worstCost price.Pico
-	arrived   tally
-
-	// record is handed to the recorder at the end; nil for none.
-	record *record
-
+// progress is how far the attempts of a request have come.
+type progress struct {
 	attempts int
-	// unserved tells that no provider served the request, for the last one's fault.
-	unserved bool
 	// upstream is the time spent waiting for providers.
 	upstream time.Duration
-	served   candidate
-	// state says where the usage comes from, and billed what was, once the completion
-	// is settled; ended is when the request was over.
-	state  ledger.State
-	billed *bill
-	ended  time.Time
+	// call is the telemetry of the present attempt, and permit its permit. streams keeps the permit beyond the attempt,
+	// until the stream ends.
+	call    call
+	permit  health.Permit
+	streams bool
+	// answered reports that the vendor has begun to answer, and arrived what came before its answer began.
+	answered bool
+	arrived  tally
+	// unserved reports that no provider served the request, by the fault of the last one.
+	unserved bool
 }
 
 // candidate is a planned one with what a call needs.
@@ -100,21 +75,23 @@ func (c candidate) chatProvider() (provider.ChatProvider, error) {
 	return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the provider has no chat"}
 }
 
-// begin runs the steps before the first attempt. The context is the request's
-// from then on: others may end it. The execution must be left.
+// begin runs the steps before the first attempt. The context that it returns is the request's from then on, and may be
+// ended by others. The execution must be left.
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
-	x := &execution{Engine: e, fleet: e.Fleet(), request: r, started: time.Now(), id: newID()}
-	x.hold = e.Memory.Open(r.Organization, largest[r.Route.Operation])
-	x.record = e.open(ctx, x)
+	x := e.newExecution(ctx, r)
 	begun := false
 	defer func() {
 		if !begun {
 			x.leaveUnserved(ctx)
 		}
 	}()
-	ctx, err := x.enter(memory.NewContext(ctx, x.hold))
+	ctx, err := x.admit(memory.NewContext(ctx, x.hold), e.Admission)
 	if err == nil {
-		err = x.prepare(ctx)
+		x.selection, err = e.plan(ctx, &x.admitted)
+	}
+	if err == nil {
+		localize(r)
+		err = x.reserve(ctx)
 	}
 	if err != nil {
 		if cause := terminated(ctx); cause != nil { // It was ended from outside meanwhile.
@@ -125,6 +102,17 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 	}
 	begun = true
 	return ctx, x, nil
+}
+
+// newExecution returns the execution of a request of which nothing is known yet.
+func (e *Engine) newExecution(ctx context.Context, r *Request) *execution {
+	x := &execution{engine: e, account: account{id: newID()}, admitted: admitted{
+		request: r, fleet: e.Fleet(), started: time.Now(), hold: e.Memory.Open(r.Organization, largest[r.Route.Operation]),
+	}}
+	x.tools = toolApprovals{source: e.Approvals, needs: x.fleet.NeedsApproval, request: r}
+	x.images = imageInliner{source: e.Images, request: r}
+	x.record = e.open(ctx, &x.admitted, x.id)
+	return x
 }
 
 // errBroken is the end of a request that panicked: the handler's chain has the
@@ -138,25 +126,23 @@ func (x *execution) leaveUnserved(ctx context.Context) {
 	x.leave(ctx)
 }
 
-// prepare finds who may serve the request, and sets aside what it may cost.
-func (x *execution) prepare(ctx context.Context) error {
-	if err := x.admit(ctx); err != nil {
-		return err
+// plan finds who may serve a request, unless what it uses can't be billed.
+func (e *Engine) plan(ctx context.Context, a *admitted) (selection, error) {
+	if err := e.ledgerReady(ctx); err != nil {
+		return selection{}, err
 	}
-	if err := x.checkImages(ctx, x.request); err != nil {
-		return err
+	if err := e.checkImages(ctx, a.request); err != nil {
+		return selection{}, err
 	}
-	describe(x.request)
-	var err error
-	if x.plan, err = x.fleet.Planner.Plan(x.request.Route); err != nil {
-		return err
+	describe(a.request)
+	plan, err := a.fleet.Planner.Plan(a.request.Route)
+	if err != nil {
+		return selection{}, err
 	}
-	x.record.planned(&x.plan)
-	if err := x.resolve(ctx); err != nil {
-		return err
-	}
-	localize(x.request)
-	return x.reserve(ctx)
+	a.record.planned(&plan)
+	s := selection{plan: plan}
+	err = s.resolve(ctx, a)
+	return s, err
 }
 
 // largest answers by operation, in bytes. A chat with the log probabilities of
@@ -176,8 +162,8 @@ func newID() uuid.UUID {
 	return id
 }
 
-// admit refuses what could not be billed.
-func (e *Engine) admit(ctx context.Context) error {
+// ledgerReady refuses requests while the ledger can't take their rows.
+func (e *Engine) ledgerReady(ctx context.Context) error {
 	if err := e.Ledger.Ready(ctx); err != nil {
 		return errLedgerAway.Wrap(err)
 	}
@@ -186,11 +172,11 @@ func (e *Engine) admit(ctx context.Context) error {
 
 // resolve keeps the candidates that have a credential. An unreadable credential skips
 // only its own candidate.
-func (x *execution) resolve(ctx context.Context) error {
-	scope := keyring.Scope{Organization: x.request.Organization, Byok: x.request.Byok, Provider: x.request.ByokProvider}
+func (s *selection) resolve(ctx context.Context, a *admitted) error {
+	scope := keyring.Scope{Organization: a.request.Organization, Byok: a.request.Byok, Provider: a.request.ByokProvider}
 	var unreadable error
-	for _, planned := range x.plan.Candidates {
-		credential, err := x.fleet.Keys.Resolve(ctx, scope, planned.Provider)
+	for _, planned := range s.plan.Candidates {
+		credential, err := a.fleet.Keys.Resolve(ctx, scope, planned.Provider)
 		switch {
 		case errors.Is(err, keyring.ErrNoKey):
 			continue
@@ -198,52 +184,49 @@ func (x *execution) resolve(ctx context.Context) error {
 			unreadable = err
 			continue
 		}
-		x.candidates = append(x.candidates, candidate{planned, x.fleet.Providers[planned.Provider], credential})
-		if len(x.candidates) == maxCandidates || !x.request.Route.Substitution {
+		s.candidates = append(s.candidates, candidate{planned, a.fleet.Providers[planned.Provider], credential})
+		if len(s.candidates) == maxCandidates || !a.request.Route.Substitution {
 			break
 		}
 	}
-	if len(x.candidates) == 0 && unreadable != nil {
+	if len(s.candidates) == 0 && unreadable != nil {
 		return unreadable
 	}
-	if len(x.candidates) == 0 {
-		return x.noCandidate(ctx, scope)
+	if len(s.candidates) == 0 {
+		return s.noCandidate(ctx, a, scope)
 	}
-	x.settleRequested()
+	s.settleRequested()
 	return nil
 }
 
 // noCandidate returns the error of a request without candidates: what was asked for lacks a
 // key; or it can't serve such a request, or, where nothing was asked for, no provider
 // that has a key can.
-func (x *execution) noCandidate(ctx context.Context, scope keyring.Scope) error {
+func (s *selection) noCandidate(ctx context.Context, a *admitted, scope keyring.Scope) error {
 	asked := func(c routing.Candidate) bool { return !c.Substitute }
-	if x.plan.Requested != "" && slices.ContainsFunc(x.plan.Candidates, asked) {
+	if s.plan.Requested != "" && slices.ContainsFunc(s.plan.Candidates, asked) {
 		return errMissingKeys
 	}
 	var unfit []routing.Exclusion
-	for _, left := range x.plan.Excluded {
-		if _, err := x.fleet.Keys.Resolve(ctx, scope, left.Provider); err == nil {
+	for _, left := range s.plan.Excluded {
+		if _, err := a.fleet.Keys.Resolve(ctx, scope, left.Provider); err == nil {
 			unfit = append(unfit, left)
 		}
 	}
 	if len(unfit) == 0 {
 		return errMissingKeys
 	}
-	return routing.Refuse(&x.request.Route, unfit)
+	return routing.Refuse(&a.request.Route, unfit)
 }
 
 // settleRequested makes the requested provider the best host that can be called,
 // where a model was asked for and several have it: one without a key for this
 // caller was never meant.
-func (x *execution) settleRequested() {
-	if first := x.candidates[0]; x.plan.Requested != "" && !first.Substitute {
-		x.plan.Requested = first.Provider
+func (s *selection) settleRequested() {
+	if first := s.candidates[0]; s.plan.Requested != "" && !first.Substitute {
+		s.plan.Requested = first.Provider
 	}
 }
-
-// deadline is when the total clock runs out.
-func (x *execution) deadline() time.Time { return x.started.Add(x.Clocks.Total) }
 
 // chat is the request as a candidate gets it. A body in the caller's own words
 // names images by URL, so that it can't go to a candidate that fetches none;
@@ -258,7 +241,7 @@ func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, erro
 		chat.Native = nil
 	}
 	var err error
-	chat.Messages, err = x.inline(ctx)
+	chat.Messages, err = x.images.inline(ctx)
 	return &chat, err
 }
 
@@ -300,7 +283,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	x.finish = answer.FinishReason
 	tally := tally{usage: answer.Usage}
 	tally.output(&provider.Event{Text: answer.Text, Reasoning: answer.Reasoning, Other: answer.Other, ToolCalls: answer.ToolCalls, Native: answer.Native})
-	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true
 		x.record.failed(err)
 		x.settle(ctx, ledger.OutcomeAborted, tally) // The vendor has been paid.
@@ -315,7 +298,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	x.record.answered(trace.Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
 	x.remember(ctx, kept{
 		Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
-		Usage: completion.Report.Usage, State: x.state, Native: completion.Native,
+		Usage: completion.Report.Usage, State: x.billed.state, Native: completion.Native,
 	})
 	return completion, nil
 }

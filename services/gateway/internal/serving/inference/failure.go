@@ -206,7 +206,7 @@ func (x *execution) over(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
-	case !time.Now().Before(x.deadline()):
+	case !time.Now().Before(x.deadline(x.engine.Clocks)):
 		return late()
 	}
 	return nil

@@ -68,7 +68,7 @@ func (x *execution) draw(ctx context.Context, c candidate) (*provider.Images, er
 		return nil, malformed("no image")
 	}
 	for i := range images.Images {
-		if err := x.deliver(ctx, &images.Images[i], request.Delivery); err != nil {
+		if err := x.engine.deliver(ctx, &images.Images[i], request.Delivery); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func (x *execution) draw(ctx context.Context, c candidate) (*provider.Images, er
 
 // deliver brings an image into the form that was asked for. Bytes become a
 // data: URI; a vendor's URL is fetched, since it has been paid for.
-func (x *execution) deliver(ctx context.Context, image *provider.Image, form string) error {
+func (e *Engine) deliver(ctx context.Context, image *provider.Image, form string) error {
 	switch {
 	case image.URL == "" && image.Base64 == "":
 		return malformed("an image without URL and bytes")
@@ -88,15 +88,15 @@ func (x *execution) deliver(ctx context.Context, image *provider.Image, form str
 	case form == DeliverURL && image.URL == "":
 		*image = provider.Image{URL: imagefetch.DataURI(image.MediaType, image.Base64), RevisedPrompt: image.RevisedPrompt}
 	case form == DeliverBase64 && image.Base64 == "":
-		return x.download(ctx, image)
+		return e.download(ctx, image)
 	}
 	return nil
 }
 
-func (x *execution) download(ctx context.Context, image *provider.Image) error {
+func (e *Engine) download(ctx context.Context, image *provider.Image) error {
 	uri := image.URL
 	if !strings.HasPrefix(uri, dataScheme) {
-		fetched, err := x.Images.Fetch(ctx, uri)
+		fetched, err := e.Images.Fetch(ctx, uri)
 		if err != nil {
 			return undelivered(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -56,27 +57,37 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 	usage, state := x.usage(ctx, t, outcome)
 	cost := x.cost(now, usage)
 	if !cost.Known {
-		x.Log.InfoContext(ctx, "no price; nothing is billed",
+		x.engine.Log.InfoContext(ctx, "no price; nothing is billed",
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
 	}
-	requested := x.requestedProvider()
+	requested := x.requestedProvider(x.request.Route.Operation, x.served)
 	report := ledger.Report{
 		Provider: x.served.Provider, Model: x.served.Model,
 		Prompt: usage.Prompt(), Completion: usage.Completion(), Usage: usage, Cost: cost.Amount,
 		Estimated:         state != ledger.StateReported || !cost.Known,
 		RequestedProvider: requested, RequestedGoal: string(x.request.Route.Goal),
 		CacheHit:    x.hit,
-		Substituted: requested != "" && (requested != x.served.Provider || x.anotherSpace()),
+		Substituted: requested != "" && (requested != x.served.Provider || x.anotherSpace(x.request.Route.Operation, x.served)),
 	}
 	entry := x.entry(report, outcome, now)
 	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
-	x.state = state
-	err := x.Ledger.Commit(context.WithoutCancel(ctx), entry)
+	err := x.engine.Ledger.Commit(context.WithoutCancel(ctx), entry)
 	if x.recorded = err == nil; !x.recorded {
-		x.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
+		x.engine.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
 	}
-	x.billed = &bill{report: report, price: cost.Version, outcome: outcome, served: x.served}
+	x.billed = &bill{report: report, price: cost.Version, outcome: outcome, served: x.served, state: state}
 	return report
+}
+
+// account is what the ledger holds of a request.
+type account struct {
+	// id is the ledger row's.
+	id uuid.UUID
+	// reservation is the worst case that was reserved, where the request's terms require it.
+	reservation price.Pico
+	// billed is nil until the completion is settled, and recorded reports whether its row is safe.
+	billed   *bill
+	recorded bool
 }
 
 // bill is a completion that was settled.
@@ -85,20 +96,21 @@ type bill struct {
 	price   string // its version
 	outcome ledger.Outcome
 	served  candidate
+	state   ledger.State
 	// abandoned: no answer had begun; see abandon.
 	abandoned bool
 }
 
-// tell gives metrics, spans and the recorder what became of the request.
-func (x *execution) tell(ctx context.Context) {
+// recordOutcome records what became of the request in metrics, spans and the recorder.
+func (x *execution) recordOutcome(ctx context.Context) {
 	if b := x.billed; b != nil {
 		x.record.settled(b)
-		x.metrics.spent(&b.report)
+		x.engine.metrics.spent(&b.report)
 		if !b.abandoned { // The request and its call are counted where the attempt ended.
-			x.metrics.request(b.report.Provider, b.outcome)
+			x.engine.metrics.request(b.report.Provider, b.outcome)
 		}
 		if !b.abandoned && !x.hit {
-			x.endCall(ctx, b)
+			x.call.billed(ctx, x.engine.metrics, b, x.finish, x.ended)
 		}
 	}
 	x.record.close(ctx, x)
@@ -146,26 +158,26 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 
 // implausible counts and logs a report of more than can be. Where nothing bounds
 // an answer, a long one is no fault of its vendor.
-func (x *execution) implausible(ctx context.Context, beyond []excess, assumed bool, told *provider.Usage) {
+func (x *execution) implausible(ctx context.Context, beyond []excess, assumed bool, reported *provider.Usage) {
 	for _, part := range beyond {
 		if part == excessOutput && assumed {
 			continue
 		}
-		x.metrics.implausible(x.served.Provider, part)
-		x.Log.WarnContext(ctx, "a provider reports more than the request can use; what is beyond is not billed",
+		x.engine.metrics.implausible(x.served.Provider, part)
+		x.engine.Log.WarnContext(ctx, "a provider reports more than the request can use; what is beyond is not billed",
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model),
-			slog.String("part", string(part)), slog.Any("reported", *told))
+			slog.String("part", string(part)), slog.Any("reported", *reported))
 	}
 }
 
 // requestedProvider is the provider asked for, where another one might have
 // served.
-func (x *execution) requestedProvider() string {
-	risk := len(x.candidates) > 1 || x.served.Provider != x.plan.Requested || x.anotherSpace()
+func (s *selection) requestedProvider(operation provider.Operation, served candidate) string {
+	risk := len(s.candidates) > 1 || served.Provider != s.plan.Requested || s.anotherSpace(operation, served)
 	if !risk {
 		return ""
 	}
-	return x.plan.Requested
+	return s.plan.Requested
 }
 
 func (x *execution) entry(report ledger.Report, outcome ledger.Outcome, now time.Time) ledger.Entry {

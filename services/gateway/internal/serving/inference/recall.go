@@ -36,6 +36,15 @@ type kept struct {
 	Frames []provider.Event `json:"frames,omitzero"`
 }
 
+// recalled is what the response cache has to do with a request.
+type recalled struct {
+	// place is where the cache may keep the answer, for ttl; zero for an answer that is not to be kept.
+	place cache.Place
+	ttl   time.Duration
+	// hit reports that the answer came from the cache.
+	hit bool
+}
+
 // meaning is everything that decides an answer, in one form for equal requests.
 type meaning struct {
 	Provider, Model string
@@ -49,7 +58,7 @@ type meaning struct {
 func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	first, request := x.candidates[0], x.request
 	ttl := x.fleet.cacheTTL(request.Organization)
-	if x.Answers == nil || ttl == 0 || request.BypassCache || request.ApprovalRef != "" {
+	if x.engine.Answers == nil || ttl == 0 || request.BypassCache || request.ApprovalRef != "" {
 		return nil
 	}
 	scope := cache.Scope{Organization: request.Organization, Credential: first.credential.Source}
@@ -59,11 +68,11 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 		}
 		scope.Credential += " " + first.credential.Fingerprint
 	}
-	asked, ok := x.meaning(first, stream)
+	asked, ok := request.meaning(first, stream)
 	if !ok {
 		return nil
 	}
-	text, place := x.Answers.Get(ctx, scope, asked)
+	text, place := x.engine.Answers.Get(ctx, scope, asked)
 	x.place, x.ttl = place, ttl
 	if text == nil {
 		return nil
@@ -74,7 +83,7 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	}
 	var answer kept
 	if err := json.Unmarshal(text, &answer); err != nil {
-		x.Log.WarnContext(ctx, "a cached answer is unreadable", slog.String("error", err.Error()))
+		x.engine.Log.WarnContext(ctx, "a cached answer is unreadable", slog.String("error", err.Error()))
 		return nil
 	}
 	x.served, x.hit = first, true
@@ -87,8 +96,8 @@ const credentialFleet = "fleet"
 
 // meaning is false for a request whose answer may change though it doesn't: one
 // with an image that is somewhere else.
-func (x *execution) meaning(c candidate, stream bool) ([]byte, bool) {
-	m := meaning{Provider: c.Provider, Model: c.Upstream, Chat: x.request.Chat}
+func (r *Request) meaning(c candidate, stream bool) ([]byte, bool) {
+	m := meaning{Provider: c.Provider, Model: c.Upstream, Chat: r.Chat}
 	for _, message := range m.Chat.Messages {
 		for _, part := range message.Content {
 			if part.ImageURL != "" && !strings.HasPrefix(part.ImageURL, "data:") {
@@ -119,15 +128,15 @@ func (x *execution) remember(ctx context.Context, answer kept) {
 	answer.RequestID = x.request.ID
 	text, err := json.Marshal(answer)
 	if err != nil {
-		x.Log.WarnContext(ctx, "an answer can't be kept", slog.String("error", err.Error()))
+		x.engine.Log.WarnContext(ctx, "an answer can't be kept", slog.String("error", err.Error()))
 		return
 	}
-	x.Answers.Put(ctx, x.place, text, x.ttl)
+	x.engine.Answers.Put(ctx, x.place, text, x.ttl)
 }
 
 // replay answers from the cache, with a ledger row of its own that costs nothing.
 func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, error) {
-	if err := x.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		x.record.failed(err)
 		x.settle(ctx, ledger.OutcomeAborted, answer.tally())
 		return nil, err
@@ -145,7 +154,7 @@ func (k *kept) tally() tally { return tally{usage: &k.Usage, state: k.State} }
 func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 	s := &Stream{
 		x: x, ctx: ctx, release: func() {}, route: x.route(), ended: true,
-		approvals: x.newApprovalCheck(), held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
+		approvals: x.tools.newCheck(x.hold), held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
 	}
 	for i := range answer.ToolCalls {
 		answer.ToolCalls[i].Index = i // A whole answer has no indexes.
@@ -195,7 +204,7 @@ func (s *Stream) keep() {
 	if r := s.recording; r != nil && r.size <= cache.MaxAnswer {
 		s.x.remember(s.ctx, kept{
 			Text: r.text.String(), ToolCalls: r.calls.join(), FinishReason: s.FinishReason(),
-			Usage: s.report.Usage, State: s.x.state, Frames: r.frames,
+			Usage: s.report.Usage, State: s.x.billed.state, Frames: r.frames,
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
@@ -36,21 +37,21 @@ type record struct {
 
 // open begins the record of a request; nil for one that is not to be recorded. The
 // methods of a nil record do nothing.
-func (e *Engine) open(ctx context.Context, x *execution) *record {
+func (e *Engine) open(ctx context.Context, a *admitted, id uuid.UUID) *record {
 	if e.Recorder == nil {
 		return nil
 	}
-	keep, ok := e.Recorder.Observe(x.request.Organization)
+	keep, ok := e.Recorder.Observe(a.request.Organization)
 	if !ok {
 		return nil
 	}
-	a := &record{hold: x.hold, Observation: trace.Observation{
-		ID: x.id, Request: x.request.observed(), Policy: x.fleet.Version, Started: x.started, Keep: keep,
+	r := &record{hold: a.hold, Observation: trace.Observation{
+		ID: id, Request: a.request.observed(), Policy: a.fleet.Version, Started: a.started, Keep: keep,
 	}}
 	if span := oteltrace.SpanContextFromContext(ctx); span.HasTraceID() {
-		a.TraceID = span.TraceID().String()
+		r.TraceID = span.TraceID().String()
 	}
-	return a
+	return r
 }
 
 // observed returns what a record says of the request.
@@ -252,5 +253,5 @@ func (r *record) close(ctx context.Context, x *execution) {
 		r.Answer.FinishReason = finishReason(x.finish, len(r.Answer.ToolCalls) > 0)
 	}
 	r.Request.Size = x.request.size()
-	x.Recorder.Record(context.WithoutCancel(ctx), &r.Observation)
+	x.engine.Recorder.Record(context.WithoutCancel(ctx), &r.Observation)
 }

@@ -73,11 +73,11 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 		return x.replayStream(ctx, answer), nil
 	}
 	x.streams = true
-	s := &Stream{x: x, ctx: ctx, approvals: x.newApprovalCheck()}
+	s := &Stream{x: x, ctx: ctx, approvals: x.tools.newCheck(x.hold)}
 	if x.place != (cache.Place{}) {
 		s.recording = &recording{}
 	}
-	bounded, release := context.WithDeadlineCause(ctx, x.deadline(), errTotal)
+	bounded, release := context.WithDeadlineCause(ctx, x.deadline(x.engine.Clocks), errTotal)
 	s.release = release
 	if err := x.try(bounded, s.open); err != nil {
 		release()
@@ -93,7 +93,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	start := time.Now()
 	s.most, s.tally = s.x.boundAt(&c), tally{}
 	ctx, cancel := context.WithCancelCause(ctx)
-	clock := newStreamTimer(cancel, s.x.Clocks.FirstToken*grace, s.x.Clocks.Idle)
+	clock := newStreamTimer(cancel, s.x.engine.Clocks.FirstToken*grace, s.x.engine.Clocks.Idle)
 	upstream, err := s.dial(ctx, c)
 	if err == nil {
 		err = s.hold(upstream, clock)
@@ -113,7 +113,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	s.x.permit.Begin(ctx)
 	s.began = time.Now()
 	s.x.record.began(s.began)
-	s.x.metrics.first(ctx, s.x.now.label, s.began.Sub(start))
+	s.x.engine.metrics.first(ctx, s.x.call.label, s.began.Sub(start))
 	s.upstream, s.cancel, s.timer = upstream, cancel, clock
 	return nil
 }
@@ -329,7 +329,7 @@ func (s *Stream) settle(outcome ledger.Outcome) {
 	}
 	s.stop()
 	s.x.finish = s.finish
-	s.x.metrics.streamed(s.ctx, s.x.now.label, s.pieces, time.Since(s.began))
+	s.x.engine.metrics.streamed(s.ctx, s.x.call.label, s.pieces, time.Since(s.began))
 	switch outcome {
 	case ledger.OutcomeCompleted:
 		s.x.permit.End(s.ctx, health.Verdict{Outcome: health.Good})

@@ -39,21 +39,30 @@ func withheld(reason apierr.Reason, tool, why string) error {
 	}
 }
 
+// toolApprovals finds the approvals that the tool calls of one request need. Not safe for concurrent use.
+type toolApprovals struct {
+	source  Approvals // nil: there are none
+	needs   func(tool string) bool
+	request *Request
+	// found is the approval that the request names, once a tool call has asked for it.
+	found *approval.Approval
+}
+
 // needsApproval reports whether calls of any of these names need one.
-func (x *execution) needsApproval(names ...string) bool {
-	return x.fleet.NeedsApproval != nil && slices.ContainsFunc(names, x.fleet.NeedsApproval)
+func (a *toolApprovals) needsApproval(names ...string) bool {
+	return a.needs != nil && slices.ContainsFunc(names, a.needs)
 }
 
 // approve looks for the approval of a tool's calls. One of certain arguments is
 // still to be compared with them.
-func (x *execution) approve(ctx context.Context, tool string) (*approval.Approval, error) {
-	if x.request.ApprovalRef == "" || x.Approvals == nil {
+func (a *toolApprovals) approve(ctx context.Context, tool string) (*approval.Approval, error) {
+	if a.request.ApprovalRef == "" || a.source == nil {
 		return nil, withheld(ReasonApprovalRequired, tool, "needs an approval; approval_ref names none")
 	}
-	if x.approval == nil {
+	if a.found == nil {
 		ctx, cancel := context.WithTimeout(ctx, approvalTime)
 		defer cancel()
-		found, err := x.Approvals.Get(ctx, x.request.Organization, x.request.ApprovalRef)
+		found, err := a.source.Get(ctx, a.request.Organization, a.request.ApprovalRef)
 		switch {
 		case errors.Is(err, approval.ErrNotFound):
 			return nil, withheld(ReasonApprovalRequired, tool, "needs an approval; there is none of approval_ref")
@@ -61,14 +70,14 @@ func (x *execution) approve(ctx context.Context, tool string) (*approval.Approva
 			return nil, apierr.Unavailable("approvals can't be read at the moment", err)
 		}
 		found = found.At(time.Now())
-		x.approval = &found
+		a.found = &found
 	}
-	if !x.approval.Names(x.toolCall(tool, "")) {
+	if !a.found.Names(a.toolCall(tool, "")) {
 		return nil, withheld(ReasonApprovalRequired, tool, "needs an approval; the one of approval_ref is for another tool or run")
 	}
-	switch x.approval.Status {
+	switch a.found.Status {
 	case approval.Approved:
-		return x.approval, nil
+		return a.found, nil
 	case approval.Denied:
 		return nil, withheld(ReasonApprovalDenied, tool, "the approval was denied")
 	case approval.Expired:
@@ -78,14 +87,14 @@ func (x *execution) approve(ctx context.Context, tool string) (*approval.Approva
 	return nil, withheld(ReasonApprovalRequired, tool, "the approval is pending")
 }
 
-func (x *execution) toolCall(tool, arguments string) approval.Call {
-	return approval.Call{Organization: x.request.Organization, Run: x.request.Run, Tool: tool, Arguments: arguments}
+func (a *toolApprovals) toolCall(tool, arguments string) approval.Call {
+	return approval.Call{Organization: a.request.Organization, Run: a.request.Run, Tool: tool, Arguments: arguments}
 }
 
 // approveCall looks for the approval of one call with its arguments.
-func (x *execution) approveCall(ctx context.Context, tool, arguments string) error {
-	found, err := x.approve(ctx, tool)
-	if err == nil && !found.Covers(x.toolCall(tool, arguments)) {
+func (a *toolApprovals) approveCall(ctx context.Context, tool, arguments string) error {
+	found, err := a.approve(ctx, tool)
+	if err == nil && !found.Covers(a.toolCall(tool, arguments)) {
 		err = errOtherArguments(tool)
 	}
 	return err
@@ -93,8 +102,8 @@ func (x *execution) approveCall(ctx context.Context, tool, arguments string) err
 
 // approveUnseen looks for the approval of a tool that only the vendor's own words
 // name: a call of a kind whose arguments aren't read here.
-func (x *execution) approveUnseen(ctx context.Context, tool string) error {
-	found, err := x.approve(ctx, tool)
+func (a *toolApprovals) approveUnseen(ctx context.Context, tool string) error {
+	found, err := a.approve(ctx, tool)
 	if err == nil && !found.AnyArguments() {
 		err = errOtherArguments(tool)
 	}
@@ -106,24 +115,24 @@ func errOtherArguments(tool string) error {
 }
 
 // approveAnswer looks for the approvals of all calls of a whole answer.
-func (x *execution) approveAnswer(ctx context.Context, calls []provider.ToolCall, native []byte) error {
-	if x.fleet.NeedsApproval == nil {
+func (a *toolApprovals) approveAnswer(ctx context.Context, calls []provider.ToolCall, native []byte) error {
+	if a.needs == nil {
 		return nil
 	}
 	for _, call := range calls {
-		if !x.needsApproval(call.Name) {
+		if !a.needsApproval(call.Name) {
 			continue
 		}
-		if err := x.approveCall(ctx, call.Name, call.Arguments); err != nil {
+		if err := a.approveCall(ctx, call.Name, call.Arguments); err != nil {
 			return err
 		}
 	}
-	return x.approveNative(ctx, calls, native)
+	return a.approveNative(ctx, calls, native)
 }
 
 // approveNative looks for the approvals of tools that a vendor's frame names and
 // calls don't.
-func (x *execution) approveNative(ctx context.Context, calls []provider.ToolCall, native []byte) error {
+func (a *toolApprovals) approveNative(ctx context.Context, calls []provider.ToolCall, native []byte) error {
 	found := names(native)
 	if len(found) == 0 {
 		return nil
@@ -133,10 +142,10 @@ func (x *execution) approveNative(ctx context.Context, calls []provider.ToolCall
 		known[calls[i].Name] = true
 	}
 	for _, name := range found {
-		if known[name] || !x.needsApproval(name) {
+		if known[name] || !a.needsApproval(name) {
 			continue
 		}
-		if err := x.approveUnseen(ctx, name); err != nil {
+		if err := a.approveUnseen(ctx, name); err != nil {
 			return err
 		}
 		known[name] = true

@@ -102,13 +102,21 @@ func isNamed(part provider.Part) bool {
 	return part.ImageURL != "" && !strings.HasPrefix(part.ImageURL, dataScheme)
 }
 
-// inline gives the messages with their images as data: URIs, fetched once a
-// request. An *apierr.Error is the caller's own to mend.
-func (x *execution) inline(ctx context.Context) ([]provider.Message, error) {
-	if x.inlined != nil {
-		return x.inlined, nil
+// imageInliner fetches the images of one request, for candidates whose vendors fetch none.
+type imageInliner struct {
+	source  ImageSource
+	request *Request
+	// messages are the request's with the images in them, once a candidate needed that.
+	messages []provider.Message
+}
+
+// inline returns the request's messages with their images as data: URIs. They are fetched once a request. An
+// *apierr.Error names a fault of the request.
+func (l *imageInliner) inline(ctx context.Context) ([]provider.Message, error) {
+	if l.messages != nil {
+		return l.messages, nil
 	}
-	messages := slices.Clone(x.request.Chat.Messages)
+	messages := slices.Clone(l.request.Chat.Messages)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallelFetches)
 	for i := range messages {
@@ -119,9 +127,9 @@ func (x *execution) inline(ctx context.Context) ([]provider.Message, error) {
 				continue
 			}
 			group.Go(panics.Guard(func() error {
-				image, err := x.Images.Fetch(ctx, part.ImageURL)
+				image, err := l.source.Fetch(ctx, part.ImageURL)
 				if err != nil {
-					return within(imageField(x.request, i, j, x.request.Locale != ""), err)
+					return within(imageField(l.request, i, j, l.request.Locale != ""), err)
 				}
 				part.ImageURL = image.DataURI()
 				return nil
@@ -134,7 +142,7 @@ func (x *execution) inline(ctx context.Context) ([]provider.Message, error) {
 	if err := boundImages(messages); err != nil {
 		return nil, err
 	}
-	x.inlined = messages
+	l.messages = messages
 	return messages, nil
 }
 

@@ -19,13 +19,12 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// maxPrefix of the first message counts for an affinity: vendors cache prompts
-// from their beginning, and what is new in a request is at its end.
+// maxPrefix is how many bytes of the first message count for an affinity: vendors cache prompts from their beginning,
+// and what is new in a request is at its end.
 const maxPrefix = 1024
 
-// Affinity of a chat: the same for requests of one run, and without a run for
-// those that begin alike (system prompt, tools, the beginning of the first
-// message), each within its organization. It is never 0.
+// Affinity returns the affinity of a chat: equal for requests of one run, or without a run for requests that begin
+// alike (system prompt, tools, the beginning of the first message), each within its organization. It is never 0.
 func Affinity(organization, run string, chat *provider.Chat) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -54,7 +53,7 @@ func Affinity(organization, run string, chat *provider.Chat) uint64 {
 	return max(d.Sum64(), 1)
 }
 
-// ChatNeeds are what a chat asks of a model.
+// ChatNeeds returns what a chat requires of a model.
 func ChatNeeds(chat *provider.Chat) Needs {
 	n := Needs{Tools: len(chat.Tools) > 0, Output: chat.MaxTokens}
 	size := len(chat.ResponseFormat)
@@ -84,8 +83,8 @@ func ChatNeeds(chat *provider.Chat) Needs {
 	return n
 }
 
-// EmbeddingNeeds are what an embedding asks of a model. Each input has the
-// model's limit for itself: the longest counts.
+// EmbeddingNeeds returns what an embedding requires of a model. The model's limit applies to each input alone, so the
+// longest one counts.
 func EmbeddingNeeds(e *provider.Embedding) Needs {
 	n := Needs{Dimensions: e.Dimensions}
 	for _, input := range e.Input {
@@ -98,7 +97,7 @@ func EmbeddingNeeds(e *provider.Embedding) Needs {
 	return n
 }
 
-// ImageNeeds are what a request for images asks of a model.
+// ImageNeeds returns what a request for images requires of a model.
 func ImageNeeds(d *provider.ImageRequest) Needs {
 	return Needs{Context: tokens(len(d.Prompt)), Images: d.Count, Size: d.Size}
 }
@@ -106,9 +105,8 @@ func ImageNeeds(d *provider.ImageRequest) Needs {
 // tokens estimates the tokens of a text by its bytes.
 func tokens(size int) int { return int(provider.Estimate(size, 0).Input) }
 
-// AffinityTable remembers which target an affinity was last sent to: the vendor's
-// prompt cache is warm there. It holds a fixed number, the newest of those that
-// fall together. Safe for concurrent use.
+// AffinityTable remembers which target an affinity was last sent to, where the vendor's prompt cache is warm. It has a
+// fixed number of slots; an affinity replaces the one that was in its slot. It is safe for concurrent use.
 type AffinityTable struct {
 	mu    sync.Mutex
 	slots []slot
@@ -120,10 +118,10 @@ type slot struct {
 	at       time.Time
 }
 
-// affinitySlots is how many affinities are remembered, about a megabyte's worth.
+// affinitySlots is how many affinities are remembered, about a megabyte.
 const affinitySlots = 1 << 14
 
-// NewAffinityTable returns one that remembers nothing yet.
+// NewAffinityTable returns an empty table.
 func NewAffinityTable() *AffinityTable { return &AffinityTable{slots: make([]slot, affinitySlots)} }
 
 func (w *AffinityTable) last(affinity uint64) (provider.Target, time.Time) {

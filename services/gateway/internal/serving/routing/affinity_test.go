@@ -25,8 +25,8 @@ goals: {quality: [[b/m, c/m], a/m], cost: [d/other]}
 ladder: [d/other]
 `
 
-// Requests of one affinity stay together, and those of many are spread evenly
-// over hosts of equal merit, and over no others.
+// Requests of one affinity stay together, and many affinities are spread evenly over hosts of equal merit and over no
+// others.
 func TestAffinitySpreads(t *testing.T) {
 	p := policytest.Parse(t, hosts)
 	count := make(map[string]int)
@@ -50,8 +50,7 @@ func TestAffinitySpreads(t *testing.T) {
 	}
 }
 
-// A plan says when the affinity made its first choice: where nothing else told the
-// first from the next.
+// A plan reports that the affinity made its first choice where nothing else distinguished the first from the second.
 func TestAffinityIsTold(t *testing.T) {
 	p := policytest.Parse(t, hosts)
 	live := func(s seen) State { return State{Now: now, Live: s} }
@@ -77,8 +76,7 @@ func TestAffinityIsTold(t *testing.T) {
 	}
 }
 
-// The goal's order stands above the affinity: only what the policy ranks
-// together is spread.
+// The goal's order has precedence over the affinity: only what the policy ranks together is spread.
 func TestAffinityKeepsTheGoal(t *testing.T) {
 	p := policytest.Parse(t, hosts)
 	first := make(map[string]bool)
@@ -91,7 +89,7 @@ func TestAffinityKeepsTheGoal(t *testing.T) {
 	}
 }
 
-// When a host goes away only its own affinities move; they come back with it.
+// When a host goes down only its own affinities move; they come back with it.
 func TestAffinityBreaks(t *testing.T) {
 	p := policytest.Parse(t, hosts)
 	for i := range 300 {
@@ -107,13 +105,13 @@ func TestAffinityBreaks(t *testing.T) {
 	}
 }
 
-// Where the prompt was last, it stays for the vendor's cache time, also after a failover.
-func TestWarmth(t *testing.T) {
+// An affinity stays for the vendor's cache time where it was last, also after a failover.
+func TestAffinityTable(t *testing.T) {
 	p := policytest.Parse(t, hosts)
 	clock, down := now, map[provider.Target]bool{}
 	r := NewRouter(Options{Policy: p, Affinities: NewAffinityTable(), Live: seen{down: down}, Now: func() time.Time { return clock }})
 	request := Request{Model: "m", Goal: policy.GoalLatency, Substitution: true}
-	for request.Affinity = 1; ; request.Affinity++ { // One whose home is a, and b after it.
+	for request.Affinity = 1; ; request.Affinity++ { // One whose first host is a, and b after it.
 		if plan, _ := NewPlan(p, request, State{Now: now}); strings.HasPrefix(names(plan), "a/m b/m") {
 			break
 		}
@@ -137,7 +135,7 @@ func TestWarmth(t *testing.T) {
 	at("a")
 }
 
-func TestWarmthIsBounded(t *testing.T) {
+func TestAffinityTableIsBounded(t *testing.T) {
 	w := NewAffinityTable()
 	w.note(5, provider.Target{Provider: "a", Model: "m"}, now)
 	if target, at := w.last(5); target != (provider.Target{Provider: "a", Model: "m"}) || !at.Equal(now) {

@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// twenty is a policy of twenty models at ten providers, all of them ranked, so
-// many of them on the ladder, with prices.
+// twenty is a policy of twenty models at ten providers, all ranked and on the ladder, with prices.
 func twenty(tb testing.TB, ladder int) (*policy.Policy, *price.Table, seen) {
 	tb.Helper()
 	var providers, rows, targets []string

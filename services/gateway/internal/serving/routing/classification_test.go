@@ -14,7 +14,7 @@ import (
 func TestClassification(t *testing.T) {
 	cases := []struct {
 		name, organization, label, model string
-		want                             string // candidates, or what the refusal says
+		want                             string // candidates, or a part of the refusal
 	}{
 		{"anywhere", "acme", "public", "small", "one/small ~two/wise ~one/big ~three/flash"},
 		{"the default of the tenant, by tags", "acme", "", "small", "one/small ~two/wise ~one/big"},
@@ -44,7 +44,7 @@ func TestClassification(t *testing.T) {
 	}
 }
 
-// A policy without rules takes no position on labels.
+// A policy without rules ignores labels.
 func TestNoClassificationRules(t *testing.T) {
 	if plan, err := NewPlan(policytest.Parse(t, policytest.Wide), Request{Classification: "internal"}, State{}); err != nil {
 		t.Errorf("%s, %v", names(plan), err)
@@ -58,7 +58,7 @@ func TestNoClassificationRules(t *testing.T) {
 	}
 }
 
-// A pin does not open what a rule closes.
+// A pin does not permit what a rule denies.
 func TestClassificationHoldsForOverrides(t *testing.T) {
 	p := policytest.Parse(t, policytest.Wide+policytest.Rules)
 	request := Request{Organization: "acme", Classification: "personal", Model: "wise", Substitution: true}

@@ -23,8 +23,8 @@ const (
 	LackOutput         Lack = "max_tokens"
 	LackDimensions     Lack = "dimensions"
 	LackTokenInput     Lack = "token_input"
-	// LackVocabulary is of a model that reads tokens as other text than the one that
-	// they were made for.
+	// LackVocabulary excludes a model that would read token input as other text than the model that the tokens were
+	// made for.
 	LackVocabulary Lack = "vocabulary"
 	LackSize       Lack = "size"
 )
@@ -33,11 +33,11 @@ const (
 type Exclusion struct {
 	provider.Target
 	Lack Lack
-	// Limit of the model that the request is beyond; 0 where there is none.
+	// Limit is the model's limit that the request exceeds; 0 where there is none.
 	Limit int
 }
 
-// String says who was left out, and why.
+// String returns the candidate and why it was left out.
 func (e Exclusion) String() string {
 	text := e.Target.String() + " (" + string(e.Lack)
 	if e.Limit > 0 {
@@ -46,7 +46,7 @@ func (e Exclusion) String() string {
 	return text + ")"
 }
 
-// lackOf returns what of the needs the model does not have; empty when it has all.
+// lackOf returns the first need that the model does not meet; empty if it meets all.
 func lackOf(o *policy.Offer, operation provider.Operation, n *Needs) (lack Lack, limit int) {
 	if !o.Operations.Has(operation) {
 		return LackOperation, 0
@@ -79,8 +79,8 @@ func featureLack(o *policy.Offer, n *Needs) Lack {
 	return ""
 }
 
-// sure is a size that input estimated at n tokens surely has: an estimate is a
-// token for four bytes, and hardly any text has tokens of more than six.
+// sure returns a number of tokens that input estimated at n tokens certainly has: an estimate counts a token for four
+// bytes, and hardly any text has tokens of more than six.
 func sure(n int) int { return n / 3 * 2 }
 
 func sizeLack(o *policy.Offer, n *Needs) (lack Lack, limit int) {

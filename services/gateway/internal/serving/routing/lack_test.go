@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// What a model can't do leaves it out before the ranking, and the plan says so.
+// A model that can't serve the request is excluded before the ranking, and the plan lists it.
 func TestCapabilities(t *testing.T) {
 	cases := []struct {
 		name     string
@@ -56,7 +56,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// Where no candidate can serve the request, the error names what none of them can do.
+// Where no candidate can serve the request, the error says what none of them can do.
 func TestNobodyCan(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -81,7 +81,7 @@ func TestNobodyCan(t *testing.T) {
 		{
 			"tokens, and a dialect of texts",
 			Request{Operation: provider.OperationEmbeddings, Model: "four/embed", Substitution: true, Needs: Needs{Tokens: 1}},
-			ReasonCapabilityUnsupported, apierr.ClassPolicy, "input: tokens are read by the model that was named alone, and nobody who has it takes them; send texts: four/embed (token_input)",
+			ReasonCapabilityUnsupported, apierr.ClassPolicy, "input: only the model that was named can read these tokens, and no provider of it takes token input; send texts: four/embed (token_input)",
 		},
 		{
 			"tokens, and a length of vectors that it has not",

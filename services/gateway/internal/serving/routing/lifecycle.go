@@ -10,37 +10,36 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// ReasonModelRetired refuses a request for a model that is served no more.
+// ReasonModelRetired refuses a request for a model that is no longer served.
 const ReasonModelRetired apierr.Reason = "model_retired"
 
-// LackRetired is of a model that is past its cutoff.
+// LackRetired excludes a model that is past its cutoff.
 const LackRetired Lack = "retired"
 
-// Lifecycle is how long a model is served. It never changes once made.
+// Lifecycle says how long a model is served. It is immutable.
 type Lifecycle struct {
-	// Deprecated is from when on callers are warned, Cutoff from when on the model
-	// is refused; zero is never.
+	// Deprecated is when callers begin to be warned, Cutoff when the model begins to be refused; zero is never.
 	Deprecated, Cutoff time.Time
-	// Successor to use instead; empty for none.
+	// Successor is the model to use instead; empty for none.
 	Successor string
-	// Warning for callers while it is deprecated, one line.
+	// Warning is one line for callers while the model is deprecated.
 	Warning string
 }
 
 // IsRetired reports whether the model is past its cutoff.
 func (l *Lifecycle) IsRetired(now time.Time) bool { return !l.Cutoff.IsZero() && !now.Before(l.Cutoff) }
 
-// IsDeprecated reports whether callers should move on; a retired model is, too.
+// IsDeprecated reports whether callers should move to another model. A retired model is deprecated too.
 func (l *Lifecycle) IsDeprecated(now time.Time) bool {
 	return !l.Deprecated.IsZero() && !now.Before(l.Deprecated) || l.IsRetired(now)
 }
 
 // Lifecycles knows how long models are served.
 type Lifecycles interface {
-	// Lifecycle of a model; nil where nothing is known to end it.
+	// Lifecycle returns the lifecycle of a model; nil if no end is known.
 	Lifecycle(t provider.Target) *Lifecycle
-	// FindRetired finds a retired model that no provider of the policy lists; an empty
-	// provider (of) is any.
+	// FindRetired returns a retired model that no provider of the policy lists, and its lifecycle; nil if there is
+	// none. An empty provider (of) is any.
 	FindRetired(of, model string, now time.Time) (provider.Target, *Lifecycle)
 }
 
@@ -56,8 +55,8 @@ func (b *planner) isRetired(t provider.Target) bool {
 	return l != nil && l.IsRetired(b.state.Now)
 }
 
-// served refuses offers that were asked for by name when all of them are retired:
-// no other model stands in, since the caller has to move on.
+// served refuses offers that were asked for by name if all of them are retired. No substitute is used, since the caller
+// has to move to another model.
 func (b *planner) served(offers []*policy.Offer) ([]*policy.Offer, bool, error) {
 	for _, o := range offers {
 		if !b.isRetired(o.Target) {
@@ -88,8 +87,7 @@ func errRetired(t provider.Target, l *Lifecycle) error {
 	return apierr.New(apierr.KindInvalid, ReasonModelRetired, text)
 }
 
-// warning is what a caller is told of the model that it asked for, or that was
-// chosen for it.
+// warning returns the warning about the model that the caller asked for, or that was chosen for it; empty for none.
 func (b *planner) warning(asked []*policy.Offer, open bool) string {
 	if b.state.Lifecycles == nil {
 		return ""

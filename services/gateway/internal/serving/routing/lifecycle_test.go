@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// lives are those of a test.
+// lifecycles are the lifecycles of a test.
 type lifecycles map[provider.Target]*Lifecycle
 
 func (l lifecycles) Lifecycle(t provider.Target) *Lifecycle { return l[t] }
@@ -36,7 +36,7 @@ func TestPlansGoByLives(t *testing.T) {
 		lifecycles lifecycles
 		request    Request
 		pin        *provider.Target
-		want       string // candidates and the warning, or the reason and what the refusal says
+		want       string // candidates and the warning, or the reason and a part of the refusal
 	}{
 		{"a retired model is refused, whatever stands behind it", lifecycles{{Provider: "one", Model: "small"}: retired}, Request{Model: "small", Substitution: true}, nil, "model_retired one/small was retired on 2026-11-21; use next"},
 		{"also in full", lifecycles{{Provider: "one", Model: "small"}: retired}, Request{Model: "one/small"}, nil, "model_retired use next"},
@@ -76,7 +76,7 @@ func TestPlansGoByLives(t *testing.T) {
 	}
 }
 
-// The listing is without what is refused.
+// The listing omits refused models.
 func TestListingLeavesRetiredOut(t *testing.T) {
 	router := NewRouter(Options{Policy: policytest.Parse(t, policytest.Wide), Now: func() time.Time { return now }, Lifecycles: lifecycles{{Provider: "one", Model: "big"}: {Cutoff: now}}})
 	for _, target := range router.Listing() {
@@ -118,7 +118,7 @@ func TestRanking(t *testing.T) {
 			}
 		}
 	}
-	// The order is that of a request which names the operation and the goal only.
+	// The order is that of a request that names only the operation and the goal.
 	for _, goal := range policy.Goals() {
 		plan, err := NewPlan(p, Request{Goal: goal, Substitution: true}, State{Now: now, Prices: prices(t), Live: slow})
 		if err != nil {

@@ -13,9 +13,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// covers reports whether a request is in the canary's share. The choice is the
-// same for all requests of an organization or run and on every replica, and a
-// greater percentage keeps every organization or run that a smaller one had.
+// covers reports whether a request is in the canary's share. The choice is the same for all requests of an organization
+// or run and on every replica, and a greater percentage keeps every organization or run that a smaller one had.
 func covers(c *steering.Canary, r *Request) bool {
 	key := r.Organization
 	if c.ByRun && r.Run != "" {
@@ -25,9 +24,8 @@ func covers(c *steering.Canary, r *Request) bool {
 	return float64(point>>11)/(1<<53)*100 < c.Percentage
 }
 
-// overrideOffer finds the offer that an override means for this request; nil where it has
-// none; model is the one that the request asked for, if any. A model that does
-// another operation gives way to the provider's own.
+// overrideOffer returns the offer that an override selects for this request; nil if there is none. model is the one
+// that the request asked for, if any. If the override's model can't do the operation, the provider's default is used.
 func (b *planner) overrideOffer(target provider.Target, model string) *policy.Offer {
 	if target.Model != "" {
 		if o := b.policy.Offer(target); o != nil && o.Operations.Has(b.operation) {
@@ -42,8 +40,8 @@ func (b *planner) overrideOffer(target provider.Target, model string) *policy.Of
 	return b.policy.ProviderDefault(target.Provider, b.operation)
 }
 
-// pinned plans the pin and no other candidate. It still reads what the request asked
-// for, so that a wrong name is refused and a substitution is reported.
+// pinned plans the pin and no other candidate. It still reads what the request asked for, so that a wrong name is
+// refused and a substitution is reported.
 func (b *planner) pinned(pin provider.Target) (Plan, error) {
 	asked, open, err := b.asked()
 	if err != nil {
@@ -71,9 +69,9 @@ func (b *planner) pinned(pin provider.Target) (Plan, error) {
 	return b.plan()
 }
 
-// canary puts the canary before every other candidate where the request is in its
-// share; a request that asked for another and allows no substitution does not come
-// here. A canary that can't serve the request leaves it to the others.
+// canary puts the canary before every other candidate if the request is in its share. It is not called for a request
+// that asked for another target and allows no substitution. A canary that can't serve the request leaves the plan
+// unchanged.
 func (b *planner) canary(asked []*policy.Offer, open bool) {
 	c := b.state.Override.Canary
 	if c == nil || !covers(c, &b.request) {
@@ -88,7 +86,7 @@ func (b *planner) canary(asked []*policy.Offer, open bool) {
 	}
 	at := slices.IndexFunc(b.picked, func(s scored) bool { return s.is(o) })
 	if at < 0 {
-		return // It was left out.
+		return // The canary was excluded.
 	}
 	chosen := b.picked[at]
 	copy(b.picked[1:at+1], b.picked[:at])
@@ -96,8 +94,8 @@ func (b *planner) canary(asked []*policy.Offer, open bool) {
 	b.isCanary = true
 }
 
-// canaryOffer is aim without giving way: a canary of a model is of that one alone,
-// and one of a provider is for requests whose model it has.
+// canaryOffer is overrideOffer without the provider's default: a canary of a model selects that model only, and a
+// canary of a provider applies to requests whose model the provider has.
 func (b *planner) canaryOffer(c *steering.Canary, model string) *policy.Offer {
 	o := b.overrideOffer(c.Target, model)
 	if want := cmp.Or(c.Model, model); o == nil || want != "" && o.Model != want {
@@ -106,7 +104,7 @@ func (b *planner) canaryOffer(c *steering.Canary, model string) *policy.Offer {
 	return o
 }
 
-// askedModel is the model that a request asked for; empty when it left it open.
+// askedModel returns the model that a request asked for; empty if it left the model open.
 func askedModel(asked []*policy.Offer, open bool) string {
 	if open {
 		return ""

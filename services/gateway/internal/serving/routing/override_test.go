@@ -20,7 +20,7 @@ func TestPin(t *testing.T) {
 		pin       provider.Target
 		request   Request
 		requested string
-		want      string // candidates, or a status and what the refusal says
+		want      string // candidates, or a status and a part of the refusal
 	}{
 		{"a model", provider.Target{Provider: "two", Model: "wise"}, Request{Model: "big", Substitution: true}, "one", "~two/wise"},
 		{"a model, for a request that names none", provider.Target{Provider: "two", Model: "wise"}, Request{Substitution: true}, "", "two/wise"},
@@ -86,8 +86,8 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// The share is what was set, within four standard deviations; it is the same for
-// each organization whenever it comes; and a greater one keeps those of a smaller.
+// The share is what was set, within four standard deviations; an organization's choice is the same at any time; a
+// greater share keeps the organizations of a smaller one.
 func TestCanaryShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := steering.Canary{

@@ -13,10 +13,10 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// NewPlan orders the candidates of a request: those that were asked for, then
-// other providers of the same model, then the ladder, each ranked by the goal.
-// Candidates that can't serve the request, or may not, are left out before the ranking,
-// and named in the plan. The same policy, request and state give the same plan.
+// NewPlan returns the candidates of a request in order: those that were asked for, then other providers of the same
+// model, then the fallback ladder, each section ranked by the goal. Candidates that can't or may not serve the request
+// are excluded before the ranking and listed in the plan. The same policy, request and state give the same plan. The
+// error is an apierr.Error.
 func NewPlan(p *policy.Policy, r Request, s State) (Plan, error) {
 	b := planners.Get().(*planner) //nolint:errcheck // The pool holds nothing else.
 	defer b.release()
@@ -48,7 +48,7 @@ func NewPlan(p *policy.Policy, r Request, s State) (Plan, error) {
 	return b.plan()
 }
 
-// planner is a plan in the making.
+// planner builds a plan.
 type planner struct {
 	policy    *policy.Policy
 	request   Request
@@ -68,12 +68,12 @@ type planner struct {
 	warn       string
 }
 
-// planners are used again: making one costs more than a plan.
+// planners are reused: allocating one costs more than a plan.
 var planners = sync.Pool{New: func() any {
 	return &planner{offers: make([]*policy.Offer, 0, 32), picked: make([]scored, 0, 32)}
 }}
 
-// release forgets the request, and gives the room back.
+// release clears the planner and returns it to the pool.
 func (b *planner) release() {
 	clear(b.picked)
 	clear(b.offers)
@@ -81,7 +81,7 @@ func (b *planner) release() {
 	planners.Put(b)
 }
 
-// read checks what the request says, and finds the rules that it is under.
+// read validates the request and finds the access rules that apply to it.
 func (b *planner) read() error {
 	r := &b.request
 	b.goal = cmp.Or(r.Goal, b.policy.DefaultGoal())
@@ -106,8 +106,8 @@ func (b *planner) read() error {
 	return err
 }
 
-// asked lists the offers that a request names; open reports whether it named none,
-// so that the list is the policy's own choice.
+// asked returns the offers that a request names. open reports whether it named none, so that the list is the policy's
+// own choice.
 func (b *planner) asked() (offers []*policy.Offer, open bool, err error) {
 	p, r := b.policy, &b.request
 	switch isDefault := r.Model == "" || r.Model == policy.DefaultModel; {
@@ -130,8 +130,7 @@ func (b *planner) asked() (offers []*policy.Offer, open bool, err error) {
 	return nil, false, b.unlisted()
 }
 
-// open is the policy's choice: its default model; where a goal was asked for,
-// the goal's ranks come first.
+// open returns the policy's choice: its default model, and before it, if a goal was asked for, the goal's ranks.
 func (b *planner) open() (offers []*policy.Offer, open bool, err error) {
 	fallback := b.policy.Default(b.operation)
 	if b.request.Goal != "" {
@@ -150,9 +149,8 @@ func (b *planner) open() (offers []*policy.Offer, open bool, err error) {
 	return b.offers, true, nil
 }
 
-// named finds the offers of the request's model: of the provider that its prefix
-// names, or of all that list it. One without a list has any model, but only when
-// it is named.
+// named returns the offers of the request's model: of the provider that its prefix names, or of all providers that list
+// it. A provider without a list of models has any model, but only when the provider is named.
 func (b *planner) named() []*policy.Offer {
 	p, model, of := b.policy, b.request.Model, b.request.Provider
 	if prefix, rest, found := strings.Cut(model, "/"); found && (of == "" || of == prefix) {
@@ -174,8 +172,8 @@ func (b *planner) only(o *policy.Offer) []*policy.Offer {
 	return b.offers
 }
 
-// askedProvider is the one that the caller asked for: the best of those that
-// have the model and can serve, or else the first.
+// askedProvider returns the provider that the caller asked for: the best of those that have the model and can serve, or
+// else the first.
 func (b *planner) askedProvider(asked []*policy.Offer) string {
 	if len(b.picked) > 0 {
 		return b.picked[0].Provider
@@ -183,7 +181,7 @@ func (b *planner) askedProvider(asked []*policy.Offer) string {
 	return asked[0].Provider
 }
 
-// section adds those of the offers that can serve and aren't there yet, ranked.
+// section appends the offers that can serve and are not in the plan yet, ranked.
 func (b *planner) section(offers []*policy.Offer, substitute bool) {
 	from := len(b.picked)
 	for _, o := range offers {
@@ -206,7 +204,7 @@ func (b *planner) has(o *policy.Offer) bool {
 	return len(b.excluded) > 0 && slices.ContainsFunc(b.excluded, func(e Exclusion) bool { return e.Target == o.Target })
 }
 
-// admits reports whether an offer may and can serve, and notes why not.
+// admits reports whether an offer can and may serve, and lists it in excluded if not.
 func (b *planner) admits(o *policy.Offer) bool {
 	if !b.access.Admits(o) {
 		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackClassification})

@@ -100,7 +100,7 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-// A plan must not disturb the policy that it was made from.
+// A plan must not change the policy that it was made from.
 func TestPlanLeavesThePolicy(t *testing.T) {
 	p := policytest.ParseSmall(t)
 	first, _ := NewPlan(p, Request{Model: "shared", Substitution: true}, State{})
@@ -114,8 +114,7 @@ func TestPlanLeavesThePolicy(t *testing.T) {
 	}
 }
 
-// A provider that is replaced by one with other models takes the ranks and the
-// ladder's steps of its old ones with it.
+// A provider that is replaced by one with other models takes the ranks and the ladder's steps of its old ones with it.
 func TestExtraProviderWithOtherModels(t *testing.T) {
 	extra := `providers: [{name: alpha, dialect: openai, base_url: "http://127.0.0.1:9", models: [other]}]`
 	p, err := policy.Parse(policy.Source{Text: []byte(policytest.Small)}, policy.Source{Text: []byte(extra)})
@@ -127,7 +126,7 @@ func TestExtraProviderWithOtherModels(t *testing.T) {
 	}
 }
 
-// A default of each provider and operation.
+// Each provider has a default for each operation.
 func TestDefaultsOfProviders(t *testing.T) {
 	p := policytest.Parse(t, policytest.Wide)
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// costs are prices that a test makes up: so much a token of input, none for some.
+// costs are prices that a test makes up: an amount for a token of input, none for some models.
 type costs map[provider.Target]int64
 
 func (c costs) Cost(of, model string, _ time.Time, u provider.Usage) price.Cost {
@@ -25,8 +25,7 @@ func (c costs) Cost(of, model string, _ time.Time, u provider.Usage) price.Cost 
 	return price.Cost{Amount: price.Pico(rate * u.Input), Known: ok}
 }
 
-// drawPolicy makes a policy of a few providers and models, with ranks, ladders
-// and rules by chance.
+// drawPolicy draws a policy of a few providers and models, with random ranks, ladders and rules.
 func drawPolicy(t *rapid.T) *policy.Policy {
 	var providers []any
 	var all []string
@@ -70,7 +69,7 @@ func drawPolicy(t *rapid.T) *policy.Policy {
 	return p
 }
 
-// drawModels makes the models of a provider, with capabilities of their own or without.
+// drawModels draws the models of a provider, with capabilities of their own or without.
 func drawModels(t *rapid.T) []map[string]any {
 	features := rapid.SampledFrom([]string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls"})
 	var models []map[string]any
@@ -130,7 +129,7 @@ func drawState(t *rapid.T, p *policy.Policy) State {
 	return s
 }
 
-// What holds of every plan, whatever the policy, the request and the state.
+// Invariants of every plan, whatever the policy, the request and the state.
 func TestPlanProperties(t *testing.T) {
 	planned := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -203,8 +202,8 @@ func checkPlan(t *rapid.T, p *policy.Policy, r Request, s State, plan Plan) {
 	}
 }
 
-// checkCosts wants the known costs to rise, and unknown ones behind them, in
-// each section of the plan: one ends where the model changes or the substitutes begin.
+// checkCosts checks that in each section of the plan the known costs rise and unknown ones follow. A section ends where
+// the model changes or the substitutes begin.
 func checkCosts(t *rapid.T, r Request, s State, plan Plan) {
 	cost := func(c Candidate) int64 {
 		known := s.Prices.Cost(c.Provider, c.Model, s.Now, provider.Usage{Input: int64(max(r.Needs.Context, 1))})
@@ -221,7 +220,7 @@ func checkCosts(t *rapid.T, r Request, s State, plan Plan) {
 	}
 }
 
-// Latencies that were seen rise over a plan of one section.
+// The known latencies rise over a plan of one section.
 func TestLatencyProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy(t)

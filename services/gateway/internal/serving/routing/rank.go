@@ -10,23 +10,24 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// scored is an offer on its way into a plan.
+// scored is an offer that is being ranked.
 type scored struct {
 	*policy.Offer
 	substitute bool
-	// score is what the goal compares, the less the better; place the policy's rank.
+	// score is what the goal compares, lower is better; place is the policy's rank.
 	score int64
 	place int32
-	// index keeps the order of what nothing else tells apart.
+	// index keeps the order of offers that compare equal otherwise.
 	index int32
-	// shares reports that it shares its place with others of equal merit.
+	// shares reports whether the offer shares its place with others of equal merit.
 	shares bool
-	// warm: it served this affinity last, and still has the prompt in its cache.
+	// warm reports whether the offer served this affinity last, so that the prompt is still in its cache; down whether
+	// it is unavailable now. spread orders equal offers by rendezvous hashing.
 	warm, down bool
 	spread     uint64
 }
 
-// is reports whether it is an offer of the same target.
+// is reports whether s is an offer of the same target as o.
 func (s *scored) is(o *policy.Offer) bool {
 	return s.Offer == o || s.Hash == o.Hash && s.Target == o.Target
 }
@@ -39,9 +40,9 @@ func (s *scored) candidate() Candidate {
 	}
 }
 
-// rank sorts a section by the goal. Among offers of equal merit, which are hosts
-// of one model and those that the policy ranks together, the one that is
-// available and has the prompt in its cache comes first, then by rendezvous.
+// rank sorts a section by the goal. Offers of equal merit are hosts of one model and offers that the policy ranks
+// together. Among them the available ones come first, then the one with the prompt in its cache, then the order of
+// rendezvous hashing.
 func (b *planner) rank(section []scored) {
 	if len(section) < 2 {
 		return
@@ -68,7 +69,7 @@ func (b *planner) rank(section []scored) {
 	}
 }
 
-// better compares by the goal, then what is of equal merit.
+// better compares by the goal, then by what distinguishes offers of equal merit.
 func better(a, b *scored) int {
 	switch {
 	case a.score != b.score:
@@ -85,8 +86,8 @@ func better(a, b *scored) int {
 	return cmp.Compare(a.index, b.index)
 }
 
-// affine reports whether the first of a ranked section owes its place to an
-// affinity: nothing else tells it from the next.
+// affine reports whether the first of a ranked section owes its place to the request's affinity: nothing else
+// distinguishes it from the second.
 func affine(section []scored) bool {
 	if len(section) < 2 {
 		return false
@@ -103,7 +104,7 @@ func first(is bool) int {
 	return 1
 }
 
-// prefer finds what sets an offer apart from others of equal merit.
+// prefer sets what distinguishes an offer from others of equal merit.
 func (b *planner) prefer(o *scored) {
 	s := &b.state
 	o.down = s.Live != nil && !s.Live.Available(o.Target, b.request.Organization)
@@ -114,14 +115,14 @@ func (b *planner) prefer(o *scored) {
 	o.spread = mix(b.request.Affinity ^ o.Hash)
 }
 
-// unpriced is behind every cost.
+// unpriced sorts behind every cost.
 const unpriced = math.MaxInt64
 
-// assumedOutput is the length of an answer, in tokens, that nothing bounds.
+// assumedOutput is the assumed length in tokens of an answer without a bound.
 const assumedOutput = 500
 
-// cost is what the request will cost at an offer, in pico-USD: its input as
-// estimated, and all the output it may have. What has no price comes last.
+// cost returns what the request will cost at an offer, in pico-USD: its estimated input and the longest output that it
+// allows. An offer without a price is unpriced.
 func (b *planner) cost(o *policy.Offer) int64 {
 	if b.state.Prices == nil {
 		return unpriced
@@ -143,9 +144,8 @@ func (b *planner) cost(o *policy.Offer) int64 {
 	return int64(cost.Amount)
 }
 
-// rankByLatency sorts those whose latency is known among each other. The places
-// of the others are the policy's: its ranks are what is believed of an offer
-// until there are samples.
+// rankByLatency sorts the offers whose latency is known among each other. The others keep their places, which follow
+// the policy's ranks until there are samples.
 func (b *planner) rankByLatency(section []scored) {
 	if b.state.Live == nil {
 		return
@@ -170,8 +170,8 @@ func (b *planner) rankByLatency(section []scored) {
 	}
 }
 
-// coarse takes latencies that are within about a fifth of each other for equal,
-// so that noise does not move requests away from a warm cache.
+// coarse rounds a latency so that latencies within about a fifth of each other are equal, and noise does not move
+// requests away from a warm cache.
 func coarse(latency time.Duration) int64 {
 	n := uint64(max(latency, 1))
 	shift := max(bits.Len64(n)-3, 0)

@@ -17,7 +17,7 @@ func TestRankByCost(t *testing.T) {
 		now     time.Time
 		want    string
 	}{
-		// A token of input and 500 of output: small 10001, big 4002, wise 2505.
+		// For a token of input and 500 of output: small 10001, big 4002, wise 2505.
 		{"the ladder, by what the request will cost", Request{Model: "flash", Goal: policy.GoalCost}, now, "three/flash ~two/wise ~one/big"},
 		// 2000 of input: big 8000, wise 12500.
 		{"a long input turns it round", Request{Model: "flash", Goal: policy.GoalCost, Needs: Needs{Context: 2000}}, now, "three/flash ~one/big ~two/wise"},
@@ -42,7 +42,7 @@ func TestRankByCost(t *testing.T) {
 	}
 }
 
-// Images are compared by what one usually takes.
+// Images are compared by the usual price of one.
 func TestRankImagesByCost(t *testing.T) {
 	p := policytest.Parse(t, policytest.Wide)
 	plan, err := NewPlan(p, Request{Operation: provider.OperationImages, Goal: policy.GoalCost, Model: "easel", Substitution: true}, State{Now: now, Prices: prices(t)})

@@ -10,27 +10,25 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// RankedCandidate is a candidate with its place in the selection, and why it has that place.
+// RankedCandidate is a candidate with its rank for an operation and a goal, and the reason for it.
 type RankedCandidate struct {
 	Operation provider.Operation
 	Goal      policy.Goal
 	provider.Target
-	// Rank from 1: the order in which a request is tried that names only the
-	// operation and the goal.
+	// Rank, from 1, is the order in which candidates are tried for a request that names only the operation and the
+	// goal.
 	Rank int
-	// Score is what the goal compares: cents per million tokens (per image for
-	// images), milliseconds, or the policy's rank; 0 where it is not known.
+	// Score is what the goal compares: cents per million tokens (per image for images), milliseconds, or the policy's
+	// rank; 0 where it is not known.
 	Score float64
 	// Reason for people.
 	Reason string
 }
 
-// rankingTokens is the input of the request that the ranking is made for; its answer
-// is as long.
+// rankingTokens is the size of the input that the ranking assumes; the answer is assumed to be as long.
 const rankingTokens = assumedOutput
 
-// Ranking returns the candidates of every operation and goal in a state, in order. Pin and
-// canary are left out.
+// Ranking returns the candidates of every operation and goal in a state, in order. It ignores pin and canary.
 func Ranking(p *policy.Policy, s State) []RankedCandidate {
 	s.Override, s.Last = steering.Override{}, provider.Target{}
 	var all []RankedCandidate
@@ -42,8 +40,8 @@ func Ranking(p *policy.Policy, s State) []RankedCandidate {
 	return all
 }
 
-// ranking plans a request that asks for nothing but the goal, and reads the plan before
-// it is given away.
+// ranking plans a request that asks for nothing but the goal, and reads the planner's candidates before they are
+// released.
 func ranking(p *policy.Policy, operation provider.Operation, goal policy.Goal, s State) []RankedCandidate {
 	b := planners.Get().(*planner) //nolint:errcheck // The pool holds nothing else.
 	defer b.release()
@@ -72,7 +70,7 @@ func ranking(p *policy.Policy, operation provider.Operation, goal policy.Goal, s
 	return ranked
 }
 
-// why is what the goal compares of an offer.
+// why returns what the goal compares of an offer, and in words.
 func (b *planner) why(o *policy.Offer) (score float64, reason string) {
 	place := "not in the policy's ranks for " + string(b.goal)
 	rank := 0.0
@@ -101,7 +99,7 @@ func (b *planner) why(o *policy.Offer) (score float64, reason string) {
 	return rank, place
 }
 
-// cents is what the cost is compared by.
+// cents returns the cost by which an offer is compared, and its unit; known is false without a price.
 func (b *planner) cents(o *policy.Offer) (cents float64, unit string, known bool) {
 	pico := b.cost(o)
 	if pico == unpriced {

@@ -12,7 +12,8 @@ import (
 // maxNamed bounds the candidates that an error names.
 const maxNamed = 8
 
-// Refuse says what of a request none of those that were left out can do, or may see.
+// Refuse returns an apierr.Error that says why every candidate of a request was excluded: what none of them can do, or
+// that none of them may see the data.
 func Refuse(r *Request, excluded []Exclusion) error {
 	named := make([]string, 0, maxNamed)
 	lacks := make(map[Lack]int)
@@ -41,12 +42,12 @@ func Refuse(r *Request, excluded []Exclusion) error {
 			r.Needs.DialectField+": only providers of the "+r.Needs.Dialect+" dialect can carry it: "+list)
 	case able > 0 && lacks[LackTokenInput] == able:
 		return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported,
-			"input: tokens are read by the model that was named alone, and nobody who has it takes them; send texts: "+list)
+			"input: only the model that was named can read these tokens, and no provider of it takes token input; send texts: "+list)
 	}
 	return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported, "no candidate can do what was asked for: "+list)
 }
 
-// inputField is the field of a request that holds most of its input.
+// inputField returns the field of a request that holds most of its input.
 func inputField(operation provider.Operation) string {
 	switch operation {
 	case provider.OperationEmbeddings:

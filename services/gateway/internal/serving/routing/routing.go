@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Router plans requests by one policy, in the state of the moment. Safe for
-// concurrent use.
+// Router plans requests by one policy and the present state. It is safe for concurrent use.
 type Router struct{ o Options }
 
 // Options of a Router. Only Policy is required.
@@ -21,13 +20,13 @@ type Options struct {
 	Policy *policy.Policy
 	// Prices order candidates by cost.
 	Prices Prices
-	// Live is what is known of the candidates.
+	// Live reports latency and availability of the candidates.
 	Live Live
 	// Lifecycles knows how long models are served.
 	Lifecycles Lifecycles
-	// Override gives the operators' present one; it is called once a plan.
+	// Override returns the operators' present override. It is called once for each plan.
 	Override func() steering.Override
-	// Affinities is kept over reloads of the policy.
+	// Affinities remembers the targets of affinities across reloads of the policy; nil for none.
 	Affinities *AffinityTable
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -41,7 +40,7 @@ func NewRouter(o Options) *Router {
 	return &Router{o}
 }
 
-// Plan orders the candidates of a request.
+// Plan returns the candidates of a request in order, or an apierr.Error if there are none.
 func (r *Router) Plan(request Request) (Plan, error) {
 	state := State{Now: r.o.Now(), Prices: r.o.Prices, Live: r.o.Live, Lifecycles: r.o.Lifecycles}
 	if r.o.Override != nil {
@@ -58,7 +57,7 @@ func (r *Router) Plan(request Request) (Plan, error) {
 	return plan, err
 }
 
-// Listing names the models of the router's policy that are not retired.
+// Listing returns the models of the router's policy that are not retired.
 func (r *Router) Listing() []provider.Target {
 	listing := r.o.Policy.Listing()
 	if r.o.Lifecycles == nil {

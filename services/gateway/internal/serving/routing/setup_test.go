@@ -9,11 +9,9 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// now is the moment of these tests.
+// now is the present time of these tests.
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// policytest.Wide is a policy with everything in it: hosts of one model, all operations,
-// limits, features, regions.
 const widePrices = `
 providers:
   - provider: one
@@ -41,7 +39,7 @@ func prices(tb testing.TB) *price.Table {
 	return table
 }
 
-// seen is what a test says was seen of the targets.
+// seen is what the calls of a test show of the targets.
 type seen struct {
 	latency map[provider.Target]time.Duration
 	down    map[provider.Target]bool
@@ -54,8 +52,7 @@ func (s seen) Latency(t provider.Target) (time.Duration, bool) {
 
 func (s seen) Available(t provider.Target, _ string) bool { return !s.down[t] }
 
-// names writes the candidates of a plan; one that stands in for what was asked
-// for has a tilde.
+// names formats the candidates of a plan; a substitute has a tilde.
 func names(plan Plan) string {
 	var all []string
 	for _, c := range plan.Candidates {

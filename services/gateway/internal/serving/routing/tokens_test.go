@@ -22,8 +22,7 @@ providers:
 ladder: {embeddings: [d/others]}
 `
 
-// Tokens go only to the hosts of the model that take them, whether the request names
-// the model or one host of it.
+// Tokens go only to the hosts of the model that take them, whether the request names the model or one host of it.
 func TestTokensStayWithTheirModel(t *testing.T) {
 	p := policytest.Parse(t, kin)
 	for model, want := range map[string]string{
@@ -37,7 +36,7 @@ func TestTokensStayWithTheirModel(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", model, names(plan), err, want)
 		}
 	}
-	// A canary of another model leaves such requests alone.
+	// A canary of another model does not affect such requests.
 	trial := State{Override: steering.Override{Canary: &steering.Canary{Target: provider.Target{Provider: "d", Model: "others"}, Percentage: 100}}}
 	request := Request{Operation: provider.OperationEmbeddings, Model: "vectors", Substitution: true}
 	if plan, err := NewPlan(p, request, trial); err != nil || !plan.Canary {

@@ -1,6 +1,3 @@
-// Package queuetest holds what every dispatch.Store has to do, as tests, and a
-// store in memory that does it. Tests only: those of package dispatch use the one
-// in memory, those of internal/postgres run the suite over the real one.
 package queuetest
 
 import (
@@ -16,13 +13,13 @@ import (
 	"switchyard.dev/services/notify/internal/dispatch"
 )
 
-// Memory is a queue in memory. Its clock is that of the process, in a synctest
-// bubble the bubble's, and may be moved on. It is safe for concurrent use.
+// Memory is a queue in memory. Its clock is that of the process, or of the synctest bubble, and may be advanced. It
+// is safe for concurrent use.
 type Memory struct {
 	mu    sync.Mutex
 	rows  []*row
 	fail  error
-	ahead time.Duration // of the process's clock
+	ahead time.Duration // ahead of the process's clock
 }
 
 var _ dispatch.Store = (*Memory)(nil)
@@ -38,12 +35,12 @@ type row struct {
 	doubled bool
 }
 
-// Add queues a recipient that is due now and gives its notification.
+// Add queues a recipient that is due now and returns its notification.
 func (m *Memory) Add(name channel.Name, lane string, lifetime time.Duration) uuid.UUID {
 	return m.AddOf("acme", name, lane, lifetime)
 }
 
-// AddOf is Add for an organization of that name.
+// AddOf is Add for another organization.
 func (m *Memory) AddOf(organization string, name channel.Name, lane string, lifetime time.Duration) uuid.UUID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,14 +55,14 @@ func (m *Memory) AddOf(organization string, name channel.Name, lane string, life
 
 func (m *Memory) now() time.Time { return time.Now().Add(m.ahead) }
 
-// Pass moves the clock on.
+// Pass advances the clock.
 func (m *Memory) Pass(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ahead += d
 }
 
-// Fail lets every call fail with an error; nil ends that.
+// Fail makes every call fail with err; nil ends that.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,7 +106,7 @@ func (m *Memory) NextDue(_ context.Context, name channel.Name) (time.Duration, e
 	return time.Hour, nil
 }
 
-// open are the rows of a channel that have not ended, the longest due first.
+// open returns the rows of a channel that have not ended, the longest due first.
 func (m *Memory) open(name channel.Name) []*row {
 	var open []*row
 	for _, r := range m.rows {
@@ -142,13 +139,13 @@ func (m *Memory) Settle(_ context.Context, _ channel.Name, results []dispatch.Re
 	return held, nil
 }
 
-// State is what became of a recipient.
+// State is the state of a recipient.
 type State struct {
 	Ended, Delivered, Doubled bool
 	Tries                     []dispatch.Try
 }
 
-// State tells what became of the recipient of a notification.
+// State returns the state of the recipient of a notification.
 func (m *Memory) State(id uuid.UUID) State {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,7 +23,8 @@ type BacklogRow struct {
 	OldestSeconds float64
 }
 
-// What has not ended, and for how many seconds the longest due has waited.
+// Backlog returns the number of recipients that have not ended, and for how many seconds the one that is due longest
+// has waited.
 func (q *Queries) Backlog(ctx context.Context) ([]BacklogRow, error) {
 	rows, err := q.db.Query(ctx, backlog)
 	if err != nil {
@@ -77,7 +78,7 @@ type CountResultsParams struct {
 	DeliveryIds     []string
 }
 
-// Adds results to the sums of their channel. The last attempt's outcome stands.
+// CountResults adds results to the sums of their channel, and sets the outcome of the last attempt.
 func (q *Queries) CountResults(ctx context.Context, arg CountResultsParams) error {
 	_, err := q.db.Exec(ctx, countResults,
 		arg.Channel,
@@ -142,7 +143,7 @@ const lockNotifications = `-- name: LockNotifications :exec
 SELECT id FROM notification WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE
 `
 
-// Whoever changes several sends takes them in one order.
+// LockNotifications locks sends in order, to avoid deadlocks.
 func (q *Queries) LockNotifications(ctx context.Context, ids []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, lockNotifications, ids)
 	return err
@@ -154,7 +155,7 @@ SELECT coalesce(extract(epoch FROM (
 )), 3600)::double precision
 `
 
-// Seconds until the next recipient of a channel is due; an hour when none is.
+// NextDue returns the seconds until the next recipient of a channel is due; an hour when none is.
 func (q *Queries) NextDue(ctx context.Context, channel string) (float64, error) {
 	row := q.db.QueryRow(ctx, nextDue, channel)
 	var column_1 float64
@@ -187,7 +188,7 @@ type SettleRecipientsParams struct {
 	DeliveryIds   []string
 }
 
-// Writes results of those who still hold the lease, and gives the ones written.
+// SettleRecipients stores the results whose lease is still held, and returns the ids of their recipients.
 func (q *Queries) SettleRecipients(ctx context.Context, arg SettleRecipientsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, settleRecipients,
 		arg.Ids,
@@ -259,9 +260,8 @@ type TakeRecipientsRow struct {
 	DeadlineAt     *time.Time
 }
 
-// Leases due recipients of a channel, the longest due first. One that was being
-// sent to has lost its sender: what became of that attempt is not known. Those of
-// organizations that are passed over stay as they are.
+// TakeRecipients leases due recipients of a channel, the longest due first. A recipient with status `sending` has
+// lost its sender: the outcome of that attempt is unknown. Recipients of organizations to pass over are skipped.
 func (q *Queries) TakeRecipients(ctx context.Context, arg TakeRecipientsParams) ([]TakeRecipientsRow, error) {
 	rows, err := q.db.Query(ctx, takeRecipients,
 		arg.Lease,

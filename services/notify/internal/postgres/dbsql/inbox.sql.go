@@ -24,7 +24,7 @@ type CountNewParams struct {
 	UserID         string
 }
 
-// Takes the inbox's lock, makes the inbox if it is new, and counts one record in.
+// CountNew locks the inbox, creates it if it is new, and counts one more record.
 func (q *Queries) CountNew(ctx context.Context, arg CountNewParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countNew, arg.OrganizationID, arg.UserID)
 	var version int64
@@ -51,8 +51,7 @@ type CountOutParams struct {
 	UserID         string
 }
 
-// Takes records that are unread no more off the count of a locked inbox, and
-// stores the event of it.
+// CountOut subtracts records from the unread count of a locked inbox, and stores the event.
 func (q *Queries) CountOut(ctx context.Context, arg CountOutParams) (int32, error) {
 	row := q.db.QueryRow(ctx, countOut,
 		arg.Event,
@@ -98,7 +97,7 @@ type EventsRow struct {
 	OccurredAt time.Time
 }
 
-// The changes after a place, in their order.
+// Events returns the changes after a position, in order.
 func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]EventsRow, error) {
 	rows, err := q.db.Query(ctx, events,
 		arg.OrganizationID,
@@ -153,8 +152,8 @@ type InsertRecordParams struct {
 	Data           *string
 }
 
-// Stores a record that was counted in, and the event of it. The clock is read
-// after the lock was taken, so that times have the order of seq.
+// InsertRecord stores a counted record and its event. The time is taken after the lock, so that times have the order
+// of seq.
 func (q *Queries) InsertRecord(ctx context.Context, arg InsertRecordParams) error {
 	_, err := q.db.Exec(ctx, insertRecord,
 		arg.ID,
@@ -205,8 +204,8 @@ type LockInboxOfRow struct {
 	Unread         int32
 }
 
-// The inbox of a record never changes, so finding it before the lock is sound;
-// whether the record is still there has to be asked after it.
+// LockInboxOf locks the inbox of a record. The inbox of a record never changes, so it may be found before the lock;
+// whether the record still exists has to be checked afterwards.
 func (q *Queries) LockInboxOf(ctx context.Context, arg LockInboxOfParams) (LockInboxOfRow, error) {
 	row := q.db.QueryRow(ctx, lockInboxOf, arg.ID, arg.OrganizationID, arg.UserID)
 	var i LockInboxOfRow
@@ -258,7 +257,7 @@ type PlaceRow struct {
 	Unread  int32
 }
 
-// Where an inbox stands: its last change and the count after it.
+// Place returns the position of an inbox: its last change and the unread count after it.
 func (q *Queries) Place(ctx context.Context, arg PlaceParams) (PlaceRow, error) {
 	row := q.db.QueryRow(ctx, place, arg.OrganizationID, arg.UserID)
 	var i PlaceRow
@@ -465,8 +464,8 @@ type VersionsRow struct {
 	Version        int64
 }
 
-// Which of many inboxes have changed: those whose version is another than the
-// one known. One of no version has had no change.
+// Versions returns the inboxes whose version differs from the known one. An inbox without a version has had no
+// change.
 func (q *Queries) Versions(ctx context.Context, arg VersionsParams) ([]VersionsRow, error) {
 	rows, err := q.db.Query(ctx, versions, arg.Organizations, arg.Users, arg.Versions)
 	if err != nil {

@@ -41,7 +41,7 @@ type AddPageRow struct {
 	Added bool
 }
 
-// Adds the next devices of a broadcast, and gives those that were looked at.
+// AddPage adds the next devices of a broadcast, and returns those that were examined.
 func (q *Queries) AddPage(ctx context.Context, arg AddPageParams) ([]AddPageRow, error) {
 	rows, err := q.db.Query(ctx, addPage,
 		arg.OrganizationID,
@@ -107,8 +107,8 @@ type AddUserRecipientsParams struct {
 	Count          int32
 }
 
-// The devices of a user, the newest ones where there are too many. A site leaves out
-// those of other sites, not those that were registered without one.
+// AddUserRecipients adds the devices of a user, the newest ones if there are too many. A site excludes the devices of
+// other sites, but not those that were registered without one.
 func (q *Queries) AddUserRecipients(ctx context.Context, arg AddUserRecipientsParams) (int32, error) {
 	row := q.db.QueryRow(ctx, addUserRecipients,
 		arg.NotificationID,
@@ -156,7 +156,7 @@ type DeviceRow struct {
 	Revision       int64
 }
 
-// What pushing to a device takes.
+// Device returns the data needed to push to a device.
 func (q *Queries) Device(ctx context.Context, subID uuid.UUID) (DeviceRow, error) {
 	row := q.db.QueryRow(ctx, device, subID)
 	var i DeviceRow
@@ -176,7 +176,7 @@ const endExpanding = `-- name: EndExpanding :exec
 UPDATE channel_send SET expanding = false WHERE notification_id = $1 AND channel = 'web_push'
 `
 
-// The last page was added: from now on the channel may end (EndChannels).
+// EndExpanding records that the last page was added: from now on the channel may end (EndChannels).
 func (q *Queries) EndExpanding(ctx context.Context, notificationID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, endExpanding, notificationID)
 	return err
@@ -200,7 +200,7 @@ WHERE h.notification_id = ANY($1::uuid[]) AND h.status IS NULL
     AND c.notification_id = h.notification_id AND c.channel = 'web_push' AND c.status IN ('delivered', 'failed')
 `
 
-// Closes the history of sends whose web_push has ended.
+// EndPushHistory closes the history of sends whose web_push has ended.
 func (q *Queries) EndPushHistory(ctx context.Context, notificationIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, endPushHistory, notificationIds)
 	return err
@@ -298,7 +298,7 @@ type PushHistoryRow struct {
 	CreatedAt      time.Time
 }
 
-// What was pushed and has ended, newest first.
+// PushHistory returns the history of ended pushes, newest first.
 func (q *Queries) PushHistory(ctx context.Context, arg PushHistoryParams) ([]PushHistoryRow, error) {
 	rows, err := q.db.Query(ctx, pushHistory,
 		arg.OrganizationID,
@@ -404,7 +404,7 @@ type SubscriptionsRow struct {
 	UpdatedAt       time.Time
 }
 
-// Registered devices, newest first.
+// Subscriptions returns registered devices, newest first.
 func (q *Queries) Subscriptions(ctx context.Context, arg SubscriptionsParams) ([]SubscriptionsRow, error) {
 	rows, err := q.db.Query(ctx, subscriptions,
 		arg.OrganizationID,
@@ -451,8 +451,8 @@ WHERE c.targeted_count - c.delivered_count - c.failed_count < $1::integer
 ORDER BY e.notification_id LIMIT 1 FOR UPDATE OF e SKIP LOCKED
 `
 
-// A broadcast that may grow: few enough of its devices wait. Whoever holds the
-// row's lock adds its next page.
+// TakeExpansion locks a broadcast that may grow because few of its devices are waiting. The transaction that holds
+// the row's lock adds its next page.
 func (q *Queries) TakeExpansion(ctx context.Context, waiting int32) (PushExpansion, error) {
 	row := q.db.QueryRow(ctx, takeExpansion, waiting)
 	var i PushExpansion
@@ -474,8 +474,8 @@ UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id IN (
 )
 `
 
-// Notes, to the minute, that pushes were taken. It is only for show: a device that
-// somebody else changes now is passed over.
+// TouchDevices records, to the minute, when devices were last pushed to. The time is informational, so rows that
+// another transaction holds are skipped.
 func (q *Queries) TouchDevices(ctx context.Context, subIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, touchDevices, subIds)
 	return err
@@ -519,7 +519,7 @@ type UpsertSubscriptionRow struct {
 	Revision        int64
 }
 
-// Registers a device, or renews it: then its id stays, and its revision is above 1.
+// UpsertSubscription registers a device, or renews it: then its id stays, and its revision is above 1.
 func (q *Queries) UpsertSubscription(ctx context.Context, arg UpsertSubscriptionParams) (UpsertSubscriptionRow, error) {
 	row := q.db.QueryRow(ctx, upsertSubscription,
 		arg.SubID,

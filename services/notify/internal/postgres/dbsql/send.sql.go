@@ -138,8 +138,8 @@ type ClaimIdempotencyKeyParams struct {
 	NotificationID uuid.UUID
 }
 
-// No row means that the key is taken, by a transaction that has committed: one
-// that is still open is waited for.
+// ClaimIdempotencyKey affects no row if a committed transaction has taken the key. It waits for a transaction that is
+// still open.
 func (q *Queries) ClaimIdempotencyKey(ctx context.Context, arg ClaimIdempotencyKeyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, claimIdempotencyKey,
 		arg.OrganizationID,
@@ -163,7 +163,7 @@ WHERE notification_id = ANY($1::uuid[]) AND status NOT IN ('delivered', 'failed'
   AND NOT expanding AND delivered_count + failed_count = targeted_count
 `
 
-// Ends channels all of whose recipients have ended; one without any has failed.
+// EndChannels ends channels all of whose recipients have ended; a channel without recipients has failed.
 func (q *Queries) EndChannels(ctx context.Context, notificationIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, endChannels, notificationIds)
 	return err
@@ -206,7 +206,7 @@ type InsertChannelParams struct {
 	Expanding      bool
 }
 
-// A channel that a dispatcher delivers. Its recipients are added after it.
+// InsertChannel inserts a channel that a dispatcher delivers. Its recipients are added afterwards.
 func (q *Queries) InsertChannel(ctx context.Context, arg InsertChannelParams) error {
 	_, err := q.db.Exec(ctx, insertChannel,
 		arg.NotificationID,
@@ -236,7 +236,7 @@ type InsertDeliveredParams struct {
 	Position       int16
 }
 
-// A channel that the commit itself delivers.
+// InsertDelivered inserts a channel that the commit itself delivers.
 func (q *Queries) InsertDelivered(ctx context.Context, arg InsertDeliveredParams) error {
 	_, err := q.db.Exec(ctx, insertDelivered, arg.NotificationID, arg.Channel, arg.Position)
 	return err
@@ -272,7 +272,7 @@ type InsertRecipientParams struct {
 	Lane           *string
 }
 
-// The one recipient of a channel.
+// InsertRecipient inserts the one recipient of a channel.
 func (q *Queries) InsertRecipient(ctx context.Context, arg InsertRecipientParams) error {
 	_, err := q.db.Exec(ctx, insertRecipient,
 		arg.NotificationID,
@@ -316,8 +316,8 @@ type OpenRecipientsRow struct {
 	DueAt   time.Time
 }
 
-// Where channels stand that have not ended: whether one of their recipients is
-// being sent to, or is with another service, and when the first is due.
+// OpenRecipients returns the channels that have not ended: whether one of their recipients is being sent to or is
+// with another service, and when the first is due.
 func (q *Queries) OpenRecipients(ctx context.Context, notificationID uuid.UUID) ([]OpenRecipientsRow, error) {
 	rows, err := q.db.Query(ctx, openRecipients, notificationID)
 	if err != nil {

@@ -23,8 +23,8 @@ type DeleteOldEventsParams struct {
 	Count int32
 }
 
-// Changes of inboxes, the oldest first. Their numbers stay: a stream that asks
-// for one that is gone is told to list again.
+// DeleteOldEvents deletes changes of inboxes, the oldest first. Their numbers are not reused: a stream that asks for
+// a deleted one has to list again.
 func (q *Queries) DeleteOldEvents(ctx context.Context, arg DeleteOldEventsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteOldEvents, arg.Age, arg.Count)
 	if err != nil {
@@ -67,7 +67,7 @@ type DeleteOldLogsParams struct {
 	Count int32
 }
 
-// Logs of sends all of whose channels have ended, the oldest first.
+// DeleteOldLogs deletes the logs of ended sends, the oldest first.
 func (q *Queries) DeleteOldLogs(ctx context.Context, arg DeleteOldLogsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteOldLogs, arg.Age, arg.Count)
 	if err != nil {
@@ -88,7 +88,7 @@ type DeleteOldPushHistoryParams struct {
 	Count int32
 }
 
-// What was pushed and has ended, the oldest first.
+// DeleteOldPushHistory deletes the history of ended pushes, the oldest first.
 func (q *Queries) DeleteOldPushHistory(ctx context.Context, arg DeleteOldPushHistoryParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteOldPushHistory, arg.Age, arg.Count)
 	if err != nil {

@@ -1,7 +1,6 @@
 -- name: TakeRecipients :many
--- Leases due recipients of a channel, the longest due first. One that was being
--- sent to has lost its sender: what became of that attempt is not known. Those of
--- organizations that are passed over stay as they are.
+-- TakeRecipients leases due recipients of a channel, the longest due first. A recipient with status `sending` has
+-- lost its sender: the outcome of that attempt is unknown. Recipients of organizations to pass over are skipped.
 WITH due AS (
     SELECT id, status = 'sending' AS lost, extract(epoch FROM now() - due_at) AS late FROM recipient
     WHERE recipient.channel = @channel AND due_at <= now()
@@ -16,17 +15,17 @@ RETURNING r.id, r.notification_id, n.organization_id, r.sub_id, r.destination, r
           r.delivery_id, due.lost::boolean AS lost, due.late::double precision AS late, c.work, n.created_at, c.deadline_at;
 
 -- name: NextDue :one
--- Seconds until the next recipient of a channel is due; an hour when none is.
+-- NextDue returns the seconds until the next recipient of a channel is due; an hour when none is.
 SELECT coalesce(extract(epoch FROM (
     SELECT due_at - clock_timestamp() FROM recipient WHERE channel = @channel AND due_at IS NOT NULL ORDER BY due_at LIMIT 1
 )), 3600)::double precision;
 
 -- name: LockNotifications :exec
--- Whoever changes several sends takes them in one order.
+-- LockNotifications locks sends in order, to avoid deadlocks.
 SELECT id FROM notification WHERE id = ANY(@ids::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: SettleRecipients :many
--- Writes results of those who still hold the lease, and gives the ones written.
+-- SettleRecipients stores the results whose lease is still held, and returns the ids of their recipients.
 UPDATE recipient AS r SET
     status = s.status, due_at = CASE WHEN s.ended THEN NULL ELSE clock_timestamp() + s.delay END, granted = s.granted,
     attempts = s.attempts, doubtful = s.doubtful, delivery_id = coalesce(nullif(s.delivery_id, ''), r.delivery_id)
@@ -50,7 +49,7 @@ FROM (
 ) AS a;
 
 -- name: CountResults :exec
--- Adds results to the sums of their channel. The last attempt's outcome stands.
+-- CountResults adds results to the sums of their channel, and sets the outcome of the last attempt.
 UPDATE channel_send AS c SET
     status = CASE WHEN s.attempts > 0 THEN 'retrying' ELSE c.status END,
     attempts = c.attempts + s.attempts,
@@ -72,6 +71,7 @@ WHERE c.notification_id = s.notification_id AND c.channel = @channel::text AND c
 UPDATE notification SET updated_at = clock_timestamp() WHERE id = ANY(@ids::uuid[]);
 
 -- name: Backlog :many
--- What has not ended, and for how many seconds the longest due has waited.
+-- Backlog returns the number of recipients that have not ended, and for how many seconds the one that is due longest
+-- has waited.
 SELECT channel, count(*)::bigint AS waiting, greatest(extract(epoch FROM now() - min(due_at)), 0)::double precision AS oldest_seconds
 FROM recipient WHERE due_at IS NOT NULL GROUP BY channel;

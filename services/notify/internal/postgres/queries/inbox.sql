@@ -1,13 +1,13 @@
 -- name: CountNew :one
--- Takes the inbox's lock, makes the inbox if it is new, and counts one record in.
+-- CountNew locks the inbox, creates it if it is new, and counts one more record.
 INSERT INTO inbox_counter AS c (organization_id, user_id, unread, version)
 VALUES (@organization_id, @user_id, 1, 1)
 ON CONFLICT (organization_id, user_id) DO UPDATE SET unread = c.unread + 1, version = c.version + 1
 RETURNING version;
 
 -- name: InsertRecord :exec
--- Stores a record that was counted in, and the event of it. The clock is read
--- after the lock was taken, so that times have the order of seq.
+-- InsertRecord stores a counted record and its event. The time is taken after the lock, so that times have the order
+-- of seq.
 WITH stored AS (
     INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
     VALUES (@id, @organization_id, @user_id, @seq, @notification_id, @subject, @message, @url, @data, clock_timestamp())
@@ -24,16 +24,15 @@ SELECT unread FROM inbox_counter WHERE organization_id = @organization_id AND us
 SELECT unread FROM inbox_counter WHERE organization_id = @organization_id AND user_id = @user_id FOR UPDATE;
 
 -- name: LockInboxOf :one
--- The inbox of a record never changes, so finding it before the lock is sound;
--- whether the record is still there has to be asked after it.
+-- LockInboxOf locks the inbox of a record. The inbox of a record never changes, so it may be found before the lock;
+-- whether the record still exists has to be checked afterwards.
 SELECT c.organization_id, c.user_id, c.unread FROM inbox_counter AS c
 JOIN inbox_record AS r ON r.organization_id = c.organization_id AND r.user_id = c.user_id
 WHERE r.id = @id AND r.organization_id = @organization_id AND (sqlc.narg('user_id')::text IS NULL OR r.user_id = sqlc.narg('user_id'))
 FOR UPDATE OF c;
 
 -- name: CountOut :one
--- Takes records that are unread no more off the count of a locked inbox, and
--- stores the event of it.
+-- CountOut subtracts records from the unread count of a locked inbox, and stores the event.
 WITH counted AS (
     UPDATE inbox_counter AS c SET unread = c.unread - @fewer::integer, version = c.version + 1
     WHERE c.organization_id = @organization_id AND c.user_id = @user_id
@@ -70,11 +69,11 @@ WHERE organization_id = @organization_id AND user_id = @user_id AND seq < @befor
 ORDER BY seq DESC LIMIT @count;
 
 -- name: Place :one
--- Where an inbox stands: its last change and the count after it.
+-- Place returns the position of an inbox: its last change and the unread count after it.
 SELECT version, unread FROM inbox_counter WHERE organization_id = @organization_id AND user_id = @user_id;
 
 -- name: Events :many
--- The changes after a place, in their order.
+-- Events returns the changes after a position, in order.
 SELECT seq, event, record_id, unread, occurred_at FROM inbox_event
 WHERE organization_id = @organization_id AND user_id = @user_id AND seq > @after
 ORDER BY seq LIMIT @count;
@@ -84,8 +83,8 @@ SELECT id, organization_id, user_id, seq, notification_id, subject, message, url
 FROM inbox_record WHERE id = ANY(@ids::uuid[]);
 
 -- name: Versions :many
--- Which of many inboxes have changed: those whose version is another than the
--- one known. One of no version has had no change.
+-- Versions returns the inboxes whose version differs from the known one. An inbox without a version has had no
+-- change.
 SELECT k.organization_id::text AS organization_id, k.user_id::text AS user_id, c.version FROM (
     SELECT unnest(@organizations::text[]) AS organization_id, unnest(@users::text[]) AS user_id, unnest(@versions::bigint[]) AS version
 ) AS k

@@ -1,5 +1,5 @@
 -- name: UpsertSubscription :one
--- Registers a device, or renews it: then its id stays, and its revision is above 1.
+-- UpsertSubscription registers a device, or renews it: then its id stays, and its revision is above 1.
 INSERT INTO push_subscription AS s
     (sub_id, organization_id, user_id, site_id, platform, origin, endpoint_digest, sealed, vapid_key_id, expires_at)
 VALUES (@sub_id, @organization_id, @user_id, @site_id, 'web', @origin, @endpoint_digest, @sealed, @vapid_key_id, @expires_at)
@@ -9,7 +9,7 @@ ON CONFLICT (organization_id, endpoint_digest) DO UPDATE SET
 RETURNING sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at, revision;
 
 -- name: Subscriptions :many
--- Registered devices, newest first.
+-- Subscriptions returns registered devices, newest first.
 SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at
 FROM push_subscription
 WHERE organization_id = @organization_id AND sub_id < @before
@@ -22,7 +22,7 @@ DELETE FROM push_subscription
 WHERE sub_id = @sub_id AND organization_id = @organization_id AND (sqlc.narg('user_id')::text IS NULL OR user_id = sqlc.narg('user_id'));
 
 -- name: Device :one
--- What pushing to a device takes.
+-- Device returns the data needed to push to a device.
 SELECT sub_id, organization_id, endpoint_digest, sealed, vapid_key_id, status, revision
 FROM push_subscription WHERE sub_id = @sub_id;
 
@@ -34,8 +34,8 @@ UPDATE push_subscription SET status = 'quarantined', updated_at = now()
 WHERE sub_id = @sub_id AND revision = @revision AND status = 'active';
 
 -- name: TouchDevices :exec
--- Notes, to the minute, that pushes were taken. It is only for show: a device that
--- somebody else changes now is passed over.
+-- TouchDevices records, to the minute, when devices were last pushed to. The time is informational, so rows that
+-- another transaction holds are skipped.
 UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id IN (
     SELECT s.sub_id FROM push_subscription AS s
     WHERE s.sub_id = ANY(@sub_ids::uuid[]) AND (s.last_delivered_at IS NULL OR s.last_delivered_at < now() - interval '1 minute')
@@ -43,8 +43,8 @@ UPDATE push_subscription SET last_delivered_at = now() WHERE sub_id IN (
 );
 
 -- name: AddUserRecipients :one
--- The devices of a user, the newest ones where there are too many. A site leaves out
--- those of other sites, not those that were registered without one.
+-- AddUserRecipients adds the devices of a user, the newest ones if there are too many. A site excludes the devices of
+-- other sites, but not those that were registered without one.
 WITH added AS (
 INSERT INTO recipient (notification_id, channel, sub_id, destination)
 SELECT @notification_id, 'web_push', s.sub_id, s.origin FROM push_subscription AS s
@@ -62,15 +62,15 @@ SELECT count(*)::integer FROM added;
 INSERT INTO push_expansion (notification_id, organization_id, site_id) VALUES (@notification_id, @organization_id, @site_id);
 
 -- name: TakeExpansion :one
--- A broadcast that may grow: few enough of its devices wait. Whoever holds the
--- row's lock adds its next page.
+-- TakeExpansion locks a broadcast that may grow because few of its devices are waiting. The transaction that holds
+-- the row's lock adds its next page.
 SELECT e.notification_id, e.organization_id, e.site_id, e.after_sub, e.created_at
 FROM push_expansion AS e JOIN channel_send AS c ON c.notification_id = e.notification_id AND c.channel = 'web_push'
 WHERE c.targeted_count - c.delivered_count - c.failed_count < @waiting::integer
 ORDER BY e.notification_id LIMIT 1 FOR UPDATE OF e SKIP LOCKED;
 
 -- name: AddPage :many
--- Adds the next devices of a broadcast, and gives those that were looked at.
+-- AddPage adds the next devices of a broadcast, and returns those that were examined.
 WITH page AS (
     SELECT s.sub_id, s.origin, s.status, s.site_id FROM push_subscription AS s
     WHERE s.organization_id = @organization_id AND s.sub_id > @after AND s.created_at <= @until
@@ -95,7 +95,7 @@ WHERE notification_id = @notification_id AND channel = 'web_push';
 DELETE FROM push_expansion WHERE notification_id = @notification_id;
 
 -- name: EndExpanding :exec
--- The last page was added: from now on the channel may end (EndChannels).
+-- EndExpanding records that the last page was added: from now on the channel may end (EndChannels).
 UPDATE channel_send SET expanding = false WHERE notification_id = @notification_id AND channel = 'web_push';
 
 -- name: InsertPushHistory :exec
@@ -103,7 +103,7 @@ INSERT INTO push_history (notification_id, organization_id, user_id, site_id, ti
 VALUES (@notification_id, @organization_id, @user_id, @site_id, @title, @body, @url, @data, @broadcast);
 
 -- name: EndPushHistory :exec
--- Closes the history of sends whose web_push has ended.
+-- EndPushHistory closes the history of sends whose web_push has ended.
 UPDATE push_history AS h SET
     status = CASE WHEN c.delivered_count > 0 THEN 'delivered' WHEN c.targeted_count = 0 THEN 'no_devices' ELSE 'failed' END,
     delivered_count = CASE WHEN h.broadcast THEN 0 ELSE c.delivered_count END
@@ -112,7 +112,7 @@ WHERE h.notification_id = ANY(@notification_ids::uuid[]) AND h.status IS NULL
     AND c.notification_id = h.notification_id AND c.channel = 'web_push' AND c.status IN ('delivered', 'failed');
 
 -- name: PushHistory :many
--- What was pushed and has ended, newest first.
+-- PushHistory returns the history of ended pushes, newest first.
 SELECT id, notification_id, user_id, site_id, title, body, url, data, status::text AS status, delivered_count, created_at
 FROM push_history
 WHERE organization_id = @organization_id AND id < @before AND status IS NOT NULL

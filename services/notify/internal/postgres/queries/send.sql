@@ -2,8 +2,8 @@
 INSERT INTO notification (id, organization_id) VALUES (@id, @organization_id);
 
 -- name: ClaimIdempotencyKey :execrows
--- No row means that the key is taken, by a transaction that has committed: one
--- that is still open is waited for.
+-- ClaimIdempotencyKey affects no row if a committed transaction has taken the key. It waits for a transaction that is
+-- still open.
 INSERT INTO idempotency_key (organization_id, key, fingerprint, notification_id)
 VALUES (@organization_id, @key, @fingerprint, @notification_id)
 ON CONFLICT (organization_id, key) DO NOTHING;
@@ -13,7 +13,7 @@ SELECT fingerprint, notification_id FROM idempotency_key
 WHERE organization_id = @organization_id AND key = @key;
 
 -- name: InsertDelivered :exec
--- A channel that the commit itself delivers.
+-- InsertDelivered inserts a channel that the commit itself delivers.
 WITH sent AS (
     INSERT INTO channel_send (notification_id, channel, position, status, attempts, outcome, delivered_count, finished_at)
     VALUES (@notification_id, @channel, @position, 'delivered', 1, 'ok', 1, now())
@@ -23,12 +23,12 @@ INSERT INTO attempt (notification_id, channel, number, outcome, started_at, dura
 SELECT notification_id, channel, 1, 'ok', now(), 0 FROM sent;
 
 -- name: InsertChannel :exec
--- A channel that a dispatcher delivers. Its recipients are added after it.
+-- InsertChannel inserts a channel that a dispatcher delivers. Its recipients are added afterwards.
 INSERT INTO channel_send (notification_id, channel, position, status, work, deadline_at, truncated, targeted_count, expanding)
 VALUES (@notification_id, @channel, @position, 'queued', @work, now() + @lifetime::interval, @truncated, 0, @expanding);
 
 -- name: InsertRecipient :exec
--- The one recipient of a channel.
+-- InsertRecipient inserts the one recipient of a channel.
 WITH counted AS (
     UPDATE channel_send SET targeted_count = targeted_count + 1
     WHERE channel_send.notification_id = @notification_id AND channel_send.channel = @channel
@@ -37,7 +37,7 @@ INSERT INTO recipient (notification_id, channel, destination, lane)
 VALUES (@notification_id, @channel, @destination, sqlc.narg('lane'));
 
 -- name: EndChannels :exec
--- Ends channels all of whose recipients have ended; one without any has failed.
+-- EndChannels ends channels all of whose recipients have ended; a channel without recipients has failed.
 UPDATE channel_send SET
     status = CASE WHEN delivered_count > 0 THEN 'delivered' ELSE 'failed' END,
     outcome = CASE WHEN targeted_count = 0 THEN 'permanent' ELSE outcome END,
@@ -56,8 +56,8 @@ SELECT channel, status, outcome, attempts, last_error,
 FROM channel_send WHERE notification_id = @notification_id ORDER BY position;
 
 -- name: OpenRecipients :many
--- Where channels stand that have not ended: whether one of their recipients is
--- being sent to, or is with another service, and when the first is due.
+-- OpenRecipients returns the channels that have not ended: whether one of their recipients is being sent to or is
+-- with another service, and when the first is due.
 SELECT channel, bool_or(status = 'sending' OR delivery_id IS NOT NULL)::boolean AS sending, min(due_at)::timestamptz AS due_at
 FROM recipient WHERE notification_id = @notification_id AND due_at IS NOT NULL GROUP BY channel;
 

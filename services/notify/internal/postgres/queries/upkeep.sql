@@ -5,7 +5,7 @@ DELETE FROM idempotency_key WHERE (organization_id, key) IN (
 );
 
 -- name: DeleteOldLogs :execrows
--- Logs of sends all of whose channels have ended, the oldest first.
+-- DeleteOldLogs deletes the logs of ended sends, the oldest first.
 DELETE FROM notification WHERE id IN (
     SELECT n.id FROM notification AS n
     WHERE n.created_at < now() - @age::interval
@@ -14,15 +14,15 @@ DELETE FROM notification WHERE id IN (
 );
 
 -- name: DeleteOldEvents :execrows
--- Changes of inboxes, the oldest first. Their numbers stay: a stream that asks
--- for one that is gone is told to list again.
+-- DeleteOldEvents deletes changes of inboxes, the oldest first. Their numbers are not reused: a stream that asks for
+-- a deleted one has to list again.
 DELETE FROM inbox_event WHERE (organization_id, user_id, seq) IN (
     SELECT e.organization_id, e.user_id, e.seq FROM inbox_event AS e WHERE e.occurred_at < now() - @age::interval
     ORDER BY e.occurred_at LIMIT @count FOR UPDATE SKIP LOCKED
 );
 
 -- name: DeleteOldPushHistory :execrows
--- What was pushed and has ended, the oldest first.
+-- DeleteOldPushHistory deletes the history of ended pushes, the oldest first.
 DELETE FROM push_history WHERE id IN (
     SELECT h.id FROM push_history AS h WHERE h.created_at < now() - @age::interval AND h.status IS NOT NULL
     ORDER BY h.created_at LIMIT @count FOR UPDATE SKIP LOCKED

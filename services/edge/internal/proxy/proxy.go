@@ -1,10 +1,9 @@
-// Package proxy carries admitted calls to the services and their answers back,
-// as they are and as they come. The api package calls it.
+// Package proxy relays admitted calls to the services and streams their responses back unchanged. Package api calls
+// it.
 //
-// It is not httputil.ReverseProxy: the whole (bounded) request body is read
-// before the service is called, since a service that answers earlier would make
-// net/http cut the connection under the answer; headers pass by allow lists
-// only; and an answer is complete only once its success is counted.
+// It does not use httputil.ReverseProxy: the whole (bounded) request body is read before the service is called, since
+// a service that responds earlier would make net/http close the connection during the response; headers pass by allow
+// lists only; and a response is completed only after its success is counted.
 package proxy
 
 import (
@@ -25,47 +24,45 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Reasons of calls that brought no answer.
+// The reasons of calls without a response.
 const (
 	ReasonUpstreamUnavailable apierr.Reason = "upstream_unavailable"
 	ReasonUpstreamTimeout     apierr.Reason = "upstream_timeout"
 )
 
 const (
-	// idle bounds the silence between two pieces of an answer. The services have
-	// shorter clocks of their own.
+	// idle bounds the silence between two pieces of a response. The services have shorter timeouts of their own.
 	idle       = 5 * time.Minute
 	bufferSize = 32 << 10
 )
 
 // Call is an admitted request.
 type Call struct {
-	// Target is the whole URL at the service.
+	// Target is the complete URL at the service.
 	Target *url.URL
-	// Timeout bounds the wait for the head of the answer.
+	// Timeout bounds the wait for the head of the response.
 	Timeout time.Duration
-	// Organization and Key are whose key it is.
+	// Organization and Key identify the caller.
 	Organization, Key string
-	// Dialect in which the customer talks; empty is our own words.
+	// Dialect is the API whose format the customer uses; empty for Switchyard's own.
 	Dialect string
-	// Inject adds the trace to the headers of the call; it may be nil.
+	// Inject adds the trace context to the headers of the call; it may be nil.
 	Inject func(http.Header)
-	// Succeeded runs once when the service has answered with 2xx. The answer
-	// isn't completed before the function that it returns has returned nil.
+	// Succeeded is called once when the service has responded with 2xx. The response is not completed before the
+	// returned function has returned nil.
 	Succeeded func() (settled func() error)
 }
 
-// Bounds are what customers may take up.
+// Bounds limits what customers may use.
 type Bounds struct {
-	// Body is the size of a request body in bytes, Memory that of all larger
-	// bodies held at once, Share that of those of one organization.
+	// Body is the largest request body in bytes, Memory the total of all larger bodies in memory, Share that of one
+	// organization.
 	Body, Memory, Share int64
-	// BodyTime is how long a customer may take to send a body, WriteTime to accept
-	// a piece of the answer.
+	// BodyTime is how long a customer may take to send a body, WriteTime to read a piece of the response.
 	BodyTime, WriteTime time.Duration
 }
 
-// Relay carries calls over one set of connections. Safe for concurrent use.
+// Relay relays calls over one connection pool. It is safe for concurrent use.
 type Relay struct {
 	transport http.RoundTripper
 	token     secret.Value
@@ -74,7 +71,7 @@ type Relay struct {
 	buffers   sync.Pool
 }
 
-// New returns a relay that presents the edge's service token.
+// New returns a Relay that authenticates with the edge's service token.
 func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay {
 	return &Relay{
 		transport: transport, token: token, bounds: bounds,
@@ -83,12 +80,12 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 	}
 }
 
-// connectTime bounds connecting to a service, with the TLS handshake.
+// connectTime bounds connecting to a service, including the TLS handshake.
 const connectTime = 2 * time.Second
 
-// Transport is made for few hosts and many calls. It follows no environment
-// proxy, leaves bodies as they are, and makes a call once. secure configures the
-// connections to services with TLS; nil trusts what the machine trusts.
+// Transport returns a connection pool for few hosts and many calls. It follows no environment proxy, leaves bodies
+// unchanged, and sends a call once. secure configures the TLS connections to services; nil trusts the system's
+// certificates.
 func Transport(secure func() *tls.Config) *connpool.Pool {
 	return connpool.New(connpool.Options{
 		Dial: (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext, TLS: secure, ConnectTime: connectTime,
@@ -99,13 +96,11 @@ func Transport(secure func() *tls.Config) *connpool.Pool {
 
 var errNoHead = errors.New("the answer did not begin in time")
 
-// ErrCut says that an answer ended early. The handler must then cut the customer's
-// connection (http.ErrAbortHandler), so that the customer doesn't take half an
-// answer for a whole one.
+// ErrCut reports that a response ended early. The handler must then abort the customer's connection
+// (http.ErrAbortHandler), so that the customer does not take a partial response for a complete one.
 var ErrCut = errors.New("the answer was cut")
 
-// Do makes one call, never two. Unless its error is ErrCut, nothing has been
-// written to the customer.
+// Do makes one call, never two. Unless its error is ErrCut, nothing has been written to the customer.
 func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 	body, err := x.readBody(w, r, call.Organization)
 	if err != nil {
@@ -122,7 +117,7 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 		return failure(ctx, r, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode == http.StatusUnauthorized { // the edge's token, not the customer's key
+	if answer.StatusCode == http.StatusUnauthorized { // for the edge's token, not the customer's key
 		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").
 			Wrap(errors.New("the service refused the edge's token or certificate"))
 	}
@@ -149,11 +144,11 @@ func (x *Relay) send(ctx context.Context, r *http.Request, body *body, call Call
 	return x.transport.RoundTrip(outbound.WithContext(ctx))
 }
 
-// failure says what became of a call without an answer.
+// failure converts the error of a call without a response.
 func failure(ctx context.Context, r *http.Request, err error) error {
 	refused, ended := errors.AsType[*apierr.Error](context.Cause(r.Context()))
 	switch {
-	case ended: // by us, not by the customer
+	case ended: // by the edge, not by the customer
 		return refused
 	case r.Context().Err() != nil:
 		return apierr.New(apierr.KindCanceled, apierr.ReasonCancelled, "the request was cancelled").Wrap(err)
@@ -168,7 +163,7 @@ func failure(ctx context.Context, r *http.Request, err error) error {
 	return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service broke off the call").Wrap(err)
 }
 
-// unseen tells that the call never reached the service.
+// unseen reports whether the call never reached the service.
 func unseen(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
@@ -177,8 +172,8 @@ func unseen(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// pass writes an answer as it comes. The last byte of one whose length is known,
-// and the end of one that streams, wait until the call is counted.
+// pass streams a response. The last byte of a response with a known length, and the end of a streaming one, wait
+// until the call is counted.
 func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.Timer, settled func() error) error {
 	clock.Reset(idle)
 	response(w.Header(), answer.Header)

@@ -1,53 +1,51 @@
-// Package status answers "is it us or the vendor". Each replica says once a
-// second what it sees of itself and of the providers; the verdicts are pure
-// functions of what all replicas say. It also knows what the gateway depends on
-// and what happens without. Package api shows it, internal/redis and
-// internal/postgres carry what replicas say.
+// Package status answers "is it us or the vendor". Each replica reports once a second what it observes of itself and of
+// the providers; the verdicts are pure functions of all replicas' reports. The package also lists what the gateway
+// depends on and what happens without each dependency. Package api shows all of it; internal/redis and
+// internal/postgres store the reports.
 package status
 
 import (
 	"time"
 )
 
-// Report is what a replica says: of itself, and of each provider that it called.
+// Report is what a replica reports of itself and of each provider that it called.
 type Report struct {
 	Replica string `json:"replica"`
-	// Place is the host and address that it listens on: another replica there has
-	// taken its place.
+	// Place is the host and address that the replica listens on. Another live replica with the same place has replaced
+	// it.
 	Place   string `json:"place"`
 	Version string `json:"version"`
-	// Policy in force, by the hash of its files.
+	// Policy is the version of the policy in force: the hash of its files.
 	Policy    string    `json:"policy,omitempty"`
 	StartedAt time.Time `json:"started_at"`
-	// Ready tells that it takes requests, Draining that it is stopping. Problems are
-	// short codes of what is wrong.
-	Ready    bool     `json:"ready"`
-	Draining bool     `json:"draining"`
-	Problems []string `json:"problems,omitempty"`
-	Vendors  []Sight  `json:"vendors,omitempty"`
-	// Since are the verdicts that it has come to, by what they are of.
+	// Ready reports whether the replica takes requests, Draining whether it is stopping. Problems are short codes of
+	// what is wrong.
+	Ready    bool             `json:"ready"`
+	Draining bool             `json:"draining"`
+	Problems []string         `json:"problems,omitempty"`
+	Vendors  []ProviderReport `json:"vendors,omitempty"`
+	// Since holds the statuses that the replica has determined, by what they are of.
 	Since map[string]Mark `json:"since,omitempty"`
 
-	// Age of the report, by the clock of where it was found.
+	// Age of the report, by the clock of the store.
 	Age time.Duration `json:"-"`
 }
 
-// Mark is a status and since when it holds.
+// Mark is a status and when it began.
 type Mark struct {
 	Status string    `json:"status"`
 	Since  time.Time `json:"since"`
 }
 
-// Sight is what one replica saw of a provider, with the fleet's credentials.
-type Sight struct {
+// ProviderReport is what one replica observed of a provider, with the fleet's credentials.
+type ProviderReport struct {
 	Provider string `json:"provider"`
-	// Attempts and Failures (the provider's fault) of the last five minutes, and of
-	// the last minute.
+	// Attempts and Failures (the provider's fault) of the last five minutes, and of the last minute.
 	Attempts       int `json:"attempts,omitempty"`
 	Failures       int `json:"failures,omitempty"`
 	RecentAttempts int `json:"recent_attempts,omitempty"`
 	RecentFailures int `json:"recent_failures,omitempty"`
-	// Circuits there are, Open of them not closed.
+	// Circuits is how many circuits there are, Open how many of them are not closed.
 	Circuits    int       `json:"circuits,omitempty"`
 	Open        int       `json:"open,omitempty"`
 	LastSuccess time.Time `json:"last_success,omitzero"`
@@ -55,10 +53,10 @@ type Sight struct {
 	LastClass   string    `json:"last_class,omitempty"`
 }
 
-// State of a provider, of the gateway or of a dependency.
+// State is the state of a provider, of the gateway or of a dependency.
 type State string
 
-// The states. Unknown is without recent evidence.
+// The states. Unknown means that there is no recent evidence.
 const (
 	Up       State = "up"
 	Degraded State = "degraded"
@@ -69,16 +67,16 @@ const (
 
 // Bounds of the verdicts.
 const (
-	// silence is after how long a replica is taken for gone.
-	silence = 10 * time.Second
-	// fewest failures, or calls, that tell something.
+	// aliveFor is how long after its last report a replica counts as alive.
+	aliveFor = 10 * time.Second
+	// The fewest failures, and the fewest calls, that a verdict rests on.
 	fewestFailures = 2
 	fewestCalls    = 3
-	// degradedShare of failed calls is more than bad luck.
+	// degradedShare is the share of failed calls from which a provider is degraded.
 	degradedShare = 0.1
 )
 
-// Vendor is one provider, judged by live traffic.
+// Vendor is the verdict on one provider, from live traffic.
 type Vendor struct {
 	Provider string
 	State    State
@@ -90,7 +88,7 @@ type Vendor struct {
 	LastSuccess, LastFailure time.Time
 }
 
-// judgeVendor adds up what the live replicas saw.
+// judgeVendor returns the verdict on a provider from the reports of the live replicas.
 func judgeVendor(provider string, reports []Report) Vendor {
 	v := Vendor{Provider: provider}
 	var recent, failed, calls, failures, voters, votes, open int
@@ -136,7 +134,7 @@ func judgeVendor(provider string, reports []Report) Vendor {
 	return v
 }
 
-// Replica is one of the gateway's processes.
+// Replica is the verdict on one of the gateway's processes.
 type Replica struct {
 	ID, Version string
 	Policy      string
@@ -149,7 +147,7 @@ type Replica struct {
 func judgeReplica(r Report, now time.Time) Replica {
 	out := Replica{ID: r.Replica, Version: r.Version, Policy: r.Policy, Problems: r.Problems, StartedAt: r.StartedAt, LastSeen: now.Add(-r.Age)}
 	switch {
-	case r.Age > silence:
+	case r.Age > aliveFor:
 		out.State, out.Problems = Down, []string{"no_sign_of_life"}
 	case r.Draining:
 		out.State = Draining

@@ -1,3 +1,6 @@
+// Package queuetest tests the contract of dispatch.Store and holds an in-memory store that fulfils it. It is for
+// tests only: those of package dispatch use the in-memory store, those of internal/postgres run the suite over the
+// real one.
 package queuetest
 
 import (
@@ -12,20 +15,20 @@ import (
 	"switchyard.dev/services/notify/internal/dispatch"
 )
 
-// Queue is a store under test, empty at first.
+// Queue is a store under test, empty at the beginning.
 type Queue struct {
 	dispatch.Store
 
-	// Add queues a recipient of a lane, or of none, that is due now.
+	// Add queues a recipient that is due now, in a lane or in none.
 	Add func(t *testing.T, name channel.Name, lane string) uuid.UUID
-	// Pass lets time pass for the store.
+	// Pass advances the store's clock.
 	Pass func(t *testing.T, d time.Duration)
 }
 
 // lease is that of the suite's claims.
 const lease = time.Minute
 
-// Conform runs the suite; open gives a new queue.
+// Conform runs the suite; open returns a new queue.
 func Conform(t *testing.T, open func(t *testing.T) Queue) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Queue){
@@ -46,7 +49,7 @@ func (q Queue) take(t *testing.T, count int) []dispatch.Leased {
 	return taken
 }
 
-// one takes the only one that is due.
+// one takes the only due recipient.
 func (q Queue) one(t *testing.T) dispatch.Leased {
 	t.Helper()
 	taken := q.take(t, 2)
@@ -65,10 +68,10 @@ func (q Queue) settle(t *testing.T, r dispatch.Result) (held bool) {
 	return all[0]
 }
 
-// nextDue wants the next one due in about d.
+// nextDue checks that the next recipient is due in about d.
 func (q Queue) nextDue(t *testing.T, d time.Duration) {
 	t.Helper()
-	const about = 10 * time.Second // a real database takes its time
+	const about = 10 * time.Second // a real database takes time
 	next, err := q.NextDue(t.Context(), channel.Email)
 	if err != nil || next > d || next < d-about {
 		t.Errorf("the next is due in %v, %v; want %v", next, err, d)
@@ -111,7 +114,7 @@ func exclusive(t *testing.T, q Queue) {
 	q.nextDue(t, lease)
 }
 
-// Only the latest holder of a lease may settle.
+// lapsed checks that only the latest holder of a lease may settle.
 func lapsed(t *testing.T, q Queue) {
 	t.Helper()
 	q.Add(t, channel.Email, "")
@@ -159,7 +162,7 @@ func kept(t *testing.T, q Queue) {
 	if l.Late < late {
 		t.Errorf("late by %s, want %s or more", l.Late, late)
 	}
-	q.settle(t, dispatch.Result{Leased: l, Attempts: 1}) // at once, and without a delivery's id, which stays
+	q.settle(t, dispatch.Result{Leased: l, Attempts: 1}) // at once, and without a delivery id, so that the old one remains
 	if l = q.one(t); l.DeliveryID != "dlv" || l.Granted || l.Doubtful {
 		t.Errorf("taken %+v", l)
 	}
@@ -220,7 +223,7 @@ func shared(t *testing.T, q Queue) {
 	}
 }
 
-// passedOver recipients stay as they are, and are no reason not to give others.
+// passedOver checks that skipped recipients stay unchanged and do not block others.
 func passedOver(t *testing.T, q Queue) {
 	t.Helper()
 	q.Add(t, channel.Email, "")

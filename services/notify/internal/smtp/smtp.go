@@ -1,7 +1,6 @@
-// Package smtp keeps connections to the operator's mail server and sends one
-// mail at a time over each. The email channel calls it. go-mail speaks the
-// protocol of the greeting (EHLO, STARTTLS, AUTH) and of the commands; keeping,
-// checking and ending connections, and what an answer means, is decided here.
+// Package smtp pools connections to the operator's mail server and sends one mail at a time over each. The email
+// channel uses it. go-mail implements the protocol of the greeting (EHLO, STARTTLS, AUTH) and of the commands; this
+// package decides when connections are kept, checked and closed, and what a reply means.
 package smtp
 
 import (
@@ -25,7 +24,7 @@ import (
 // Security is how a connection is encrypted.
 type Security string
 
-// The kinds. None is for a mail server on the machine itself, in development.
+// The kinds. None is for a mail server on the same machine, in development.
 const (
 	StartTLS Security = "starttls"
 	Implicit Security = "tls"
@@ -33,40 +32,40 @@ const (
 )
 
 const (
-	// A connection that was idle for checkAfter is asked whether it is still
-	// there; after maxIdle, maxAge or maxMails it is replaced.
+	// A connection that was idle for checkAfter is checked before use; after maxIdle, maxAge or maxMails it is
+	// replaced.
 	checkAfter = 5 * time.Second
 	maxIdle    = 30 * time.Second
 	maxAge     = 5 * time.Minute
 	maxMails   = 500
-	// dialTimeout bounds everything up to the login, quitTimeout a farewell.
+	// dialTimeout bounds everything up to the login, quitTimeout a QUIT.
 	dialTimeout = 10 * time.Second
 	quitTimeout = time.Second
 )
 
-// Options of a Pool.
+// Options configures a Pool.
 type Options struct {
-	// Address of the server, host:port.
+	// Address is that of the server, host:port.
 	Address  string
 	Security Security
-	// Roots that the server's certificate must come from; nil for the machine's.
+	// Roots verify the server's certificate; nil for the system's.
 	Roots *x509.CertPool
-	// Username and Password log in; with an empty Username the pool doesn't log in.
-	// It calls Password for each new connection, so that the password can be replaced.
+	// Username and Password authenticate; with an empty Username there is no login. Password is called for each new
+	// connection, so that the password can be replaced.
 	Username string
 	Password func() (secret.Value, error)
-	// Hello is the name that this side gives itself.
+	// Hello is the host name sent in EHLO.
 	Hello string
-	// Connections at a time, at most.
+	// Connections bounds the concurrent connections.
 	Connections int
 }
 
-// Pool sends mail over kept connections. It is safe for concurrent use.
+// Pool sends mail over pooled connections. It is safe for concurrent use.
 type Pool struct {
 	o          Options
 	host       string
 	port       int
-	connecting chan struct{} // a place for each connection
+	connecting chan struct{} // a slot for each connection
 
 	mu     sync.Mutex
 	idle   []*conn // the last used at the end
@@ -82,7 +81,7 @@ type conn struct {
 	mails  int
 }
 
-// New returns a pool that connects when the first mail is sent.
+// New returns a Pool that connects when the first mail is sent.
 func New(o Options) (*Pool, error) {
 	host, portText, err := net.SplitHostPort(o.Address)
 	if err != nil {
@@ -103,8 +102,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Send sends a mail, whose lines end in CRLF, to one recipient. The time for all
-// of it is ctx's.
+// Send sends a mail, whose lines end in CRLF, to one recipient. ctx bounds all of it.
 func (p *Pool) Send(ctx context.Context, from, to string, data []byte) Reply {
 	if !isPath(from) {
 		return Reply{Stage: StageSender, Code: codeAddress, Err: errAddress}
@@ -125,7 +123,7 @@ func (p *Pool) Send(ctx context.Context, from, to string, data []byte) Reply {
 	}
 	reply := c.send(ctx, from, to, data)
 	if reused && reply.Code == 0 && reply.Stage == StageSender && ctx.Err() == nil {
-		// The server had let the kept connection go; nothing was sent on it.
+		// The server had closed the pooled connection; nothing was sent on it.
 		c.drop()
 		if c, err = p.dial(ctx); err != nil {
 			return replyOf(StageConnect, err)
@@ -136,7 +134,7 @@ func (p *Pool) Send(ctx context.Context, from, to string, data []byte) Reply {
 	return reply
 }
 
-// Close says goodbye on the idle connections. Those in use end with their mail.
+// Close quits the idle connections. Those in use close after their mail.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	idle := p.idle
@@ -147,7 +145,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// get takes the idle connection that was used last, or makes one.
+// get returns the idle connection that was used last, or a new one.
 func (p *Pool) get(ctx context.Context) (c *conn, reused bool, err error) {
 	for {
 		c = p.pop()
@@ -179,8 +177,8 @@ func (p *Pool) pop() *conn {
 	return c
 }
 
-// put keeps a connection that is fit for another mail. After a refusal the
-// server's transaction is ended first.
+// put returns a connection that is fit for another mail to the pool. After a refusal it resets the server's
+// transaction first.
 func (p *Pool) put(c *conn, r Reply) {
 	switch {
 	case r.Err != nil && r.Code == 0, r.Code == codeClosing, c.surplus():
@@ -215,7 +213,7 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mail client: %w", err)
 	}
-	// go-mail watches its own timeout only: ctx may end sooner.
+	// go-mail honours its own timeout only: ctx may end sooner.
 	stop := context.AfterFunc(ctx, func() {
 		if c := raw.Load(); c != nil {
 			_ = (*c).SetDeadline(time.Now())
@@ -233,7 +231,7 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	return &conn{client: client, raw: *raw.Load(), born: now, used: now}, nil
 }
 
-// options of go-mail for a connection, which is left in raw.
+// options returns go-mail's options for a connection, which is stored in raw.
 func (p *Pool) options(raw *atomic.Pointer[net.Conn]) ([]mail.Option, error) {
 	secure := &tls.Config{ServerName: p.host, RootCAs: p.o.Roots, MinVersion: tls.VersionTLS12}
 	options := []mail.Option{
@@ -264,7 +262,7 @@ func (p *Pool) options(raw *atomic.Pointer[net.Conn]) ([]mail.Option, error) {
 	return append(options, mail.WithSMTPAuthCustom(&login{host: p.host, username: p.o.Username, password: password})), nil
 }
 
-// connect makes the connection, encrypted from its first byte where that is asked for.
+// connect opens the connection, with implicit TLS if that is configured.
 func (p *Pool) connect(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
 	plain, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -282,10 +280,10 @@ func (p *Pool) connect(ctx context.Context, network, address string, secure *tls
 	return over, nil
 }
 
-// errPassword says that the password can't be read.
+// errPassword reports that the password cannot be read.
 var errPassword = errors.New("smtp: no password")
 
-// tlsError is a handshake that failed.
+// tlsError is a failed handshake.
 type tlsError struct{ cause error }
 
 func (e *tlsError) Error() string { return "tls: " + e.cause.Error() }

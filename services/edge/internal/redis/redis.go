@@ -1,5 +1,5 @@
-// Package redis keeps what the replicas of the edge share and may lose: the
-// buckets of rate limits. It implements limit.Fleet.
+// Package redis holds what the replicas of the edge share and may lose: the buckets of rate limits. It implements
+// limit.Fleet.
 package redis
 
 import (
@@ -14,9 +14,8 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// A bucket is the moment, in microseconds of the server's clock, at which it is
-// full again. KEYS[1] the bucket, ARGV[1] its cost in microseconds; the answer is
-// how far ahead of now it is spent.
+// spend spends from a bucket. The bucket is the time, in microseconds of the server's clock, at which it is full
+// again. KEYS[1] is the bucket, ARGV[1] the cost in microseconds; the result is how far ahead of now it is spent.
 var spend = redis.NewScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -27,16 +26,16 @@ redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil((full - 
 return full - now
 `)
 
-// Limits settles rate limits. Safe for concurrent use.
+// Limits settles rate limits. It is safe for concurrent use.
 type Limits struct{ client *redisdb.Client }
 
-// NewLimits settles at the client's server.
+// NewLimits returns Limits on the client's server.
 func NewLimits(client *redisdb.Client) *Limits { return &Limits{client: client} }
 
-// Settle implements limit.Fleet, all in one round trip.
+// Settle implements limit.Fleet in one round trip.
 func (l *Limits) Settle(ctx context.Context, spent []limit.Spending) ([]time.Duration, error) {
 	ahead, err := l.settle(ctx, spent, spend.EvalSha)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // no bucket was touched
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // no bucket has changed
 		ahead, err = l.settle(ctx, spent, spend.Eval)
 	}
 	return ahead, err
@@ -50,7 +49,7 @@ func (l *Limits) settle(ctx context.Context, spent []limit.Spending, run eval) (
 	for i, s := range spent {
 		answers[i] = run(ctx, pipe, []string{l.client.Key("limit", s.Name)}, s.Cost.Microseconds())
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its error
+	_, _ = pipe.Exec(ctx) // each result has its error
 	ahead := make([]time.Duration, len(spent))
 	for i, answer := range answers {
 		micros, err := answer.Int64()

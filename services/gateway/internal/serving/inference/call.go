@@ -1,0 +1,87 @@
+package inference
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// call is one call to a provider as telemetry sees it: a client span and the
+// metrics of the conventions. It lasts to the end of the answer. Content is
+// never in it.
+type call struct {
+	span    oteltrace.Span
+	label   label
+	started time.Time
+	// receipt of the vendor.
+	receipt *provider.Receipt
+}
+
+// beginCall starts the telemetry of a call to a candidate.
+func (e *Engine) beginCall(ctx context.Context, r *Request, c candidate) (context.Context, call) {
+	operation := operationNames[r.Route.Operation]
+	made := call{
+		label:   label{provider: c.Provider, model: e.modelLabel(c), operation: operation},
+		started: time.Now(),
+		receipt: new(provider.Receipt),
+	}
+	ctx = provider.WithReceipt(ctx, made.receipt)
+	ctx, made.span = e.Tracer.Start(ctx, operation+" "+c.Model, oteltrace.WithSpanKind(oteltrace.SpanKindClient))
+	if made.span.IsRecording() {
+		made.span.SetAttributes(attrOperation.String(operation), attrProvider.String(c.Provider), attrRequestModel.String(c.Upstream))
+		if limit := r.Chat.MaxTokens; limit > 0 {
+			made.span.SetAttributes(attrMaxTokens.Int(limit))
+		}
+	}
+	return ctx, made
+}
+
+// modelLabel returns a candidate's model as a metric's label. At a provider without a list of models callers may invent
+// names, so that only a bounded number of them has a label of its own.
+func (e *Engine) modelLabel(c candidate) string {
+	if c.Unlisted && !e.Health.Known(c.Target) {
+		return other
+	}
+	return c.Model
+}
+
+// fail ends the telemetry of a call that failed, or whose caller left.
+func (c *call) fail(ctx context.Context, m *metrics, kind string, at time.Time) {
+	l := c.label
+	l.key, l.value = attrErrorType, kind
+	m.called(ctx, l, at.Sub(c.started))
+	c.span.SetAttributes(attrErrorType.String(kind))
+	c.span.SetStatus(codes.Error, kind)
+	c.end(at)
+}
+
+// billed ends the telemetry of a call whose answer was billed and ended for a reason, which may be empty.
+func (c *call) billed(ctx context.Context, m *metrics, b *bill, reason provider.FinishReason, at time.Time) {
+	u := b.report.Usage
+	m.used(ctx, c.label, u)
+	if c.span.IsRecording() {
+		c.span.SetAttributes(attrResponseModel.String(b.served.Model),
+			attrInputTokens.Int64(u.Prompt()), attrOutputTokens.Int64(u.Completion()), attrCacheRead.Int64(u.CacheRead))
+		if reason != "" {
+			c.span.SetAttributes(attrFinishReasons.StringSlice([]string{string(reason)}))
+		}
+	}
+	if b.outcome != ledger.OutcomeCompleted {
+		c.fail(ctx, m, string(b.outcome), at)
+		return
+	}
+	m.called(ctx, c.label, at.Sub(c.started))
+	c.end(at)
+}
+
+// end closes the span, if there is one.
+func (c *call) end(at time.Time) {
+	if c.span.IsRecording() {
+		c.span.End(oteltrace.WithTimestamp(at))
+	}
+}
