@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"switchyard.dev/services/notify/internal/upkeep"
-
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/gen"
@@ -16,6 +14,7 @@ import (
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/notify/internal/send"
+	"switchyard.dev/services/notify/internal/upkeep"
 	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/redisdb"
@@ -35,11 +34,11 @@ const (
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
 	o := service.Options{Name: serviceName, LogLevel: cfg.LogLevel, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
-	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error { return build(ctx, s, cfg) })
+	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error { return wire(ctx, s, cfg) })
 }
 
-// build wires the service. Each step returns what the steps after it need.
-func build(ctx context.Context, s *service.Service, cfg Config) error {
+// wire builds the service. Each step returns what the steps after it need.
+func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	stores, err := openStores(ctx, s, cfg)
 	if err != nil {
 		return fmt.Errorf("stores: %w", err)

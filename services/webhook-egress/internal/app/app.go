@@ -54,11 +54,11 @@ const (
 func Serve(ctx context.Context, cfg Config) error {
 	lifecycle.TuneCollector()
 	o := service.Options{Name: serviceName, LogLevel: cfg.LogLevel, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
-	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error { return build(ctx, s, cfg) })
+	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error { return wire(ctx, s, cfg) })
 }
 
-// build wires the service. Each step returns what the steps after it need.
-func build(ctx context.Context, s *service.Service, cfg Config) error {
+// wire builds the service. Each step returns what the steps after it need.
+func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	stores, err := openStores(ctx, s, cfg)
 	if err != nil {
 		return fmt.Errorf("stores: %w", err)
