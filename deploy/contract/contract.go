@@ -1,4 +1,4 @@
-// Package contract lists what the contracts offer, for the tests that walk all of it.
+// Package contract lists what the contracts offer, for the tests that cover all of it.
 package contract
 
 import (
@@ -14,7 +14,7 @@ import (
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 )
 
-// Operation is a path of a contract, by which a method of it is called over HTTP.
+// Operation is an HTTP path and verb that a contract maps a gRPC method to.
 type Operation struct {
 	// Method is the full name of the gRPC method.
 	Method     string
@@ -24,10 +24,10 @@ type Operation struct {
 
 var parameter = regexp.MustCompile(`\{[^}]+\}`)
 
-// At is the path with a value in the place of each of its parameters.
+// At returns the path with value in the place of each of its parameters.
 func (o Operation) At(value string) string { return parameter.ReplaceAllString(o.Path, value) }
 
-// Operations lists those of a proto package, and its services by their full names.
+// Operations returns the operations of a proto package and the full names of its services.
 func Operations(pkg protoreflect.FullName) (all []Operation, services []string) {
 	protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
@@ -43,7 +43,7 @@ func Operations(pkg protoreflect.FullName) (all []Operation, services []string) 
 	return all, services
 }
 
-// bindings are the paths of a method.
+// bindings returns the operations of a method.
 func bindings(method protoreflect.MethodDescriptor) (all []Operation) {
 	role, _ := proto.GetExtension(method.Options(), optionsv1.E_Role).(optionsv1.Role)
 	rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)

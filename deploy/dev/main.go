@@ -1,5 +1,4 @@
-// Command dev runs Switchyard on this machine: the whole of it for people, or
-// just the stores for tests.
+// Command dev runs Switchyard on this machine: the whole stack for people, or just the stores for tests.
 package main
 
 import (
@@ -54,7 +53,7 @@ func run(args []string) error {
 	return errHelp
 }
 
-// untilSignal ends with the next Ctrl-C or SIGTERM.
+// untilSignal returns a context that ends with the next Ctrl-C or SIGTERM.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }

@@ -12,9 +12,9 @@ const parentPoll = 300 * time.Millisecond
 
 var errOrphaned = errors.New("the go command that started this has ended")
 
-// untilOrphaned ends with the `go run` that started this program, if one did: go
-// passes on Ctrl-C but dies of other signals, as those with which make and CI
-// end their commands, and would leave everything running.
+// untilOrphaned returns a context that ends with the `go run` that started this program, if one did: go passes on
+// Ctrl-C but dies of other signals, such as those with which make and CI end their commands, and would leave
+// everything running.
 func untilOrphaned(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(nil) }
@@ -40,5 +40,5 @@ func untilOrphaned(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// builtByGoRun reports whether a program lies where `go run` builds.
+// builtByGoRun reports whether a program is where `go run` builds.
 func builtByGoRun(program string) bool { return strings.Contains(program, "/go-build") }

@@ -13,8 +13,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// stopTimeout is more than the longest drain there is: the edge's, then that of
-// the services behind it.
+// stopTimeout is longer than the longest drain: the edge's, then that of the services behind it.
 const stopTimeout = 75 * time.Second
 
 func screen() *demo.Screen { return demo.NewScreen(os.Stdout, os.Getenv) }
@@ -27,7 +26,7 @@ func runDemo(ctx context.Context) error {
 	return demo.Run(ctx, screen(), filepath.Join(root, ".local"))
 }
 
-// runStack runs everything until ctx ends.
+// runStack runs the stack until ctx ends.
 func runStack(ctx context.Context) error {
 	out := screen()
 	started := time.Now()
@@ -55,7 +54,7 @@ func runStack(ctx context.Context) error {
 	return errors.Join(err, drain(ctx, out, s))
 }
 
-// drain stops everything in order; the next Ctrl-C kills what is left.
+// drain stops the stack in order; the next Ctrl-C kills what is left.
 func drain(ctx context.Context, out *demo.Screen, s *stack.Stack) error {
 	out.Line("\nStopping: requests in flight finish first (Ctrl-C again stops at once)")
 	stopping, cancel := untilSignal(context.WithoutCancel(ctx))
@@ -69,12 +68,12 @@ func drain(ctx context.Context, out *demo.Screen, s *stack.Stack) error {
 	return nil
 }
 
-// prepare makes the demo keys and writes the settings file.
+// prepare creates the demo keys and writes the settings file.
 func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 	path := demo.EnvFile(s.State())
 	before, err := demo.ReadEnv(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		before = demo.Env{} // not to be read: it is written anew
+		before = demo.Env{} // unreadable: it is written anew
 	}
 	env := demo.Env{
 		EdgeURL:          s.URL(string(stack.Edge)),
@@ -108,7 +107,7 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 			return env, err
 		}
 	}
-	// The organization's own Slack URL, at the fake one.
+	// The organization's own Slack URL, at the fake Slack.
 	slack := filepath.Join(s.State(), "secrets", "notify-slack", stack.Organization)
 	if err := os.WriteFile(slack, []byte(s.FakeURL(stack.FakeSlack)+"/services/T1/B1/demo\n"), 0o600); err != nil {
 		return env, err
@@ -119,7 +118,7 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 	return env, env.Write(path)
 }
 
-// welcome says where everything is and what to try.
+// welcome prints where everything is and what to try.
 func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration) {
 	out.Line("\n%s runs, after %.1f s. Ctrl-C drains and stops it.\n", out.Strong("Switchyard"), took.Seconds())
 	for _, service := range []stack.Service{stack.Edge, stack.Gateway, stack.WebhookEgress, stack.Notify} {
@@ -147,8 +146,7 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 	}
 }
 
-// wait returns when ctx ends. Meanwhile it tells of members that end by
-// themselves.
+// wait returns when ctx ends. Meanwhile it prints the members that end by themselves.
 func wait(ctx context.Context, out *demo.Screen, s *stack.Stack) {
 	for {
 		select {

@@ -8,12 +8,11 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// nonroot is the user of the services' images.
+// nonroot is the user id of the services' images.
 const nonroot = 65532
 
-// runSetup prepares the stores of SWITCHYARD_DATABASE_URL and
-// SWITCHYARD_REDIS_URL, writes the services' secrets into the first folder and,
-// as root, hands all folders to the services' user.
+// runSetup prepares the stores of SWITCHYARD_DATABASE_URL and SWITCHYARD_REDIS_URL, writes the services' secrets into
+// the first folder and, as root, gives all folders to the services' user.
 func runSetup(ctx context.Context, dirs []string) error {
 	database, redis := os.Getenv("SWITCHYARD_DATABASE_URL"), os.Getenv("SWITCHYARD_REDIS_URL")
 	if database == "" || redis == "" {

@@ -42,7 +42,7 @@ func runStores(ctx context.Context, command []string) (err error) {
 	))
 }
 
-// cache is the repository's, or one that ends with the servers outside of it.
+// cache returns the repository's download folder, or outside of it one below dir, which is removed with the servers.
 func cache(dir string) string {
 	root, err := stack.FindRoot()
 	if err != nil {
@@ -51,10 +51,10 @@ func cache(dir string) string {
 	return filepath.Join(root, ".local", "cache")
 }
 
-// execute runs the command in the foreground. It is interrupted when this program
-// is; the servers stay until it is gone.
+// execute runs the command in the foreground. It interrupts the command when this program is interrupted; the servers
+// run until the command has ended.
 func execute(ctx context.Context, command, env []string) error {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // what the user asked for
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own command
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -66,8 +66,7 @@ func execute(ctx context.Context, command, env []string) error {
 	return err
 }
 
-// exitError is the exit status of the command, which said itself what went
-// wrong.
+// exitError is the exit status of the command, which has reported the cause itself.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

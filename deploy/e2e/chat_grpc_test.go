@@ -183,7 +183,7 @@ func TestChatOverGRPCClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	text := unique("leave")
-	call := eyewitness.expect(text)
+	call := hanging.expect(text)
 	ctx, leave := context.WithCancel(h.as(t, unique("org")))
 	defer leave()
 	stream, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).ChatStream(ctx, llm(t, leaving.model, text))

@@ -82,7 +82,7 @@ func TestConsole(t *testing.T) {
 	give(h.Secrets().Service)
 	until(text("role", "read only") + ` && document.querySelector("[data-provider=sandbox]") !== null && ` + locked)
 	until(text("routing-note", "Read only"))
-	until(`document.querySelectorAll("#providers tr[data-provider]").length === 12 && ` + text("providers", "only where it is asked for"))
+	until(`document.querySelectorAll("#providers tr[data-provider]").length === 12 && ` + text("providers", "only when a request names it"))
 	run(chromedp.Click("#more-providers"))
 	until(`document.querySelectorAll("#providers tr[data-provider]").length > 12`)
 	run(chromedp.Click("#more-providers"))

@@ -138,7 +138,7 @@ func TestDemoPage(t *testing.T) {
 		}
 	})
 	t.Run("the count is live", func(t *testing.T) {
-		h.service(stack.Notify, stack.Organization).post(t, notifyPath, tell("demo", "from elsewhere <b>not bold</b>")).want(t, http.StatusAccepted)
+		h.service(stack.Notify, stack.Organization).post(t, notifyPath, notificationTo("demo", "from elsewhere <b>not bold</b>")).want(t, http.StatusAccepted)
 		shows("unread", "2")
 		shows("feed", "from elsewhere <b>not bold</b>")
 		if *screenshot != "" {
@@ -193,7 +193,7 @@ func TestDemoPageIsGuarded(t *testing.T) {
 	if policy := head.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("policy %q", policy)
 	}
-	demo.with("Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").post(t, notifyPath, tell("demo", "m")).want(t, http.StatusForbidden)
+	demo.with("Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").post(t, notifyPath, notificationTo("demo", "m")).want(t, http.StatusForbidden)
 	if a := hostIs(t, demo, "evil.example"); a != http.StatusMisdirectedRequest {
 		t.Errorf("by another name: %d", a)
 	}

@@ -189,7 +189,7 @@ func TestChatClientLeaves(t *testing.T) {
 	ai := h.customer(t, unique("org"), "ai", "read")
 	t.Run("a stream", func(t *testing.T) {
 		text := unique("leave")
-		call := eyewitness.expect(text)
+		call := hanging.expect(text)
 		stream := ai.stream(t, chatRoute, ask(leaving.model, text, streamed))
 		if e, ok := stream.next(t); !ok || !strings.Contains(e.data, "Wait") {
 			t.Fatalf("first event %+v", e)
@@ -199,7 +199,7 @@ func TestChatClientLeaves(t *testing.T) {
 	})
 	t.Run("a whole answer", func(t *testing.T) {
 		text := unique("leave")
-		call := eyewitness.expect(text)
+		call := hanging.expect(text)
 		leave := ai.begin(t, chatRoute, ask(leaving.model, text))
 		select {
 		case <-call.begun:
@@ -212,7 +212,7 @@ func TestChatClientLeaves(t *testing.T) {
 }
 
 // ends waits until the vendor sees its caller hang up.
-func (w *witnessed) ends(t *testing.T) {
+func (w *hangingCall) ends(t *testing.T) {
 	t.Helper()
 	select {
 	case <-w.gone:

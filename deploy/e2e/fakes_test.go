@@ -161,7 +161,7 @@ func (h *house) writeFiles(provider string) error {
 		base := provider
 		switch {
 		case v.name == leaving.name:
-			base = eyewitness.url
+			base = hanging.url
 		case v.hostile != "" && h.Stack != nil:
 			base = h.FakeURL(stack.FakeHostileProvider) + "/hostile/" + v.hostile
 		}

@@ -109,7 +109,7 @@ func TestInboxStreamsOverReplicas(t *testing.T) {
 		}
 	}
 	for n := range messages {
-		h.tellAt(t, members[n%2], organization)
+		h.notifyAt(t, members[n%2], organization)
 		switch n {
 		case messages / 3:
 			if err := h.Kill(secondNotify); err != nil {
@@ -139,11 +139,11 @@ func TestInboxStreamsOverReplicas(t *testing.T) {
 	readers.Wait()
 }
 
-// tellAt sends to ann at one replica.
-func (h *house) tellAt(t *testing.T, member, organization string) {
+// notifyAt sends a notification to ann at one replica.
+func (h *house) notifyAt(t *testing.T, member, organization string) {
 	t.Helper()
 	at := client{base: h.URL(member), header: h.service(stack.Notify, organization).header}
-	at.post(t, notifyPath, tell("ann", "m")).want(t, http.StatusAccepted)
+	at.post(t, notifyPath, notificationTo("ann", "m")).want(t, http.StatusAccepted)
 }
 
 func TestInboxStreamRefuses(t *testing.T) {

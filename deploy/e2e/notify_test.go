@@ -48,8 +48,8 @@ func (h *house) inbox(t *testing.T, organization, user string) inboxPage {
 	return page
 }
 
-// tell is a notification to a user.
-func tell(user, message string, more ...object) object {
+// notificationTo returns the body of a notification to a user.
+func notificationTo(user, message string, more ...object) object {
 	return object{"channels": []string{"in_app"}, "message": message, "target": object{"user_id": user}}.with(more...)
 }
 
@@ -86,9 +86,9 @@ func TestInbox(t *testing.T) {
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)
 	for _, message := range []string{"one", "two", "three"} {
-		notify.post(t, notifyPath, tell("ann", message)).want(t, http.StatusAccepted)
+		notify.post(t, notifyPath, notificationTo("ann", message)).want(t, http.StatusAccepted)
 	}
-	notify.post(t, notifyPath, tell("bob", "his")).want(t, http.StatusAccepted)
+	notify.post(t, notifyPath, notificationTo("bob", "his")).want(t, http.StatusAccepted)
 	notify.post(t, notifyPath, object{"channels": []string{"in_app"}, "message": "to all"}).want(t, http.StatusAccepted)
 
 	box := h.inbox(t, organization, "ann")
@@ -172,15 +172,15 @@ func TestNotificationIdempotency(t *testing.T) {
 	organization := unique("org")
 	send := h.customer(t, organization, "notifications", "write").with("Idempotency-Key", "k")
 	id := func(a answer, status int) any { return a.fields(t, status, "notification_id")["notification_id"] }
-	first := id(send.post(t, sendRoute, tell("ann", "once")), http.StatusAccepted)
-	if again := id(send.post(t, sendRoute, tell("ann", "once")), http.StatusOK); again != first {
+	first := id(send.post(t, sendRoute, notificationTo("ann", "once")), http.StatusAccepted)
+	if again := id(send.post(t, sendRoute, notificationTo("ann", "once")), http.StatusOK); again != first {
 		t.Errorf("repeat %v, want %v", again, first)
 	}
-	inBody := send.with("Idempotency-Key", "").post(t, sendRoute, tell("ann", "once", object{"idempotency_key": "k"}))
+	inBody := send.with("Idempotency-Key", "").post(t, sendRoute, notificationTo("ann", "once", object{"idempotency_key": "k"}))
 	if id(inBody, http.StatusOK) != first {
 		t.Errorf("repeat with the key in the body: %s", inBody.body)
 	}
-	send.post(t, sendRoute, tell("ann", "something else")).refusedWith(t, http.StatusUnprocessableEntity, "")
+	send.post(t, sendRoute, notificationTo("ann", "something else")).refusedWith(t, http.StatusUnprocessableEntity, "")
 	if box := h.inbox(t, organization, "ann"); len(box.Records) != 1 || box.Unread != 1 {
 		t.Errorf("inbox %+v, want one record", box)
 	}
@@ -190,7 +190,7 @@ func TestNotifyRefuses(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	organization := unique("org")
-	over := func(channels ...string) object { return tell("ann", "m", object{"channels": channels}) }
+	over := func(channels ...string) object { return notificationTo("ann", "m", object{"channels": channels}) }
 	tests := map[string]struct {
 		body   any
 		status int
@@ -203,13 +203,13 @@ func TestNotifyRefuses(t *testing.T) {
 		"one channel of two":       {over("in_app", "web_push"), 400, "web_push"},
 		"an unknown channel":       {over("pigeon"), 400, "channels"},
 		"no channels":              {over(), 400, "channels"},
-		"no message":               {tell("ann", ""), 400, "message"},
-		"an unknown field":         {tell("ann", "m", object{"colour": "red"}), 400, "colour"},
-		"a link that runs":         {tell("ann", "m", object{"target": object{"url": "javascript:alert(1)"}}), 400, "url"},
-		"somebody else's":          {tell("ann", "m", object{"organization_id": "org_other"}), 403, "organization_id"},
+		"no message":               {notificationTo("ann", ""), 400, "message"},
+		"an unknown field":         {notificationTo("ann", "m", object{"colour": "red"}), 400, "colour"},
+		"a link that runs":         {notificationTo("ann", "m", object{"target": object{"url": "javascript:alert(1)"}}), 400, "url"},
+		"somebody else's":          {notificationTo("ann", "m", object{"organization_id": "org_other"}), 403, "organization_id"},
 		"bad JSON":                 {`{"channels":`, 400, ""},
 		"no JSON object":           {`null`, 400, ""},
-		"a body of 2 MiB":          {tell("ann", strings.Repeat("x", 2<<20)), 413, ""},
+		"a body of 2 MiB":          {notificationTo("ann", strings.Repeat("x", 2<<20)), 413, ""},
 	}
 	customer, service := h.customer(t, organization, "notifications", "write"), h.service(stack.Notify, organization)
 	for name, tt := range tests {

@@ -372,7 +372,7 @@ func TestOpenAISDKCancels(t *testing.T) {
 	for _, d := range h.doors(t) {
 		t.Run(d.name, func(t *testing.T) {
 			text := unique("leave")
-			call := eyewitness.expect(text)
+			call := hanging.expect(text)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			client := d.openAIClient()

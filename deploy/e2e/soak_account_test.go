@@ -163,7 +163,7 @@ func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 	var rows map[string][]ledgerRow
 	missing := func() (n int) {
 		for id, c := range s.calls {
-			if c.fate == told && len(rows[id]) == 0 {
+			if c.outcome == succeeded && len(rows[id]) == 0 {
 				n++
 			}
 		}
@@ -177,7 +177,7 @@ func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 	})
 	answered, cents, booked := 0, 0.0, 0.0
 	for id, c := range s.calls {
-		if c.fate != told {
+		if c.outcome != succeeded {
 			continue
 		}
 		answered++
@@ -219,15 +219,15 @@ func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 func (s *soak) accountBilling(t *testing.T, a *account) {
 	t.Helper()
 	for _, metric := range []string{"llm_requests", "deliveries", "notifications_sent"} {
-		told, unknown := s.billed[metric].told.Load(), s.billed[metric].unknown.Load()
+		succeeded, unknown := s.billed[metric].succeeded.Load(), s.billed[metric].unknown.Load()
 		var counted int64
 		s.drained(t, metric, func() error {
-			if counted = s.house.counted(t, s.organization, metric); counted < told {
-				return fmt.Errorf("%d counted of %d", counted, told)
+			if counted = s.house.counted(t, s.organization, metric); counted < succeeded {
+				return fmt.Errorf("%d counted of %d", counted, succeeded)
 			}
 			return nil
 		})
-		a.add(metric+" on the bill", fmt.Sprintf("%d to %d (%d answers broke off)", told, told+unknown, unknown), counted, counted >= told && counted <= told+unknown)
+		a.add(metric+" on the bill", fmt.Sprintf("%d to %d (%d answers broke off)", succeeded, succeeded+unknown, unknown), counted, counted >= succeeded && counted <= succeeded+unknown)
 	}
 }
 

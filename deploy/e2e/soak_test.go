@@ -78,8 +78,8 @@ type soak struct {
 
 // tally is what customers know of the calls that one metric counts.
 type tally struct {
-	told    atomic.Int64 // whole answers with 2xx
-	unknown atomic.Int64 // answers that broke off or never came
+	succeeded atomic.Int64 // whole answers with 2xx
+	unknown   atomic.Int64 // answers that broke off or never came
 }
 
 func TestSoak(t *testing.T) {

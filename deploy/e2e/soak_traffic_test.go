@@ -18,20 +18,20 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// fate is what a customer knows of a call.
-type fate int
+// outcome is a call's result as the customer sees it.
+type outcome int
 
 const (
-	told    fate = iota // a whole answer with 2xx
-	refused             // a whole answer that says no
-	unknown             // it broke off, or never came
+	succeeded outcome = iota // a whole answer with 2xx
+	refused                  // a whole answer that says no
+	unknown                  // it broke off, or never came
 )
 
 // asked is a completion that a customer asked for.
 type asked struct {
-	fate   fate
-	cents  float64 // what it was said to cost
-	stated bool    // whether it was said
+	outcome outcome
+	cents   float64 // what it was said to cost
+	stated  bool    // whether it was said
 }
 
 // send is a notification that was accepted.
@@ -91,11 +91,11 @@ func (s *soak) giveUp(err error) {
 }
 
 // retry makes a call until it is told what became of it, as a good client does.
-func (s *soak) retry(t *testing.T, what string, try func() (fate, error)) {
+func (s *soak) retry(t *testing.T, what string, try func() (outcome, error)) {
 	t.Helper()
 	err := await(t.Context(), soakPatience, func() error {
-		fate, err := try()
-		if fate == told {
+		outcome, err := try()
+		if outcome == succeeded {
 			return nil
 		}
 		return err
@@ -132,25 +132,25 @@ var marked = regexp.MustCompile(`\[(call-\d+)\]`)
 // its own, with an id that the provider sees in the text.
 func (s *soak) complete(t *testing.T, path string, body func(mark string) object) {
 	t.Helper()
-	s.retry(t, path, func() (fate, error) {
+	s.retry(t, path, func() (outcome, error) {
 		id := fmt.Sprint("call-", s.next())
 		request := body("[" + id + "]")
 		phase, begun := s.pace.now(), time.Now()
 		a, err := s.ai.with("X-Request-Id", id).try(t, http.MethodPost, path, request)
-		c := asked{fate: s.billed["llm_requests"].note(a, err)}
-		if c.fate == told && request["stream"] == true && !wholeStream(a.body) {
-			c.fate = unknown
-			s.billed["llm_requests"].told.Add(-1)
+		c := asked{outcome: s.billed["llm_requests"].note(a, err)}
+		if c.outcome == succeeded && request["stream"] == true && !wholeStream(a.body) {
+			c.outcome = unknown
+			s.billed["llm_requests"].succeeded.Add(-1)
 			s.billed["llm_requests"].unknown.Add(1)
 		}
-		if c.fate == told {
+		if c.outcome == succeeded {
 			s.pace.note(paceKind(request), phase, time.Since(begun))
 			c.cents, c.stated = statedCents(a)
 		}
 		s.mu.Lock()
 		s.calls[id] = c
 		s.mu.Unlock()
-		return c.fate, fmt.Errorf("answered %d: %s, %w", a.status, shorten(a.body), err)
+		return c.outcome, fmt.Errorf("answered %d: %s, %w", a.status, shorten(a.body), err)
 	})
 }
 
@@ -176,8 +176,8 @@ func statedCents(a answer) (float64, bool) {
 	return cents, err == nil
 }
 
-// note counts a call and tells its fate.
-func (c *tally) note(a answer, err error) fate {
+// note counts a call and returns its outcome.
+func (c *tally) note(a answer, err error) outcome {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return refused // it was never sent
@@ -185,8 +185,8 @@ func (c *tally) note(a answer, err error) fate {
 		c.unknown.Add(1)
 		return unknown
 	case a.status/100 == 2:
-		c.told.Add(1)
-		return told
+		c.succeeded.Add(1)
+		return succeeded
 	}
 	return refused
 }
@@ -194,11 +194,11 @@ func (c *tally) note(a answer, err error) fate {
 // insist makes a call that may be repeated until it is told, and reads the answer.
 func (s *soak) insist(t *testing.T, metric string, c client, method, path string, body any, into any) (ok bool) {
 	t.Helper()
-	s.retry(t, path, func() (fate, error) {
+	s.retry(t, path, func() (outcome, error) {
 		phase, begun := s.pace.now(), time.Now()
 		a, err := c.try(t, method, path, body)
-		fate := s.billed[metric].note(a, err)
-		if fate == told {
+		outcome := s.billed[metric].note(a, err)
+		if outcome == succeeded {
 			s.pace.note("accepted posts", phase, time.Since(begun))
 			err = json.Unmarshal(a.body, into)
 			ok = err == nil
@@ -206,7 +206,7 @@ func (s *soak) insist(t *testing.T, metric string, c client, method, path string
 				s.giveUp(err)
 			}
 		}
-		return fate, fmt.Errorf("answered %d: %s, %w", a.status, shorten(a.body), err)
+		return outcome, fmt.Errorf("answered %d: %s, %w", a.status, shorten(a.body), err)
 	})
 	return ok
 }

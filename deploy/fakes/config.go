@@ -11,11 +11,11 @@ import (
 	"switchyard.dev/deploy/fakes/webhook"
 )
 
-// config is what the flags say. An empty address leaves that fake out.
+// config holds the flags. A fake with an empty address isn't started.
 type config struct {
 	provider, webhook, slack, push, smtp, smtpControl, tarpit string
-	// Second ones of three fakes, for hostile behaviours: what a client makes of their
-	// hosts must not reach the others.
+	// Further instances of three fakes, for hostile behaviours: a client's opinion of their hosts must not affect the
+	// others.
 	hostileProvider, hostileWebhook, hostilePush string
 
 	webhookSecrets webhook.Secrets
@@ -26,7 +26,7 @@ type config struct {
 	caFile   string
 }
 
-// httpFakes can be named in --tls.
+// httpFakes lists the fakes that --tls accepts.
 var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push"}
 
 func parseConfig(args []string, help io.Writer) (config, error) {
@@ -76,7 +76,7 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 	return cfg, nil
 }
 
-// readSecrets reads one secret a line; no file has none.
+// readSecrets reads one secret per line; without a file it returns none.
 func readSecrets(file string) ([]string, error) {
 	if file == "" {
 		return nil, nil

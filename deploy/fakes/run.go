@@ -34,8 +34,7 @@ type service struct {
 	listener              net.Listener
 }
 
-// run serves all fakes until ctx ends. Once all listen, it prints one line
-// "name url" for each, and "ready".
+// run serves all fakes until ctx ends. Once all listen, it prints one line "name url" for each, and "ready".
 func run(ctx context.Context, cfg config, out io.Writer) error {
 	certificate, text, err := cert.New(time.Now(), cfg.tlsHosts...)
 	if err != nil {
@@ -113,14 +112,14 @@ func services(cfg config, certificate tls.Certificate, out io.Writer) []service 
 	}
 }
 
-// serveHTTP serves HTTP/1.1 only: some faults speak to the connection below it.
+// serveHTTP serves HTTP/1.1 only: some faults use the connection below it.
 func serveHTTP(handler http.Handler, config *tls.Config) func(context.Context, net.Listener) error {
 	return func(ctx context.Context, ln net.Listener) error {
 		srv := &http.Server{
 			Handler:           handler,
 			ReadHeaderTimeout: 30 * time.Second,
 			IdleTimeout:       5 * time.Minute,
-			// Stalled answers end with ctx, or stopping would wait for them.
+			// Stalled answers end with ctx, or else stopping would wait for them.
 			BaseContext: func(net.Listener) context.Context { return ctx },
 			Protocols:   new(http.Protocols),
 		}

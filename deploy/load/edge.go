@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/deploy/load/drive"
 )
 
-// edgePlan is how to measure the edge.
+// edgePlan configures a measurement of the edge.
 type edgePlan struct {
 	round  time.Duration
 	rounds int
@@ -26,9 +26,9 @@ type edgePlan struct {
 	keep   bool
 }
 
-// edgeYard is all that runs while the edge is measured: a service that costs
+// edgeRig is all that runs while the edge is measured: a service that costs
 // nearly nothing, and what may stand before it.
-type edgeYard struct {
+type edgeRig struct {
 	dir                    string
 	vendor, relay, reverse *helper
 	stack                  *stack.Stack
@@ -44,12 +44,12 @@ func runEdge(ctx context.Context, args []string) (err error) {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	y := &edgeYard{}
-	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	if err := y.open(ctx, plan.bin); err != nil {
+	r := &edgeRig{}
+	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	if err := r.open(ctx, plan.bin); err != nil {
 		return err
 	}
-	targets, err := y.targets(ctx)
+	targets, err := r.targets(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,62 +64,62 @@ func runEdge(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-func (y *edgeYard) open(ctx context.Context, bin string) (err error) {
-	if y.dir, err = openDir(); err != nil {
+func (r *edgeRig) open(ctx context.Context, bin string) (err error) {
+	if r.dir, err = openDir(); err != nil {
 		return err
 	}
-	if y.vendor, err = startHelper(ctx, y.dir, "provider"); err != nil {
+	if r.vendor, err = startHelper(ctx, r.dir, "provider"); err != nil {
 		return err
 	}
-	if y.relay, err = startHelper(ctx, y.dir, "relay", "-relay", y.vendor.url); err != nil {
+	if r.relay, err = startHelper(ctx, r.dir, "relay", "-relay", r.vendor.url); err != nil {
 		return err
 	}
-	if y.reverse, err = startHelper(ctx, y.dir, "reverse", "-reverse", y.vendor.url); err != nil {
+	if r.reverse, err = startHelper(ctx, r.dir, "reverse", "-reverse", r.vendor.url); err != nil {
 		return err
 	}
-	y.stack, err = stack.Start(ctx, stack.Options{
-		State: y.dir + "/state", Durable: true, Bin: bin, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Edge: {"EDGE_GATEWAY_URL=" + y.vendor.url}},
+	r.stack, err = stack.Start(ctx, stack.Options{
+		State: r.dir + "/state", Durable: true, Bin: bin, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Edge: {"EDGE_GATEWAY_URL=" + r.vendor.url}},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})
 	return err
 }
 
-func (y *edgeYard) close(ctx context.Context) error {
+func (r *edgeRig) close(ctx context.Context) error {
 	var errs []error
-	if y.stack != nil {
-		errs = append(errs, y.stack.Stop(ctx))
+	if r.stack != nil {
+		errs = append(errs, r.stack.Stop(ctx))
 	}
-	for _, h := range []*helper{y.relay, y.reverse, y.vendor} {
+	for _, h := range []*helper{r.relay, r.reverse, r.vendor} {
 		if h != nil {
 			h.Kill()
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(y.dir))...)
+	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
 }
 
-// targets are the ways to measure; the first is the service itself, the second the floor.
-func (y *edgeYard) targets(ctx context.Context) ([]target, error) {
-	edge, err := y.stack.PID(string(stack.Edge))
+// targets returns the ways to measure; the first is the service itself, the second the floor.
+func (r *edgeRig) targets(ctx context.Context) ([]target, error) {
+	edge, err := r.stack.PID(string(stack.Edge))
 	if err != nil {
 		return nil, err
 	}
-	free, err := y.key(ctx, "load-free", "")
+	free, err := r.key(ctx, "load-free", "")
 	if err != nil {
 		return nil, err
 	}
-	bounded, err := y.key(ctx, "load-bounded", `,"rate_limit":{"requests":1000000,"window_seconds":1}`)
+	bounded, err := r.key(ctx, "load-bounded", `,"rate_limit":{"requests":1000000,"window_seconds":1}`)
 	if err != nil {
 		return nil, err
 	}
-	at := y.stack.URL(string(stack.Edge))
+	at := r.stack.URL(string(stack.Edge))
 	var all []target
 	for _, way := range []struct {
 		name, url, key string
 		pids           []int
 	}{
-		{"service itself", y.vendor.url + "/v1/llm/chat", "", nil},
-		{"thin relay (floor)", y.relay.url + "/v1/llm/chat", "none", []int{y.relay.PID()}},
-		{"httputil.ReverseProxy", y.reverse.url + "/v1/llm/chat", "none", []int{y.reverse.PID()}},
+		{"service itself", r.vendor.url + "/v1/llm/chat", "", nil},
+		{"thin relay (floor)", r.relay.url + "/v1/llm/chat", "none", []int{r.relay.PID()}},
+		{"httputil.ReverseProxy", r.reverse.url + "/v1/llm/chat", "none", []int{r.reverse.PID()}},
 		{"edge, not counted", at + "/product/v1/ai/anthropic/v1/messages/count_tokens", free, []int{edge}},
 		{"edge", at + "/product/v1/ai/chat", free, []int{edge}},
 		{"edge, rate limited", at + "/product/v1/ai/chat", bounded, []int{edge}},
@@ -137,14 +137,14 @@ func (y *edgeYard) targets(ctx context.Context) ([]target, error) {
 	return all, nil
 }
 
-// key makes a product key over the operator API.
-func (y *edgeYard) key(ctx context.Context, organization, more string) (string, error) {
+// key creates a product key over the operator API.
+func (r *edgeRig) key(ctx context.Context, organization, more string) (string, error) {
 	body := fmt.Sprintf(`{"organization_id":%q,"product":"ai","permissions":["read"]%s}`, organization, more)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, y.stack.URL(string(stack.Edge))+"/admin/v1/keys", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.stack.URL(string(stack.Edge))+"/admin/v1/keys", strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
-	request.Header.Set("Authorization", "Bearer "+y.stack.Secrets().Operator)
+	request.Header.Set("Authorization", "Bearer "+r.stack.Secrets().Operator)
 	answer, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
 		return "", fmt.Errorf("make a key: %w", err)
@@ -157,7 +157,7 @@ func (y *edgeYard) key(ctx context.Context, organization, more string) (string, 
 	return made.Key, nil
 }
 
-// edgeFigures of one way.
+// edgeFigures holds the figures of one way.
 type edgeFigures struct {
 	perSecond float64
 	cpu       time.Duration
@@ -165,8 +165,7 @@ type edgeFigures struct {
 	failed    int
 }
 
-// measureEdge measures each way in turn, round by round, so that a noisy moment
-// of the machine meets all of them.
+// measureEdge measures each way in turn, round by round, so that a busy moment of the machine affects all of them.
 func measureEdge(ctx context.Context, plan edgePlan, targets []target) (string, error) {
 	rounds := make([][]edgeFigures, len(targets))
 	for round := range plan.rounds {

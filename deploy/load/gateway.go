@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/deploy/load/client"
 )
 
-// gatewayPlan is how to measure the gateway.
+// gatewayPlan configures a measurement of the gateway.
 type gatewayPlan struct {
 	round  time.Duration
 	rounds int
@@ -31,8 +31,7 @@ type gatewayPlan struct {
 	ways   []string
 }
 
-// gatewayWays are the ways through the gateway, beside which the provider itself
-// and the floor are always measured.
+// gatewayWays lists the ways through the gateway; the provider itself and the floor are always measured too.
 var gatewayWays = []string{"async", "openai", "committed", "edge"}
 
 func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way) }
@@ -67,12 +66,12 @@ type target struct {
 	chat *client.Request
 	// stream is the same way for a streamed answer.
 	stream *client.Request
-	// pids are the processes whose time it costs, without provider and client.
+	// pids are the processes whose CPU time counts, without provider and client.
 	pids []int
 }
 
-// yard is all that runs while the gateway is measured.
-type yard struct {
+// gatewayRig is all that runs while the gateway is measured.
+type gatewayRig struct {
 	dir           string
 	vendor, relay *helper
 	// async and committed differ in when a ledger row is stored.
@@ -84,12 +83,12 @@ func runGateway(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y, err := openYard(ctx, plan)
+	r, err := openGatewayRig(ctx, plan)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	targets, err := y.targets(ctx, plan)
+	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	targets, err := r.targets(ctx, plan)
 	if err != nil {
 		return err
 	}
@@ -104,64 +103,64 @@ func runGateway(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// openYard starts the provider, the relay, and a stack of two gateways, one
+// openGatewayRig starts the provider, the relay, and a stack of two gateways, one
 // that commits each ledger row before its answer is complete and one that
 // doesn't wait.
-func openYard(ctx context.Context, plan gatewayPlan) (_ *yard, err error) {
-	y := &yard{}
+func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err error) {
+	r := &gatewayRig{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, y.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, r.close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if y.dir, err = openDir(); err != nil {
+	if r.dir, err = openDir(); err != nil {
 		return nil, err
 	}
-	if y.vendor, err = startHelper(ctx, y.dir, "provider", "-pieces", strconv.Itoa(plan.pieces), "-pause", plan.pause.String()); err != nil {
+	if r.vendor, err = startHelper(ctx, r.dir, "provider", "-pieces", strconv.Itoa(plan.pieces), "-pause", plan.pause.String()); err != nil {
 		return nil, err
 	}
-	if y.relay, err = startHelper(ctx, y.dir, "relay", "-relay", y.vendor.url); err != nil {
+	if r.relay, err = startHelper(ctx, r.dir, "relay", "-relay", r.vendor.url); err != nil {
 		return nil, err
 	}
-	providers := filepath.Join(y.dir, "providers.json")
+	providers := filepath.Join(r.dir, "providers.json")
 	text := fmt.Sprintf(`{"providers":[{"name":"load","dialect":"openai","base_url":"%s/v1","models":[
-		{"name":"load","input_per_mtok_usd":"1","output_per_mtok_usd":"2"}]}]}`, y.vendor.url)
+		{"name":"load","input_per_mtok_usd":"1","output_per_mtok_usd":"2"}]}]}`, r.vendor.url)
 	if err = os.WriteFile(providers, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	if y.async, err = y.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
+	if r.async, err = r.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
 		return nil, err
 	}
 	if plan.wants("committed") {
-		y.committed, err = y.startStack(ctx, plan, "committed", providers)
+		r.committed, err = r.startStack(ctx, plan, "committed", providers)
 	}
-	return y, err
+	return r, err
 }
 
-func (y *yard) startStack(ctx context.Context, plan gatewayPlan, name, providers string, more ...string) (*stack.Stack, error) {
+func (r *gatewayRig) startStack(ctx context.Context, plan gatewayPlan, name, providers string, more ...string) (*stack.Stack, error) {
 	settings := append([]string{"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers}, more...)
 	return stack.Start(ctx, stack.Options{
-		State: filepath.Join(y.dir, name), Bin: plan.bin, Durable: true, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Gateway: settings},
+		State: filepath.Join(r.dir, name), Bin: plan.bin, Durable: true, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Gateway: settings},
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	})
 }
 
-func (y *yard) close(ctx context.Context) error {
+func (r *gatewayRig) close(ctx context.Context) error {
 	var errs []error
-	for _, s := range []*stack.Stack{y.async, y.committed} {
+	for _, s := range []*stack.Stack{r.async, r.committed} {
 		if s != nil {
 			errs = append(errs, s.Stop(ctx))
 		}
 	}
-	for _, h := range []*helper{y.relay, y.vendor} {
+	for _, h := range []*helper{r.relay, r.vendor} {
 		if h != nil {
 			h.Kill()
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(y.dir))...) //nolint:gosec // a folder of our own
+	return errors.Join(append(errs, os.RemoveAll(r.dir))...) //nolint:gosec // a folder of our own
 }
 
-// The bodies are of the same size and ask for the same.
+// The bodies have the same size and ask for the same.
 var question = strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
 
 func openAIBody(stream bool) []byte {
@@ -174,8 +173,7 @@ func llmBody(stream bool) []byte {
 		question, stream)
 }
 
-// way is a target before its requests are prepared; flag is what -ways calls it,
-// empty for what is always measured.
+// way is a target before its requests are prepared; flag is its name in -ways, empty for what is always measured.
 type way struct {
 	flag, name, url string
 	header          http.Header
@@ -183,36 +181,36 @@ type way struct {
 	pids            []int
 }
 
-// targets are the ways to measure; the first is the provider itself, the second the floor.
-func (y *yard) targets(ctx context.Context, plan gatewayPlan) ([]target, error) {
-	key, err := y.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
+// targets returns the ways to measure; the first is the provider itself, the second the floor.
+func (r *gatewayRig) targets(ctx context.Context, plan gatewayPlan) ([]target, error) {
+	key, err := r.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := y.async.PID(string(stack.Gateway))
+	gateway, err := r.async.PID(string(stack.Gateway))
 	if err != nil {
 		return nil, err
 	}
-	edge, err := y.async.PID(string(stack.Edge))
+	edge, err := r.async.PID(string(stack.Edge))
 	if err != nil {
 		return nil, err
 	}
 	customer := http.Header{"Authorization": {"Bearer " + key}}
 	const completions = "/v1/chat/completions"
-	at, service := y.async.URL, firstParty(y.async)
+	at, service := r.async.URL, firstParty(r.async)
 	ways := []way{
-		{"", "provider itself", y.vendor.url + completions, nil, openAIBody, nil},
-		{"", "thin relay (floor)", y.relay.url + completions, nil, openAIBody, []int{y.relay.PID()}},
+		{"", "provider itself", r.vendor.url + completions, nil, openAIBody, nil},
+		{"", "thin relay (floor)", r.relay.url + completions, nil, openAIBody, []int{r.relay.PID()}},
 		{"async", "gateway /v1/llm/chat", at("gateway") + "/v1/llm/chat", service, llmBody, []int{gateway}},
 		{"openai", "gateway openai face", at("gateway") + completions, service, openAIBody, []int{gateway}},
 		{"edge", "edge + gateway", at("edge") + "/product/v1/ai/chat", customer, llmBody, []int{edge, gateway}},
 	}
-	if y.committed != nil {
-		pid, err := y.committed.PID(string(stack.Gateway))
+	if r.committed != nil {
+		pid, err := r.committed.PID(string(stack.Gateway))
 		if err != nil {
 			return nil, err
 		}
-		ways = append(ways, way{"committed", "gateway, row committed", y.committed.URL("gateway") + "/v1/llm/chat", firstParty(y.committed), llmBody, []int{pid}})
+		ways = append(ways, way{"committed", "gateway, row committed", r.committed.URL("gateway") + "/v1/llm/chat", firstParty(r.committed), llmBody, []int{pid}})
 	}
 	ways = slices.DeleteFunc(ways, func(w way) bool { return w.flag != "" && !plan.wants(w.flag) })
 	return prepare(ways)
@@ -233,12 +231,12 @@ func prepare(ways []way) ([]target, error) {
 	return all, nil
 }
 
-// firstParty are the headers of a service that calls a stack.
+// firstParty returns the headers of a service that calls a stack.
 func firstParty(s *stack.Stack) http.Header {
 	return http.Header{"Authorization": {"Bearer " + s.Secrets().Service}, "X-Organization-Id": {stack.Organization}}
 }
 
-// wantText is what each whole stream must hold: the text, piece by piece.
+// wantText returns a check that a whole stream holds the text, piece by piece.
 func wantText(pieces int) func(client.Answer) error {
 	want := strings.Count(plain.Text(pieces), "carriage ")
 	return func(a client.Answer) error {

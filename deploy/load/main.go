@@ -1,6 +1,5 @@
-// Command load measures the services on this machine, each beside its floor: the
-// least that a service of its kind must do, measured in the same run. Machines
-// differ and are noisy, so that what it prints are ratios first.
+// Command load measures the services on this machine, each beside its floor: the least that a service of its kind
+// must do, measured in the same run. Machines differ and are noisy, so the reports give ratios first.
 package main
 
 import (
@@ -48,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 		return runWebhook(ctx, rest)
 	case "notify":
 		return runNotify(ctx, rest)
-	case "serve": // what load starts of itself
+	case "serve": // load starts itself so
 		return serve(ctx, rest)
 	}
 	return errors.New(help)
@@ -63,14 +62,14 @@ func openDir() (string, error) {
 	return dir, os.Chmod(dir, 0o755) //nolint:gosec // Postgres runs as another user and must get through
 }
 
-// machine is what a report begins with. The load average is that of its end: who
-// else was busy can be told from it.
+// machine returns the head of a report. The load average is that of its end and shows whether other programs were
+// busy.
 func machine() string {
-	load, _ := os.ReadFile("/proc/loadavg") // Elsewhere there is none.
+	load, _ := os.ReadFile("/proc/loadavg") // Only Linux has it.
 	return fmt.Sprintf("%s, %d cores, %s, load average %.14s", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), load)
 }
 
-// keep writes a report to the folder of results, by the name of the test and the time.
+// keep writes a report to the folder of results, named after the test and the time.
 func keep(name, report string) error {
 	root, err := stack.FindRoot()
 	if err != nil {

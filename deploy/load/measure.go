@@ -11,28 +11,27 @@ import (
 	"switchyard.dev/deploy/load/proc"
 )
 
-// figures of one way, each the median of the rounds.
+// figures holds the figures of one way, each the median of the rounds.
 type figures struct {
-	// perSecond by number of connections.
+	// perSecond is the rate by number of connections.
 	perSecond map[int]float64
-	// cpu is processor time a request at the most connections.
+	// cpu is the processor time per request at the most connections.
 	cpu time.Duration
-	// p50 and p99 of the open loop, first50 and first99 to the first byte of a stream.
+	// p50 and p99 are of the open loop, first50 and first99 to the first byte of a stream.
 	p50, p99, first50, first99 time.Duration
-	// streams of those held open at a time that came whole.
+	// streams counts the complete ones among the streams held open at a time.
 	streams int
 	failed  int
 }
 
 var connections = []int{1, 16, 64}
 
-// asShipped builds what is measured as images are: guided by profiles.
+// asShipped builds the programs as for images: guided by profiles.
 var asShipped = []string{"-pgo=auto"}
 
 const parallelStreams = 512
 
-// measureGateway measures each way in turn, round by round, so that a noisy
-// moment of the machine meets all of them.
+// measureGateway measures each way in turn, round by round, so that a busy moment of the machine affects all of them.
 func measureGateway(ctx context.Context, plan gatewayPlan, targets []target) (string, error) {
 	if plan.rounds == 0 {
 		memory, err := soak(ctx, plan, targets[2])
@@ -105,7 +104,7 @@ func quantiles(h histogram) (p50, p99 time.Duration) {
 	return at(50), at(99)
 }
 
-// used is the processor time of processes; of one that has ended, none.
+// used returns the processor time of processes; a process that has ended counts as zero.
 func used(pids []int) time.Duration {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -117,7 +116,7 @@ func used(pids []int) time.Duration {
 	return sum
 }
 
-// median takes the middle of each figure by itself; failures add up.
+// median returns the median of each figure by itself; failures add up.
 func median(rounds []figures) figures {
 	m := figures{perSecond: make(map[int]float64), streams: parallelStreams}
 	middle := func(of func(figures) float64) float64 {
@@ -150,7 +149,7 @@ func median(rounds []figures) figures {
 	return m
 }
 
-// soak keeps a way under load and watches its memory.
+// soak keeps a way under load and records its memory.
 func soak(ctx context.Context, plan gatewayPlan, t target) (string, error) {
 	if plan.soak == 0 {
 		return "", nil

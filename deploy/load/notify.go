@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/deploy/load/proc"
 )
 
-// notifyPlan is how to measure notify.
+// notifyPlan configures a measurement of notify.
 type notifyPlan struct {
 	parts   []string
 	devices int
@@ -55,8 +55,8 @@ func parseNotify(args []string) (notifyPlan, error) {
 	return plan, set.Parse(args)
 }
 
-// messageYard is a rig with notify in it.
-type messageYard struct {
+// notifyRig is a rig with notify in it.
+type notifyRig struct {
 	*rig
 
 	http *http.Client
@@ -71,9 +71,9 @@ func runNotify(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y := &messageYard{open, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: registrars}}}
-	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	report, err := y.measure(ctx, plan)
+	r := &notifyRig{open, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: registrars}}}
+	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	report, err := r.measure(ctx, plan)
 	fmt.Print(report)
 	if err == nil && plan.keep {
 		return keep("notify", report)
@@ -81,18 +81,18 @@ func runNotify(ctx context.Context, args []string) (err error) {
 	return err
 }
 
-func (y *messageYard) measure(ctx context.Context, plan notifyPlan) (string, error) {
+func (r *notifyRig) measure(ctx context.Context, plan notifyPlan) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, one replica, Postgres with fsync on the same machine\n", machine())
 	for _, part := range plan.parts {
 		var err error
 		switch part {
 		case partPush:
-			err = y.measurePush(ctx, plan.devices, &out)
+			err = r.measurePush(ctx, plan.devices, &out)
 		case partFeed:
-			err = y.measureFeed(ctx, plan.records, &out)
+			err = r.measureFeed(ctx, plan.records, &out)
 		case partStreams:
-			err = y.measureStreams(ctx, plan.streams, &out)
+			err = r.measureStreams(ctx, plan.streams, &out)
 		}
 		if err != nil {
 			return out.String(), fmt.Errorf("%s: %w", part, err)
@@ -101,8 +101,8 @@ func (y *messageYard) measure(ctx context.Context, plan notifyPlan) (string, err
 	return out.String(), nil
 }
 
-// call makes a request of notify and reads its answer into a value.
-func (y *messageYard) call(ctx context.Context, method, path string, body, into any) error {
+// call makes a request to notify and reads its answer into a value.
+func (r *notifyRig) call(ctx context.Context, method, path string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -111,12 +111,12 @@ func (y *messageYard) call(ctx context.Context, method, path string, body, into 
 	if body != nil {
 		content = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, y.stack.URL(string(stack.Notify))+path, content)
+	request, err := http.NewRequestWithContext(ctx, method, r.stack.URL(string(stack.Notify))+path, content)
 	if err != nil {
 		return err
 	}
-	request.Header = y.header()
-	answer, err := y.http.Do(request)
+	request.Header = r.header()
+	answer, err := r.http.Do(request)
 	if err != nil {
 		return err
 	}
@@ -134,15 +134,15 @@ func (y *messageYard) call(ctx context.Context, method, path string, body, into 
 	return json.Unmarshal(got, into)
 }
 
-// errAway is what a service says that should be asked again.
+// errAway marks an answer after which the call should be repeated.
 var errAway = errors.New("away for the moment")
 
-// insist asks again for up to ten seconds, as a caller should: on a busy machine a
-// connection to the store may come too late. The call must be one that may be repeated.
-func (y *messageYard) insist(ctx context.Context, method, path string, body, into any) error {
+// insist repeats a call for up to ten seconds, as a caller should: on a busy machine a connection to the store may
+// come too late. The call must be one that may be repeated.
+func (r *notifyRig) insist(ctx context.Context, method, path string, body, into any) error {
 	const pause, times = 500 * time.Millisecond, 20
 	for n := 0; ; n++ {
-		err := y.call(ctx, method, path, body, into)
+		err := r.call(ctx, method, path, body, into)
 		if !errors.Is(err, errAway) || n == times {
 			return err
 		}
@@ -154,14 +154,14 @@ func (y *messageYard) insist(ctx context.Context, method, path string, body, int
 	}
 }
 
-func (y *messageYard) header() http.Header {
+func (r *notifyRig) header() http.Header {
 	return http.Header{
-		"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {stack.Organization}, "Content-Type": {"application/json"},
+		"Authorization": {"Bearer " + r.stack.Secrets().Service}, "X-Organization-Id": {stack.Organization}, "Content-Type": {"application/json"},
 	}
 }
 
-// rss is notify's memory in MiB.
-func (y *messageYard) rss() (float64, error) {
-	bytes, err := proc.RSS(y.service)
+// rss returns notify's memory in MiB.
+func (r *notifyRig) rss() (float64, error) {
+	bytes, err := proc.RSS(r.service)
 	return float64(bytes) / (1 << 20), err
 }

@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// feedPage is the most that a page holds.
+	// feedPage is the maximum size of a page.
 	feedPage = 100
-	// feedRounds is how often each page is asked for.
+	// feedRounds is how often each page is requested.
 	feedRounds = 1000
 	feedPath   = "/v1/notifications?user_id=load&limit=100"
 )
 
-// measureFeed pages through a large inbox to its end, then compares the first
-// page with the last, in turn.
-func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings.Builder) error {
-	if err := y.fillInbox(ctx, records); err != nil {
+// measureFeed pages through a large inbox to its end, then compares the first page with the last, in turn.
+func (r *notifyRig) measureFeed(ctx context.Context, records int, out *strings.Builder) error {
+	if err := r.fillInbox(ctx, records); err != nil {
 		return err
 	}
 	var page struct {
@@ -33,7 +32,7 @@ func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings
 	began := time.Now()
 	for {
 		page.Records, page.Next = nil, ""
-		if err := y.insist(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
+		if err := r.insist(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
 			return err
 		}
 		pages, seen = pages+1, seen+len(page.Records)
@@ -50,7 +49,7 @@ func (y *messageYard) measureFeed(ctx context.Context, records int, out *strings
 	for range feedRounds {
 		for where, times := range map[string]*[]time.Duration{"": &first, cursor: &last} {
 			began := time.Now()
-			if err := y.call(ctx, http.MethodGet, at(where), nil, &page); err != nil {
+			if err := r.call(ctx, http.MethodGet, at(where), nil, &page); err != nil {
 				return err
 			}
 			*times = append(*times, time.Since(began))
@@ -74,25 +73,24 @@ func at(cursor string) string {
 	return feedPath + "&cursor=" + cursor
 }
 
-// quantile of durations, which it sorts.
+// quantile returns a quantile of durations, which it sorts.
 func quantile(all []time.Duration, part float64) time.Duration {
 	slices.Sort(all)
 	return all[int(part*float64(len(all)-1))]
 }
 
-// fillInbox writes the rows itself: sending a million notifications takes longer
-// than anyone wants to wait.
-func (y *messageYard) fillInbox(ctx context.Context, records int) error {
+// fillInbox writes the rows itself, because sending a million notifications takes too long.
+func (r *notifyRig) fillInbox(ctx context.Context, records int) error {
 	for _, statement := range []string{
 		`INSERT INTO notify.inbox_counter (organization_id, user_id, unread, version) VALUES ($1, 'load', $2::bigint, $2::bigint)`,
 		`INSERT INTO notify.inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, created_at)
 		 SELECT gen_random_uuid(), $1, 'load', n, gen_random_uuid(), 'Order ' || n, repeat('It is on its way. ', 5), '/orders/' || n, now()
 		 FROM generate_series(1, $2::bigint) AS n`,
 	} {
-		if _, err := y.db.Exec(ctx, statement, stack.Organization, records); err != nil {
+		if _, err := r.db.Exec(ctx, statement, stack.Organization, records); err != nil {
 			return fmt.Errorf("fill the inbox: %w", err)
 		}
 	}
-	_, err := y.db.Exec(ctx, "VACUUM ANALYZE notify.inbox_record")
+	_, err := r.db.Exec(ctx, "VACUUM ANALYZE notify.inbox_record")
 	return err
 }

@@ -19,18 +19,17 @@ import (
 	"switchyard.dev/deploy/fakes/plain"
 )
 
-// registrars register devices at a time.
+// registrars is the number of devices registered at a time.
 const registrars = 32
 
-// measurePush registers devices and tells all of them, then once more with a kill
-// of the service in the midst.
-func (y *messageYard) measurePush(ctx context.Context, devices int, out *strings.Builder) error {
+// measurePush registers devices and sends to all of them, then once more with a kill of the service in between.
+func (r *notifyRig) measurePush(ctx context.Context, devices int, out *strings.Builder) error {
 	began := time.Now()
-	if err := y.register(ctx, devices); err != nil {
+	if err := r.register(ctx, devices); err != nil {
 		return err
 	}
 	printf(out, "\npush, to a service that decrypts nothing; %d devices, registered at %.0f/s\n", devices, float64(devices)/time.Since(began).Seconds())
-	whole, err := y.broadcast(ctx, devices, 0)
+	whole, err := r.broadcast(ctx, devices, 0)
 	if err != nil {
 		return err
 	}
@@ -40,7 +39,7 @@ func (y *messageYard) measurePush(ctx context.Context, devices int, out *strings
 		whole.service.Seconds()/n*1e6, n/whole.service.Seconds(), whole.postgres.Seconds()/n*1e6)
 	printf(out, "  RSS in MiB           %.0f before, %.0f at most; by tenths of the way %.0f\n", whole.before, slices.Max(whole.rss), tenths(whole.rss))
 	printf(out, "  arrived              %d pushes at %d devices\n", whole.tally.Pushes, whole.tally.Devices)
-	killed, err := y.broadcast(ctx, devices, devices/3)
+	killed, err := r.broadcast(ctx, devices, devices/3)
 	if err != nil {
 		return err
 	}
@@ -49,9 +48,8 @@ func (y *messageYard) measurePush(ctx context.Context, devices int, out *strings
 	return nil
 }
 
-// register makes devices that all have one key pair: what a push costs is the
-// same, and making them costs less.
-func (y *messageYard) register(ctx context.Context, devices int) error {
+// register registers devices that all have one key pair: a push costs the same, and registering costs less.
+func (r *notifyRig) register(ctx context.Context, devices int) error {
 	key, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
 		return err
@@ -65,9 +63,9 @@ func (y *messageYard) register(ctx context.Context, devices int) error {
 	for first := range registrars {
 		group.Go(func() error {
 			for n := first; n < devices; n += registrars {
-				body := map[string]any{"subscription": map[string]any{"endpoint": fmt.Sprint(y.receiver.url, "/push/", n), "keys": keys}}
+				body := map[string]any{"subscription": map[string]any{"endpoint": fmt.Sprint(r.receiver.url, "/push/", n), "keys": keys}}
 				var made struct{}
-				if err := y.insist(ctx, http.MethodPost, "/v1/push/registrations", body, &made); err != nil {
+				if err := r.insist(ctx, http.MethodPost, "/v1/push/registrations", body, &made); err != nil {
 					return err
 				}
 			}
@@ -77,8 +75,8 @@ func (y *messageYard) register(ctx context.Context, devices int) error {
 	return group.Wait()
 }
 
-// told is what a broadcast came to.
-type told struct {
+// broadcastFigures holds the figures of a broadcast.
+type broadcastFigures struct {
 	took              time.Duration
 	service, postgres time.Duration // processor time
 	before            float64       // RSS in MiB, and rss while it went on
@@ -95,23 +93,23 @@ type sendLog struct {
 	Doubled   bool   `json:"possibly_duplicated"`
 }
 
-// broadcast tells all devices and waits until the send has ended. Once killAt
-// have been told, the service is killed and started again; never for 0.
-func (y *messageYard) broadcast(ctx context.Context, devices, killAt int) (f told, err error) {
-	if err := y.tally(ctx, http.MethodDelete, nil); err != nil {
+// broadcast sends to all devices and waits until the send has ended. Once killAt devices were reached, it kills the
+// service and starts it again; never for 0.
+func (r *notifyRig) broadcast(ctx context.Context, devices, killAt int) (f broadcastFigures, err error) {
+	if err := r.tally(ctx, http.MethodDelete, nil); err != nil {
 		return f, err
 	}
-	if f.before, err = y.rss(); err != nil {
+	if f.before, err = r.rss(); err != nil {
 		return f, err
 	}
-	service, postgres, began := used([]int{y.service}), used(y.postgres()), time.Now()
+	service, postgres, began := used([]int{r.service}), used(r.postgres()), time.Now()
 	var sent struct {
 		ID string `json:"notification_id"`
 	}
 	body := map[string]any{
 		"channels": []string{"web_push"}, "subject": "Order 7", "message": strings.Repeat("carriage ", 20), "target": map[string]any{"broadcast": true},
 	}
-	if err := y.call(ctx, http.MethodPost, "/v1/notify", body, &sent); err != nil {
+	if err := r.call(ctx, http.MethodPost, "/v1/notify", body, &sent); err != nil {
 		return f, err
 	}
 	const look = 250 * time.Millisecond
@@ -122,39 +120,39 @@ func (y *messageYard) broadcast(ctx context.Context, devices, killAt int) (f tol
 		if ctx.Err() != nil {
 			return f, ctx.Err()
 		}
-		if err := y.watch(ctx, sent.ID, &f); err != nil {
+		if err := r.watch(ctx, sent.ID, &f); err != nil {
 			return f, err
 		}
 		if killAt > 0 && f.tally.Devices >= killAt {
 			killAt = 0
-			if err := y.killed(ctx); err != nil {
+			if err := r.killed(ctx); err != nil {
 				return f, err
 			}
 		}
 	}
 	f.took = time.Since(began)
-	f.service, f.postgres = used([]int{y.service})-service, used(y.postgres())-postgres
+	f.service, f.postgres = used([]int{r.service})-service, used(r.postgres())-postgres
 	if f.log.Delivered != devices || f.log.Failed > 0 || f.tally.Devices != devices {
 		return f, fmt.Errorf("%d devices: the log says %+v, arrived %+v", devices, f.log, f.tally)
 	}
 	return f, nil
 }
 
-// watch notes how far a broadcast is, and how it ended when it has.
-func (y *messageYard) watch(ctx context.Context, id string, f *told) error {
-	rss, err := y.rss()
+// watch records the progress of a broadcast, and its outcome when it has ended.
+func (r *notifyRig) watch(ctx context.Context, id string, f *broadcastFigures) error {
+	rss, err := r.rss()
 	if err != nil {
 		return err
 	}
 	f.rss = append(f.rss, rss)
-	if err := y.tally(ctx, http.MethodGet, &f.tally); err != nil {
+	if err := r.tally(ctx, http.MethodGet, &f.tally); err != nil {
 		return err
 	}
 	var log struct {
 		Status   string    `json:"status"`
 		Channels []sendLog `json:"channels"`
 	}
-	if err := y.insist(ctx, http.MethodGet, "/v1/notifications/sends/"+id+"?limit=1", nil, &log); err != nil {
+	if err := r.insist(ctx, http.MethodGet, "/v1/notifications/sends/"+id+"?limit=1", nil, &log); err != nil {
 		return err
 	}
 	if log.Status != "pending" {
@@ -164,24 +162,24 @@ func (y *messageYard) watch(ctx context.Context, id string, f *told) error {
 }
 
 // killed kills the service and starts it again.
-func (y *messageYard) killed(ctx context.Context) (err error) {
-	if err := y.stack.Kill(string(stack.Notify)); err != nil {
+func (r *notifyRig) killed(ctx context.Context) (err error) {
+	if err := r.stack.Kill(string(stack.Notify)); err != nil {
 		return err
 	}
-	if err := y.stack.Restart(ctx, string(stack.Notify)); err != nil {
+	if err := r.stack.Restart(ctx, string(stack.Notify)); err != nil {
 		return err
 	}
-	y.service, err = y.stack.PID(string(stack.Notify))
+	r.service, err = r.stack.PID(string(stack.Notify))
 	return err
 }
 
-// tally asks the push service what it got, or lets it forget.
-func (y *messageYard) tally(ctx context.Context, method string, into *plain.PushTally) error {
-	request, err := http.NewRequestWithContext(ctx, method, y.receiver.url+"/tally", http.NoBody)
+// tally reads the counts of the push service, or resets them.
+func (r *notifyRig) tally(ctx context.Context, method string, into *plain.PushTally) error {
+	request, err := http.NewRequestWithContext(ctx, method, r.receiver.url+"/tally", http.NoBody)
 	if err != nil {
 		return err
 	}
-	answer, err := y.http.Do(request)
+	answer, err := r.http.Do(request)
 	if err != nil {
 		return err
 	}
@@ -193,7 +191,7 @@ func (y *messageYard) tally(ctx context.Context, method string, into *plain.Push
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 
-// tenths are ten of many values, evenly spaced.
+// tenths returns ten of many values, evenly spaced.
 func tenths(all []float64) []float64 {
 	const parts = 10
 	var some []float64

@@ -17,27 +17,27 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// holders open streams at a time.
+// holders is the number of streams opened at a time.
 const holders = 64
 
-// measureStreams has another process hold streams open, each of an inbox of its
-// own, and looks at the service's memory once all are idle.
-func (y *messageYard) measureStreams(ctx context.Context, streams int, out *strings.Builder) error {
-	// A process that has just begun: what other parts left in memory would hide what streams take.
-	if err := y.stack.Restart(ctx, string(stack.Notify)); err != nil {
+// measureStreams has another process hold streams open, each of its own inbox, and reads the service's memory once
+// all are idle.
+func (r *notifyRig) measureStreams(ctx context.Context, streams int, out *strings.Builder) error {
+	// A new process, because memory left by other parts would hide what streams take.
+	if err := r.stack.Restart(ctx, string(stack.Notify)); err != nil {
 		return err
 	}
 	var err error
-	if y.service, err = y.stack.PID(string(stack.Notify)); err != nil {
+	if r.service, err = r.stack.PID(string(stack.Notify)); err != nil {
 		return err
 	}
-	before, err := y.rss()
+	before, err := r.rss()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	holder, err := startHelper(ctx, y.dir, "holder", "-hold", strconv.Itoa(streams),
-		"-relay", y.stack.URL(string(stack.Notify)), "-bearer", y.stack.Secrets().Service)
+	holder, err := startHelper(ctx, r.dir, "holder", "-hold", strconv.Itoa(streams),
+		"-relay", r.stack.URL(string(stack.Notify)), "-bearer", r.stack.Secrets().Service)
 	if err != nil {
 		return err
 	}
@@ -45,20 +45,20 @@ func (y *messageYard) measureStreams(ctx context.Context, streams int, out *stri
 	opened := time.Since(began)
 	const idle, looks = 40 * time.Second, 4
 	var rss []float64
-	spent := used([]int{y.service})
+	spent := used([]int{r.service})
 	for range looks {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(idle / looks):
 		}
-		now, err := y.rss()
+		now, err := r.rss()
 		if err != nil {
 			return err
 		}
 		rss = append(rss, now)
 	}
-	spent = used([]int{y.service}) - spent
+	spent = used([]int{r.service}) - spent
 	held, err := heldOpen(ctx, holder.url)
 	if err != nil || held != streams {
 		return fmt.Errorf("%d of %d streams are open: %w", held, streams, err)
@@ -84,8 +84,7 @@ func heldOpen(ctx context.Context, url string) (n int, err error) {
 	return n, err
 }
 
-// hold opens streams and reads what comes. Its handler tells how many are open;
-// it is there once all of them are.
+// hold opens streams and reads what comes. It returns once all are open; its handler returns how many still are.
 func hold(ctx context.Context, url, token string, streams int) (http.Handler, error) {
 	address := strings.TrimPrefix(url, "http://")
 	ended := make(chan struct{}, streams)

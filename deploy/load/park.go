@@ -9,20 +9,19 @@ import (
 	"switchyard.dev/deploy/load/drive"
 )
 
-// parked measures beside backlogs behind a target that is left alone: what they
-// cost while nothing happens, and while much does.
-func (y *dispatchYard) parked(ctx context.Context, plan webhookPlan, out io.Writer) error {
+// parked measures beside backlogs of a parked target: their cost when idle and under load.
+func (r *webhookRig) parked(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	for _, size := range plan.parked {
-		if err := y.park(ctx, size); err != nil {
+		if err := r.park(ctx, size); err != nil {
 			return fmt.Errorf("park %d: %w", size, err)
 		}
 		w := titled(out, fmt.Sprintf("%d parked rows", size))
-		if err := y.idle(ctx, w, plan.quiet); err != nil {
+		if err := r.idle(ctx, w, plan.quiet); err != nil {
 			return err
 		}
 		_ = w.Flush()
 		printf(w, "run\t%s\n", runHead)
-		err := y.row(ctx, w, fmt.Sprintf("HTTP, 64 connections, %d parked", size), y.http(drive.Load{Connections: 64, Time: plan.time}))
+		err := r.row(ctx, w, fmt.Sprintf("HTTP, 64 connections, %d parked", size), r.http(drive.Load{Connections: 64, Time: plan.time}))
 		if _ = w.Flush(); err != nil {
 			return err
 		}
@@ -30,33 +29,33 @@ func (y *dispatchYard) parked(ctx context.Context, plan webhookPlan, out io.Writ
 	return nil
 }
 
-// queueTables are those that would tell a look at what is parked.
+// queueTables matches the tables whose statistics would show reads of parked rows.
 const queueTables = "^(delivery|deliveries|attempts)"
 
-// minIdle is long enough for every loop of the service to have come round, and for
+// minIdle is long enough for every loop of the service to have run, and for
 // the counters of the sessions before to be in.
 const minIdle = 5 * time.Second
 
-// idle tells what the service does with a queue of parked rows alone.
-func (y *dispatchYard) idle(ctx context.Context, w io.Writer, d time.Duration) error {
+// idle measures what the service does with a queue of parked rows alone.
+func (r *webhookRig) idle(ctx context.Context, w io.Writer, d time.Duration) error {
 	time.Sleep(minIdle)
-	before, err := y.worked(ctx, queueTables)
+	before, err := r.worked(ctx, queueTables)
 	if err != nil {
 		return err
 	}
-	spent, began := y.spent(ctx), time.Now()
+	spent, began := r.spent(ctx), time.Now()
 	time.Sleep(d)
-	cost, seconds := y.spent(ctx).since(spent), time.Since(began).Seconds()
-	after, err := y.worked(ctx, queueTables)
+	cost, seconds := r.spent(ctx).since(spent), time.Since(began).Seconds()
+	after, err := r.worked(ctx, queueTables)
 	work := after.since(before)
 	printf(w, "idle for\trows read\trows written\tWAL bytes/s\tCPU of the service\t\n")
 	printf(w, "%.0f s\t%d\t%d\t%.0f\t%.1f %%\t\n", seconds, work.read, work.written, float64(cost.wal)/seconds, 100*cost.service.Seconds()/seconds)
 	return err
 }
 
-// park fills the queue up to size rows for a target that the service leaves alone.
-// Meanwhile, the service doesn't read the deliveries that the rows stand for.
-func (y *dispatchYard) park(ctx context.Context, size int) error {
+// park fills the queue up to size rows for a parked target. Meanwhile, the service doesn't read the deliveries of
+// these rows.
+func (r *webhookRig) park(ctx context.Context, size int) error {
 	const prepare = `
 		INSERT INTO webhook.flow (organization_id, scheme, host, port, ready_at, state, parked_until, parked_reason)
 		SELECT 'org_parked', 'https', 'parked.invalid', 443, 'infinity', 'open', 'infinity', 'breaker_open'
@@ -66,16 +65,16 @@ func (y *dispatchYard) park(ctx context.Context, size int) error {
 		SELECT gen_random_uuid(), now(), f.flow_id, now(), 1000
 		FROM webhook.flow f, generate_series(1, $1::bigint - (SELECT count(*) FROM webhook.delivery_queue q WHERE q.flow_id = f.flow_id))
 		WHERE f.organization_id = 'org_parked'`
-	if _, err := y.db.Exec(ctx, prepare); err != nil {
+	if _, err := r.db.Exec(ctx, prepare); err != nil {
 		return fmt.Errorf("make the flow: %w", err)
 	}
 	started := time.Now()
-	if _, err := y.db.Exec(ctx, fill, size); err != nil {
+	if _, err := r.db.Exec(ctx, fill, size); err != nil {
 		return fmt.Errorf("fill the queue: %w", err)
 	}
-	if _, err := y.db.Exec(ctx, "VACUUM ANALYZE webhook.delivery_queue"); err != nil {
+	if _, err := r.db.Exec(ctx, "VACUUM ANALYZE webhook.delivery_queue"); err != nil {
 		return err
 	}
-	y.progress("parked %d rows in %s", size, time.Since(started).Round(time.Second))
+	r.progress("parked %d rows in %s", size, time.Since(started).Round(time.Second))
 	return nil
 }

@@ -18,8 +18,7 @@ import (
 	"switchyard.dev/deploy/load/relay"
 )
 
-// serve is the provider or the relay in a process of its own, so that its
-// processor time can be told from the others'.
+// serve runs the provider or the relay in its own process, so that its CPU time can be measured separately.
 func serve(ctx context.Context, args []string) error {
 	var config plain.Config
 	set := flag.NewFlagSet("serve", flag.ContinueOnError)
@@ -64,7 +63,7 @@ func serve(ctx context.Context, args []string) error {
 	return nil
 }
 
-// helper is a process of load's own that serves.
+// helper is a serving process that load started.
 type helper struct {
 	*process.Process
 	url string

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// table shows the figures of all ways and, for each beyond the floor, how it
-// compares with it: throughput, what it adds to the provider's own latency, and
-// processor time.
+// table renders the figures of all ways and, for each beyond the floor, how it compares with it: throughput, the
+// latency that it adds to the provider's, and processor time.
 func table(plan gatewayPlan, targets []target, all []figures) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; open loop at %.0f/s; streams of %d pieces, %s apart\n\n",

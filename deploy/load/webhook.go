@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/deploy/load/client"
 )
 
-// webhookPlan is how to measure webhook-egress.
+// webhookPlan configures a measurement of webhook-egress.
 type webhookPlan struct {
 	time   time.Duration
 	quiet  time.Duration
@@ -49,7 +49,7 @@ func parseWebhook(args []string) (webhookPlan, error) {
 	return plan, set.Parse(args)
 }
 
-// sizes reads numbers between commas.
+// sizes returns a parser of comma-separated numbers.
 func sizes(into *[]int) func(string) error {
 	return func(text string) error {
 		for size := range strings.SplitSeq(text, ",") {
@@ -63,13 +63,13 @@ func sizes(into *[]int) func(string) error {
 	}
 }
 
-// dispatchYard is a rig with webhook-egress in it.
-type dispatchYard struct {
+// webhookRig is a rig with webhook-egress in it.
+type webhookRig struct {
 	*rig
 
-	// seeded numbers the deliveries that were written by SQL.
+	// seeded counts the deliveries written by SQL.
 	seeded int
-	// accepted counts what the service took of any load.
+	// accepted counts the accepted deliveries of any load.
 	accepted atomic.Int64
 }
 
@@ -82,9 +82,9 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	y := &dispatchYard{rig: open}
-	defer func() { err = errors.Join(err, y.close(context.WithoutCancel(ctx))) }()
-	report, err := y.measure(ctx, plan)
+	r := &webhookRig{rig: open}
+	defer func() { err = errors.Join(err, r.close(context.WithoutCancel(ctx))) }()
+	report, err := r.measure(ctx, plan)
 	fmt.Print(report)
 	if err == nil && plan.keep {
 		return keep("webhook", report)
@@ -92,13 +92,13 @@ func runWebhook(ctx context.Context, args []string) (err error) {
 	return err
 }
 
-// payload is as big as a usual event.
+// payload has the size of a usual event.
 var payload = `{"at":` + client.Stamp + `,"event":"train.arrived","text":"` + strings.Repeat("carriage ", 100) + `"}`
 
-// measure makes the report, part by part. It has what was measured before an error.
-func (y *dispatchYard) measure(ctx context.Context, plan webhookPlan) (string, error) {
+// measure makes the report, part by part. On an error, the report holds what was measured before.
+func (r *webhookRig) measure(ctx context.Context, plan webhookPlan) (string, error) {
 	var out strings.Builder
-	parts := []func(context.Context, webhookPlan, io.Writer) error{y.rates, y.fairness, y.parked, y.due, y.hold}
+	parts := []func(context.Context, webhookPlan, io.Writer) error{r.rates, r.fairness, r.parked, r.due, r.hold}
 	var err error
 	for _, part := range parts {
 		if err = part(ctx, plan, &out); err != nil {
@@ -114,10 +114,10 @@ func titled(out io.Writer, title string) *tabwriter.Writer {
 	return tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
-// tally is what has arrived since it was last asked for.
-func (y *dispatchYard) tally(ctx context.Context) (plain.Tally, error) {
+// tally returns what has arrived since the last reading.
+func (r *webhookRig) tally(ctx context.Context) (plain.Tally, error) {
 	var tally plain.Tally
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, y.receiver.url+"/tally", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.receiver.url+"/tally", http.NoBody)
 	if err != nil {
 		return tally, err
 	}
@@ -129,6 +129,6 @@ func (y *dispatchYard) tally(ctx context.Context) (plain.Tally, error) {
 	return tally, json.NewDecoder(answer.Body).Decode(&tally)
 }
 
-func (y *dispatchYard) progress(format string, args ...any) {
+func (r *webhookRig) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// dueBacklog waits in the store for sixteen tenants: no replica has it in memory,
-// so that all of it goes by claims.
+// dueBacklog waits in the store for sixteen tenants: no replica has it in memory, so that all of it is claimed from
+// the store.
 var dueBacklog = backlog{prefix: "org_due_", organizations: 16, path: "/hook"}
 
-// topUp is how often what was delivered is replaced.
+// topUp is the interval at which delivered rows are replaced.
 const topUp = 200 * time.Millisecond
 
-// due measures how fast backlogs are worked off. Each is kept at its size while it
-// is: rows that have gone are replaced by SQL, which costs the same at every size.
-func (y *dispatchYard) due(ctx context.Context, plan webhookPlan, out io.Writer) error {
+// due measures the delivery rate of backlogs. It keeps each at its size meanwhile: delivered rows are replaced by
+// SQL, which costs the same at every size.
+func (r *webhookRig) due(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if len(plan.due) == 0 {
 		return nil
 	}
-	if err := y.makeFlows(ctx, dueBacklog); err != nil {
+	if err := r.makeFlows(ctx, dueBacklog); err != nil {
 		return err
 	}
 	w := titled(out, "Due backlogs, worked off by claims and kept at their size")
@@ -28,10 +28,10 @@ func (y *dispatchYard) due(ctx context.Context, plan webhookPlan, out io.Writer)
 	printf(w, "due rows\tdelivered/s\tof the first\tCPU-s/10k service\tCPU-s/10k Postgres\tWAL bytes each\trows read each\trows written each\tblocks each\t\n")
 	var first float64
 	for i, size := range plan.due {
-		if err := y.fillDue(ctx, size); err != nil {
+		if err := r.fillDue(ctx, size); err != nil {
 			return err
 		}
-		f, err := y.drainDue(ctx, plan.time)
+		f, err := r.drainDue(ctx, plan.time)
 		if err != nil {
 			return fmt.Errorf("%d due: %w", size, err)
 		}
@@ -45,31 +45,31 @@ func (y *dispatchYard) due(ctx context.Context, plan webhookPlan, out io.Writer)
 	return nil
 }
 
-// settling is the rest between filling a backlog and working it off.
+// settling is the rest between filling a backlog and delivering it.
 const settling = 5 * time.Second
 
 // fillDue brings the backlog to a size.
-func (y *dispatchYard) fillDue(ctx context.Context, size int) error {
+func (r *webhookRig) fillDue(ctx context.Context, size int) error {
 	var there int
 	const count = `SELECT count(*) FROM webhook.flow f JOIN webhook.delivery_queue q USING (flow_id) WHERE f.organization_id LIKE $1 || '%'`
-	if err := y.db.QueryRow(ctx, count, dueBacklog.prefix).Scan(&there); err != nil {
+	if err := r.db.QueryRow(ctx, count, dueBacklog.prefix).Scan(&there); err != nil {
 		return fmt.Errorf("count the backlog: %w", err)
 	}
 	started := time.Now()
-	if err := y.seed(ctx, dueBacklog, size-there); err != nil {
+	if err := r.seed(ctx, dueBacklog, size-there); err != nil {
 		return err
 	}
 	for _, settle := range []string{"VACUUM ANALYZE webhook.delivery_queue", "CHECKPOINT"} {
-		if _, err := y.db.Exec(ctx, settle); err != nil {
+		if _, err := r.db.Exec(ctx, settle); err != nil {
 			return err
 		}
 	}
-	y.progress("%d rows are due, after %s", size, time.Since(started).Round(time.Second))
+	r.progress("%d rows are due, after %s", size, time.Since(started).Round(time.Second))
 	time.Sleep(settling)
 	return nil
 }
 
-// drained are the figures of a backlog.
+// drained holds the figures of a backlog.
 type drained struct {
 	perSecond, n float64
 	cost         spending
@@ -79,54 +79,54 @@ type drained struct {
 // warmUp is left out of the figures: the first claims after a rest.
 const warmUp = 2 * time.Second
 
-func (y *dispatchYard) drainDue(ctx context.Context, d time.Duration) (f drained, err error) {
-	if err := y.release(ctx, dueBacklog); err != nil {
+func (r *webhookRig) drainDue(ctx context.Context, d time.Duration) (f drained, err error) {
+	if err := r.release(ctx, dueBacklog); err != nil {
 		return f, err
 	}
-	if err := y.keepFull(ctx, warmUp); err != nil {
+	if err := r.keepFull(ctx, warmUp); err != nil {
 		return f, err
 	}
-	before, err := y.tally(ctx)
+	before, err := r.tally(ctx)
 	if err != nil {
 		return f, err
 	}
-	work, err := y.worked(ctx, ".")
+	work, err := r.worked(ctx, ".")
 	if err != nil {
 		return f, err
 	}
-	spent, started := y.spent(ctx), time.Now()
-	if err := y.keepFull(ctx, d); err != nil {
+	spent, started := r.spent(ctx), time.Now()
+	if err := r.keepFull(ctx, d); err != nil {
 		return f, err
 	}
-	after, err := y.tally(ctx)
+	after, err := r.tally(ctx)
 	if err != nil {
 		return f, err
 	}
 	f.n = float64(after.Got - before.Got)
-	f.perSecond, f.cost = f.n/time.Since(started).Seconds(), y.spent(ctx).since(spent)
-	now, err := y.worked(ctx, ".")
+	f.perSecond, f.cost = f.n/time.Since(started).Seconds(), r.spent(ctx).since(spent)
+	now, err := r.worked(ctx, ".")
 	f.work = now.since(work)
 	if err != nil {
 		return f, err
 	}
-	y.progress("%.0f deliveries were measured", f.n)
-	return f, y.stop(ctx, dueBacklog)
+	r.progress("%.0f deliveries were measured", f.n)
+	return f, r.stop(ctx, dueBacklog)
 }
 
 // keepFull replaces for a while what arrives.
-func (y *dispatchYard) keepFull(ctx context.Context, d time.Duration) error {
-	last, err := y.tally(ctx)
+func (r *webhookRig) keepFull(ctx context.Context, d time.Duration) error {
+	last, err := r.tally(ctx)
 	if err != nil {
 		return err
 	}
 	tick := time.NewTicker(topUp)
 	defer tick.Stop()
 	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
-		now, err := y.tally(ctx)
+		now, err := r.tally(ctx)
 		if err != nil {
 			return err
 		}
-		if err := y.seed(ctx, dueBacklog, now.Got-last.Got); err != nil {
+		if err := r.seed(ctx, dueBacklog, now.Got-last.Got); err != nil {
 			return err
 		}
 		last = now

@@ -11,41 +11,41 @@ import (
 	"switchyard.dev/deploy/load/drive"
 )
 
-// hang is how long the receiver takes to answer what is sent to /slow: less than
-// the service waits, so that the breaker never relieves it.
+// hang is the delay of the receiver's answers at /slow: shorter than the service's timeout, so that the breaker
+// doesn't open.
 const hang = 10 * time.Second
 
-// hanging is much of one tenant that is due at a receiver which hangs.
+// hanging is a large backlog of one tenant that is due at a receiver which hangs.
 var hanging = backlog{prefix: "org_hangs_", organizations: 1, path: "/slow"}
 
-// fairRate is what the other tenant enqueues, deliveries a second.
+// fairRate is the other tenant's rate in deliveries a second.
 const fairRate = 500
 
-// fairness measures how old another tenant's deliveries arrive, alone, beside one
-// whose receiver hangs (twice), and alone again.
-func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Writer) error {
+// fairness measures the age on arrival of another tenant's deliveries: alone, beside a tenant whose receiver hangs
+// (twice), and alone again.
+func (r *webhookRig) fairness(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if !plan.fair {
 		return nil
 	}
-	if err := y.makeFlows(ctx, hanging); err != nil {
+	if err := r.makeFlows(ctx, hanging); err != nil {
 		return err
 	}
-	if err := y.seed(ctx, hanging, 100_000); err != nil {
+	if err := r.seed(ctx, hanging, 100_000); err != nil {
 		return err
 	}
 	alone, beside := newAges(), newAges()
 	for round, ages := range []*hdrhistogram.Histogram{alone, beside, beside, alone} {
 		switch round {
 		case 1:
-			if err := y.hangUp(ctx); err != nil {
+			if err := r.hangUp(ctx); err != nil {
 				return err
 			}
 		case 3:
-			if err := y.stop(ctx, hanging); err != nil {
+			if err := r.stop(ctx, hanging); err != nil {
 				return err
 			}
 		}
-		f, err := y.run(ctx, y.http(drive.Load{Connections: 16, Rate: fairRate, Time: plan.time}))
+		f, err := r.run(ctx, r.http(drive.Load{Connections: 16, Rate: fairRate, Time: plan.time}))
 		if err != nil {
 			return fmt.Errorf("fairness: %w", err)
 		}
@@ -66,16 +66,16 @@ func (y *dispatchYard) fairness(ctx context.Context, plan webhookPlan, out io.Wr
 	return w.Flush()
 }
 
-// hangUp lets the backlog go and waits until it has its share of the slots.
-func (y *dispatchYard) hangUp(ctx context.Context) error {
-	if err := y.release(ctx, hanging); err != nil {
+// hangUp releases the backlog and waits until it has its share of the slots.
+func (r *webhookRig) hangUp(ctx context.Context) error {
+	if err := r.release(ctx, hanging); err != nil {
 		return err
 	}
-	before, err := y.tally(ctx)
+	before, err := r.tally(ctx)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for got := 0; err == nil && got < 200; <-tick.C {
-		now, failed := y.tally(ctx)
+		now, failed := r.tally(ctx)
 		got, err = now.Got-before.Got, failed
 	}
 	return err

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bareClient is how many posts a second a Go program makes that does nothing
-// else: no signature, no record, no retry.
+// bareClient measures how many posts a second a Go program makes that does nothing else: no signature, no record, no
+// retry.
 func bareClient(ctx context.Context, url string, d time.Duration) (float64, error) {
 	const connections = 64
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
@@ -50,8 +50,7 @@ func post(ctx context.Context, client *http.Client, url string) error {
 	return err
 }
 
-// batchedInserts is how many rows of the same bytes a second one connection
-// commits, a hundred at a time.
+// batchedInserts measures how many rows of the same bytes a second one connection commits, a hundred at a time.
 func batchedInserts(ctx context.Context, db *pgx.Conn, d time.Duration) (float64, error) {
 	const batch = 100
 	if _, err := db.Exec(ctx, "CREATE TABLE IF NOT EXISTS load_floor (id uuid PRIMARY KEY, body bytea NOT NULL)"); err != nil {

@@ -13,15 +13,15 @@ import (
 	"switchyard.dev/deploy/load/proc"
 )
 
-// held is the rate that is offered for long, deliveries a second.
+// held is the offered rate of a long run, in deliveries a second.
 const held = 3000
 
-// A hold of ten minutes has a line for each.
+// A hold of ten minutes has a line for each minute.
 const holdLines, longestLine = 10, time.Minute
 
-// holding is a hold while it runs.
+// holding is the state of a running hold.
 type holding struct {
-	y            *dispatchYard
+	rig          *webhookRig
 	w            *tabwriter.Writer
 	began        time.Time
 	start        moment
@@ -30,7 +30,7 @@ type holding struct {
 	arrived      *hdrhistogram.Histogram
 }
 
-// moment is how far a hold is.
+// moment holds the progress of a hold.
 type moment struct {
 	at      time.Time
 	entered int64
@@ -38,21 +38,20 @@ type moment struct {
 	spent   spending
 }
 
-// hold offers the rate for a long time and looks at what waits: were it more and
-// more, or older and older, the service would not keep up.
-func (y *dispatchYard) hold(ctx context.Context, plan webhookPlan, out io.Writer) error {
+// hold offers the rate for a long time and records what waits: if it grew or aged, the service would not keep up.
+func (r *webhookRig) hold(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if plan.hold == 0 {
 		return nil
 	}
-	if _, err := y.tally(ctx); err != nil { // ages of before
+	if _, err := r.tally(ctx); err != nil { // drops the ages of before
 		return err
 	}
-	load, face := y.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold}), "HTTP"
+	load, face := r.http(drive.Load{Connections: 128, Rate: held, Time: plan.hold}), "HTTP"
 	if plan.grpc {
-		load, face = y.streams(8, held, plan.hold), "gRPC"
+		load, face = r.streams(8, held, plan.hold), "gRPC"
 	}
-	h := &holding{y: y, w: titled(out, fmt.Sprintf("%d deliveries a second offered over %s for %s", held, face, plan.hold)), arrived: newAges()}
-	h.enteredFirst = y.accepted.Load()
+	h := &holding{rig: r, w: titled(out, fmt.Sprintf("%d deliveries a second offered over %s for %s", held, face, plan.hold)), arrived: newAges()}
+	h.enteredFirst = r.accepted.Load()
 	h.start = h.now(ctx)
 	h.began, h.last = h.start.at, h.start
 	defer func() { _ = h.w.Flush() }()
@@ -82,7 +81,7 @@ func (h *holding) watch(ctx context.Context, load offer, interval time.Duration)
 			if err != nil {
 				return nil, err
 			}
-			return result, h.y.await(ctx, h.arrived, result.Done())
+			return result, h.rig.await(ctx, h.arrived, result.Done())
 		case <-every.C:
 			if err := h.line(ctx); err != nil {
 				return nil, err
@@ -92,12 +91,12 @@ func (h *holding) watch(ctx context.Context, load offer, interval time.Duration)
 }
 
 func (h *holding) now(ctx context.Context) moment {
-	return moment{time.Now(), h.y.accepted.Load() - h.enteredFirst, h.arrived.TotalCount(), h.y.spent(ctx)}
+	return moment{time.Now(), h.rig.accepted.Load() - h.enteredFirst, h.arrived.TotalCount(), h.rig.spent(ctx)}
 }
 
-// line tells of an interval and what waits at its end.
+// line prints an interval and what waits at its end.
 func (h *holding) line(ctx context.Context) error {
-	tally, err := h.y.tally(ctx)
+	tally, err := h.rig.tally(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,14 +105,14 @@ func (h *holding) line(ctx context.Context) error {
 	h.arrived.Merge(ages)
 	var rows int
 	var oldest float64
-	// What an earlier measurement left parked doesn't count.
+	// Rows that an earlier measurement left parked don't count.
 	const waiting = "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM webhook.delivery_queue WHERE created_at >= $1"
-	if err := h.y.db.QueryRow(ctx, waiting, h.began).Scan(&rows, &oldest); err != nil {
+	if err := h.rig.db.QueryRow(ctx, waiting, h.began).Scan(&rows, &oldest); err != nil {
 		return err
 	}
 	now := h.now(ctx)
 	seconds, arrived := now.at.Sub(h.last.at).Seconds(), now.arrived-h.last.arrived
-	rss, err := proc.RSS(h.y.service)
+	rss, err := proc.RSS(h.rig.service)
 	p50, p99 := quantiles(ages)
 	printf(h.w, "%s\t%.0f\t%.0f\t%s\t%s\t%d\t%.2f s\t%s%d\t\n", now.at.Sub(h.began).Round(time.Second),
 		float64(now.entered-h.last.entered)/seconds, float64(arrived)/seconds, p50, p99, rows, oldest,
@@ -122,7 +121,7 @@ func (h *holding) line(ctx context.Context) error {
 	return err
 }
 
-// summary tells of the whole.
+// summary prints the figures of the whole hold.
 func (h *holding) summary(ctx context.Context, result *drive.Result) {
 	now := h.now(ctx)
 	elapsed := now.at.Sub(h.began)
@@ -134,6 +133,6 @@ func (h *holding) summary(ctx context.Context, result *drive.Result) {
 	printf(h.w, "enqueue p50\tenqueue p99\tfailed\tdelivered in all\t\n")
 	printf(h.w, "%s\t%s\t%d\t%d\t\n", enqueue50, enqueue99, result.Failed, result.Done())
 	if result.Failure != nil {
-		h.y.progress("  failed: %v", result.Failure)
+		h.rig.progress("  failed: %v", result.Failure)
 	}
 }

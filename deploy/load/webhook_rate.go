@@ -18,18 +18,18 @@ import (
 )
 
 // rates measures deliveries from the enqueue to the arrival, beside the floors.
-func (y *dispatchYard) rates(ctx context.Context, plan webhookPlan, out io.Writer) error {
+func (r *webhookRig) rates(ctx context.Context, plan webhookPlan, out io.Writer) error {
 	if !plan.rates {
 		return nil
 	}
 	w := titled(out, "Floors")
 	printf(w, "floor\tper second\t\n")
-	posted, err := bareClient(ctx, y.receiver.url, plan.time/4)
+	posted, err := bareClient(ctx, r.receiver.url, plan.time/4)
 	if err != nil {
 		return err
 	}
 	printf(w, "bare Go client, 64 connections\t%.0f\t\n", posted)
-	inserted, err := batchedInserts(ctx, y.db, plan.time/4)
+	inserted, err := batchedInserts(ctx, r.db, plan.time/4)
 	if err != nil {
 		return err
 	}
@@ -40,12 +40,12 @@ func (y *dispatchYard) rates(ctx context.Context, plan webhookPlan, out io.Write
 	defer func() { _ = w.Flush() }()
 	printf(w, "run\t%s\n", runHead)
 	return errors.Join(
-		y.row(ctx, w, "quiet, 50/s", y.http(drive.Load{Connections: 8, Rate: 50, Time: plan.quiet})),
-		y.row(ctx, w, "HTTP, 64 connections", y.http(drive.Load{Connections: 64, Time: plan.time})),
-		y.row(ctx, w, "HTTP, 256 connections", y.http(drive.Load{Connections: 256, Time: plan.time})),
-		y.row(ctx, w, "HTTP, 3000/s offered", y.http(drive.Load{Connections: 128, Rate: held, Time: plan.time})),
-		y.row(ctx, w, "gRPC, 3000/s offered", y.streams(8, held, plan.time)),
-		y.row(ctx, w, "gRPC, 8 streams", y.streams(8, 0, plan.time/2)), // what it accepts takes much longer to leave
+		r.row(ctx, w, "quiet, 50/s", r.http(drive.Load{Connections: 8, Rate: 50, Time: plan.quiet})),
+		r.row(ctx, w, "HTTP, 64 connections", r.http(drive.Load{Connections: 64, Time: plan.time})),
+		r.row(ctx, w, "HTTP, 256 connections", r.http(drive.Load{Connections: 256, Time: plan.time})),
+		r.row(ctx, w, "HTTP, 3000/s offered", r.http(drive.Load{Connections: 128, Rate: held, Time: plan.time})),
+		r.row(ctx, w, "gRPC, 3000/s offered", r.streams(8, held, plan.time)),
+		r.row(ctx, w, "gRPC, 8 streams", r.streams(8, 0, plan.time/2)), // what it accepts takes much longer to deliver
 	)
 }
 
@@ -54,9 +54,9 @@ const runHead = "accepted/s\tend to end/s\tenqueue p50\tenqueue p99\tage p50\tag
 // offer puts load on the service.
 type offer func(context.Context) (*drive.Result, error)
 
-// row makes a run and a line of the table of it.
-func (y *dispatchYard) row(ctx context.Context, w *tabwriter.Writer, name string, load offer) error {
-	f, err := y.run(ctx, load)
+// row makes a run and prints its line of the table.
+func (r *webhookRig) row(ctx context.Context, w *tabwriter.Writer, name string, load offer) error {
+	f, err := r.run(ctx, load)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -65,33 +65,33 @@ func (y *dispatchYard) row(ctx context.Context, w *tabwriter.Writer, name string
 	return nil
 }
 
-// request enqueues a delivery for an organization.
-func (y *dispatchYard) request(organization string) (*client.Request, error) {
-	return client.NewRequest(y.stack.URL(string(stack.WebhookEgress))+"/v1/deliveries",
-		http.Header{"Authorization": {"Bearer " + y.stack.Secrets().Service}, "X-Organization-Id": {organization}},
-		fmt.Appendf(nil, `{"url":%q,"event_type":"train.arrived","payload":%s}`, y.receiver.url+"/hook", payload))
+// request returns a request that enqueues a delivery for an organization.
+func (r *webhookRig) request(organization string) (*client.Request, error) {
+	return client.NewRequest(r.stack.URL(string(stack.WebhookEgress))+"/v1/deliveries",
+		http.Header{"Authorization": {"Bearer " + r.stack.Secrets().Service}, "X-Organization-Id": {organization}},
+		fmt.Appendf(nil, `{"url":%q,"event_type":"train.arrived","payload":%s}`, r.receiver.url+"/hook", payload))
 }
 
-func (y *dispatchYard) isAccepted(a client.Answer) error {
+func (r *webhookRig) isAccepted(a client.Answer) error {
 	if a.Status != http.StatusAccepted {
 		return fmt.Errorf("status %d: %.200s", a.Status, a.Body)
 	}
-	y.accepted.Add(1)
+	r.accepted.Add(1)
 	return nil
 }
 
-// http offers a load to the JSON face.
-func (y *dispatchYard) http(load drive.Load) offer {
+// http returns an offer of load to the JSON face.
+func (r *webhookRig) http(load drive.Load) offer {
 	return func(ctx context.Context) (_ *drive.Result, err error) {
-		if load.Request, err = y.request(stack.Organization); err != nil {
+		if load.Request, err = r.request(stack.Organization); err != nil {
 			return nil, err
 		}
-		load.Check = y.isAccepted
+		load.Check = r.isAccepted
 		return drive.Run(ctx, load)
 	}
 }
 
-// dispatched are the figures of one run.
+// dispatched holds the figures of one run.
 type dispatched struct {
 	accepted, endToEnd                 float64
 	enqueue50, enqueue99, age50, age99 time.Duration
@@ -103,18 +103,18 @@ type dispatched struct {
 // arrival bounds the wait for what was accepted.
 const arrival = 2 * time.Minute
 
-// newAges holds ages on arrival up to an hour, in microseconds.
+// newAges returns a histogram of ages on arrival up to an hour, in microseconds.
 func newAges() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
 }
 
 // run enqueues what is offered and waits until all has arrived.
-func (y *dispatchYard) run(ctx context.Context, load offer) (dispatched, error) {
+func (r *webhookRig) run(ctx context.Context, load offer) (dispatched, error) {
 	f := dispatched{ages: newAges()}
-	if _, err := y.tally(ctx); err != nil { // ages of before
+	if _, err := r.tally(ctx); err != nil { // drops the ages of before
 		return f, err
 	}
-	spent := y.spent(ctx)
+	spent := r.spent(ctx)
 	started := time.Now()
 	result, err := load(ctx)
 	if err != nil {
@@ -123,26 +123,26 @@ func (y *dispatchYard) run(ctx context.Context, load offer) (dispatched, error) 
 	if result.Done() == 0 {
 		return f, fmt.Errorf("nothing was accepted: %w", result.Failure)
 	}
-	if err := y.await(ctx, f.ages, result.Done()); err != nil {
+	if err := r.await(ctx, f.ages, result.Done()); err != nil {
 		return f, err
 	}
 	n := result.Done()
 	f.accepted, f.endToEnd, f.failed = result.PerSecond(), float64(n)/time.Since(started).Seconds(), result.Failed
 	f.enqueue50, f.enqueue99 = quantiles(result.Latency)
 	f.age50, f.age99 = quantiles(f.ages)
-	f.cost = y.spent(ctx).since(spent).each(n)
+	f.cost = r.spent(ctx).since(spent).each(n)
 	if result.Failure != nil {
 		fmt.Fprintln(os.Stderr, "  failed:", result.Failure)
 	}
 	return f, nil
 }
 
-// await gathers the ages of so many deliveries.
-func (y *dispatchYard) await(ctx context.Context, ages *hdrhistogram.Histogram, n int) error {
+// await collects the ages of n deliveries.
+func (r *webhookRig) await(ctx context.Context, ages *hdrhistogram.Histogram, n int) error {
 	deadline, tick := time.Now().Add(arrival), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for {
-		now, err := y.tally(ctx)
+		now, err := r.tally(ctx)
 		if err != nil {
 			return err
 		}

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// spending is what has been used so far. Load generator and receiver are told too:
-// on one machine they take from what the service could have.
+// spending is what has been used so far. Load generator and receiver are listed too: on one machine they take CPU
+// time from the service.
 type spending struct {
 	service, postgres, receiver, generator time.Duration
 	wal                                    int64
 }
 
-func (y *dispatchYard) spent(ctx context.Context) spending {
+func (r *webhookRig) spent(ctx context.Context) spending {
 	s := spending{
-		service: used([]int{y.service}), postgres: used(y.postgres()),
-		receiver: used([]int{y.receiver.PID()}), generator: used([]int{os.Getpid()}),
+		service: used([]int{r.service}), postgres: used(r.postgres()),
+		receiver: used([]int{r.receiver.PID()}), generator: used([]int{os.Getpid()}),
 	}
-	_ = y.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&s.wal) // 0 shows
+	_ = r.db.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&s.wal) // 0 shows a failure
 	return s
 }
 
@@ -30,10 +30,10 @@ func (s spending) since(before spending) spending {
 	}
 }
 
-// costHead are the columns of each.
+// costHead holds the columns of each.
 const costHead = "CPU-s/10k service\tPostgres\treceiver\tgenerator\tWAL bytes each\t"
 
-// each is what one of n deliveries cost.
+// each returns the cost of one of n deliveries.
 func (s spending) each(n int) string {
 	per := func(d time.Duration) float64 { return d.Seconds() / float64(n) * 10_000 }
 	return fmt.Sprintf("%.2f\t%.2f\t%.2f\t%.2f\t%d\t", per(s.service), per(s.postgres), per(s.receiver), per(s.generator), s.wal/int64(n))

@@ -19,22 +19,21 @@ import (
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 )
 
-// streamItems is how many deliveries a producer sends in one call: what the
-// service commits at a time.
+// streamItems is how many deliveries a producer sends in one call, which is the service's commit size.
 const streamItems = 200
 
-// streams offers deliveries over gRPC, as internal producers do: so many calls at
-// a time, each of streamItems. The latency of a delivery is that of its call. The
-// rate is of deliveries a second; 0 is as fast as the service takes them.
-func (y *dispatchYard) streams(parallel int, rate float64, d time.Duration) func(context.Context) (*drive.Result, error) {
+// streams offers deliveries over gRPC, as internal producers do: parallel calls at a time, each of streamItems. The
+// latency of a delivery is that of its call. The rate is in deliveries a second; 0 is as fast as the service accepts
+// them.
+func (r *webhookRig) streams(parallel int, rate float64, d time.Duration) func(context.Context) (*drive.Result, error) {
 	return func(ctx context.Context) (*drive.Result, error) {
-		conn, err := grpc.NewClient(y.stack.GRPC(string(stack.WebhookEgress)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(r.stack.GRPC(string(stack.WebhookEgress)), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = conn.Close() }()
 		ctx = metadata.AppendToOutgoingContext(ctx,
-			"authorization", "Bearer "+y.stack.Secrets().Service, "x-organization-id", stack.Organization)
+			"authorization", "Bearer "+r.stack.Secrets().Service, "x-organization-id", stack.Organization)
 		producer, result, started := webhooksv1.NewDeliveryServiceClient(conn), drive.NewResult(), time.Now()
 		var mu sync.Mutex
 		var group errgroup.Group
@@ -45,12 +44,12 @@ func (y *dispatchYard) streams(parallel int, rate float64, d time.Duration) func
 						time.Sleep(time.Until(started.Add(time.Duration(float64(call*streamItems) / rate * float64(time.Second)))))
 					}
 					began := time.Now()
-					if err := produce(ctx, producer, y.receiver.url+"/hook"); err != nil {
+					if err := produce(ctx, producer, r.receiver.url+"/hook"); err != nil {
 						return err
 					}
 					mu.Lock()
 					result.Took(time.Since(began), streamItems)
-					y.accepted.Add(streamItems)
+					r.accepted.Add(streamItems)
 					mu.Unlock()
 				}
 				return nil
@@ -71,7 +70,7 @@ func produce(ctx context.Context, producer webhooksv1.DeliveryServiceClient, url
 	for range streamItems {
 		text := strings.Replace(payload, client.Stamp, strconv.FormatInt(time.Now().UnixNano(), 10), 1)
 		if stream.Send(&webhooksv1.EnqueueRequest{Url: url, EventType: "train.arrived", Payload: []byte(text)}) != nil {
-			break // the answer says why
+			break // the answer has the reason
 		}
 	}
 	summary, err := stream.CloseAndRecv()

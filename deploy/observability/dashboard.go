@@ -24,7 +24,7 @@ type panel struct {
 	Title string `yaml:"title"`
 	// Unit is a Grafana unit id, such as "reqps".
 	Unit string `yaml:"unit"`
-	// Queries are PromQL by legend.
+	// Queries holds PromQL by legend.
 	Queries map[string]string `yaml:"queries"`
 }
 
@@ -77,7 +77,7 @@ func (d dashboard) grafana() object {
 	}
 }
 
-// variables are asked for only where a query uses them.
+// variables returns the dashboard's variables that its queries use.
 func (d dashboard) variables() []object {
 	for _, row := range d.Rows {
 		for _, p := range row.Panels {

@@ -1,6 +1,5 @@
-// Command observability writes what is made from two sources: Grafana's
-// dashboards from dashboards.yaml, and the Prometheus operator's copy of the
-// alert rules. `make gen` runs it; its output is committed.
+// Command observability writes what is generated from two sources: Grafana's dashboards from dashboards.yaml, and the
+// Prometheus operator's copy of the alert rules. `make gen` runs it; its output is committed.
 package main
 
 import (

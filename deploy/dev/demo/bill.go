@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// counters are billed calls by metric.
+// counters holds the number of billed calls by metric.
 type counters map[string]int64
 
 const (
@@ -18,7 +18,7 @@ const (
 	maxPages     = 100
 )
 
-// usage reads what the organization was billed so far.
+// usage returns what the organization was billed so far.
 func (s *show) usage(ctx context.Context) (counters, error) {
 	total := counters{}
 	query := url.Values{"organization_id": {s.env.OrganizationID}}
@@ -50,8 +50,8 @@ func (s *show) usage(ctx context.Context) (counters, error) {
 	return nil, fmt.Errorf("the usage has more than %d pages", maxPages)
 }
 
-// bill waits until every call of the demo is counted. Others may be calling at
-// the same time, so more is right as well.
+// bill waits until every call of the demo is counted. Other clients may be calling at the same time, so a higher
+// count is right too.
 func (s *show) bill(ctx context.Context, before counters) error {
 	var now counters
 	err := until(ctx, billPatience, "the count of every call", func(ctx context.Context) (bool, error) {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// metricChat counts chat calls.
+// metricChat is the metric that counts chat calls.
 const metricChat = "llm_requests"
 
 const question = "In one sentence: what is a switchyard?"
 
-// usage is what a completion cost.
+// usage holds the token counts of a completion.
 type usage struct {
 	PromptTokens     int     `json:"prompt_tokens"`
 	CompletionTokens int     `json:"completion_tokens"`
@@ -46,7 +46,7 @@ func (u *usage) String() string {
 }
 
 func (s *show) ask(stream bool) call {
-	body, _ := json.Marshal(map[string]any{ // strings and a bool: it can't fail
+	body, _ := json.Marshal(map[string]any{ // strings and a bool always marshal
 		"model":    "sandbox",
 		"messages": []map[string]string{{"role": "user", "content": question}},
 		"stream":   stream,
@@ -80,7 +80,7 @@ func (s *show) chat(ctx context.Context) error {
 	return nil
 }
 
-// shownDeltas bounds the lines of a long stream.
+// shownDeltas bounds the number of lines shown of a long stream.
 const shownDeltas = 12
 
 func (s *show) stream(ctx context.Context) error {
@@ -98,11 +98,11 @@ func (s *show) stream(ctx context.Context) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status says enough
+		body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // the status is enough
 		return answer{status: response.StatusCode, body: body}.decode(http.StatusOK, nil)
 	}
 	if kind := response.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return fmt.Errorf("the answer is %q, no event stream", kind)
+		return fmt.Errorf("the answer is %q, not an event stream", kind)
 	}
 	s.expected[metricChat]++
 	s.got(time.Since(begun), "%d", response.StatusCode)
@@ -150,7 +150,7 @@ type tally struct {
 func (t *tally) add(e event, at time.Duration) (string, error) {
 	switch {
 	case t.done:
-		return "", fmt.Errorf("something came after [DONE]: %s", shorten(e.data, 200))
+		return "", fmt.Errorf("data after [DONE]: %s", shorten(e.data, 200))
 	case e.name == "error":
 		return "", fmt.Errorf("the stream failed: %s", shorten(e.data, 300))
 	case e.data == "[DONE]":
@@ -163,7 +163,7 @@ func (t *tally) add(e event, at time.Duration) (string, error) {
 		Usage        *usage `json:"usage"`
 	}
 	if err := json.Unmarshal([]byte(e.data), &delta); err != nil {
-		return "", fmt.Errorf("an event is no JSON object: %s", shorten(e.data, 200))
+		return "", fmt.Errorf("an event is not a JSON object: %s", shorten(e.data, 200))
 	}
 	if delta.Content != "" {
 		if t.deltas == 0 {

@@ -26,7 +26,7 @@ type call struct {
 	body         string
 }
 
-// answer is what came back, read to its end.
+// answer is a response, read to its end.
 type answer struct {
 	status int
 	body   []byte
@@ -80,26 +80,26 @@ func (s *show) get(ctx context.Context, url string, into any) error {
 	return a.decode(http.StatusOK, into)
 }
 
-// decode reads the answer as JSON; another status than wanted is an error that
-// says what the service said.
+// decode parses the answer as JSON. For another status than wanted, it returns an error that holds the start of the
+// body.
 func (a answer) decode(want int, into any) error {
 	if a.status != want {
 		return fmt.Errorf("answered %d, not %d: %s", a.status, want, shorten(string(bytes.TrimSpace(a.body)), 300))
 	}
 	if err := json.Unmarshal(a.body, into); err != nil {
-		return fmt.Errorf("answered what is no JSON of the expected form (%w): %s", err, shorten(string(a.body), 300))
+		return fmt.Errorf("the answer isn't JSON of the expected form (%w): %s", err, shorten(string(a.body), 300))
 	}
 	return nil
 }
 
-// unreachable takes off what Go says round the cause.
+// unreachable replaces net/http's wrapping of a connection error with a hint at the cause.
 func unreachable(err error) error {
 	return fmt.Errorf("%w (is the stack running? `make run` starts it)", err)
 }
 
 const pollEvery = 40 * time.Millisecond
 
-// until calls step until it is done or fails; it gives up after patience.
+// until calls step until it is done or returns an error, for at most patience.
 func until(ctx context.Context, patience time.Duration, what string, step func(context.Context) (done bool, err error)) error {
 	deadline, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not within %s", what, patience))
 	defer cancel()
@@ -121,7 +121,7 @@ func until(ctx context.Context, patience time.Duration, what string, step func(c
 	}
 }
 
-// shorten cuts a text for the screen.
+// shorten cuts a text to limit for the screen.
 func shorten(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) <= limit {

@@ -20,7 +20,7 @@ const metricDelivery = "deliveries"
 
 const deliveryPatience = 30 * time.Second
 
-// arrival is a request as the receiver got it.
+// arrival is a request as the receiver recorded it.
 type arrival struct {
 	Method  string      `json:"method"`
 	Path    string      `json:"path"`
@@ -31,7 +31,7 @@ type arrival struct {
 func (s *show) deliver(ctx context.Context) error {
 	payload := fmt.Sprintf(`{"order":"A-%d","total_cents":4200,"currency":"EUR"}`, time.Now().UnixMilli())
 	target := s.receiver + "/hooks/demo"
-	body, _ := json.Marshal(map[string]any{ // strings and checked JSON: it can't fail
+	body, _ := json.Marshal(map[string]any{ // strings and checked JSON always marshal
 		"url": target, "event_type": "order.paid", "payload": json.RawMessage(payload),
 	})
 	s.sent("order.paid %s", payload)
@@ -58,10 +58,10 @@ func (s *show) deliver(ctx context.Context) error {
 	return s.inspect(ctx, accepted.ID, payload)
 }
 
-// ended are the statuses that a delivery stays in.
+// ended lists the final statuses of a delivery.
 var ended = []string{"delivered", "failed", "cancelled", "expired"}
 
-// follow waits for the end of a delivery and shows its way there.
+// follow waits until a delivery has ended and shows its statuses on the way.
 func (s *show) follow(ctx context.Context, id, status string, begun time.Time) error {
 	resource := s.env.WebhookEgressURL + "/v1/deliveries/" + url.PathEscape(id)
 	way := []string{status}
@@ -121,7 +121,7 @@ func (s *show) attempts(ctx context.Context, resource string) error {
 	return nil
 }
 
-// inspect looks at what the receiver got and checks it as a customer would.
+// inspect reads what the receiver got and verifies it as a customer would.
 func (s *show) inspect(ctx context.Context, id, payload string) error {
 	a, err := s.do(ctx, call{method: http.MethodGet, url: s.receiver + "/_arrivals?id=" + url.QueryEscape(id)})
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *show) inspect(ctx context.Context, id, payload string) error {
 		return err
 	}
 	if len(page.Arrivals) == 0 {
-		return errors.New("the receiver has got nothing with this delivery id")
+		return errors.New("the receiver got no request with this delivery id")
 	}
 	last := page.Arrivals[len(page.Arrivals)-1]
 	s.fact("arrived", "%s %s with %s", last.Method, last.Path, last.Body)
@@ -153,31 +153,31 @@ func (s *show) inspect(ctx context.Context, id, payload string) error {
 	return nil
 }
 
-// signedHeaders are those of a delivery that are worth seeing.
+// signedHeaders lists the headers of a delivery that the demo shows.
 var signedHeaders = []string{
 	"X-Webhook-Id", "X-Webhook-Event", "X-Webhook-Attempt", "X-Webhook-Timestamp", "X-Webhook-Signature",
 	"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Traceparent", "User-Agent",
 }
 
-// signatureAge is how old a receiver lets a signature be.
+// signatureAge is the maximum age of a signature that a receiver accepts.
 const signatureAge = 5 * time.Minute
 
-// verify checks a delivery as its receiver must: the digest in constant time,
-// and that it isn't an old one sent again.
+// verify checks a delivery as its receiver must: it compares the digest in constant time and refuses a replay of an
+// old delivery.
 func verify(secret string, headers http.Header, body string, now time.Time) error {
 	timestamp := headers.Get("X-Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil {
-		return fmt.Errorf("X-Webhook-Timestamp is %q, no number of seconds", timestamp)
+		return fmt.Errorf("X-Webhook-Timestamp is %q, not a number of seconds", timestamp)
 	}
 	given, err := hex.DecodeString(headers.Get("X-Webhook-Signature"))
 	if err != nil {
-		return errors.New("X-Webhook-Signature is no hex digest")
+		return errors.New("X-Webhook-Signature is not a hex digest")
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "." + body))
 	if !hmac.Equal(mac.Sum(nil), given) {
-		return errors.New("the signature doesn't fit the body and the secret")
+		return errors.New("the signature doesn't match the body and the secret")
 	}
 	if age := now.Sub(time.Unix(seconds, 0)).Abs(); age > signatureAge {
 		return fmt.Errorf("the signature is %s old", age)

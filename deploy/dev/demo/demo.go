@@ -1,3 +1,5 @@
+// Package demo shows what the services do: it writes the settings with which a running stack can be reached and the
+// commands to paste, and it runs the main jobs against the stack and prints the results.
 package demo
 
 import (
@@ -20,8 +22,7 @@ type show struct {
 	expected map[string]int64 // calls made, by the metric that counts them
 }
 
-// job is one thing that the house does. It prints as it goes and fails when
-// something isn't as it must be.
+// job is one step of the demo. It prints as it goes and returns an error when a result isn't as expected.
 type job struct {
 	title, route string
 	run          func(*show, context.Context) error
@@ -36,8 +37,8 @@ var jobs = []job{
 
 var errNotRight = errors.New("not everything came back right")
 
-// Run does the main jobs against the running stack whose state is in a folder.
-// Its error is nil only when everything came back right.
+// Run does the main jobs against the running stack whose state folder is given. Its error is nil only when every job
+// succeeded.
 func Run(ctx context.Context, screen *Screen, state string) error {
 	env, err := ReadEnv(EnvFile(state))
 	if errors.Is(err, os.ErrNotExist) {
@@ -50,7 +51,7 @@ func Run(ctx context.Context, screen *Screen, state string) error {
 	if err != nil {
 		return fmt.Errorf("find the webhook receiver: %w", err)
 	}
-	transport := &http.Transport{} // its own, and no proxy: the stack is on this machine
+	transport := &http.Transport{} // its own and without a proxy: the stack is on this machine
 	defer transport.CloseIdleConnections()
 	s := &show{
 		Screen:   screen,

@@ -63,7 +63,7 @@ func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
 			h.stream = "data: {\"content\":\"A\"}\n\nevent: error\ndata: {\"error\":\"all_providers_failed\"}\n\n"
 		}, "all_providers_failed"},
 		{"the stream is cut off", func(h *house) { h.stream = strings.TrimSuffix(goodStream, "data: [DONE]\n\n") }, "without [DONE]"},
-		{"the signature is another's", func(h *house) { h.signature = digest("another", "1", "x") }, "doesn't fit"},
+		{"the signature is another's", func(h *house) { h.signature = digest("another", "1", "x") }, "doesn't match"},
 		{"the delivery fails", func(h *house) { h.status = "failed" }, "ended as failed"},
 		{"a channel fails", func(h *house) { h.slack = "no_service" }, "slack ended as failed: no_service"},
 	}
@@ -143,10 +143,10 @@ func TestVerify(t *testing.T) {
 	}{
 		{"as sent", func(http.Header) {}, body, now, ""},
 		{"four minutes later", func(http.Header) {}, body, now.Add(4 * time.Minute), ""},
-		{"another body", func(http.Header) {}, `{"order":"A-2"}`, now, "doesn't fit"},
-		{"another time", func(h http.Header) { h.Set("X-Webhook-Timestamp", "1700000001") }, body, now, "doesn't fit"},
+		{"another body", func(http.Header) {}, `{"order":"A-2"}`, now, "doesn't match"},
+		{"another time", func(h http.Header) { h.Set("X-Webhook-Timestamp", "1700000001") }, body, now, "doesn't match"},
 		{"sent again much later", func(http.Header) {}, body, now.Add(time.Hour), "old"},
-		{"no signature", func(h http.Header) { h.Del("X-Webhook-Signature") }, body, now, "doesn't fit"},
+		{"no signature", func(h http.Header) { h.Del("X-Webhook-Signature") }, body, now, "doesn't match"},
 		{"no digest", func(h http.Header) { h.Set("X-Webhook-Signature", "xyz") }, body, now, "hex"},
 		{"no timestamp", func(h http.Header) { h.Del("X-Webhook-Timestamp") }, body, now, "X-Webhook-Timestamp"},
 	}

@@ -1,6 +1,3 @@
-// Package demo shows a newcomer what the house does: it writes the settings
-// that a running stack can be reached with, the lines to paste, and it runs the
-// main jobs against the stack and tells what came back.
 package demo
 
 import (
@@ -14,8 +11,8 @@ import (
 	"strings"
 )
 
-// Env is how a running stack is reached: the settings file that `make run`
-// writes for people, tests and shells.
+// Env holds how a running stack is reached. It is the settings file that `make run` writes for people, tests and
+// shells.
 type Env struct {
 	EdgeURL          string
 	EdgeMetricsURL   string
@@ -44,7 +41,7 @@ type variable struct {
 	value *string
 }
 
-// variables are the names of the file, in its order.
+// variables returns the variables of the file, in its order.
 func (e *Env) variables() []variable {
 	return []variable{
 		{"EDGE_URL", &e.EdgeURL},
@@ -66,7 +63,7 @@ func (e *Env) variables() []variable {
 	}
 }
 
-// ReadEnv reads the settings file. All of its names must be there.
+// ReadEnv reads the settings file. Each of its variables must be present.
 func ReadEnv(path string) (Env, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -90,7 +87,7 @@ func parseEnv(text io.Reader) (Env, error) {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return Env{}, fmt.Errorf("not NAME=value: a line of %d characters", len(line)) // it may be a secret
+			return Env{}, fmt.Errorf("not NAME=value: a line of %d characters", len(line)) // the line may be a secret
 		}
 		values[name] = value
 	}
@@ -108,7 +105,7 @@ func parseEnv(text io.Reader) (Env, error) {
 	return e, nil
 }
 
-// Write replaces the settings file at once; only its owner can read it.
+// Write replaces the settings file atomically; only its owner can read it.
 func (e *Env) Write(path string) error {
 	text, err := e.render()
 	if err != nil {
@@ -142,9 +139,9 @@ func plain(value string) bool {
 	})
 }
 
-// ReceiverFile holds the base URL of the webhook receiver that stands in for a
-// customer's, beside the settings file.
+// ReceiverFile returns the path of the file, beside the settings file, that holds the base URL of the fake webhook
+// receiver.
 func ReceiverFile(state string) string { return filepath.Join(state, "receiver.url") }
 
-// EnvFile is the settings file of a stack.
+// EnvFile returns the path of the settings file of a stack.
 func EnvFile(state string) string { return filepath.Join(state, "demo.env") }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// event is one of server-sent events.
+// event is one server-sent event.
 type event struct{ name, data string }
 
 const maxEvent = 1 << 20
 
-// readEvents hands on each event of a stream as it arrives (WHATWG HTML, section
-// 9.2.6), until the end or an error of take.
+// readEvents passes each event of a stream to take as it arrives (WHATWG HTML, section 9.2.6), until the stream ends
+// or take returns an error.
 func readEvents(stream io.Reader, take func(event) error) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxEvent)

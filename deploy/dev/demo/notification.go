@@ -16,11 +16,11 @@ const metricNotification = "notifications_sent"
 const (
 	reader        = "ann" // whose inbox the demo fills
 	inboxPatience = 10 * time.Second
-	// channelPatience has room for a retry, and for Slack's one message a second.
+	// channelPatience leaves time for a retry, and for Slack's limit of one message a second.
 	channelPatience = 30 * time.Second
 )
 
-// channels are those for which a stack of `make run` has a recipient.
+// channels lists the channels for which a stack of `make run` has a recipient.
 var channels = []string{"in_app", "slack", "email", "webhook"}
 
 type record struct {
@@ -31,7 +31,7 @@ type record struct {
 	CreatedAt      time.Time `json:"created_at"`
 }
 
-// sendLog is what became of a notification by each channel.
+// sendLog is the outcome of a notification by channel.
 type sendLog struct {
 	Status   string `json:"status"`
 	Channels []struct {
@@ -49,8 +49,8 @@ type inbox struct {
 
 func (s *show) notify(ctx context.Context) error {
 	const subject, message = "Your order is paid", "It leaves the warehouse tomorrow."
-	// Slack needs no address: the organization has its own, which `make run` has set.
-	body, _ := json.Marshal(map[string]any{ // strings: it can't fail
+	// Slack needs no address: `make run` has set the organization's own.
+	body, _ := json.Marshal(map[string]any{ // strings always marshal
 		"channels": channels, "subject": subject, "message": message,
 		"target": map[string]string{"user_id": reader, "email": reader + "@example.com", "url": s.receiver + "/hooks/notified"},
 	})
@@ -85,14 +85,14 @@ func (s *show) notify(ctx context.Context) error {
 	case got.Subject != subject || got.Message != message:
 		return errors.New("the record isn't what was sent")
 	case got.Read:
-		return errors.New("nobody read it, yet it counts as read")
-	case after.Unread <= before.Unread: // others may be writing to her too
+		return errors.New("it counts as read before it was")
+	case after.Unread <= before.Unread: // other clients may be writing to her too
 		return fmt.Errorf("the unread count is %d, before it was %d", after.Unread, before.Unread)
 	}
 	return s.outcomes(ctx, accepted.ID)
 }
 
-// outcomes waits until each channel has ended and shows how.
+// outcomes waits until each channel has ended and shows the outcomes.
 func (s *show) outcomes(ctx context.Context, id string) error {
 	var log sendLog
 	err := until(ctx, channelPatience, "the end of every channel", func(ctx context.Context) (bool, error) {
@@ -125,7 +125,7 @@ func (s *show) inbox(ctx context.Context) (inbox, error) {
 	return box, err
 }
 
-// arrived waits for a notification in the inbox.
+// arrived waits until a notification is in the inbox.
 func (s *show) arrived(ctx context.Context, id string) (got record, box inbox, err error) {
 	err = until(ctx, inboxPatience, "the notification in the inbox", func(ctx context.Context) (bool, error) {
 		var err error

@@ -2,15 +2,15 @@ package demo
 
 import "strings"
 
-// Paste is something to try by hand: commands that work as they are.
+// Paste holds commands to try by hand, which work as they are.
 type Paste struct {
 	Title string
 	Do    string // a shell command
-	See   string // one that shows what came of it; "" where the answer does
+	See   string // a command that shows the effect; "" when the answer does
 }
 
-// Pastes are the three main jobs through the edge. envFile is read by the one
-// that needs a token, so that no token is shown.
+// Pastes returns the three main jobs through the edge. The job that needs a token reads it from envFile, so that no
+// token is shown.
 func Pastes(e Env, receiver, envFile string) []Paste {
 	return []Paste{
 		{
@@ -43,8 +43,7 @@ func curl(url, key, flags, body string) string {
 	}, " \\\n  ")
 }
 
-// quote makes one word of a text for a POSIX shell; what is a word already
-// stays as it is.
+// quote returns a text as one word for a POSIX shell; a text that is one already stays as it is.
 func quote(text string) string {
 	if text != "" && plain(text) && !strings.ContainsAny(text, "[]") {
 		return text

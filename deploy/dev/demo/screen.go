@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Screen writes for a person.
+// Screen writes output for a person.
 type Screen struct {
 	out    io.Writer
 	colour bool
@@ -53,10 +53,10 @@ func (s *Screen) Head(title, remark string) {
 	s.Line("\n%s%s", s.in(bold, title), remark)
 }
 
-// Strong is a text that stands out where there is colour.
+// Strong returns text in bold where colour is on.
 func (s *Screen) Strong(text string) string { return s.in(bold, text) }
 
-// Faint is a text that steps back where there is colour.
+// Faint returns text dimmed where colour is on.
 func (s *Screen) Faint(text string) string { return s.in(dim, text) }
 
 func (s *Screen) sent(format string, args ...any) {
@@ -79,17 +79,17 @@ func (s *Screen) quoted(text string) {
 	}
 }
 
-// Good and Bad write a verdict.
+// Good writes that a result is right.
 func (s *Screen) Good(format string, args ...any) {
 	s.Line("  %s %s", s.in(green, "✔"), fmt.Sprintf(format, args...))
 }
 
-// Bad is the verdict that something is wrong.
+// Bad writes that a result is wrong.
 func (s *Screen) Bad(format string, args ...any) {
 	s.Line("  %s %s", s.in(red, "✘"), fmt.Sprintf(format, args...))
 }
 
-// span rounds a duration for reading: three digits or so.
+// span rounds a duration to about three digits.
 func span(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:

@@ -1,5 +1,4 @@
-// Package port chooses TCP ports on this machine for the local stack and tells
-// which of the wanted ones are taken.
+// Package port chooses TCP ports on this machine for the local stack and checks which of the wanted ones are taken.
 package port
 
 import (
@@ -75,11 +74,11 @@ func Check(ctx context.Context, address string) error {
 // ErrTaken is the error of [Check] for an address that is already in use.
 var ErrTaken = errors.New("taken")
 
-// At is the loopback address of a port.
+// At returns the loopback address of a port.
 func At(port int) string { return net.JoinHostPort(Loopback, strconv.Itoa(port)) }
 
-// Dialable is how a client on this machine reaches a listen address: a wildcard
-// host becomes the loopback address.
+// Dialable returns the address at which a client on this machine reaches a listen address: a wildcard host becomes
+// the loopback address.
 func Dialable(listen string) (string, error) {
 	host, number, err := net.SplitHostPort(listen)
 	if err != nil {

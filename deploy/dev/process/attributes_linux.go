@@ -2,9 +2,8 @@ package process
 
 import "syscall"
 
-// attributes also ask the kernel to end the program should the stack die
-// without a chance to do it (kill -9, a test's timeout): nothing is left behind
-// that holds the ports.
+// attributes also has the kernel end the program should the stack die without ending it (kill -9, a test's timeout),
+// so that no process is left that holds the ports.
 func attributes(spec Spec) *syscall.SysProcAttr {
 	end := spec.End
 	if end == 0 {

@@ -1,6 +1,5 @@
-// Package process runs the programs of the local stack: each in a process group
-// of its own, so that a terminal's Ctrl-C reaches only the stack itself, with
-// its output in a log file, and with an end that is bounded in time.
+// Package process runs the programs of the local stack. Each has its own process group, so that a terminal's Ctrl-C
+// reaches only the stack itself, writes its output to a log file, and is stopped within a bounded time.
 package process
 
 import (
@@ -17,17 +16,17 @@ import (
 	"time"
 )
 
-// Spec says what to run.
+// Spec is a program to run.
 type Spec struct {
-	Name       string // what messages call it
+	Name       string // the name used in messages
 	Path       string // the program's file
 	Args       []string
 	Env        []string
 	Dir        string
-	Stdin      string              // what it reads from its standard input
+	Stdin      string              // its standard input
 	Log        string              // the file to which its output is appended
-	Credential *syscall.Credential // another user to run as; nil for the own
-	End        syscall.Signal      // asks it to end; 0 is SIGTERM
+	Credential *syscall.Credential // another user to run as; nil for the current one
+	End        syscall.Signal      // the signal that ends it; 0 is SIGTERM
 }
 
 // Process is a program that can be started again after it ended. It is safe for
@@ -39,7 +38,7 @@ type Process struct {
 	now *life
 }
 
-// life is one run of a process: it ends when the program and its children have.
+// life is one run of a process. It ends when the program and its children have ended.
 type life struct {
 	cmd    *exec.Cmd
 	from   int64 // size of the log when it began
@@ -79,10 +78,10 @@ func Run(ctx context.Context, spec Spec) error {
 	return nil
 }
 
-// Name is what messages call the process.
+// Name returns the name used in messages.
 func (p *Process) Name() string { return p.spec.Name }
 
-// Log is the file that its output goes to.
+// Log returns the path of the log file.
 func (p *Process) Log() string { return p.spec.Log }
 
 // Start runs the program again after it ended.
@@ -110,7 +109,7 @@ func begin(spec Spec) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A context would kill the program: it is to be asked first.
+	// A context would kill the program, but it is to be ended by a signal first.
 	cmd := exec.Command(spec.Path, spec.Args...) //nolint:gosec,noctx // the stack's own programs
 	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	cmd.Stdout, cmd.Stderr = output, output
@@ -159,16 +158,16 @@ func (p *Process) life() *life {
 	return p.now
 }
 
-// PID is the process id of the current or last run.
+// PID returns the process id of the current or last run.
 func (p *Process) PID() int { return p.life().cmd.Process.Pid }
 
-// Ended is closed when the current run ends. A later start makes a new channel.
+// Ended returns a channel that is closed when the current run ends. A later start makes a new channel.
 func (p *Process) Ended() <-chan struct{} { return p.life().ended }
 
 // Running reports whether the program runs.
 func (p *Process) Running() bool { return !p.life().over() }
 
-// Result is how the last run ended: nil for exit status 0, and while it runs.
+// Result returns how the last run ended: nil for exit status 0, and while it runs.
 func (p *Process) Result() error {
 	l := p.life()
 	if !l.over() {
@@ -177,9 +176,8 @@ func (p *Process) Result() error {
 	return l.result
 }
 
-// Stop asks the program to end and waits for it; when ctx ends first, it is
-// killed. An exit status other than 0 is an error. Stopping one that had ended
-// before does nothing.
+// Stop sends the end signal to the program and waits for it; when ctx ends first, it kills the program. An exit
+// status other than 0 is an error. Stopping a process that has already ended does nothing.
 func (p *Process) Stop(ctx context.Context) error {
 	l := p.life()
 	if l.over() {
@@ -189,7 +187,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	if end == 0 {
 		end = syscall.SIGTERM
 	}
-	// Only the leader is asked: Postgres ends its children itself, in order.
+	// Only the leader gets the signal: Postgres ends its children itself, in order.
 	if err := l.cmd.Process.Signal(end); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", p.spec.Name, err)
 	}
@@ -218,8 +216,8 @@ func (l *life) kill() {
 
 const pollInterval = 25 * time.Millisecond
 
-// Await calls ready until it returns nil. It fails when the program ends, or
-// when timeout or ctx runs out first, with the last lines of the log.
+// Await calls ready until it returns nil. When the program ends or when timeout or ctx expires first, Await returns
+// an error that holds the last lines of the log.
 func (p *Process) Await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -250,7 +248,7 @@ func (p *Process) Await(ctx context.Context, timeout time.Duration, ready func(c
 	}
 }
 
-// Describe puts the way a program ended in words.
+// Describe returns how a program ended as text.
 func Describe(result error) string {
 	if result == nil {
 		return "exit status 0"
@@ -268,8 +266,7 @@ func (p *Process) logged() string {
 	return "; the end of " + shorten(p.spec.Log) + ":\n" + tail
 }
 
-// Tail is the last lines, at most n, that the program wrote in its current or
-// last run.
+// Tail returns at most the last n lines that the program wrote in its current or last run.
 func (p *Process) Tail(n int) string {
 	text, err := readEnd(p.spec.Log, p.life().from)
 	if err != nil {
@@ -300,7 +297,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// shorten shows a path below the working directory without it.
+// shorten returns a path below the working directory relative to it.
 func shorten(path string) string {
 	here, err := os.Getwd()
 	if err != nil {

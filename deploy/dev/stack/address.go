@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/deploy/dev/port"
 )
 
-// addresses are where the members listen, by member and face.
+// addresses holds where the members listen, by member and face.
 type addresses map[string]map[face]string
 
 func (a addresses) set(l listener, address string) {
@@ -19,7 +19,7 @@ func (a addresses) set(l listener, address string) {
 	a[l.member][l.face] = address
 }
 
-// url is a member's HTTP face for a client on this machine.
+// url returns the base URL of a member's HTTP face for a client on this machine.
 func (a addresses) url(member string) string {
 	if address := a.dial(member, faceHTTP); address != "" {
 		return "http://" + address
@@ -27,17 +27,17 @@ func (a addresses) url(member string) string {
 	return ""
 }
 
-// dial is a member's face as host:port for a client on this machine.
+// dial returns a member's face as host:port for a client on this machine.
 func (a addresses) dial(member string, f face) string {
 	address, err := port.Dialable(a[member][f])
 	if err != nil {
-		return "" // not there: what a plan holds was checked
+		return "" // no such face; the plan's addresses were checked
 	}
 	return address
 }
 
-// fixed is the plan for a person: each first replica where its setting or the
-// documentation says, further ones anywhere.
+// fixed returns the plan for a person: each first replica listens where its setting or the documentation says,
+// further ones on any free port.
 func fixed(ctx context.Context, all []listener, lookup func(string) string) (addresses, error) {
 	plan := addresses{}
 	var firsts []listener
@@ -85,8 +85,8 @@ func (a addresses) setFree(ctx context.Context, l listener) error {
 	return err
 }
 
-// check finds every address that can't be had, before anything is started, and
-// says in one line what to do about it.
+// check finds every address that can't be listened on, before anything is started, and returns one error that says
+// what to do.
 func check(ctx context.Context, plan addresses, all []listener) error {
 	var taken, remedy []string
 	owner := map[string]string{}
@@ -117,7 +117,7 @@ func check(ctx context.Context, plan addresses, all []listener) error {
 		noun, strings.Join(taken, ", "), strings.Join(remedy, " "))
 }
 
-// elsewhere is a free address whose number reminds of the usual one.
+// elsewhere returns a free address whose port resembles the usual one.
 func elsewhere(ctx context.Context, l listener) string {
 	const away = 10000
 	number, err := port.From(ctx, l.port+away)

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Authority makes the certificates of a stack whose services speak mutual TLS.
+// Authority issues the certificates of a stack whose services speak mutual TLS.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 	PEM         string // its own certificate
 }
 
-// certificateLife is long enough for any run.
+// certificateLife is longer than any run.
 const certificateLife = 24 * time.Hour
 
 // NewAuthority returns a new authority that no service trusts yet.
@@ -40,8 +40,7 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{certificate, key, pemText("CERTIFICATE", der)}, err
 }
 
-// Issue makes a certificate for a name on this machine, to serve and to call
-// with. Both results are PEM texts.
+// Issue makes a certificate for a name on this machine, for servers and clients. Both results are PEM texts.
 func (a *Authority) Issue(name string) (certificate, key string, err error) {
 	template, private, err := newCertificate(name)
 	if err != nil {
@@ -79,7 +78,7 @@ const trustedAuthorities = "tls/authorities.pem"
 func certificateFile(s Service) string { return filepath.Join("tls", string(s)+".pem") }
 func keyFile(s Service) string         { return filepath.Join("tls", string(s)+".key") }
 
-// Certify gives every service a certificate of an authority, also while it runs.
+// Certify gives every service a certificate of an authority, also while the stack runs.
 func (s *Stack) Certify(by *Authority) error {
 	for _, service := range Services {
 		if err := s.CertifyOne(service, by); err != nil {
@@ -89,7 +88,7 @@ func (s *Stack) Certify(by *Authority) error {
 	return nil
 }
 
-// CertifyOne is Certify for one service.
+// CertifyOne gives one service a certificate of an authority.
 func (s *Stack) CertifyOne(service Service, by *Authority) error {
 	certificate, key, err := by.Issue(string(service))
 	if err != nil {
@@ -101,8 +100,7 @@ func (s *Stack) CertifyOne(service Service, by *Authority) error {
 	return s.vault.write(certificateFile(service), certificate)
 }
 
-// Trust has the services trust certificates of these authorities and no others,
-// also while they run.
+// Trust makes the services trust certificates of these authorities and no others, also while they run.
 func (s *Stack) Trust(authorities ...*Authority) error {
 	var text strings.Builder
 	for _, a := range authorities {
@@ -111,8 +109,8 @@ func (s *Stack) Trust(authorities ...*Authority) error {
 	return s.vault.write(trustedAuthorities, strings.TrimSpace(text.String()))
 }
 
-// secure are the settings of mutual TLS, without the service's prefix; the edge's
-// own callers are customers, who have no certificate.
+// secure returns the settings of mutual TLS, without the service's prefix. The edge asks for no client certificate,
+// since its callers are customers, who have none.
 func (s *Stack) secure(service Service) []string {
 	if s.options.Authority == nil {
 		return nil

@@ -36,7 +36,7 @@ func (s *Stack) startStores(ctx context.Context) error {
 	return nil
 }
 
-// build builds what the stack runs from the working tree.
+// build builds the programs of the stack from the working tree.
 func (s *Stack) build(ctx context.Context) error {
 	if s.options.Bin != "" {
 		return nil
@@ -47,8 +47,8 @@ func (s *Stack) build(ctx context.Context) error {
 	}
 	begun := time.Now()
 	s.progress("Building the services (a minute or so the first time)")
-	// Profile-guided builds compile everything anew for each service: images have
-	// them, a stack that is started many times a day doesn't.
+	// Profile-guided builds compile everything anew for each service. Images are built so; a stack that is started
+	// many times a day isn't.
 	args := append([]string{"build", "-pgo=off"}, s.options.BuildFlags...)
 	args = append(args, "-o", s.bin+string(filepath.Separator))
 	for _, service := range Services {
@@ -72,12 +72,12 @@ func (s *Stack) build(ctx context.Context) error {
 	return nil
 }
 
-// provision gives every service its role, its schema and the URLs of the stores.
+// provision creates every service's role and schema and writes the URLs of the stores.
 func (s *Stack) provision(ctx context.Context) error {
 	return s.vault.provision(ctx, s.stores.DatabaseURL, s.stores.RedisURL)
 }
 
-// migrate brings every schema to what the binaries need.
+// migrate migrates every schema to the version that the binaries need.
 func (s *Stack) migrate(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, service := range Services {
@@ -90,7 +90,7 @@ func (s *Stack) migrate(ctx context.Context) error {
 	return group.Wait()
 }
 
-// spec is how to run a service's binary as one of its replicas.
+// spec returns the process of a service's binary as one of its replicas.
 func (s *Stack) spec(service Service, name string, args ...string) process.Spec {
 	return process.Spec{
 		Name: name,
@@ -102,7 +102,7 @@ func (s *Stack) spec(service Service, name string, args ...string) process.Spec 
 	}
 }
 
-// Command is a service's own binary with its settings, as for `edge keys list`.
+// Command returns a command of a service's own binary with its settings, such as `edge keys list`.
 func (s *Stack) Command(ctx context.Context, service Service, args ...string) *exec.Cmd {
 	spec := s.spec(service, string(service), args...)
 	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...) //nolint:gosec // a binary of the stack

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/deploy/dev/process"
 )
 
-// Key is a product key to be made.
+// Key describes a product key to create.
 type Key struct {
 	Organization string
 	Product      string
@@ -20,8 +20,7 @@ type Key struct {
 	Name         string
 }
 
-// CreateKey creates a product key and returns its text, which can't be retrieved
-// again.
+// CreateKey creates a product key and returns its text, which can't be retrieved again.
 func (s *Stack) CreateKey(ctx context.Context, k Key) (string, error) {
 	cmd := s.Command(ctx, Edge, "keys", "create", "--json",
 		"--org", k.Organization, "--product", k.Product, "--permission", k.Permission, "--name", k.Name)
@@ -44,8 +43,8 @@ func (s *Stack) CreateKey(ctx context.Context, k Key) (string, error) {
 
 var errNoKey = errors.New("the edge answered without a key")
 
-// EnsureKey keeps a key that the edge still accepts on a route of its product,
-// and makes one otherwise: another database doesn't know the keys of the last.
+// EnsureKey returns the known key when the edge still accepts it on a route of its product, and otherwise creates
+// one: a new database doesn't hold the keys of the last.
 func (s *Stack) EnsureKey(ctx context.Context, known, route string, k Key) (string, error) {
 	if known != "" {
 		accepted, err := s.accepts(ctx, known, route)
@@ -59,8 +58,8 @@ func (s *Stack) EnsureKey(ctx context.Context, known, route string, k Key) (stri
 	return s.CreateKey(ctx, k)
 }
 
-// accepts calls a route with a body that no operation takes: what is asked is
-// only whether the key is refused before.
+// accepts calls a route with a body that no operation accepts and reports whether the key passes the check before
+// that.
 func (s *Stack) accepts(ctx context.Context, key, route string) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL(string(Edge))+route, strings.NewReader("{"))
 	if err != nil {
@@ -77,5 +76,5 @@ func (s *Stack) accepts(ctx context.Context, key, route string) (bool, error) {
 	return answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden, nil
 }
 
-// How puts in words how the member ended.
+// How returns how the member ended as text.
 func (e Exit) How() string { return process.Describe(e.Result) }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// own refuses the state of another user, even for root: files of two users in it
-// would lock out the one or the other.
+// own refuses a state folder of another user, even for root: with files of two users in it, one of them would be
+// locked out.
 func own(state string) error {
 	info, err := os.Stat(state)
 	if err != nil {
@@ -21,8 +21,7 @@ func own(state string) error {
 	return nil
 }
 
-// lock makes sure that one stack at a time uses a state folder. The lock ends
-// with the process, however that ends.
+// lock lets only one stack at a time use a state folder. The lock ends with the process, however that ends.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

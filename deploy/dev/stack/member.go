@@ -42,7 +42,7 @@ func (m *memberProcess) await(ctx context.Context) error {
 	return m.Await(ctx, readyTimeout, m.ready)
 }
 
-// Exit is a member that ended without being told to.
+// Exit is the end of a member that wasn't stopped on purpose.
 type Exit struct {
 	Name   string
 	Result error  // as of os/exec; nil is exit status 0
@@ -50,7 +50,7 @@ type Exit struct {
 	Tail   string // the last lines of it
 }
 
-// Exits tells of members that end by themselves. The others keep running.
+// Exits returns the channel of members that end by themselves. The others keep running.
 func (s *Stack) Exits() <-chan Exit { return s.exits }
 
 func (s *Stack) start(spec process.Spec, service Service, ready func(context.Context) error) (*memberProcess, error) {
@@ -65,13 +65,13 @@ func (s *Stack) start(spec process.Spec, service Service, ready func(context.Con
 
 const tailLines = 12
 
-// watch makes a running process a member.
+// watch adds a running process to the stack's members.
 func (s *Stack) watch(m *memberProcess) {
 	s.members = append(s.members, m)
 	s.observe(m)
 }
 
-// observe tells of the end of a run. Its goroutine ends with the run.
+// observe reports the end of a run to [Stack.Exits]. Its goroutine ends with the run.
 func (s *Stack) observe(m *memberProcess) {
 	ended, deliberate := m.Ended(), &atomic.Bool{}
 	m.deliberate.Store(deliberate)
@@ -96,7 +96,7 @@ func (s *Stack) find(name string) (*memberProcess, error) {
 	return nil, fmt.Errorf("the stack has no process %q", name)
 }
 
-// PID is the process id of a member that runs.
+// PID returns the process id of a running member.
 func (s *Stack) PID(name string) (int, error) {
 	m, err := s.find(name)
 	if err != nil {
@@ -105,9 +105,8 @@ func (s *Stack) PID(name string) (int, error) {
 	return m.PID(), nil
 }
 
-// Kill ends a member at once (SIGKILL) and returns when it is gone. Members are
-// the services, their further replicas ("gateway-2"), Fakes, and Postgres and
-// Redis where the stack runs them as processes.
+// Kill ends a member at once (SIGKILL) and returns when it has ended. Members are the services, their further
+// replicas ("gateway-2"), Fakes, and Postgres and Redis where the stack runs them as processes.
 func (s *Stack) Kill(name string) error {
 	m, err := s.find(name)
 	if err != nil {
@@ -118,8 +117,8 @@ func (s *Stack) Kill(name string) error {
 	return nil
 }
 
-// Terminate asks a member to end (SIGTERM), as an orchestrator would, and waits
-// for it. An exit status other than 0 is an error.
+// Terminate sends a member SIGTERM, as an orchestrator would, and waits for its end. An exit status other than 0 is
+// an error.
 func (s *Stack) Terminate(ctx context.Context, name string) error {
 	m, err := s.find(name)
 	if err != nil {
@@ -129,8 +128,7 @@ func (s *Stack) Terminate(ctx context.Context, name string) error {
 	return m.Stop(ctx)
 }
 
-// Restart starts a member again, stopping it first when it runs, and returns
-// when it is ready.
+// Restart starts a member again, stopping it first when it runs, and returns when it is ready.
 func (s *Stack) Restart(ctx context.Context, name string) error {
 	m, err := s.find(name)
 	if err != nil {
@@ -164,8 +162,8 @@ func (s *Stack) stopMembers(ctx context.Context, which func(*memberProcess) bool
 	return errors.Join(failed...)
 }
 
-// healthy is nil once a service says that it is ready for requests. Like other
-// probes it shows no certificate.
+// healthy returns a check that succeeds once a service reports that it is ready for requests. Like other probes, it
+// presents no certificate.
 func healthy(url string, authority *Authority) func(context.Context) error {
 	transport := &http.Transport{DisableKeepAlives: true} // no idle connection stays behind
 	if authority != nil {
@@ -191,7 +189,7 @@ func healthy(url string, authority *Authority) func(context.Context) error {
 	}
 }
 
-// fakesListen is nil once every fake accepts connections.
+// fakesListen returns nil once every fake accepts connections.
 func (s *Stack) fakesListen(ctx context.Context) error {
 	var dialer net.Dialer
 	for member, faces := range s.addresses {

@@ -15,10 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// roleSQL makes a service's role and schema, or brings those that exist to the
-// same state: the role logs in with the password of the verifier, owns the
-// schema of its own name and sees nothing else. Both arguments are the stack's
-// own: a name of letters and a SCRAM verifier.
+// roleSQL returns the statements that create a service's role and schema, or bring existing ones to the same state:
+// the role logs in with the password of the verifier, owns the schema of its own name and has access to nothing else.
+// Both arguments are the stack's own: a name of letters and a SCRAM verifier.
 func roleSQL(role, verifier string) string {
 	return strings.NewReplacer("{role}", role, "{verifier}", verifier).Replace(`
 DO $$
@@ -35,10 +34,10 @@ CREATE SCHEMA IF NOT EXISTS {role} AUTHORIZATION {role};
 `)
 }
 
-// provisionLock lets stacks that share a server take turns.
+// provisionLock is the advisory lock that serializes stacks which share a server.
 const provisionLock = 0x5377697463687964
 
-// provision makes the roles and returns the URL of each, by role.
+// provision creates the roles and returns the URL of each, by role.
 func provision(ctx context.Context, administrator string, passwords map[string]string) (map[string]string, error) {
 	conn, err := pgx.Connect(ctx, administrator)
 	if err != nil {
@@ -71,18 +70,18 @@ func provision(ctx context.Context, administrator string, passwords map[string]s
 	return urls, nil
 }
 
-// urlFor is the administrator's URL with another user.
+// urlFor returns the administrator's URL with another user.
 func urlFor(administrator, role, password string) (string, error) {
 	u, err := url.Parse(administrator)
 	if err != nil || u.Host == "" {
-		return "", errors.New("the administrator's address is no URL like postgres://user:password@host:port/database")
+		return "", errors.New("the administrator's address isn't a URL like postgres://user:password@host:port/database")
 	}
 	u.User = url.UserPassword(role, password)
 	return u.String(), nil
 }
 
-// scramVerifier is what Postgres stores of a password (RFC 5803), so that the
-// password itself isn't sent and can't get into the server's log.
+// scramVerifier returns what Postgres stores of a password (RFC 5803), so that the password itself isn't sent and
+// can't get into the server's log.
 func scramVerifier(password string) (string, error) {
 	const iterations = 4096
 	var salt [16]byte

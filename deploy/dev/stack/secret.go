@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// vault is the folder of the secrets that the stack makes once and keeps.
+// vault is the folder of the secrets that the stack creates once and keeps.
 type vault struct{ dir string }
 
 func openVault(dir string) (vault, error) {
@@ -27,7 +27,7 @@ func openVault(dir string) (vault, error) {
 
 func (v vault) path(name string) string { return filepath.Join(v.dir, name) }
 
-// once reads a secret, and makes it when there is none yet.
+// once returns a secret, and creates it on the first call.
 func (v vault) once(name string, fresh func() string) (string, error) {
 	text, err := os.ReadFile(v.path(name))
 	switch {
@@ -40,7 +40,7 @@ func (v vault) once(name string, fresh func() string) (string, error) {
 	return secret, v.write(name, secret)
 }
 
-// write replaces a secret at once: a reader sees the old or the new one.
+// write replaces a secret atomically: a reader gets the old or the new one.
 func (v vault) write(name, secret string) error {
 	path := v.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -83,8 +83,8 @@ const (
 func databasePassword(s Service) string { return filepath.Join("database", s.schema()+".password") }
 func databaseURL(s Service) string      { return filepath.Join("database", s.schema()+".url") }
 
-// Secrets are those that a client of the stack needs. They are for tests and for
-// the settings file, not for printing.
+// Secrets holds the secrets that a client of the stack needs. They are for tests and for the settings file, not for
+// printing.
 type Secrets struct {
 	Service  string // a service token of role service
 	Operator string // one of role operator
@@ -92,7 +92,7 @@ type Secrets struct {
 	Webhook  string // signs the deliveries of the demo organization and of those without a secret of their own
 }
 
-// makeSecrets makes what is missing and returns what clients need.
+// makeSecrets creates the missing secrets and returns those that clients need.
 func makeSecrets(v vault) (Secrets, error) {
 	var s Secrets
 	var edge, notify string
@@ -139,11 +139,10 @@ func makeSecrets(v vault) (Secrets, error) {
 	}))
 }
 
-// newToken has 260 random bits in letters and digits.
+// newToken returns a token of 260 random bits in letters and digits.
 func newToken() string { return rand.Text() + rand.Text() }
 
-// newSigningSecret has the form that Standard Webhooks gives to secrets, so that
-// deliveries bear its signature too.
+// newSigningSecret returns a secret in the form of Standard Webhooks, so that deliveries have its signature too.
 func newSigningSecret() string {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
@@ -152,14 +151,14 @@ func newSigningSecret() string {
 
 type token struct{ name, role, text string }
 
-// newKey is an AES-256 key.
+// newKey returns an AES-256 key.
 func newKey() string {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
 	return hex.EncodeToString(key[:])
 }
 
-// newVAPIDKey is one as `notify vapid generate` makes it.
+// newVAPIDKey returns a key as `notify vapid generate` makes it.
 func newVAPIDKey() string {
 	private, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
@@ -168,7 +167,7 @@ func newVAPIDKey() string {
 	return base64.RawURLEncoding.EncodeToString(private.Bytes())
 }
 
-// newSealingKey is one as `gateway byok keygen` makes it.
+// newSealingKey returns a key as `gateway byok keygen` makes it.
 func newSealingKey() string {
 	private, err := hpke.DHKEM(ecdh.X25519()).GenerateKey()
 	if err != nil {
@@ -181,7 +180,7 @@ func newSealingKey() string {
 	return "switchyard-sealing-key-v1 x25519 " + time.Now().UTC().Format(time.RFC3339) + " " + base64.StdEncoding.EncodeToString(key)
 }
 
-// tokensYAML is what the services know of the tokens: their SHA-256 only.
+// tokensYAML returns the services' file of the tokens, which holds only their SHA-256.
 func tokensYAML(tokens []token) string {
 	var text strings.Builder
 	text.WriteString("tokens:\n")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Service is one of the four services of the house.
+// Service is one of the four services.
 type Service string
 
 // The services.
@@ -18,7 +18,7 @@ const (
 	Edge          Service = "edge"
 )
 
-// Services are all of them. The edge is the one in front of the others.
+// Services lists all services. The edge is the one in front of the others.
 var Services = []Service{Gateway, WebhookEgress, Notify, Edge}
 
 // Other members of a stack, beside the services.
@@ -28,15 +28,15 @@ const (
 	Redis    = "redis"
 )
 
-// prefix begins the names of a service's settings.
+// prefix returns the prefix of the names of a service's settings.
 func (s Service) prefix() string { return variable(string(s)) + "_" }
 
-// variable writes a name as environment variables are written.
+// variable returns a name in the form of an environment variable.
 func variable(name string) string {
 	return strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// schema is the service's own schema of the database and its role.
+// schema returns the name of the service's own schema of the database and of its role.
 func (s Service) schema() string {
 	if s == WebhookEgress {
 		return "webhook"
@@ -44,12 +44,12 @@ func (s Service) schema() string {
 	return string(s)
 }
 
-// program is the package to build; its last element names the binary.
+// program returns the package to build; its last element names the binary.
 func (s Service) program() string {
 	return "./" + path.Join("services", string(s), "cmd", string(s))
 }
 
-// Fake is one of the third parties that deploy/fakes stands in for.
+// Fake is one of the third parties that deploy/fakes simulates.
 type Fake string
 
 // The fakes.
@@ -60,24 +60,24 @@ const (
 	FakePush     Fake = "push" // a web push service
 	FakeSMTP     Fake = "smtp"
 	FakeMailbox  Fake = "smtp-control" // HTTP: what the SMTP server got, and its script
-	FakeTarpit   Fake = "tarpit"       // accepts connections and says nothing
+	FakeTarpit   Fake = "tarpit"       // accepts connections and sends nothing
 
-	// Second ones, called under /hostile/<behaviour>: what a service makes of their
-	// hosts must not reach the others.
+	// Further instances, called under /hostile/<behaviour>, because a service's opinion of their hosts must not
+	// affect the others.
 	FakeHostileProvider Fake = "hostile-provider"
 	FakeHostileWebhook  Fake = "hostile-webhook"
 	FakeHostilePush     Fake = "hostile-push"
 )
 
-// AllFakes are all of them.
+// AllFakes lists all fakes.
 var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush}
 
 // listener is an address that a member of the stack listens on.
 type listener struct {
 	member  string // as "gateway", or "gateway-2" for its second replica
 	face    face
-	setting string // the variable that moves it
-	port    int    // where a person finds it
+	setting string // the variable that changes it
+	port    int    // the port for people
 }
 
 type face string
@@ -86,11 +86,11 @@ const (
 	faceHTTP face = "HTTP"
 	faceGRPC face = "gRPC"
 	faceDemo face = "demo" // notify's demo page
-	// faceMetrics is the edge's; the other services have theirs on the HTTP face.
+	// faceMetrics is the edge's; the other services have their metrics on the HTTP face.
 	faceMetrics face = "metrics"
 )
 
-// listeners are those of the services, then those of the fakes wanted.
+// listeners returns the listeners of the services, then those of the wanted fakes.
 func listeners(replicas map[Service]int, fakes []Fake) []listener {
 	var all []listener
 	for i, service := range Services {
@@ -118,10 +118,10 @@ func listeners(replicas map[Service]int, fakes []Fake) []listener {
 	return all
 }
 
-// fakeMember is what a listener of a fake is called: all fakes are one process.
+// fakeMember returns the member name of a fake's listener: all fakes are one process.
 func fakeMember(fake Fake) string { return Fakes + " " + string(fake) }
 
-// member names a replica of a service: the first one bears the service's name.
+// member returns the name of a replica of a service: the first one has the service's name.
 func member(service Service, replica int) string {
 	if replica == 0 {
 		return string(service)

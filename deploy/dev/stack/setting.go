@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// environ is a process environment: "NAME=value" each, later ones win.
+// environ is a process environment of "NAME=value" entries; later ones win.
 type environ []string
 
 func (e environ) lookup(name string) string {
@@ -19,18 +19,16 @@ func (e environ) lookup(name string) string {
 	return ""
 }
 
-// notSettings begin with a service's prefix but are none of its settings: what
-// the stack itself writes to the settings file, which people source, and a
-// variable of systemd.
+// notSettings lists variables that begin with a service's prefix but are none of its settings: those that the stack
+// writes to the settings file, which people source, and a variable of systemd.
 var notSettings = []string{
 	"EDGE_URL", "EDGE_METRICS_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL",
 	"GATEWAY_GRPC", "WEBHOOK_EGRESS_GRPC", "NOTIFY_GRPC",
 	"NOTIFY_SOCKET",
 }
 
-// shared is the part of the user's environment that every program gets: nothing
-// under a service's prefix and nothing that is meant for the stack, as the
-// administrator's database URL.
+// shared returns the part of the user's environment that every program gets: nothing under a service's prefix and
+// nothing that is meant for the stack, such as the administrator's database URL.
 func (e environ) shared() environ {
 	private := []string{"SWITCHYARD_", "FAKES_"}
 	for _, s := range Services {
@@ -41,7 +39,7 @@ func (e environ) shared() environ {
 	})
 }
 
-// of is what the user set for a service.
+// of returns what the user set for a service.
 func (e environ) of(s Service) environ {
 	return e.keep(func(name string) bool {
 		return strings.HasPrefix(name, s.prefix()) && !slices.Contains(notSettings, name)
@@ -55,9 +53,8 @@ func (e environ) keep(wanted func(name string) bool) environ {
 	})
 }
 
-// settings is the environment of one replica: what it needs in this stack, then
-// what the user set, then what the caller of Start set. Where the user names
-// targets to let through, those of the stack stay.
+// settings returns the environment of one replica: what it needs in this stack, then what the user set, then what the
+// caller of Start set. Where the user sets allowed targets, those of the stack are kept.
 func (s *Stack) settings(service Service, name string, user environ) []string {
 	own := environ{
 		"DATABASE_URL_FILE=" + s.vault.path(databaseURL(service)),
@@ -83,7 +80,7 @@ func (s *Stack) settings(service Service, name string, user environ) []string {
 	return append(env, s.options.Env[service]...)
 }
 
-// particular are the settings that only one service has, without its prefix.
+// particular returns the settings that only one service has, without its prefix.
 func (s *Stack) particular(service Service) []string {
 	switch service {
 	case WebhookEgress:
@@ -116,7 +113,7 @@ func (s *Stack) particular(service Service) []string {
 	return nil
 }
 
-// notify reaches the fakes that there are: Slack, and a mail server over STARTTLS.
+// notify returns the settings that point notify at the running fakes: Slack, and a mail server over STARTTLS.
 func (s *Stack) notify() []string {
 	own := []string{
 		"ENCRYPTION_KEY_FILE=" + s.vault.path(notifyKey),
@@ -140,8 +137,8 @@ func (s *Stack) notify() []string {
 	return own
 }
 
-// targets lets a service through to the fakes that it calls, which listen on
-// loopback, and to those that the user named.
+// targets returns the allowed targets of a service: the fakes that it calls, which listen on loopback, and those that
+// the user set.
 func (s *Stack) targets(service Service, user environ) string {
 	var called []Fake
 	switch service {

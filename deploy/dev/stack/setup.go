@@ -7,9 +7,8 @@ import (
 	"os"
 )
 
-// Setup prepares servers that run elsewhere, as in containers: it makes the
-// secrets in dir and, on the database of the administrator's URL, the role and
-// schema of each service. A second run changes nothing.
+// Setup prepares servers that run elsewhere, such as in containers: it creates the secrets in dir and, on the
+// database of the administrator's URL, the role and schema of each service. A second run changes nothing.
 func Setup(ctx context.Context, dir, databaseURL, redisURL string) error {
 	v, err := openVault(dir)
 	if err != nil {
@@ -21,8 +20,8 @@ func Setup(ctx context.Context, dir, databaseURL, redisURL string) error {
 	return v.provision(ctx, databaseURL, redisURL)
 }
 
-// Give hands folders with all that is in them to a user, who is to read what
-// Setup wrote. Only root can.
+// Give changes the owner of folders and all that is in them to a user, who is to read what Setup wrote. Only root
+// can.
 func Give(uid int, dirs ...string) error {
 	for _, dir := range dirs {
 		if err := give(uid, dir); err != nil {
@@ -46,7 +45,7 @@ func give(uid int, dir string) error {
 	})
 }
 
-// provision makes the roles and writes down how each service reaches the stores.
+// provision creates the roles and writes the URLs at which each service reaches the stores.
 func (v vault) provision(ctx context.Context, administrator, redis string) error {
 	passwords := map[string]string{}
 	for _, service := range Services {

@@ -1,6 +1,5 @@
-// Package stack runs the whole house on one machine without containers: the two
-// stores, the four services and the fakes, each as a process. `make run` uses it
-// for people, the end-to-end tests for themselves.
+// Package stack runs the whole system on one machine without containers: the two stores, the four services and the
+// fakes, each as a process. `make run` uses it for people, the end-to-end tests for themselves.
 package stack
 
 import (
@@ -18,32 +17,31 @@ import (
 // Organization is the tenant that the stack is prepared for.
 const Organization = "org_demo"
 
-// Options fit a stack. The zero value is one for tests: free ports, throwaway
-// data, no fakes.
+// Options configures a stack. The zero value is for tests: free ports, throwaway data, no fakes.
 type Options struct {
-	Root  string // the repository; "" looks for it from the working directory upwards
+	Root  string // the repository; "" searches from the working directory upwards
 	State string // the folder of all state; "" is .local in the repository
 
-	// Fixed puts every member where its setting or the documentation says, and
-	// fails when a port is taken. Otherwise all listen on free ones.
+	// Fixed makes every member listen where its setting or the documentation says, and
+	// fails when a port is taken. Otherwise all listen on free ports.
 	Fixed bool
-	// Durable makes commits reach the disk and keeps the data over Stop.
+	// Durable makes commits reach the disk and keeps the data across Stop.
 	Durable bool
 
 	DatabaseURL string // a Postgres server to use instead of starting one: an administrator's URL
 	RedisURL    string // a Redis server to use instead of starting one
 
-	Environ  []string             // the user's environment; nil is the process's own
+	Environ  []string             // the user's environment; nil is that of the process
 	Env      map[Service][]string // further settings of a service, "NAME=value"; they win
-	Replicas map[Service]int      // processes of a service; fewer than 1 is 1
-	Fakes    []Fake               // the third parties to stand in for
-	FakeArgs []string             // further flags of deploy/fakes
-	WebPush  bool                 // switches web push on, which is off by default
+	Replicas map[Service]int      // number of processes of a service; less than 1 is 1
+	Fakes    []Fake               // the third parties to simulate
+	FakeArgs []string             // more flags of deploy/fakes
+	WebPush  bool                 // turns web push on, which is off by default
 
 	Authority *Authority // of the certificates with which the services speak mutual TLS; nil for plain text
 
 	Bin        string   // a folder with all binaries; "" builds them
-	BuildFlags []string // as -race
+	BuildFlags []string // such as -race
 
 	Progress func(line string) // receives a line for each step; nil discards them
 }
@@ -65,11 +63,11 @@ type Stack struct {
 
 type storePorts struct{ postgres, redis int }
 
-// usualPorts are where a person finds the stores, unless something else is there.
+// usualPorts are the ports of the stores for a person, unless they are in use.
 var usualPorts = storePorts{postgres: 15432, redis: 16379}
 
-// Start starts everything and returns when every member is ready. On an error
-// nothing is left running. What ends ctx later has no effect: see [Stack.Stop].
+// Start starts everything and returns when every member is ready. On an error nothing is left running. After Start
+// has returned, the end of ctx has no effect: see [Stack.Stop].
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
@@ -79,7 +77,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		s.startStores, s.build, s.provision, s.migrate, s.startFakes, s.startServices,
 	} {
 		if err := step(ctx); err != nil {
-			// How the others end, half started, says nothing about the cause.
+			// How the other, half started members end says nothing about the cause.
 			_ = s.Stop(context.WithoutCancel(ctx))
 			return nil, err
 		}
@@ -87,7 +85,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// prepare makes the folders and the plan; nothing runs yet.
+// prepare makes the folders and the plan; it starts nothing.
 func prepare(ctx context.Context, o Options) (*Stack, error) {
 	if err := complete(&o); err != nil {
 		return nil, err
@@ -111,8 +109,7 @@ func prepare(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// openState makes the folders. Whatever the umask, the user of Postgres must get
-// through the first.
+// openState makes the folders. Whatever the umask, the user of Postgres must be able to enter the first one.
 func openState(state, bin string) error {
 	if err := os.MkdirAll(state, 0o755); err != nil { //nolint:gosec // what is private inside is 0700
 		return err
@@ -173,7 +170,7 @@ func complete(o *Options) error {
 	return err
 }
 
-// FindRoot is the repository that holds the working directory.
+// FindRoot returns the repository that holds the working directory.
 func FindRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -190,11 +187,10 @@ func FindRoot() (string, error) {
 	}
 }
 
-// URL is the HTTP face of a service or one of its replicas ("gateway-2"), "" when
-// the stack has none such.
+// URL returns the base URL of a service or one of its replicas ("gateway-2"), "" when the stack has no such member.
 func (s *Stack) URL(member string) string { return s.secured(s.addresses.url(member)) }
 
-// MetricsURL is the base URL of a member's /metrics.
+// MetricsURL returns the base URL of a member's /metrics.
 func (s *Stack) MetricsURL(member string) string {
 	if address := s.addresses.dial(member, faceMetrics); address != "" {
 		return s.secured("http://" + address)
@@ -202,7 +198,7 @@ func (s *Stack) MetricsURL(member string) string {
 	return s.URL(member)
 }
 
-// secured is the URL with the scheme that the services of this stack speak.
+// secured returns the URL with the scheme that the services of this stack use.
 func (s *Stack) secured(url string) string {
 	if s.options.Authority != nil {
 		url = strings.Replace(url, "http://", "https://", 1)
@@ -210,28 +206,28 @@ func (s *Stack) secured(url string) string {
 	return url
 }
 
-// FakeURL is where a fake listens, "" when it was not asked for.
+// FakeURL returns the base URL of a fake, "" when it isn't part of the stack.
 func (s *Stack) FakeURL(fake Fake) string { return s.addresses.url(fakeMember(fake)) }
 
-// DemoURL is where notify's demo page is.
+// DemoURL returns the URL of notify's demo page.
 func (s *Stack) DemoURL() string { return "http://" + s.addresses.dial(string(Notify), faceDemo) }
 
-// FakeAddress is the same as host:port, for fakes that don't speak HTTP.
+// FakeAddress returns the host:port of a fake, for those that don't speak HTTP.
 func (s *Stack) FakeAddress(fake Fake) string { return s.addresses.dial(fakeMember(fake), faceHTTP) }
 
-// GRPC is the gRPC face of a service or one of its replicas as host:port.
+// GRPC returns the gRPC face of a service or one of its replicas as host:port.
 func (s *Stack) GRPC(member string) string { return s.addresses.dial(member, faceGRPC) }
 
-// Secrets are those that clients need.
+// Secrets returns the secrets that clients need.
 func (s *Stack) Secrets() Secrets { return s.secrets }
 
-// State is the folder of all state.
+// State returns the folder of all state.
 func (s *Stack) State() string { return s.options.State }
 
-// DatabaseURL is the administrator's.
+// DatabaseURL returns the administrator's database URL.
 func (s *Stack) DatabaseURL() string { return s.stores.DatabaseURL }
 
-// RedisURL is that of the services.
+// RedisURL returns the Redis URL of the services.
 func (s *Stack) RedisURL() string { return s.stores.RedisURL }
 
 func (s *Stack) logFile(name string) string {
@@ -242,12 +238,11 @@ func (s *Stack) progress(format string, args ...any) {
 	s.options.Progress(fmt.Sprintf(format, args...))
 }
 
-// stepGrace is more than a service's own drain takes (P_DRAIN_GRACE, 25 s).
+// stepGrace is longer than a service's own drain (P_DRAIN_GRACE, 25 s).
 const stepGrace = 30 * time.Second
 
-// Stop drains and stops everything: the edge first, then the services behind it,
-// then the fakes that they call, the stores last. What hasn't ended in time, or
-// when ctx ends, is killed, which is an error.
+// Stop drains and stops everything: the edge first, then the services behind it, then the fakes that they call, the
+// stores last. It kills what hasn't ended in time or when ctx ends, and returns an error then.
 func (s *Stack) Stop(ctx context.Context) error {
 	for _, m := range s.members {
 		m.expectEnd()

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"switchyard.dev/deploy/dev/devtest"
 	"switchyard.dev/deploy/dev/store"
 )
 
@@ -145,17 +146,8 @@ func startStack(t *testing.T, o Options) *Stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stopStack(t, s) })
+	t.Cleanup(func() { devtest.Stop(t, patience, s.Stop) })
 	return s
-}
-
-func stopStack(t *testing.T, s *Stack) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	defer cancel()
-	if err := s.Stop(ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 func ready(t *testing.T, s *Stack, member string) bool {
@@ -236,7 +228,7 @@ func TestAStackFromStartToStop(t *testing.T) {
 		}
 	})
 
-	stopStack(t, s)
+	devtest.Stop(t, patience, s.Stop)
 	for _, name := range []string{"webhook-egress", "edge"} {
 		if ready(t, s, name) {
 			t.Errorf("%s answers after the stop", name)
@@ -251,7 +243,7 @@ func TestAServiceThatFailsStopsTheStart(t *testing.T) {
 			o.Env = map[Service][]string{Notify: {"NOTIFY_BREAK=" + broken}}
 			s, err := Start(t.Context(), o)
 			if err == nil {
-				stopStack(t, s)
+				devtest.Stop(t, patience, s.Stop)
 				t.Fatal("started")
 			}
 			for _, want := range []string{"notify", "exit status 3", "broken on purpose"} {

@@ -13,8 +13,7 @@ import (
 	"syscall"
 )
 
-// account is the user that Postgres runs as when the stack runs as root, which
-// Postgres refuses to.
+// account is the user that Postgres runs as when the stack runs as root, because Postgres refuses to run as root.
 type account struct {
 	name string
 	uid  uint32
@@ -25,7 +24,7 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: a.uid, Gid: a.gid}
 }
 
-// wanted are the users tried, in order, before the first other one there is.
+// wanted lists the users to try, in order, before any other user.
 var wanted = []string{"postgres", "nobody"}
 
 // postgresAccount returns nil unless the stack runs as root. For root it returns the
@@ -58,7 +57,7 @@ func postgresAccount(data string) (*account, error) {
 
 var errNoAccount = errors.New("postgres does not run as root and this machine has no other user: add one (useradd postgres), or set SWITCHYARD_DATABASE_URL")
 
-// firstAccount is the first user of a passwd file who isn't root.
+// firstAccount returns the first user of a passwd file who isn't root.
 func firstAccount(passwd io.Reader) (account, bool) {
 	lines := bufio.NewScanner(passwd)
 	for lines.Scan() {
@@ -85,7 +84,7 @@ func parseAccount(name, uid, gid string) (account, error) {
 	return account{name, uint32(u), uint32(g)}, nil
 }
 
-// ownerOf is the user to whom an existing folder belongs, unless that is root.
+// ownerOf returns the user who owns an existing folder, unless that is root.
 func ownerOf(dir string) (account, bool) {
 	info, err := os.Stat(dir)
 	if dir == "" || err != nil {
@@ -103,9 +102,8 @@ func ownerOf(dir string) (account, bool) {
 	return a, true
 }
 
-// blocked is the first folder on the way to path which the account can't enter,
-// "" when the way is open. The part of path that doesn't exist yet is what the
-// stack is going to make.
+// blocked returns the first folder on the way to path that the account can't enter, "" when there is none. It ignores
+// the part of path that doesn't exist yet, since the stack creates it.
 func blocked(a account, path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -131,7 +129,7 @@ func blocked(a account, path string) (string, error) {
 	return "", nil
 }
 
-// chain is every folder from the root to path, symbolic links resolved.
+// chain returns every folder from the root to path, with symbolic links resolved.
 func chain(path string) ([]string, error) {
 	existing := path
 	for {
@@ -153,8 +151,8 @@ func chain(path string) ([]string, error) {
 	}
 }
 
-// mayEnter is the kernel's rule: the bits of the first class that fits decide,
-// also when a later one would allow it.
+// mayEnter applies the kernel's rule: the bits of the first class that matches decide, even when a later one would
+// allow it.
 func mayEnter(a account, mode os.FileMode, uid, gid uint32) bool {
 	const owner, group, other = 0o100, 0o010, 0o001
 	switch {

@@ -16,9 +16,8 @@ import (
 	"switchyard.dev/deploy/dev/process"
 )
 
-// cluster is a Postgres of the stack's own. Its folder holds the data, the
-// administrator's password and the log together, so that none of them can be
-// lost without the others.
+// cluster is a Postgres that the stack runs. Its folder holds the data, the administrator's password and the log
+// together, so that none of them can be lost without the others.
 type cluster struct {
 	dir     string
 	account *account // nil for the user who runs the stack
@@ -29,7 +28,7 @@ type cluster struct {
 func (c *cluster) data() string     { return filepath.Join(c.dir, "data") }
 func (c *cluster) password() string { return filepath.Join(c.dir, "password") }
 
-// locate finds the place of the data and the binaries to run it with.
+// locate finds the folder of the data and the binaries to run it with.
 func (s *Stores) locate(ctx context.Context, o Options) (*cluster, error) {
 	dir, err := folder(o.Dir, Postgres)
 	if err != nil {
@@ -59,8 +58,8 @@ func (s *Stores) locate(ctx context.Context, o Options) (*cluster, error) {
 	return c, nil
 }
 
-// movedAway says that the data isn't where one looks for it. There, throwaway
-// data would outlive the folder of its test.
+// movedAway reports, as progress, that the data is in another folder than usual. Throwaway data there would outlive
+// the folder of its test.
 func (s *Stores) movedAway(c *cluster, dir string, o Options) {
 	_ = os.Remove(dir) // empty: it was just made
 	if o.Durable {
@@ -70,7 +69,7 @@ func (s *Stores) movedAway(c *cluster, dir string, o Options) {
 	s.close = append(s.close, func() error { return os.RemoveAll(c.dir) })
 }
 
-// binaries are those of the machine or, where it has none, fetched ones.
+// binaries returns the binaries of the machine or, where it has none, downloaded ones.
 func (c *cluster) binaries(ctx context.Context, o Options, made int) (binaries, error) {
 	b, missing := choose(find(ctx), made)
 	if missing == nil {
@@ -97,7 +96,7 @@ func (c *cluster) binaries(ctx context.Context, o Options, made int) (binaries, 
 		"or set SWITCHYARD_DATABASE_URL to a server on which roles may be created", missing, oneLine(err), fetchedMajor)
 }
 
-// downloads is where fetched binaries go.
+// downloads returns the folder of downloaded binaries.
 func (c *cluster) downloads(cache string) (string, error) {
 	cache, err := folder(cache)
 	if err != nil {
@@ -110,7 +109,7 @@ func (c *cluster) downloads(cache string) (string, error) {
 	return place(*c.account, dir)
 }
 
-// open lets the account read what root fetched, whatever root's umask is.
+// open lets the account read what root downloaded, whatever root's umask is.
 func (c *cluster) open(dir string) error {
 	if c.account == nil {
 		return nil
@@ -166,8 +165,8 @@ func parseLock(text string) (pid, number int) {
 	return pid, number
 }
 
-// initialize makes the data when there is none. It is made beside its place and
-// moved there, so that an interrupted start leaves nothing half made.
+// initialize creates the data when there is none. It creates it beside its final folder and moves it there, so that
+// an interrupted start leaves nothing incomplete.
 func (c *cluster) initialize(ctx context.Context, durable bool) error {
 	if _, err := os.Stat(c.data()); err == nil {
 		return nil
@@ -193,7 +192,7 @@ func (c *cluster) initialize(ctx context.Context, durable bool) error {
 	return os.Rename(fresh, c.data())
 }
 
-// write makes a file that only the cluster's user (and root) can read.
+// write writes a file that only the cluster's user (and root) can read.
 func (c *cluster) write(path, text string) error {
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 		return err

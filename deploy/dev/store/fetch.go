@@ -18,11 +18,10 @@ import (
 
 const fetchTimeout = 5 * time.Minute
 
-// fetchedMajor is the release that fetch brings.
+// fetchedMajor is the release that fetch downloads.
 const fetchedMajor = 17
 
-// repositoryEnv names a Maven repository to fetch from, where the public one
-// can't be reached.
+// repositoryEnv names a Maven repository to download from, where the public one can't be reached.
 const repositoryEnv = "SWITCHYARD_POSTGRES_REPOSITORY"
 
 // fetch downloads Postgres into dir. The archive stays in cache.
@@ -74,7 +73,7 @@ func fetch(ctx context.Context, dir, cache string) (binaries, error) {
 	return b, nil
 }
 
-// oneLine says an error of several lines in one, each line once.
+// oneLine returns an error of several lines as one line, with each line once.
 func oneLine(err error) string {
 	var said []string
 	for line := range strings.Lines(err.Error()) {

@@ -23,7 +23,7 @@ type binaries struct {
 	major int
 }
 
-// installed are places beside PATH where systems keep Postgres.
+// installed lists the folders beside PATH where systems install Postgres.
 var installed = []string{
 	"/usr/lib/postgresql/*/bin",            // Debian, Ubuntu
 	"/usr/pgsql-*/bin",                     // PostgreSQL's own packages for Red Hat
@@ -33,8 +33,7 @@ var installed = []string{
 	"/Applications/Postgres.app/*/*/*/bin", // Postgres.app
 }
 
-// find lists the installations of this machine, the one on PATH first, then the
-// newest first.
+// find returns the installations of this machine, the one on PATH first, then the newest first.
 func find(ctx context.Context) []binaries {
 	var dirs []string
 	for _, program := range []string{"postgres", "pg_ctl", "initdb"} {
@@ -66,8 +65,7 @@ func find(ctx context.Context) []binaries {
 	return append(found, others...)
 }
 
-// inspect tells the release of the Postgres in a folder. Both programs that the
-// stack needs must be there.
+// inspect returns the installation of Postgres in a folder. Both programs that the stack needs must be there.
 func inspect(ctx context.Context, dir string) (binaries, error) {
 	for _, program := range []string{"initdb", "postgres"} {
 		if info, err := os.Stat(filepath.Join(dir, program)); err != nil || info.Mode()&0o111 == 0 {
@@ -96,7 +94,7 @@ func parseMajor(version string) (int, error) {
 	return strconv.Atoi(after[:end])
 }
 
-// choose picks the installation for data made by a major release, 0 for new data.
+// choose returns the installation for data made by a major release, 0 for new data.
 func choose(found []binaries, data int) (binaries, error) {
 	if len(found) == 0 {
 		return binaries{}, errNotInstalled
@@ -114,7 +112,7 @@ func choose(found []binaries, data int) (binaries, error) {
 
 var errNotInstalled = errors.New("no Postgres is installed")
 
-// dataMajor is the release that made a data folder, 0 when there is none.
+// dataMajor returns the release that made a data folder, 0 when there is none.
 func dataMajor(data string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, os.ErrNotExist) {

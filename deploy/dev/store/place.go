@@ -9,16 +9,14 @@ import (
 	"syscall"
 )
 
-// fallbacks hold the data when the account can't reach the state folder. They
-// don't depend on TMPDIR, so that the next start finds the data again; the first
-// one outlives a reboot.
+// fallbacks lists where the data is stored when the account can't reach the state folder. They don't depend on
+// TMPDIR, so that the next start finds the data again; the first one survives a reboot.
 var fallbacks = []string{"/var/tmp", "/tmp"}
 
-// place is the folder to use for dir: dir itself where the account can reach it,
-// else one of its own in a place that is open to all, named after dir. It exists
-// when place returns, and belongs to the account.
+// place returns the folder to use for dir: dir itself where the account can reach it, else one named after dir in a
+// folder that is open to all users. It exists when place returns, and belongs to the account.
 func place(a account, dir string) (string, error) {
-	obstacle, err := blocked(a, filepath.Dir(dir)) // dir itself is going to be the account's
+	obstacle, err := blocked(a, filepath.Dir(dir)) // dir itself will belong to the account
 	if err != nil {
 		return "", err
 	}
@@ -50,9 +48,8 @@ func firstOpen(a account, parents []string) (string, error) {
 	return "", fmt.Errorf("none of %q can be entered by user %s", parents, a.name)
 }
 
-// claim makes a folder among those of other users, or takes the one made before.
-// Any user could have created something of that name there, so claim accepts only a
-// real folder that belongs to the account or to root.
+// claim makes a folder among those of other users, or reuses an earlier one. Any user could have created something of
+// that name there, so claim accepts only a real folder that belongs to the account or to root.
 func claim(a account, dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return err
@@ -63,7 +60,7 @@ func claim(a account, dir string) error {
 	}
 	status, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || (status.Uid != a.uid && status.Uid != 0) {
-		return fmt.Errorf("%s was made by somebody else: remove it", dir)
+		return fmt.Errorf("%s belongs to another user: remove it", dir)
 	}
 	return os.Chown(dir, int(a.uid), int(a.gid))
 }

@@ -63,7 +63,7 @@ func (c *cluster) as() string {
 	return ", running as user " + c.account.name
 }
 
-// server is how to run Postgres: on loopback only, without a socket file.
+// server returns the Postgres process: on loopback only, without a socket file.
 func (c *cluster) server(number int, durable bool) process.Spec {
 	settings := []string{
 		"listen_addresses=" + port.Loopback,
@@ -95,7 +95,7 @@ func (c *cluster) spec(program string, args ...string) process.Spec {
 		Args: args,
 		Dir:  c.dir,
 		Log:  filepath.Join(c.dir, "log"),
-		// Nothing of the user's PG* variables.
+		// None of the user's PG* variables.
 		Env: []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/bin:/bin"), "HOME=" + c.dir, "LC_ALL=C", "TZ=UTC"},
 	}
 	if c.account != nil {
@@ -104,7 +104,7 @@ func (c *cluster) spec(program string, args ...string) process.Spec {
 	return spec
 }
 
-// choosePort is the wanted port or the next free one, or any when none is wanted.
+// choosePort returns the wanted port or the next free one, or any when none is wanted.
 func choosePort(ctx context.Context, wanted int) (int, error) {
 	if wanted != 0 {
 		return port.From(ctx, wanted)
@@ -129,7 +129,7 @@ func databaseURL(number int, password string) string {
 
 var errDatabaseURL = errors.New("it isn't a URL like postgres://user:password@host:port/database")
 
-// reachDatabase proves that a server answers. No error holds the password.
+// reachDatabase returns nil when a server answers. No error holds the password.
 func reachDatabase(ctx context.Context, address string) error {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 const connectTimeout = 5 * time.Second
 
-// redisPrograms are the servers that speak Redis, in the order of preference.
+// redisPrograms lists the servers that speak the Redis protocol, in the order of preference.
 var redisPrograms = []string{"redis-server", "valkey-server"}
 
 func (s *Stores) startRedis(ctx context.Context, o Options) error {
@@ -53,7 +53,7 @@ func (s *Stores) startRedisServer(ctx context.Context, o Options, program string
 	spec := process.Spec{
 		Name:  Redis,
 		Path:  program,
-		Args:  []string{"-"}, // the configuration comes by standard input
+		Args:  []string{"-"}, // the configuration comes from standard input
 		Stdin: redisConfig(dir, number, o.Durable),
 		Env:   []string{"LC_ALL=C", "TZ=UTC"},
 		Dir:   dir,
@@ -85,8 +85,7 @@ func redisConfig(dir string, number int, durable bool) string {
 
 const tick = 100 * time.Millisecond
 
-// startMiniredis runs Redis inside this process. Its keys expire only when it is
-// told that time passes.
+// startMiniredis runs Redis inside this process. Its keys expire only when its clock is advanced.
 func (s *Stores) startMiniredis(o Options, number int) error {
 	server := miniredis.NewMiniRedis()
 	if err := server.StartAddr(port.At(number)); err != nil {
@@ -137,8 +136,7 @@ func reachRedisURL(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// reachRedis proves that a Redis without a password answers, and has read its
-// data.
+// reachRedis returns nil when a Redis without a password answers and has loaded its data.
 func reachRedis(ctx context.Context, address string) error {
 	conn, err := dial(ctx, address)
 	if err != nil {

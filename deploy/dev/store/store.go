@@ -1,6 +1,5 @@
-// Package store starts the two servers that the services keep their state in:
-// Postgres and Redis. Each is the server that the options name, else one from
-// binaries on the machine, else one that needs nothing installed.
+// Package store starts the two servers that the services store their state in: Postgres and Redis. Each is the server
+// that the options name, else one from binaries on the machine, else one that needs nothing installed.
 package store
 
 import (
@@ -15,14 +14,13 @@ import (
 	"switchyard.dev/deploy/dev/process"
 )
 
-// Options says where the servers are or how to start them.
+// Options names the servers or says how to start them.
 type Options struct {
 	Dir   string // their state: postgres and redis below it
 	Cache string // downloads, kept between runs
 
-	// Durable is what a person's data needs: every commit reaches the disk.
-	// Without it the servers are as fast as a test wants them and a crash of the
-	// machine loses them.
+	// Durable makes every commit reach the disk, as a person's data needs. Without it
+	// the servers are fast enough for tests, and a crash of the machine loses the data.
 	Durable bool
 
 	DatabaseURL string // a Postgres server to use instead of starting one
@@ -34,7 +32,7 @@ type Options struct {
 	Progress func(line string) // receives a line for each step; nil discards them
 }
 
-// Stores are the running servers.
+// Stores holds the running servers.
 type Stores struct {
 	DatabaseURL string // an administrator's: may create roles and schemas
 	RedisURL    string
@@ -73,12 +71,10 @@ func Start(ctx context.Context, o Options) (*Stores, error) {
 	return s, nil
 }
 
-// Members are the servers that run as processes: neither those that were there
-// before nor an in-process Redis.
+// Members returns the servers that run as processes: neither those that ran before nor an in-process Redis.
 func (s *Stores) Members() []Member { return s.members }
 
-// Stop ends what Start started, in reverse. What hasn't ended when ctx does is
-// killed.
+// Stop ends what Start started, in reverse order. It kills what hasn't ended when ctx ends.
 func (s *Stores) Stop(ctx context.Context) error {
 	var failed error
 	for _, m := range slices.Backward(s.members) {
@@ -101,8 +97,8 @@ func (s *Stores) start(ctx context.Context, spec process.Spec, ready func(contex
 	return p.Await(ctx, startTimeout, ready)
 }
 
-// Temporary makes a folder for throwaway servers, which the caller removes. The
-// user that Postgres runs as can enter it.
+// Temporary makes a folder for throwaway servers, which the caller removes. The user that Postgres runs as can enter
+// it.
 func Temporary() (string, error) {
 	runs, err := postgresAccount("")
 	if err != nil {
@@ -121,7 +117,7 @@ func Temporary() (string, error) {
 	return dir, os.Chmod(dir, 0o711) //nolint:gosec // to be entered by the user of Postgres, not listed
 }
 
-// folder makes a folder that others can enter, whatever the umask is.
+// folder makes a folder that other users can enter, whatever the umask is.
 func folder(elements ...string) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(elements...))
 	if err != nil {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
+
+	"switchyard.dev/deploy/dev/devtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,17 +29,8 @@ func startStores(t *testing.T, o Options) *Stores {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stopStores(t, s) })
+	t.Cleanup(func() { devtest.Stop(t, patience, s.Stop) })
 	return s
-}
-
-func stopStores(t *testing.T, s *Stores) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	defer cancel()
-	if err := s.Stop(ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 func temporary(t *testing.T) string {
@@ -118,7 +110,7 @@ func TestDurableStoresKeepTheirData(t *testing.T) {
 	for _, m := range s.Members() {
 		names[m.Name()] = true
 	}
-	stopStores(t, s)
+	devtest.Stop(t, patience, s.Stop)
 
 	again := startStores(t, o)
 	if got := query(t, again.DatabaseURL, "SELECT word FROM kept"); got != "still here" {
@@ -201,7 +193,7 @@ func TestASecondPostgresOnTheSameDataIsRefused(t *testing.T) {
 	startStores(t, o)
 	s, err := Start(t.Context(), o)
 	if err == nil {
-		stopStores(t, s)
+		devtest.Stop(t, patience, s.Stop)
 		t.Fatal("two servers on the same data")
 	}
 	if !strings.Contains(err.Error(), "another Postgres (process ") || strings.Contains(err.Error(), "\n") {
@@ -262,7 +254,7 @@ func TestWithoutARedisProgramItRunsInProcess(t *testing.T) {
 	if err := s.startRedis(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stopStores(t, s) })
+	t.Cleanup(func() { devtest.Stop(t, patience, s.Stop) })
 	if len(said) != 1 || !strings.Contains(said[0], "in this process") {
 		t.Errorf("said %q", said)
 	}

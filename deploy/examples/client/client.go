@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// Connect returns a connection to the service that address names, a variable
-// such as GATEWAY_GRPC. Every call carries the service token and the organization.
+// Connect returns a connection to the service whose address a variable such as GATEWAY_GRPC holds. Every call carries
+// the service token and the organization.
 func Connect(address string) (*grpc.ClientConn, error) {
 	target, token, organization := os.Getenv(address), os.Getenv("SERVICE_TOKEN"), os.Getenv("ORGANIZATION_ID")
 	if target == "" || token == "" || organization == "" {
@@ -27,7 +27,7 @@ func Connect(address string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute}))
 }
 
-// identity goes with every call as metadata.
+// identity holds the metadata of every call.
 type identity map[string]string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -39,7 +39,7 @@ func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]str
 // stack speaks plain text on loopback.
 func (identity) RequireTransportSecurity() bool { return false }
 
-// Main runs an example within half a minute and says how it ended.
+// Main runs an example for at most half a minute and prints how it ended.
 func Main(example func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	err := example(ctx)

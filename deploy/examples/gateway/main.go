@@ -1,4 +1,4 @@
-// Command gateway asks a model a question, whole and streamed, and says what it cost.
+// Command gateway asks a model a question, whole and streamed, and prints the usage.
 package main
 
 import (

@@ -26,7 +26,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
-	if _, err := feed.Recv(); err != nil { // Ready: from here on the feed has every change.
+	if _, err := feed.Recv(); err != nil { // Ready: from here on, the feed has every change.
 		return fmt.Errorf("feed: %w", err)
 	}
 	accepted, err := notifyv1.NewNotifyServiceClient(conn).Notify(ctx, &notifyv1.NotifyRequest{

@@ -1,5 +1,5 @@
-// Package recipes holds pages of curl lines, one for each service, and reads them
-// for the tests that run them and look for missing routes.
+// Package recipes holds pages of curl commands, one for each service, and reads them for the tests that run them and
+// look for missing routes.
 package recipes
 
 import (
@@ -12,7 +12,7 @@ import (
 //go:embed edge.md gateway.md notify.md webhook-egress.md
 var pages embed.FS
 
-// Script is all shell of a service's page, in its order.
+// Script returns the shell code of a service's page, in its order.
 func Script(service string) (string, error) {
 	page, err := fs.ReadFile(pages, service+".md")
 	if err != nil {
@@ -30,7 +30,7 @@ type Call struct{ Verb, Path string }
 
 var (
 	remark = regexp.MustCompile(`(?m)(?:^|\s)#.*$`)
-	// A line that ends in a backslash goes on, and so does one within quotes.
+	// A line that ends in a backslash continues, and so does one within quotes.
 	goesOn = regexp.MustCompile(`\\\n\s*`)
 	quoted = regexp.MustCompile(`(?s)'[^']*'`)
 	target = regexp.MustCompile(`"\$[A-Z_]+_URL(/[^"?]*)`)

@@ -1,5 +1,5 @@
-// Command webhook sends a hundred webhooks over one stream, as an internal
-// producer would, and follows the first to its end.
+// Command webhook sends a hundred webhooks over one stream, as an internal producer would, and follows the first
+// until it has ended.
 package main
 
 import (
@@ -30,7 +30,7 @@ func run(ctx context.Context) error {
 	for i := range 100 {
 		err := stream.Send(&webhooksv1.EnqueueRequest{
 			Url: os.Getenv("WEBHOOK_TARGET"), EventType: "train.arrived", Payload: fmt.Appendf(nil, `{"track":%d}`, i),
-			// Sent again after a broken connection, it stays one delivery.
+			// Sent again after a broken connection, it is still one delivery.
 			IdempotencyKey: fmt.Sprintf("train-%d-%d", batch, i),
 		})
 		if err != nil {

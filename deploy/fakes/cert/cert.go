@@ -1,5 +1,5 @@
-// Package cert makes the certificate that the fakes show. It signs itself and is
-// made anew at each start; a client trusts it by its PEM text.
+// Package cert makes the certificate of the fakes. It is self-signed and made anew at each start; a client trusts it
+// by its PEM text.
 package cert
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// lifetime is long enough for any run, short enough to be no use later.
+// lifetime is longer than any run and too short to be of use later.
 const lifetime = 30 * 24 * time.Hour
 
 // New makes a certificate for localhost, its addresses, and further host names

@@ -14,10 +14,9 @@ const (
 	maxPage     = 100_000
 )
 
-// ServeJournal adds what a fake has stored to its control paths: GET /_<name>
-// with limit (default 100, the newest, oldest first), DELETE /_<name>, and
-// GET /_count. selects turns further query parameters into a filter; nil means
-// there are none.
+// ServeJournal adds a fake's journal to its control paths: GET /_<name> with limit (default 100, the newest, oldest
+// first), DELETE /_<name>, and GET /_count. selects turns further query parameters into a filter; nil means there are
+// none.
 func ServeJournal[T any](control *http.ServeMux, name string, j *journal.Journal[T], selects func(url.Values) func(T) bool) {
 	filter := func(r *http.Request) func(T) bool {
 		if selects == nil {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Call is one thing that a client asked of a fake: an HTTP request, or for the
-// mail fake an SMTP command (Method) and its address (Path).
+// Call is one request to a fake: an HTTP request, or for the mail fake an SMTP command (Method) and its address
+// (Path).
 type Call struct {
 	Method string
 	Path   string
 	Query  string
 	Header http.Header
 	Body   []byte
-	// Truncated tells that the client sent more than Body holds.
+	// Truncated reports whether the client sent more than Body holds.
 	Truncated bool
 }
 
@@ -55,8 +55,8 @@ func (m Match) accepts(call Call) bool {
 	return m.Body == "" || strings.Contains(string(call.Body), m.Body)
 }
 
-// glob matches the whole of s against a pattern in which each "*" stands for
-// any run of characters, also none.
+// glob reports whether the whole of s matches a pattern in which each "*" stands for any run of characters, also
+// none.
 func glob(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -79,28 +79,28 @@ func glob(pattern, s string) bool {
 	return strings.HasSuffix(s, parts[last])
 }
 
-// Summary says in a few words what an action does, for logs and call lists.
-// It holds nothing from the script's texts.
+// Summary returns a few words on what an action does, for logs and call lists. It holds nothing from the script's
+// texts.
 func (a Action) Summary() string {
 	var words []string
-	say := func(when bool, word string) {
+	add := func(when bool, word string) {
 		if when {
 			words = append(words, word)
 		}
 	}
-	say(a.DelayMS > 0, "delay")
-	say(a.SlowHeadMS > 0, "slow_head")
-	say(a.SlowBodyMS > 0, "slow_body")
-	say(a.Informational > 0, "informational")
-	say(a.EndlessHeaders, "endless_headers")
-	say(a.HalfClose, "half_close")
-	say(a.StallAfterChunks != nil, "stall")
-	say(a.ErrorAfterChunks != nil, "stream_error")
-	say(a.answers(), strconv.Itoa(a.StatusCode()))
-	say(a.AfterBytes != nil, "cut")
-	say(a.cuts() && !a.Reset, "drop")
-	say(a.Reset, "reset")
-	say(a.Hostile != "", a.Hostile)
+	add(a.DelayMS > 0, "delay")
+	add(a.SlowHeadMS > 0, "slow_head")
+	add(a.SlowBodyMS > 0, "slow_body")
+	add(a.Informational > 0, "informational")
+	add(a.EndlessHeaders, "endless_headers")
+	add(a.HalfClose, "half_close")
+	add(a.StallAfterChunks != nil, "stall")
+	add(a.ErrorAfterChunks != nil, "stream_error")
+	add(a.answers(), strconv.Itoa(a.StatusCode()))
+	add(a.AfterBytes != nil, "cut")
+	add(a.cuts() && !a.Reset, "drop")
+	add(a.Reset, "reset")
+	add(a.Hostile != "", a.Hostile)
 	if len(words) == 0 {
 		return "shaped"
 	}

@@ -10,16 +10,15 @@ import (
 
 type actionKey struct{}
 
-// FromContext returns the action that applies to a call which the script left
-// to the fake. It is empty when no rule matched.
+// FromContext returns the action that applies to a call which the script left to the fake. It is empty when no rule
+// matched.
 func FromContext(ctx context.Context) Action {
 	action, _ := ctx.Value(actionKey{}).(Action)
 	return action
 }
 
-// Handler is the whole face of a fake: paths that begin with "/_" go to control,
-// to which it adds /_script and /_calls; all others are calls, which
-// pass through the script before they reach next.
+// Handler returns the whole face of a fake: paths that begin with "/_" go to control, to which it adds /_script and
+// /_calls; all others are calls, which pass through the script before they reach next.
 func (in *Injector) Handler(control *http.ServeMux, next http.Handler) http.Handler {
 	control.HandleFunc("GET /_script", in.showScript)
 	control.HandleFunc("POST /_script", func(w http.ResponseWriter, r *http.Request) { in.takeScript(w, r, in.Append) })

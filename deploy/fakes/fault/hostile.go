@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// hostilePrefix begins paths that name a behaviour: /hostile/<name>/<path> is the
-// fake's <path> with that behaviour, without a script.
+// hostilePrefix is the prefix of paths that name a behaviour: /hostile/<name>/<path> is the fake's <path> with that
+// behaviour, without a script.
 const hostilePrefix = "/hostile/"
 
-// Outcome is what a careful client makes of a behaviour when it needs the body.
+// Outcome is how a careful client that needs the body handles a behaviour.
 type Outcome string
 
 // The outcomes.
@@ -23,22 +23,21 @@ const (
 	Refused Outcome = "refused"
 	// ServedOrRefused: the fake's own answer arrives whole and alone, or the call fails.
 	ServedOrRefused Outcome = "served or refused"
-	// Open: clients may make of it what they like, as long as they come to an end.
+	// Open: clients may handle it in any way, as long as they come to an end.
 	Open Outcome = "open"
 )
 
-// Behaviour is one way to misbehave. A script names it in the hostile field, a
-// caller in the path. Behaviours end when the client leaves; each is bounded in
-// bytes and in time besides.
+// Behaviour is one way to misbehave. A script names it in the hostile field, a caller in the path. Behaviours end
+// when the client leaves; each is also bounded in bytes and in time.
 type Behaviour struct {
 	Name string
-	// Effect says what the client gets.
+	// Effect describes what the client gets.
 	Effect  string
 	Outcome Outcome
 	// Early behaviours answer before the request's body is read.
 	Early bool
 	// StreamOnly behaviours are for requests that ask for events; other requests
-	// are answered as usual.
+	// get the usual answer.
 	StreamOnly bool
 
 	Act func(*Exchange)
@@ -50,14 +49,14 @@ type Exchange struct {
 	Request *http.Request
 	// Body is the request's, empty for early behaviours.
 	Body []byte
-	// Secrets are what the fake knows of its client beside what was sent.
+	// Secrets holds what the fake knows of its client beside what was sent.
 	Secrets []string
 
 	own  http.Handler
 	face http.Handler // of the whole fake
 }
 
-// Behaviours are those that every HTTP fake has, in the order of the documentation.
+// Behaviours returns those that every HTTP fake has, in the order of the documentation.
 func Behaviours() []Behaviour {
 	return slices.Concat(deepBehaviours, endlessBehaviours, lengthBehaviours, surplusBehaviours, refusalBehaviours,
 		repeatBehaviours, garbageBehaviours, cutBehaviours())
@@ -83,7 +82,7 @@ func open(name, effect string, act func(*Exchange)) Behaviour {
 	return Behaviour{Name: name, Effect: effect, Outcome: Open, Act: act}
 }
 
-// byName are the behaviours of a fake: those of every fake and its own.
+// byName returns the behaviours of a fake, those of every fake and its own, by name.
 func byName(own []Behaviour) map[string]Behaviour {
 	all := map[string]Behaviour{}
 	for _, b := range slices.Concat(Behaviours(), own) {

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Depths of nested answers. The larger is what a recursive check of JSON needs to
-// run out of Go's stack of 1 GB.
+// Depths of nested answers. A recursive JSON check needs the larger one to exceed Go's maximum stack of 1 GB.
 const (
 	deepNesting    = 100_000
 	deepestNesting = 6_500_000
 )
 
-// deepBehaviours are answers that are nested beyond sense.
+// deepBehaviours are answers with excessive nesting.
 var deepBehaviours = []Behaviour{
 	refused("nested_arrays", "a JSON answer of 100,000 nested arrays", body(func() string {
 		return strings.Repeat("[", deepNesting) + strings.Repeat("]", deepNesting)
@@ -37,26 +36,26 @@ var endlessBehaviours = []Behaviour{
 	open("endless_blanks", "a JSON answer with blanks behind it that never end", endlessBody(`{}`, "                ")),
 	refused("endless_list", "a JSON list that never ends", endlessBody(`[0`, ",0,0,0,0")),
 	refused("endless_head", "header lines that never end", raw(func(c *Conn) {
-		c.Say(statusLine(http.StatusOK))
+		c.Send(statusLine(http.StatusOK))
 		for i := 0; !c.gone && i < maxEndless/1000; i++ {
-			c.Say("X-Filler-" + strconv.Itoa(i) + ": " + strings.Repeat("x", 1000) + "\r\n")
+			c.Send("X-Filler-" + strconv.Itoa(i) + ": " + strings.Repeat("x", 1000) + "\r\n")
 		}
 	})),
 	refused("endless_header_line", "one header line that never ends", raw(func(c *Conn) {
-		c.Say(statusLine(http.StatusOK) + "X-Filler: ")
+		c.Send(statusLine(http.StatusOK) + "X-Filler: ")
 		c.Endless("xxxxxxxxxxxxxxxx")
 	})),
 	refused("endless_informational", "103 answers that never end", raw(func(c *Conn) {
 		c.Endless("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
 	})),
 	refused("endless_chunk_extension", "a chunk whose extension never ends", raw(func(c *Conn) {
-		c.Say(jsonHead + "Transfer-Encoding: chunked\r\n\r\n2;a=")
+		c.Send(jsonHead + "Transfer-Encoding: chunked\r\n\r\n2;a=")
 		c.Endless("xxxxxxxxxxxxxxxx")
 	})),
 	open("endless_trailer", "the own answer with trailers that never end", func(x *Exchange) {
 		own := x.Own()
 		x.Raw(func(c *Conn) {
-			c.Say(own.head("Transfer-Encoding: chunked") + chunk(string(own.Body)) + "0\r\n")
+			c.Send(own.head("Transfer-Encoding: chunked") + chunk(string(own.Body)) + "0\r\n")
 			c.Endless("X-Trailer: xxxxxxxxxxxxxxxx\r\n")
 		})
 	}),
@@ -64,15 +63,15 @@ var endlessBehaviours = []Behaviour{
 		for i := range 10_000 {
 			a.Header.Set("X-H"+strconv.Itoa(i), "v")
 		}
-		c.Say(a.head(lengthOf(a)) + string(a.Body))
+		c.Send(a.head(lengthOf(a)) + string(a.Body))
 	})),
 	served("trickled_body", "the own answer, its first 40 bytes one by one", own(func(c *Conn, a Recorded) {
-		c.Say(a.head(lengthOf(a)))
+		c.Send(a.head(lengthOf(a)))
 		c.Trickle(string(a.Body), trickled, tricklePause)
 	})),
 	served("trickled_head", "the own answer, the first 40 bytes of its head one by one", own(func(c *Conn, a Recorded) {
 		c.Trickle(a.head(lengthOf(a)), trickled, tricklePause)
-		c.Say(string(a.Body))
+		c.Send(string(a.Body))
 	})),
 }
 
@@ -81,10 +80,10 @@ const (
 	tricklePause = 10 * time.Millisecond
 )
 
-// jsonHead begins an answer of JSON; headers may follow.
+// jsonHead is the head of a JSON answer; headers may follow.
 const jsonHead = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
-// body answers with a text, to those who ask for events as the data of one.
+// body answers with a text; in a stream of events, the text is the data of an event.
 func body(text func() string) func(*Exchange) {
 	return func(x *Exchange) {
 		kind, prefix := x.form()
@@ -93,17 +92,17 @@ func body(text func() string) func(*Exchange) {
 	}
 }
 
-// raw speaks on the connection itself.
-func raw(say func(*Conn)) func(*Exchange) {
-	return func(x *Exchange) { x.Raw(say) }
+// raw returns an answer that writes to the connection itself.
+func raw(write func(*Conn)) func(*Exchange) {
+	return func(x *Exchange) { x.Raw(write) }
 }
 
-// own speaks on the connection itself, with the fake's own answer, and closes it.
-func own(say func(*Conn, Recorded)) func(*Exchange) {
+// own returns an answer that writes to the connection itself, given the fake's own answer, and closes it.
+func own(write func(*Conn, Recorded)) func(*Exchange) {
 	return func(x *Exchange) {
 		answer := x.Own()
 		answer.Header.Set("Connection", "close")
-		x.Raw(func(c *Conn) { say(c, answer) })
+		x.Raw(func(c *Conn) { write(c, answer) })
 	}
 }
 
@@ -111,13 +110,13 @@ func endlessBody(begin, piece string) func(*Exchange) {
 	return func(x *Exchange) {
 		kind, prefix := x.form()
 		x.Raw(func(c *Conn) {
-			c.Say("HTTP/1.1 200 OK\r\nContent-Type: " + kind + "\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(prefix+begin))
+			c.Send("HTTP/1.1 200 OK\r\nContent-Type: " + kind + "\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(prefix+begin))
 			c.EndlessChunks(piece)
 		})
 	}
 }
 
-// form is the content type that fits the request, and what begins a text in it.
+// form returns the content type that fits the request, and the prefix of a text in it.
 func (x *Exchange) form() (contentType, prefix string) {
 	if x.Streams() {
 		return "text/event-stream", "data: "
@@ -127,7 +126,7 @@ func (x *Exchange) form() (contentType, prefix string) {
 
 func lengthOf(a Recorded) string { return "Content-Length: " + strconv.Itoa(len(a.Body)) }
 
-// statusText is a status as a status line has it.
+// statusText returns a status as it stands in a status line.
 func statusText(status int) string {
 	return strconv.Itoa(status) + " " + http.StatusText(status)
 }

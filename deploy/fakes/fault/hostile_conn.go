@@ -15,18 +15,17 @@ import (
 
 const (
 	// A behaviour without an end sends at most endlessRate bytes a second, so that
-	// the fake leaves the processors to those it is to try.
+	// the fake leaves the processors to the services under test.
 	endlessPiece = 64 << 10
 	endlessPause = 2 * time.Millisecond
 	// maxHostile bounds the time of one behaviour.
 	maxHostile = time.Minute
-	// maxHold bounds how long a connection is kept on which nothing moves: that the
-	// client has left can't be seen without reading.
+	// maxHold bounds how long an idle connection is kept open: without reading, the fake
+	// can't notice that the client has left.
 	maxHold = 10 * time.Second
 )
 
-// Conn is a connection taken over from net/http. A client that left makes the
-// following calls do nothing.
+// Conn is a connection taken over from net/http. After a client has left, its methods do nothing.
 type Conn struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -34,25 +33,24 @@ type Conn struct {
 	gone bool
 }
 
-// Raw takes the connection over and closes it after say. It does not return:
-// net/http has nothing left to do.
-func (x *Exchange) Raw(say func(*Conn)) {
+// Raw takes the connection over, calls write and closes the connection. It does not return, because net/http has
+// nothing left to do.
+func (x *Exchange) Raw(write func(*Conn)) {
 	conn, buffered, err := http.NewResponseController(x.Writer).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	defer closeWith(x.Request.Context(), conn)()
 	_ = conn.SetDeadline(time.Now().Add(maxHostile))
-	// The reader is left: an error on it would end the request's context, and with it
-	// the connection.
+	// The reader keeps its buffer: an error on it would end the request's context, and with it the connection.
 	ahead, _ := buffered.Peek(buffered.Reader.Buffered())
 	in := bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn))
-	say(&Conn{conn: conn, in: in, ctx: x.Request.Context()})
+	write(&Conn{conn: conn, in: in, ctx: x.Request.Context()})
 	panic(http.ErrAbortHandler)
 }
 
-// Say sends a text.
-func (c *Conn) Say(text string) {
+// Send sends a text.
+func (c *Conn) Send(text string) {
 	if c.gone {
 		return
 	}
@@ -65,23 +63,21 @@ func (c *Conn) Rest(d time.Duration) {
 	c.gone = c.gone || !wait(c.ctx, int(d.Milliseconds()))
 }
 
-// Trickle sends a text byte by byte with a pause after each, but at most most of
-// them so, and the rest at once.
+// Trickle sends the first most bytes of a text one by one with a pause after each, and the rest at once.
 func (c *Conn) Trickle(text string, most int, pause time.Duration) {
 	most = min(most, len(text))
 	for i := range most {
-		c.Say(text[i : i+1])
+		c.Send(text[i : i+1])
 		c.Rest(pause)
 	}
-	c.Say(text[most:])
+	c.Send(text[most:])
 }
 
-// Endless repeats a piece until the client leaves, at a bounded rate and at most
-// 1 GiB of it.
+// Endless repeats a piece until the client leaves, at a bounded rate and at most 1 GiB of it.
 func (c *Conn) Endless(piece string) {
 	block := strings.Repeat(piece, max(endlessPiece/max(len(piece), 1), 1))
 	for sent := 0; sent < maxEndless && !c.gone; sent += len(block) {
-		c.Say(block)
+		c.Send(block)
 		c.Rest(endlessPause)
 	}
 }
@@ -95,7 +91,7 @@ func (c *Conn) EndlessChunks(piece string) {
 // Chunk sends a chunk of a chunked body, nothing for an empty text.
 func (c *Conn) Chunk(text string) {
 	if text != "" {
-		c.Say(chunk(text))
+		c.Send(chunk(text))
 	}
 }
 
@@ -110,8 +106,8 @@ func (c *Conn) HoldUntilLeft() {
 	c.gone = true
 }
 
-// Asked reports whether the client has sent more.
-func (c *Conn) Asked() bool {
+// ReceivedMore reports whether the client has sent more.
+func (c *Conn) ReceivedMore() bool {
 	_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := c.in.Peek(1)
 	_ = c.conn.SetReadDeadline(time.Now().Add(maxHostile))
@@ -120,12 +116,12 @@ func (c *Conn) Asked() bool {
 
 func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 
-// Kept says something with the fake's own answer, and then gives the connection back:
-// the fake serves what comes next on it as on any other.
-func (x *Exchange) Kept(say func(*Conn, Recorded)) {
+// Kept calls write with the fake's own answer and then gives the connection back: the fake serves further requests on
+// it as on any other.
+func (x *Exchange) Kept(write func(*Conn, Recorded)) {
 	answer := x.Own()
 	x.Raw(func(c *Conn) {
-		say(c, answer)
+		write(c, answer)
 		if c.gone {
 			return
 		}
@@ -140,7 +136,7 @@ type oneConn struct {
 	taken bool
 }
 
-// Accept gives the connection, and at the next call waits for its end.
+// Accept returns the connection; the next call waits for its end.
 func (l *oneConn) Accept() (net.Conn, error) {
 	if l.taken {
 		<-l.conn.closed
@@ -153,7 +149,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 func (l *oneConn) Close() error   { return nil }
 
-// keptConn is a connection of which something has been read ahead.
+// keptConn is a connection from which some bytes have been read ahead.
 type keptConn struct {
 	net.Conn
 
@@ -169,5 +165,5 @@ func (c *keptConn) Close() error {
 	return c.Conn.Close()
 }
 
-// NetConn is the connection below.
+// NetConn returns the connection below.
 func (c *keptConn) NetConn() net.Conn { return c.Conn }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// bombSize is what the compressed answer unpacks to.
+// bombSize is the decompressed size of the compressed answer.
 const bombSize = 256 << 20
 
-// garbageBehaviours are answers that are not what they say, or nothing at all.
+// garbageBehaviours are answers that don't match their headers, or aren't HTTP.
 var garbageBehaviours = []Behaviour{
 	open("invalid_utf8", "the own answer with bytes in it that are no UTF-8", mangled("\xff\xfe\xc0\x80")),
 	open("nul_bytes", "the own answer with NUL bytes in it", mangled("\x00\x00")),
@@ -44,21 +44,21 @@ var garbageBehaviours = []Behaviour{
 	refused("no_content", "204", func(x *Exchange) { x.Writer.WriteHeader(http.StatusNoContent) }),
 	refused("status_999", "the own answer under status 999", own(func(c *Conn, a Recorded) {
 		a.Status = 999
-		c.Say(a.head(lengthOf(a)) + string(a.Body))
+		c.Send(a.head(lengthOf(a)) + string(a.Body))
 	})),
-	refused("status_garbage", "a status line that is none", raw(func(c *Conn) { c.Say("HTTP/1.1 OK\r\n\r\n{}") })),
-	refused("another_protocol", "bytes of another protocol", raw(func(c *Conn) { c.Say("SSH-2.0-hostile\r\n" + strings.Repeat("\x00", 4096)) })),
-	refused("header_garbage", "a header without a colon", raw(func(c *Conn) { c.Say(jsonHead + "nonsense\r\n\r\n{}") })),
+	refused("status_garbage", "a status line that is none", raw(func(c *Conn) { c.Send("HTTP/1.1 OK\r\n\r\n{}") })),
+	refused("another_protocol", "bytes of another protocol", raw(func(c *Conn) { c.Send("SSH-2.0-hostile\r\n" + strings.Repeat("\x00", 4096)) })),
+	refused("header_garbage", "a header without a colon", raw(func(c *Conn) { c.Send(jsonHead + "nonsense\r\n\r\n{}") })),
 	open("header_injection", "the own answer under headers with bare line feeds and NULs", own(func(c *Conn, a Recorded) {
-		c.Say(a.head("X-A: b\nX-C: d\x00", lengthOf(a)) + string(a.Body))
+		c.Send(a.head("X-A: b\nX-C: d\x00", lengthOf(a)) + string(a.Body))
 	})),
 }
 
-// changed answers with the own answer after a change.
+// changed answers with the fake's own answer after a change.
 func changed(change func(*Recorded)) func(*Exchange) {
 	return own(func(c *Conn, a Recorded) {
 		change(&a)
-		c.Say(a.head(lengthOf(a)) + string(a.Body))
+		c.Send(a.head(lengthOf(a)) + string(a.Body))
 	})
 }
 
@@ -71,8 +71,7 @@ func typed(contentType string) func(*Exchange) {
 	})
 }
 
-// mangled puts bytes into a text of the own answer: what the assistant says, or the
-// first text that there is.
+// mangled inserts bytes into a text of the fake's own answer: the assistant's text, or the first text.
 func mangled(with string) func(*Exchange) {
 	return changed(func(a *Recorded) {
 		at := bytes.Index(a.Body, []byte("said"))
@@ -91,14 +90,14 @@ func zipped(text []byte) []byte {
 	return out.Bytes()
 }
 
-// cutBehaviours end the connection at each kind of place that an answer has.
+// cutBehaviours end the connection at each kind of position in an answer.
 func cutBehaviours() []Behaviour {
 	cut := func(name, effect string, at func(head string, body []byte) string) Behaviour {
 		return refused("cut_"+name, "the connection ends "+effect, own(func(c *Conn, a Recorded) {
-			c.Say(at(a.head("Transfer-Encoding: chunked"), a.Body))
+			c.Send(at(a.head("Transfer-Encoding: chunked"), a.Body))
 		}))
 	}
-	// A stream that has said that it is over may pass for whole.
+	// A stream that has sent its end may be taken as whole.
 	late := func(name, effect string, at func(head string, body []byte) string) Behaviour {
 		b := cut(name, effect, at)
 		b.Outcome = Open

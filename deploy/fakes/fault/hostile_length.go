@@ -7,29 +7,28 @@ import (
 	"time"
 )
 
-// Stray is in every second answer that was not asked for. No client may ever give it
-// to a caller.
-const Stray = "an answer to nobody"
+// Stray is in every second answer, which no request asked for. No client may ever pass it to a caller.
+const Stray = "an unrequested answer"
 
-// lengthBehaviours tell wrong lengths.
+// lengthBehaviours announce wrong lengths.
 var lengthBehaviours = []Behaviour{
 	open("length_too_long", "a Content-Length of more than what comes before the connection ends", own(func(c *Conn, a Recorded) {
-		c.Say(a.head("Content-Length: "+strconv.Itoa(len(a.Body)+1)) + string(a.Body))
+		c.Send(a.head("Content-Length: "+strconv.Itoa(len(a.Body)+1)) + string(a.Body))
 	})),
 	open("length_never_reached", "a Content-Length of more than what comes, and silence", own(func(c *Conn, a Recorded) {
-		c.Say(a.head("Content-Length: "+strconv.Itoa(len(a.Body)+1)) + string(a.Body))
+		c.Send(a.head("Content-Length: "+strconv.Itoa(len(a.Body)+1)) + string(a.Body))
 		c.HoldUntilLeft()
 	})),
 	refused("length_too_short", "a Content-Length of half of the body; the rest comes behind the answer", kept(func(c *Conn, a Recorded) {
-		c.Say(a.head("Content-Length: "+strconv.Itoa(len(a.Body)/2)) + string(a.Body))
+		c.Send(a.head("Content-Length: "+strconv.Itoa(len(a.Body)/2)) + string(a.Body))
 	})),
 	refused("length_negative", "a negative Content-Length", lengthLine("-1")),
 	open("length_absurd", "a Content-Length of 9223372036854775807", lengthLine("9223372036854775807")),
 	refused("length_twice", "two Content-Lengths that differ", own(func(c *Conn, a Recorded) {
-		c.Say(a.head(lengthOf(a), "Content-Length: 1") + string(a.Body))
+		c.Send(a.head(lengthOf(a), "Content-Length: 1") + string(a.Body))
 	})),
 	open("length_beside_chunks", "a Content-Length of 1 beside a chunked body", own(func(c *Conn, a Recorded) {
-		c.Say(a.head("Content-Length: 1", "Transfer-Encoding: chunked") + chunk(string(a.Body)) + "0\r\n\r\n")
+		c.Send(a.head("Content-Length: 1", "Transfer-Encoding: chunked") + chunk(string(a.Body)) + "0\r\n\r\n")
 	})),
 	refused("chunk_absurd", "a chunk of 2^64 bytes and more", chunkLine("fffffffffffffffff")),
 	refused("chunk_negative", "a chunk of -1 bytes", chunkLine("-1")),
@@ -37,40 +36,39 @@ var lengthBehaviours = []Behaviour{
 }
 
 func lengthLine(length string) func(*Exchange) {
-	return own(func(c *Conn, a Recorded) { c.Say(a.head("Content-Length: "+length) + string(a.Body)) })
+	return own(func(c *Conn, a Recorded) { c.Send(a.head("Content-Length: "+length) + string(a.Body)) })
 }
 
 func chunkLine(length string) func(*Exchange) {
 	return own(func(c *Conn, a Recorded) {
-		c.Say(a.head("Transfer-Encoding: chunked") + length + "\r\n" + string(a.Body) + "\r\n0\r\n\r\n")
+		c.Send(a.head("Transfer-Encoding: chunked") + length + "\r\n" + string(a.Body) + "\r\n0\r\n\r\n")
 	})
 }
 
-// surplusBehaviours send the own answer whole, and something behind it on a
-// connection that stays open.
+// surplusBehaviours send the fake's own answer whole, and further bytes behind it on a connection that stays open.
 var surplusBehaviours = []Behaviour{
 	alone("second_answer", "the own answer, and a second one behind it", kept(func(c *Conn, a Recorded) {
-		c.Say(a.head(lengthOf(a)) + string(a.Body) + stray(a))
+		c.Send(a.head(lengthOf(a)) + string(a.Body) + stray(a))
 	})),
 	alone("second_answer_large", "the own answer filled up to 32 KB, and a second one behind it", kept(func(c *Conn, a Recorded) {
 		a.Body = append(a.Body, strings.Repeat("\n", largeAnswer)...)
-		c.Say(a.head(lengthOf(a)) + string(a.Body) + stray(a))
+		c.Send(a.head(lengthOf(a)) + string(a.Body) + stray(a))
 	})),
 	alone("second_answer_late", "the own answer, and after a moment a second one", kept(func(c *Conn, a Recorded) {
-		c.Say(a.head(lengthOf(a)) + string(a.Body))
+		c.Send(a.head(lengthOf(a)) + string(a.Body))
 		c.Rest(surplusPause)
-		if !c.Asked() { // or else it would be the answer to that
-			c.Say(stray(a))
+		if !c.ReceivedMore() { // or else it would answer that request
+			c.Send(stray(a))
 		}
 	})),
 	alone("second_answer_chunked", "the own answer in chunks, and a second one behind it", kept(func(c *Conn, a Recorded) {
-		c.Say(a.head("Transfer-Encoding: chunked") + chunk(string(a.Body)) + "0\r\n\r\n" + stray(a))
+		c.Send(a.head("Transfer-Encoding: chunked") + chunk(string(a.Body)) + "0\r\n\r\n" + stray(a))
 	})),
 	alone("surplus_bytes", "the own answer, and bytes behind it that are no answer", kept(func(c *Conn, a Recorded) {
-		c.Say(a.head(lengthOf(a)) + string(a.Body) + strings.Repeat("\x00"+Stray, 100))
+		c.Send(a.head(lengthOf(a)) + string(a.Body) + strings.Repeat("\x00"+Stray, 100))
 	})),
 	alone("surplus_informational", "the own answer, and a 100 behind it", kept(func(c *Conn, a Recorded) {
-		c.Say(a.head(lengthOf(a)) + string(a.Body) + "HTTP/1.1 100 Continue\r\n\r\n")
+		c.Send(a.head(lengthOf(a)) + string(a.Body) + "HTTP/1.1 100 Continue\r\n\r\n")
 	})),
 }
 
@@ -79,13 +77,13 @@ const (
 	surplusPause = 3 * time.Millisecond
 )
 
-// kept leaves the connection open.
-func kept(say func(*Conn, Recorded)) func(*Exchange) {
-	return func(x *Exchange) { x.Kept(say) }
+// kept returns an answer that leaves the connection open.
+func kept(write func(*Conn, Recorded)) func(*Exchange) {
+	return func(x *Exchange) { x.Kept(write) }
 }
 
-// stray is a well-formed second answer of the same kind as the first: the first one
-// with Stray in the place of what the assistant said.
+// stray returns a well-formed second answer of the same kind as the first, with Stray in the place of the assistant's
+// text.
 func stray(a Recorded) string {
 	text := strings.ReplaceAll(string(a.Body), "You said:", Stray+":")
 	text = strings.ReplaceAll(text, `"You"`, `"`+Stray+`"`)
@@ -96,7 +94,7 @@ func stray(a Recorded) string {
 	return a.head(lengthOf(a)) + text
 }
 
-// refusalBehaviours refuse, most of them before the request's body is read.
+// refusalBehaviours refuse the request, most of them before its body is read.
 var refusalBehaviours = []Behaviour{
 	refusedEarly("early_429", "429 with Retry-After 1 before the body is read, and the connection closed", early(429, "1", false)),
 	refusedEarly("early_429_held", "429 with Retry-After 1 before the body is read, which never is", early(429, "1", true)),
@@ -114,7 +112,7 @@ var refusalBehaviours = []Behaviour{
 	refused("redirect_file", "a redirect to a file", redirect(308, "file:///etc/passwd")),
 	refused("redirect_to_self", "a redirect to itself", func(x *Exchange) { redirect(307, x.Request.URL.Path)(x) }),
 	refused("switching_protocols", "101 to a protocol that nobody asked for", raw(func(c *Conn) {
-		c.Say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: hostile\r\n\r\n")
+		c.Send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: hostile\r\n\r\n")
 		c.HoldUntilLeft()
 	})),
 }
@@ -126,7 +124,7 @@ func early(status int, retryAfter string, held bool) func(*Exchange) {
 		if retryAfter != "" {
 			head += "Retry-After: " + retryAfter + "\r\n"
 		}
-		c.Say(head + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+		c.Send(head + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 		if held {
 			c.Hold()
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// repeatBehaviours say again what was sent, credentials and signatures too.
+// repeatBehaviours repeat what was sent, credentials and signatures included.
 var repeatBehaviours = []Behaviour{
 	refused("repeat_body", "200 with the whole request, head and body, as plain text", func(x *Exchange) {
 		x.plain(http.StatusOK, x.sent()+"\n"+string(x.Body))
@@ -38,14 +38,14 @@ var repeatBehaviours = []Behaviour{
 		redirect(http.StatusFound, "http://127.0.0.1:1/?key="+strings.ReplaceAll(x.credential(), " ", "+"))(x)
 	}),
 	refused("repeat_reason", "500 with the credential in the status line", func(x *Exchange) {
-		x.Raw(func(c *Conn) { c.Say("HTTP/1.1 500 " + x.credential() + "\r\nContent-Length: 0\r\n\r\n") })
+		x.Raw(func(c *Conn) { c.Send("HTTP/1.1 500 " + x.credential() + "\r\nContent-Length: 0\r\n\r\n") })
 	}),
 	refused("repeat_secrets", "403 with the secrets that the fake shares with its client", func(x *Exchange) {
 		x.failWith(http.StatusForbidden, "your secrets are "+strings.Join(x.Secrets, " and "))
 	}),
 }
 
-// sent is the request's headers as text.
+// sent returns the request's headers as text.
 func (x *Exchange) sent() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s http://%s%s\n", x.Request.Method, x.Request.Host, x.Request.URL.RequestURI())
@@ -53,14 +53,14 @@ func (x *Exchange) sent() string {
 	return text.String()
 }
 
-// credential is the most secret header of the request.
+// credential returns the most secret header of the request.
 func (x *Exchange) credential() string {
 	for _, name := range slices.Concat(secretHeaders, []string{"X-Webhook-Signature"}) {
 		if v := x.Request.Header.Get(name); v != "" {
 			return v
 		}
 	}
-	return x.Request.URL.Path // of a URL that is a secret itself
+	return x.Request.URL.Path // the URL itself is the secret
 }
 
 func (x *Exchange) echoHeaders() {

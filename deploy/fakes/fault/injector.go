@@ -21,31 +21,30 @@ const (
 	maxCounters    = 10_000
 )
 
-// Options fit an Injector to its fake. All are optional.
+// Options configures an Injector for its fake. All are optional.
 type Options struct {
-	// MaxBody is how many bytes of a request body are read; default 1 MiB.
+	// MaxBody is the maximum of bytes read of a request body; default 1 MiB.
 	MaxBody int64
-	// RedactPath hides what is secret in a path before it is recorded.
+	// RedactPath hides the secrets in a path before it is recorded.
 	RedactPath func(path string) string
-	// ErrorBody gives the vendor's content type and text for an error status.
+	// ErrorBody returns the vendor's content type and text for an error status.
 	ErrorBody func(r *http.Request, status int, retryAfter string) (contentType, body string)
-	// StreamError gives the vendor's in-band error: whole stream events. The
+	// StreamError returns the vendor's in-band error: whole stream events. The
 	// data is the script's own text or empty.
 	StreamError func(r *http.Request, status int, data string) string
 	// Behaviours are the fake's own, beside those of every fake; one of the same name
-	// takes the other's place.
+	// replaces the other.
 	Behaviours []Behaviour
 	// Secrets are what the fake shares with its clients, for behaviours that repeat them.
 	Secrets []string
 	// Check refuses an action that the fake cannot obey.
 	Check func(Action) error
-	// Observe sees each call once it is read, before anything is answered.
+	// Observe is called with each call once it is read, before anything is answered.
 	// The fault is the action's summary, empty when no rule matched.
 	Observe func(r *http.Request, call Call, fault string)
 }
 
-// Injector holds a running script and what was called. It is safe for
-// concurrent use.
+// Injector holds a running script and a record of the calls. It is safe for concurrent use.
 type Injector struct {
 	opts Options
 	log  *journal.Journal[Record]
@@ -80,8 +79,8 @@ type Report struct {
 	Last   []Record       `json:"last"`
 }
 
-// NewInjector starts a script. It panics when the script is not valid, since a
-// script given here is part of a program.
+// NewInjector returns an injector that runs a script. It panics when the script is not valid, since a script given
+// here is part of a program.
 func NewInjector(script Script, opts Options) *Injector {
 	if opts.MaxBody == 0 {
 		opts.MaxBody = defaultMaxBody
@@ -104,8 +103,7 @@ func (in *Injector) Append(script Script) error {
 	return in.install(script, true)
 }
 
-// Replace puts the script in the place of the one that runs. On an error
-// nothing changes.
+// Replace replaces the running script. On an error nothing changes.
 func (in *Injector) Replace(script Script) error {
 	return in.install(script, false)
 }
@@ -132,7 +130,7 @@ func (in *Injector) install(script Script, keep bool) error {
 	return nil
 }
 
-// check refuses an action that the fake cannot obey.
+// check returns an error for an action that the fake cannot obey.
 func (in *Injector) check(a Action) error {
 	if _, known := in.behaviours[a.Hostile]; a.Hostile != "" && !known {
 		return fmt.Errorf("hostile: there is no behaviour %q", a.Hostile)
@@ -143,7 +141,7 @@ func (in *Injector) check(a Action) error {
 	return in.opts.Check(a)
 }
 
-// ClearScript drops all rules: the fake behaves.
+// ClearScript drops all rules.
 func (in *Injector) ClearScript() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -171,7 +169,7 @@ func (in *Injector) Next(call Call) (action Action, matched bool) {
 	return action, matched
 }
 
-// note records a call and what happens to it.
+// note records a call and its action.
 func (in *Injector) note(call Call, action Action, matched bool) {
 	path := call.Path
 	if in.opts.RedactPath != nil {
@@ -188,7 +186,7 @@ func (in *Injector) note(call Call, action Action, matched bool) {
 	in.log.Add(record(call, path, faultOf(action, matched), time.Now()), min(len(call.Body), maxRecordBody))
 }
 
-// Calls returns what was called since the start or the last ClearCalls.
+// Calls returns the calls since the start or the last ClearCalls.
 func (in *Injector) Calls() Report {
 	in.mu.Lock()
 	counts := maps.Clone(in.counts)
@@ -196,7 +194,7 @@ func (in *Injector) Calls() Report {
 	return Report{Total: in.log.Total(), Counts: counts, Last: in.log.Last(maxRecords, nil)}
 }
 
-// ClearCalls forgets all recorded calls.
+// ClearCalls drops all recorded calls.
 func (in *Injector) ClearCalls() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

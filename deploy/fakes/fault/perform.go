@@ -50,12 +50,12 @@ func (in *Injector) perform(w http.ResponseWriter, r *http.Request, a Action, ne
 	shaped.finish()
 }
 
-// answer gives the scripted answer in the fake's place.
+// answer writes the scripted answer in the fake's place.
 func (in *Injector) answer(w http.ResponseWriter, r *http.Request, a Action) {
 	header, body := in.render(r, a)
 	maps.Copy(w.Header(), header)
 	w.WriteHeader(a.StatusCode())
-	// The only error is a client that is gone.
+	// The only error is a client that has left.
 	if a.Gzip {
 		zipped := gzip.NewWriter(w)
 		_ = writeBody(zipped, body, a.FillerMB)
@@ -78,7 +78,7 @@ func writeBody(w io.Writer, body string, fillerMB int) error {
 	return nil
 }
 
-// render gives the head and the text of the scripted answer.
+// render returns the head and the text of the scripted answer.
 func (in *Injector) render(r *http.Request, a Action) (http.Header, string) {
 	header, body := http.Header{}, a.Body
 	if body == "" && a.StatusCode() >= 400 && in.opts.ErrorBody != nil {
@@ -112,7 +112,7 @@ func (in *Injector) streamError(r *http.Request, a Action) string {
 	return in.opts.StreamError(r, status, a.Body)
 }
 
-// wait pauses for some milliseconds and reports whether the client is still there.
+// wait pauses for some milliseconds and reports whether the client is still connected.
 func wait(ctx context.Context, ms int) bool {
 	if ms <= 0 {
 		return true

@@ -13,8 +13,8 @@ import (
 
 const maxEndless = 1 << 30
 
-// The functions here speak to the connection below net/http. None returns: the
-// connection is over, which http.ErrAbortHandler tells net/http.
+// The functions here use the connection below net/http. None returns: they panic with http.ErrAbortHandler, since the
+// connection has ended.
 
 // cut ends the connection, with a TCP RST when reset is true.
 func cut(w http.ResponseWriter, reset bool) {
@@ -82,8 +82,7 @@ func (in *Injector) slowHead(w http.ResponseWriter, r *http.Request, a Action) {
 	panic(http.ErrAbortHandler)
 }
 
-// hijack takes the connection over; where that cannot be (HTTP/2, a recorder)
-// the call is aborted, the nearest thing to it.
+// hijack takes the connection over. Where that isn't possible (HTTP/2, a recorder), it aborts the call.
 func hijack(w http.ResponseWriter) net.Conn {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -92,8 +91,7 @@ func hijack(w http.ResponseWriter) net.Conn {
 	return conn
 }
 
-// closeWith bounds the life of a taken connection by ctx and by ten minutes.
-// The function it returns closes it at once.
+// closeWith closes a taken connection when ctx ends or after ten minutes. The function it returns closes it at once.
 func closeWith(ctx context.Context, conn net.Conn) func() {
 	_ = conn.SetDeadline(time.Now().Add(maxWait))
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

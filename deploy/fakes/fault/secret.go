@@ -15,8 +15,8 @@ var secretHeaders = []string{
 
 var secretParams = []string{"key", "api_key", "apikey", "token", "access_token"}
 
-// HashSecret returns how a credential appears in call lists, so that a test
-// which knows the credential can tell whether it was the one sent.
+// HashSecret returns how a credential appears in call lists, so that a test which knows the credential can check
+// whether it was the one sent.
 func HashSecret(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "sha256:" + hex.EncodeToString(sum[:])

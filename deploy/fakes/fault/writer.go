@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// writer shapes an answer as it is written. A stream event is what a handler
-// writes between two flushes.
+// writer applies an action to an answer as it is written. A stream event is what a handler writes between two
+// flushes.
 type writer struct {
 	http.ResponseWriter
 	ctx         context.Context //nolint:containedctx // lives as long as the call, like the ResponseWriter itself
@@ -61,7 +61,7 @@ func (w *writer) Flush() {
 // Unwrap lets http.ResponseController find the connection.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// finish applies what is still due when the handler wrote nothing (more).
+// finish applies what is still due when the handler has written its last bytes.
 func (w *writer) finish() {
 	if w.wroteHead {
 		w.stall()
@@ -69,10 +69,10 @@ func (w *writer) finish() {
 	}
 }
 
-// send passes bytes on and cuts where the script says so.
+// send passes bytes on and cuts where the script demands it.
 func (w *writer) send(p []byte) (int, error) {
 	if limit := w.action.AfterBytes; limit != nil && w.sent+len(p) > *limit {
-		// What the client gets must not hang on how the connection fails.
+		// What the client gets must not depend on how the connection fails.
 		_, _ = w.ResponseWriter.Write(p[:*limit-w.sent])
 		w.flush()
 		cut(w.ResponseWriter, w.action.Reset)
@@ -82,7 +82,7 @@ func (w *writer) send(p []byte) (int, error) {
 	return n, err
 }
 
-// stall goes silent until the client leaves, at most ten minutes.
+// stall sends nothing until the client leaves, at most ten minutes.
 func (w *writer) stall() {
 	after := w.action.StallAfterChunks
 	if after == nil || w.events < *after {

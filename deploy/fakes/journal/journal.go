@@ -1,5 +1,4 @@
-// Package journal keeps the newest things that a fake has seen, bounded by
-// number and by size. Every fake stores what reached it here.
+// Package journal stores the newest items that a fake has received, bounded by number and by size.
 package journal
 
 import (
@@ -23,8 +22,8 @@ type entry[T any] struct {
 	size int
 }
 
-// New returns an empty journal that forgets its oldest items beyond maxItems
-// items or maxBytes bytes. The newest item always stays.
+// New returns an empty journal that drops its oldest items beyond maxItems items or maxBytes bytes. The newest item
+// always stays.
 func New[T any](maxItems, maxBytes int) *Journal[T] {
 	return &Journal[T]{maxItems: max(maxItems, 1), maxBytes: maxBytes}
 }
@@ -42,8 +41,7 @@ func (j *Journal[T]) Add(item T, size int) {
 		j.entries[drop] = entry[T]{}
 		drop++
 	}
-	// Reslicing leaves the dropped head to the next growth of append, which
-	// copies the living items only.
+	// Reslicing leaves the dropped head to the next growth of append, which copies only the remaining items.
 	j.entries = j.entries[drop:]
 }
 
@@ -78,15 +76,14 @@ func (j *Journal[T]) Count(keep func(T) bool) int {
 	return n
 }
 
-// Total returns how many items were added since the start or the last Clear,
-// forgotten ones included.
+// Total returns how many items were added since the start or the last Clear, dropped ones included.
 func (j *Journal[T]) Total() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.total
 }
 
-// Clear forgets everything.
+// Clear drops everything.
 func (j *Journal[T]) Clear() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

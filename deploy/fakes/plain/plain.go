@@ -1,6 +1,5 @@
-// Package plain is an AI provider of the openai dialect for load tests: it
-// answers every chat with the same bytes, at a set pace, without a script or a
-// journal, so that it costs as little as can be.
+// Package plain is an AI provider of the openai dialect for load tests: it answers every chat with the same bytes, at
+// a set pace, without a script or a journal, so that it costs as little as possible.
 package plain
 
 import (
@@ -11,7 +10,7 @@ import (
 	"time"
 )
 
-// Config of the provider.
+// Config configures the provider.
 type Config struct {
 	// Delay before an answer or the first piece of a stream.
 	Delay time.Duration
@@ -20,10 +19,10 @@ type Config struct {
 	Pause  time.Duration
 }
 
-// words are the text of an answer, one for each piece.
+// word is the text of one piece of an answer.
 const word = "carriage "
 
-// Usage that every answer reports.
+// The usage that every answer reports.
 const (
 	PromptTokens     = 200
 	CompletionTokens = 100
@@ -31,10 +30,10 @@ const (
 
 const usage = `"usage":{"prompt_tokens":200,"completion_tokens":100,"total_tokens":300}`
 
-// Text is the answer's text in a stream of n pieces.
+// Text returns the answer's text in a stream of n pieces.
 func Text(n int) string { return strings.Repeat(word, n) }
 
-// New is the provider's handler: chat completions, whole or streamed.
+// New returns the provider's handler: chat completions, whole or streamed.
 func New(config Config) http.Handler {
 	text := strings.TrimSpace(Text(100))
 	whole := []byte(`{"id":"chatcmpl-load","object":"chat.completion","created":1700000000,"model":"load",` +

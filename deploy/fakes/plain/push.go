@@ -9,17 +9,16 @@ import (
 	"sync"
 )
 
-// PushService takes pushes for load tests: it answers each POST to
-// /push/<number of the device> with 201 and counts it. GET /tally reads the
-// counts, DELETE /tally forgets them. Nothing is decrypted.
+// PushService accepts pushes for load tests: it answers each POST to /push/<number of the device> with 201 and counts
+// it. GET /tally reads the counts, DELETE /tally resets them. Nothing is decrypted.
 type PushService struct {
 	mu  sync.Mutex
 	got map[int]int
 }
 
-// PushTally is what a push service got since it last forgot.
+// PushTally holds what a push service got since its last reset.
 type PushTally struct {
-	// Pushes are all, Devices those that got one or more.
+	// Pushes counts all pushes, Devices the devices that got one or more.
 	Pushes  int `json:"pushes"`
 	Devices int `json:"devices"`
 }
@@ -28,7 +27,7 @@ type PushTally struct {
 func (p *PushService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
-		p.tell(w)
+		p.writeTally(w)
 		return
 	case http.MethodDelete:
 		p.mu.Lock()
@@ -53,7 +52,7 @@ func (p *PushService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-func (p *PushService) tell(w http.ResponseWriter) {
+func (p *PushService) writeTally(w http.ResponseWriter) {
 	var tally PushTally
 	p.mu.Lock()
 	for _, n := range p.got {
@@ -61,5 +60,5 @@ func (p *PushService) tell(w http.ResponseWriter) {
 	}
 	tally.Devices = len(p.got)
 	p.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(tally) // a reader that left asks again
+	_ = json.NewEncoder(w).Encode(tally) // a client that has left asks again
 }

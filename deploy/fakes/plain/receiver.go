@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// Receiver takes webhooks for load tests: it answers each POST at once with 200
-// and counts it. A payload may begin with {"at":<Unix nanoseconds>, when it was
-// sent off; the age on arrival is noted. GET /tally reads the count and the
-// ages since the last reading.
+// Receiver accepts webhooks for load tests: it answers each POST at once with 200 and counts it. A payload may begin
+// with {"at":<Unix nanoseconds>, the time of sending; the receiver records its age on arrival. GET /tally reads the
+// count and the ages since the last reading.
 type Receiver struct {
 	// Delay before the answer to what is posted to /slow.
 	Delay time.Duration
@@ -23,9 +22,9 @@ type Receiver struct {
 	ages []int64
 }
 
-// Tally is what a receiver got since it was last asked.
+// Tally holds what a receiver got since the last reading.
 type Tally struct {
-	// Got counts deliveries since the receiver began.
+	// Got counts deliveries since the start of the receiver.
 	Got int `json:"got"`
 	// Ages on arrival in microseconds.
 	Ages []int64 `json:"ages"`
@@ -34,7 +33,7 @@ type Tally struct {
 // ServeHTTP implements http.Handler.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method == http.MethodGet {
-		r.tell(w)
+		r.writeTally(w)
 		return
 	}
 	now := time.Now()
@@ -58,12 +57,12 @@ func (r *Receiver) count(age int64, known bool) {
 	}
 }
 
-func (r *Receiver) tell(w http.ResponseWriter) {
+func (r *Receiver) writeTally(w http.ResponseWriter) {
 	r.mu.Lock()
 	tally := Tally{Got: r.got, Ages: r.ages}
 	r.ages = nil
 	r.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(tally) // a reader that left asks again
+	_ = json.NewEncoder(w).Encode(tally) // a client that has left asks again
 }
 
 func ageOf(body []byte, now time.Time) (int64, bool) {

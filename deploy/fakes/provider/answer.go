@@ -11,30 +11,29 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// imageTokens is what one picture in a prompt counts.
+// imageTokens is the token count of one picture in a prompt.
 const imageTokens = 85
 
-// Answer is the answer field of a scripted action: what the assistant says
-// instead of its own words. Absent fields stay as they would be.
+// Answer is the answer field of a scripted action. It replaces the assistant's own answer; absent fields keep the
+// assistant's values.
 type Answer struct {
 	Text      *string    `json:"text,omitempty"`
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
-	// FinishReason is in OpenAI's terms: stop, length, tool_calls or
+	// FinishReason is one of OpenAI's values: stop, length, tool_calls or
 	// content_filter. The other faces translate it.
 	FinishReason string `json:"finish_reason,omitempty"`
 	Usage        *Usage `json:"usage,omitempty"`
-	// NoUsage leaves the token counts out, as some compatible servers do.
+	// NoUsage omits the token counts, as some compatible servers do.
 	NoUsage bool `json:"no_usage,omitempty"`
 }
 
-// ToolCall is one call that the assistant asks for.
+// ToolCall is one call that the assistant requests.
 type ToolCall struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// Usage counts tokens in disjoint buckets, but for Reasoning, which is a part
-// of Output.
+// Usage counts tokens in disjoint buckets, except Reasoning, which is a part of Output.
 type Usage struct {
 	Input      int `json:"input"`
 	CacheRead  int `json:"cache_read"`
@@ -43,8 +42,7 @@ type Usage struct {
 	Reasoning  int `json:"reasoning"`
 }
 
-// Tokens is the fake's tokenizer: a quarter of the bytes, at least one for a
-// text that is not empty.
+// Tokens is the fake's tokenizer: a quarter of the bytes, at least one for a text that is not empty.
 func Tokens(text string) int {
 	if text == "" {
 		return 0
@@ -52,25 +50,25 @@ func Tokens(text string) int {
 	return max(len(text)/4, 1)
 }
 
-// tool is a tool on offer, with the JSON Schema of its arguments.
+// tool is an offered tool, with the JSON Schema of its arguments.
 type tool struct {
 	name   string
 	schema json.RawMessage
 }
 
-// prompt is what both faces make of a request.
+// prompt is what the faces read from a request.
 type prompt struct {
 	texts      []string
 	images     int
 	lastUser   string
-	toolResult *string // set when the newest turn gives a tool's result
+	toolResult *string // set when the newest message is a tool's result
 	tools      []tool
 	force      string // "", "none", "any", or with forceName set a tool's name
 	forceName  string
 	maxTokens  int // 0 = no limit
 }
 
-// reply is what both faces render.
+// reply is what the faces render.
 type reply struct {
 	text   string
 	calls  []ToolCall
@@ -78,7 +76,7 @@ type reply struct {
 	usage  *Usage
 }
 
-// respond is the assistant: a pure function of the prompt and the script.
+// respond computes the assistant's reply: it is a pure function of the prompt and the script.
 func respond(p prompt, script Answer) reply {
 	r := reply{finish: "stop"}
 	switch {
@@ -114,7 +112,7 @@ func respond(p prompt, script Answer) reply {
 	return r
 }
 
-// withArguments gives calls that have no arguments the empty object.
+// withArguments gives calls without arguments the empty object.
 func withArguments(calls []ToolCall) []ToolCall {
 	calls = slices.Clone(calls)
 	for i := range calls {
@@ -166,7 +164,7 @@ func cutText(s string, n int) string {
 	return s[:n]
 }
 
-// words splits a text into the pieces of a stream; joined they are the text.
+// words splits a text into the pieces of a stream; joined, they are the text.
 func words(text string) []string {
 	var out []string
 	for text != "" {
@@ -181,7 +179,7 @@ func words(text string) []string {
 	return out
 }
 
-// scripted returns the Answer that a script gave for the call.
+// scripted returns the Answer of a call's action.
 func scripted(action fault.Action) Answer {
 	answer, err := parseAnswer(action)
 	if err != nil {

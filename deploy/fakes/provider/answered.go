@@ -13,8 +13,7 @@ const (
 	maxAnsweredBody  = 2 << 10
 )
 
-// Answered is a call that the vendor began to answer with 2xx: what it would
-// send an invoice for.
+// Answered is a call to which the vendor began to send an answer of 2xx, and which it would bill.
 type Answered struct {
 	Time time.Time `json:"time"`
 	Path string    `json:"path"`
@@ -22,7 +21,7 @@ type Answered struct {
 	Body string `json:"body"`
 }
 
-// account keeps what the vendor answers.
+// account records the calls that next answers with 2xx.
 func (s *Server) account(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -43,10 +42,10 @@ func (s *Server) account(next http.Handler) http.Handler {
 	})
 }
 
-// Answered returns the newest calls that were answered, at most limit, oldest first.
+// Answered returns the newest answered calls, at most limit, oldest first.
 func (s *Server) Answered(limit int) []Answered { return s.answered.Last(limit, nil) }
 
-// head notes the status of an answer.
+// head records the status of an answer.
 type head struct {
 	http.ResponseWriter
 

@@ -10,8 +10,7 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// messagesRequest is what the fake reads of a Messages request; the rest is
-// ignored.
+// messagesRequest holds the fields that the fake reads from a Messages request; the rest is ignored.
 type messagesRequest struct {
 	Model     string          `json:"model"`
 	MaxTokens *int            `json:"max_tokens"`
@@ -91,8 +90,7 @@ func messages(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, base)
 }
 
-// readMessages checks what must be there before the request is looked into. It
-// has answered when ok is false.
+// readMessages reads a request and checks its required fields. When ok is false, it has answered with the error.
 func readMessages(w http.ResponseWriter, r *http.Request) (body []byte, req messagesRequest, ok bool) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

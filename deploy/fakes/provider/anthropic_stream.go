@@ -45,9 +45,8 @@ type namedEvent struct {
 	data any
 }
 
-// streamMessages sends an answer as the vendor does: message_start, a ping after
-// the first block has opened, each block in pieces, message_delta with the final
-// counts, message_stop.
+// streamMessages sends an answer as the vendor does: message_start, a ping after the first block has opened, each
+// block in pieces, message_delta with the final counts, message_stop.
 func streamMessages(out events, base message, blocks []any, stop string) {
 	for _, e := range messageEvents(base, blocks, stop) {
 		if !out.send(e.name, encode(e.data)) {
@@ -59,7 +58,7 @@ func streamMessages(out events, base message, blocks []any, stop string) {
 func messageEvents(base message, blocks []any, stop string) []namedEvent {
 	final := base.Usage
 	if final != nil {
-		// At the start one output token is booked; message_delta is cumulative.
+		// The first event reports one output token; message_delta is cumulative.
 		opening := *final
 		opening.OutputTokens = 1
 		base.Usage = &opening

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// cohereRequest is what the fake reads of an embed request; the rest is ignored.
+// cohereRequest holds the fields that the fake reads from an embed request; the rest is ignored.
 type cohereRequest struct {
 	Model      string   `json:"model"`
 	Texts      []string `json:"texts"`

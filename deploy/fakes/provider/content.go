@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// content is what the fake reads of a message's content in either dialect.
+// content holds what the fake reads from a message's content in either dialect.
 type content struct {
 	text       string
 	images     int
@@ -53,7 +53,7 @@ func readContent(raw json.RawMessage) (content, error) {
 	return c, nil
 }
 
-// joinResult adds one more tool's result to those of the same turn.
+// joinResult appends a tool's result to those before it in the same turn.
 func joinResult(before *string, text string) *string {
 	if before == nil {
 		return &text

@@ -114,8 +114,7 @@ func (req embeddingRequest) dimensions() (int, error) {
 	}
 }
 
-// Vector is the embedding of a text: a unit vector that depends on the model
-// and the text only.
+// Vector returns the embedding of a text: a unit vector that depends only on the model and the text.
 func Vector(model, text string, dims int) []float32 {
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(model + "\x00" + text))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The error bodies of the vendors. Anthropic's face is /v1/messages, and
-// whatever carries its version header; Gemini's is /v1beta; all else is OpenAI's.
+// The error bodies of the vendors. Anthropic's face is /v1/messages and every call with its version header; Gemini's
+// is /v1beta; all others are OpenAI's.
 
 type openAIError struct {
 	Error openAIErrorDetail `json:"error"`
@@ -48,7 +48,7 @@ func speaksAnthropic(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
 }
 
-// fail answers with the vendor's error; an empty message takes its usual text.
+// fail answers with the vendor's error; an empty message is replaced by its usual text.
 func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 	writeJSON(w, status, vendorError(r, status, message))
 }
@@ -57,7 +57,7 @@ func errorBody(r *http.Request, status int, _ string) (contentType, body string)
 	return "application/json", string(encode(vendorError(r, status, "")))
 }
 
-// streamError is what a vendor sends when it fails after the head of a stream.
+// streamError returns what a vendor sends when it fails after the head of a stream.
 func streamError(r *http.Request, status int, data string) string {
 	if data == "" {
 		data = string(encode(vendorError(r, status, "")))
@@ -70,7 +70,7 @@ func streamError(r *http.Request, status int, data string) string {
 
 func vendorError(r *http.Request, status int, message string) any {
 	if speaksAnthropic(r) {
-		s := say(anthropicSayings, status, message)
+		s := errorTextOf(anthropicErrors, status, message)
 		return anthropicError{
 			Type:      "error",
 			Error:     anthropicErrorDetail{Type: s.kind, Message: s.text},
@@ -78,7 +78,7 @@ func vendorError(r *http.Request, status int, message string) any {
 		}
 	}
 	if speaksGemini(r) {
-		s := say(geminiSayings, status, message)
+		s := errorTextOf(geminiErrors, status, message)
 		return geminiError{geminiErrorDetail{status, s.text, s.kind}}
 	}
 	detail := openAIKind(r, status)
@@ -108,10 +108,10 @@ func openAIKind(r *http.Request, status int) openAIErrorDetail {
 	}
 }
 
-// saying is how a vendor calls a status, and its usual text.
-type saying struct{ kind, text string }
+// errorText holds a vendor's name for a status, and its usual text.
+type errorText struct{ kind, text string }
 
-var anthropicSayings = map[int]saying{
+var anthropicErrors = map[int]errorText{
 	http.StatusUnauthorized:          {"authentication_error", "invalid x-api-key"},
 	http.StatusPaymentRequired:       {"billing_error", "Your credit balance is too low to access the Anthropic API."},
 	http.StatusForbidden:             {"permission_error", "Your API key does not have permission to use the specified resource."},
@@ -124,7 +124,7 @@ var anthropicSayings = map[int]saying{
 	0:                                {"invalid_request_error", ""},
 }
 
-var geminiSayings = map[int]saying{
+var geminiErrors = map[int]errorText{
 	http.StatusUnauthorized:        {"UNAUTHENTICATED", "Request had invalid authentication credentials."},
 	http.StatusForbidden:           {"PERMISSION_DENIED", "The caller does not have permission"},
 	http.StatusNotFound:            {"NOT_FOUND", "Requested entity was not found."},
@@ -135,9 +135,9 @@ var geminiSayings = map[int]saying{
 	0:                              {"INVALID_ARGUMENT", "Request contains an invalid argument."},
 }
 
-// say chooses what is said of a status: what the vendor has for it, else what it has
-// for 500 or, of a caller's fault, under 0. The message goes before the usual text.
-func say(of map[int]saying, status int, message string) saying {
+// errorTextOf returns the vendor's text for a status, else its text for 500 or, below 500, the one under 0. A
+// message replaces the usual text.
+func errorTextOf(of map[int]errorText, status int, message string) errorText {
 	s, ok := of[status]
 	switch {
 	case ok:

@@ -11,8 +11,7 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// geminiRequest is what the fake reads of a generateContent request; the rest is
-// ignored.
+// geminiRequest holds the fields that the fake reads from a generateContent request; the rest is ignored.
 type geminiRequest struct {
 	System   geminiContent   `json:"systemInstruction"`
 	Contents []geminiContent `json:"contents"`
@@ -77,8 +76,7 @@ type geminiCandidate struct {
 	Index        int           `json:"index"`
 }
 
-// geminiUsage counts cached tokens into the prompt, and thoughts apart from the
-// candidates, as Google does.
+// geminiUsage counts cached tokens as part of the prompt, and thoughts apart from the candidates, as Google does.
 type geminiUsage struct {
 	Prompt     int             `json:"promptTokenCount"`
 	Cached     int             `json:"cachedContentTokenCount,omitempty"`
@@ -93,7 +91,7 @@ type geminiDetails struct {
 	Tokens   int    `json:"tokenCount"`
 }
 
-// geminiMethods are the methods of a model.
+// geminiMethods holds the methods of a model by name.
 var geminiMethods = map[string]func(w http.ResponseWriter, r *http.Request, model string, body []byte){
 	"generateContent":       generateContent,
 	"streamGenerateContent": generateContent,
@@ -121,8 +119,7 @@ func gemini(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, model, body)
 }
 
-// generateContent answers whole or, by its other name, streamed. A model that is
-// asked for images draws one.
+// generateContent sends a whole answer or, under its other name, a stream. A model for images answers with one.
 func generateContent(w http.ResponseWriter, r *http.Request, model string, body []byte) {
 	var req geminiRequest
 	if err := json.Unmarshal(body, &req); err != nil {
@@ -136,7 +133,7 @@ func generateContent(w http.ResponseWriter, r *http.Request, model string, body 
 	}
 	base := geminiAnswer{ModelVersion: model, ResponseID: id("", 22, body, "gemini")}
 	if len(req.Generation.Modalities) > 0 {
-		writeJSON(w, http.StatusOK, drawn(base, p))
+		writeJSON(w, http.StatusOK, imageAnswer(base, p))
 		return
 	}
 	answer := respond(p, scripted(fault.FromContext(r.Context())))
@@ -194,7 +191,7 @@ func (req geminiRequest) prompt() (prompt, error) {
 	return p, nil
 }
 
-// outputOf is a result's own text where it is in the usual place.
+// outputOf returns a result's own text where it is in the usual field.
 func outputOf(response json.RawMessage) string {
 	var result struct {
 		Output *string `json:"output"`
@@ -212,7 +209,7 @@ func geminiParts(answer reply, request []byte) []geminiPart {
 	}
 	for i, c := range answer.calls {
 		part := geminiPart{FunctionCall: &geminiCall{id("", 8, request, "tool"+strconv.Itoa(i)), c.Name, c.Arguments}}
-		if i == 0 { // Of parallel calls only the first is signed.
+		if i == 0 { // Of parallel calls, only the first is signed.
 			part.ThoughtSignature = id("", 32, request, "signature")
 		}
 		parts = append(parts, part)
@@ -220,8 +217,8 @@ func geminiParts(answer reply, request []byte) []geminiPart {
 	return parts
 }
 
-// streamGemini sends a word at a time and each call whole; every chunk counts, the
-// last one says why it ended.
+// streamGemini sends one word per chunk and each call whole; every chunk has token counts, and the last one has the
+// finish reason.
 func streamGemini(out events, base geminiAnswer, answer reply, parts []geminiPart) {
 	var pieces []geminiPart
 	for _, part := range parts {

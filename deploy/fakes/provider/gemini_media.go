@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// geminiImageTokens is what one picture of a Gemini model costs.
+// geminiImageTokens is the token count of one picture of a Gemini model.
 const geminiImageTokens = 1290
 
 type geminiEmbeddings struct {
@@ -19,8 +19,7 @@ type geminiVector struct {
 	Values []float32 `json:"values"`
 }
 
-// embedContents answers batchEmbedContents. It counts no tokens, as most models
-// of the vendor don't.
+// embedContents answers batchEmbedContents. It reports no tokens, as most models of the vendor don't.
 func embedContents(w http.ResponseWriter, r *http.Request, model string, body []byte) {
 	var req struct {
 		Requests []struct {
@@ -77,8 +76,8 @@ func predict(w http.ResponseWriter, r *http.Request, _ string, body []byte) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// drawn is the answer of a Gemini model that draws.
-func drawn(base geminiAnswer, p prompt) geminiAnswer {
+// imageAnswer returns the answer of a Gemini model that generates images.
+func imageAnswer(base geminiAnswer, p prompt) geminiAnswer {
 	part := geminiPart{InlineData: &geminiBlob{"image/png", paint(p.lastUser, 0)}}
 	base.Candidates = []geminiCandidate{{Content: geminiContent{"model", []geminiPart{part}}, FinishReason: "STOP"}}
 	base.UsageMetadata = &geminiUsage{
@@ -88,7 +87,7 @@ func drawn(base geminiAnswer, p prompt) geminiAnswer {
 	return base
 }
 
-// paint is a small square whose colour depends on the prompt, in base64.
+// paint returns a small square whose colour depends on the prompt, in base64.
 func paint(prompt string, index int) string {
 	sum := sha256.Sum256([]byte(prompt + "\x00" + strconv.Itoa(index)))
 	return base64.StdEncoding.EncodeToString(drawPNG([3]byte(sum[:3])))

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// hostileCalls is how many tool calls an answer has that has thousands.
+	// hostileCalls is the number of tool calls in an answer with thousands of them.
 	hostileCalls = 10_000
 	// hostilePieces of four bytes each are 800 KB of arguments.
 	hostilePieces = 200_000
@@ -21,25 +21,25 @@ const (
 	maxComments   = 1000
 )
 
-// Behaviours are those of the vendor beside those of every fake.
+// Behaviours returns those of the vendor, beside those of every fake.
 func Behaviours() []fault.Behaviour {
 	return slices.Concat(usageBehaviours(), toolBehaviours, streamBehaviours, formBehaviours)
 }
 
-// hostileAnswer is an answer in the words of whichever vendor is asked.
+// hostileAnswer is an answer in the format of the vendor that the request is for.
 type hostileAnswer struct {
 	text  string // "hostile" where empty
 	usage string // every count; 1 where empty
-	// calls are the tool calls of a whole answer, events what a stream has between its
+	// calls returns the tool calls of a whole answer, events what a stream has between its
 	// beginning and its end: the text where nil.
-	calls  func(tongue) []string
-	events func(tongue) string
-	// after is sent behind the end of a stream.
-	after func(tongue) string
+	calls  func(dialect) []string
+	events func(dialect) string
+	// after returns what is sent behind the end of a stream.
+	after func(dialect) string
 }
 
 func (a hostileAnswer) act(x *fault.Exchange) {
-	t := tongueOf(x.Request)
+	t := dialectOf(x.Request)
 	text, usage := cmp.Or(a.text, "hostile"), t.count(cmp.Or(a.usage, "1"))
 	if x.Streams() {
 		x.Writer.Header().Set("Content-Type", "text/event-stream")
@@ -54,24 +54,24 @@ func (a hostileAnswer) act(x *fault.Exchange) {
 	_, _ = io.WriteString(x.Writer, t.answer(text, calls, usage)) // as above
 }
 
-// stream is the whole text of a stream.
-func (a hostileAnswer) stream(t tongue, text, usage string) string {
-	events, after := t.said(text), ""
+// stream returns the whole text of a stream.
+func (a hostileAnswer) stream(t dialect, text, usage string) string {
+	events, after := t.textEvent(text), ""
 	if a.events != nil {
 		events = a.events(t)
 	}
 	if a.after != nil {
 		after = a.after(t)
 	}
-	return t.begin + events + t.ended(usage) + after
+	return t.begin + events + t.endEvents(usage) + after
 }
 
-// behaviour is one of which clients may make what they like.
+// behaviour returns a behaviour with the outcome [fault.Open].
 func behaviour(name, effect string, a hostileAnswer) fault.Behaviour {
 	return fault.Behaviour{Name: name, Effect: effect, Outcome: fault.Open, Act: a.act}
 }
 
-// usageBehaviours bill what can't be.
+// usageBehaviours report impossible usage.
 func usageBehaviours() (all []fault.Behaviour) {
 	for _, u := range []struct{ name, effect, count string }{
 		{"huge", "999,999,999,999 tokens of each kind for a short text", "999999999999"},
@@ -88,14 +88,14 @@ func usageBehaviours() (all []fault.Behaviour) {
 	return all
 }
 
-// toolBehaviours call tools beyond sense.
+// toolBehaviours request impossible tool calls.
 var toolBehaviours = []fault.Behaviour{
 	behaviour("tool_calls_many", "10,000 tool calls", hostileAnswer{
-		calls: func(t tongue) []string {
+		calls: func(t dialect) []string {
 			return eachCall(func(i int) string { return t.oneCall(strconv.Itoa(i), "b") })
 		},
-		events: func(t tongue) string {
-			return strings.Join(eachCall(func(i int) string { return t.calling(strconv.Itoa(i)) + t.argued(strconv.Itoa(i), "{}") }), "")
+		events: func(t dialect) string {
+			return strings.Join(eachCall(func(i int) string { return t.callEvent(strconv.Itoa(i)) + t.argumentsEvent(strconv.Itoa(i), "{}") }), "")
 		},
 	}),
 	behaviour("tool_index_negative", "tool calls at index -1", atIndex("-1")),
@@ -104,25 +104,25 @@ var toolBehaviours = []fault.Behaviour{
 	behaviour("tool_index_text", "tool calls at an index that is a text", atIndex(`"one"`)),
 	behaviour("tool_arguments_deep", "arguments of 100,000 nested arrays", arguments(strings.Repeat("[", hostileDepth)+strings.Repeat("]", hostileDepth))),
 	behaviour("tool_arguments_many_pieces", "800 KB of arguments, streamed in pieces of four bytes", hostileAnswer{
-		calls: func(t tongue) []string { return []string{t.oneCall("0", strings.Repeat("abcd", hostilePieces))} },
-		events: func(t tongue) string {
-			return t.calling("0") + strings.Repeat(t.argued("0", "abcd"), hostilePieces)
+		calls: func(t dialect) []string { return []string{t.oneCall("0", strings.Repeat("abcd", hostilePieces))} },
+		events: func(t dialect) string {
+			return t.callEvent("0") + strings.Repeat(t.argumentsEvent("0", "abcd"), hostilePieces)
 		},
 	}),
 	behaviour("tool_arguments_interleaved", "the arguments of 1,000 calls by turns, in pieces of four bytes", hostileAnswer{
-		events: func(t tongue) string {
+		events: func(t dialect) string {
 			const calls, rounds = 1000, 20
 			var begun, round strings.Builder
 			for i := range calls {
-				begun.WriteString(t.calling(strconv.Itoa(i)))
-				round.WriteString(t.argued(strconv.Itoa(i), "abcd"))
+				begun.WriteString(t.callEvent(strconv.Itoa(i)))
+				round.WriteString(t.argumentsEvent(strconv.Itoa(i), "abcd"))
 			}
 			return begun.String() + strings.Repeat(round.String(), rounds)
 		},
 	}),
 }
 
-// eachCall makes a text for each of thousands of calls.
+// eachCall returns a text for each of thousands of calls.
 func eachCall(one func(int) string) []string {
 	all := make([]string, 0, hostileCalls)
 	for i := range hostileCalls {
@@ -134,13 +134,12 @@ func eachCall(one func(int) string) []string {
 func atIndex(index string) hostileAnswer {
 	plain := strings.Trim(index, `"`)
 	return hostileAnswer{
-		calls:  func(t tongue) []string { return []string{t.oneCall(plain, "b")} },
-		events: func(t tongue) string { return replaceIndex(t.call, index) + replaceIndex(t.piece, index) },
+		calls:  func(t dialect) []string { return []string{t.oneCall(plain, "b")} },
+		events: func(t dialect) string { return replaceIndex(t.call, index) + replaceIndex(t.piece, index) },
 	}
 }
 
-// replaceIndex puts an index that may be no number into an event; within an id it
-// stays plain.
+// replaceIndex replaces the index in an event, also with one that is no number; within an id it stays unchanged.
 func replaceIndex(event, index string) string {
 	event = strings.ReplaceAll(event, `_{index}"`, "_"+strings.Trim(index, `"`)+`"`)
 	event = strings.ReplaceAll(event, `-{index}"`, "-"+strings.Trim(index, `"`)+`"`)
@@ -149,7 +148,7 @@ func replaceIndex(event, index string) string {
 
 func arguments(text string) hostileAnswer {
 	return hostileAnswer{
-		calls:  func(t tongue) []string { return []string{t.oneCall("0", text)} },
-		events: func(t tongue) string { return t.calling("0") + t.argued("0", text) },
+		calls:  func(t dialect) []string { return []string{t.oneCall("0", text)} },
+		events: func(t dialect) string { return t.callEvent("0") + t.argumentsEvent("0", text) },
 	}
 }

@@ -10,75 +10,76 @@ import (
 
 const eventsHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-// streamBehaviours are streams without an end; a request for a whole answer is
-// answered as usual.
+// streamBehaviours are streams without an end; a request for a whole answer gets the usual one.
 var streamBehaviours = []fault.Behaviour{
-	endless("endless_event_line", "an event whose data line never ends", func(tongue) (begin, piece string) { return `data: {"a":"`, "xxxxxxxxxxxxxxxx" }),
-	endless("endless_event_lines", "an event of data lines that never end", func(tongue) (begin, piece string) { return "", "data: x\n" }),
-	endless("endless_comments", "comments that never end, before anything is said", func(tongue) (begin, piece string) { return "", ": still here\n\n" }),
-	endless("endless_blank_lines", "empty lines that never end", func(tongue) (begin, piece string) { return "", "\n" }),
-	endless("endless_empty_events", "events without content that never end", func(t tongue) (begin, piece string) { return t.begin, t.said("") }),
-	endless("endless_reasoning", "reasoning that never ends", func(t tongue) (begin, piece string) {
+	endless("endless_event_line", "an event whose data line never ends", func(dialect) (begin, piece string) { return `data: {"a":"`, "xxxxxxxxxxxxxxxx" }),
+	endless("endless_event_lines", "an event of data lines that never end", func(dialect) (begin, piece string) { return "", "data: x\n" }),
+	endless("endless_comments", "comments that never end, before anything is said", func(dialect) (begin, piece string) { return "", ": still here\n\n" }),
+	endless("endless_blank_lines", "empty lines that never end", func(dialect) (begin, piece string) { return "", "\n" }),
+	endless("endless_empty_events", "events without content that never end", func(t dialect) (begin, piece string) { return t.begin, t.textEvent("") }),
+	endless("endless_reasoning", "reasoning that never ends", func(t dialect) (begin, piece string) {
 		return t.begin, strings.ReplaceAll(t.reasoning, "{text}", "hm, ")
 	}),
-	endless("endless_text", "a text that never ends", func(t tongue) (begin, piece string) { return t.begin, t.said("word ") }),
-	endless("endless_tool_arguments", "arguments in pieces of four bytes that never end", func(t tongue) (begin, piece string) {
-		return t.begin + t.calling("0"), t.argued("0", "abcd")
+	endless("endless_text", "a text that never ends", func(t dialect) (begin, piece string) { return t.begin, t.textEvent("word ") }),
+	endless("endless_tool_arguments", "arguments in pieces of four bytes that never end", func(t dialect) (begin, piece string) {
+		return t.begin + t.callEvent("0"), t.argumentsEvent("0", "abcd")
 	}),
-	endless("endless_after_done", "an answer, and behind its end a text that never ends", func(t tongue) (begin, piece string) {
-		return t.begin + t.said("hostile") + t.ended(t.count("1")), t.said("word ")
+	endless("endless_after_done", "an answer, and behind its end a text that never ends", func(t dialect) (begin, piece string) {
+		return t.begin + t.textEvent("hostile") + t.endEvents(t.count("1")), t.textEvent("word ")
 	}),
-	streaming("trickled_comments", "a comment every 50 ms and nothing else", fault.Refused, func(t tongue, c *fault.Conn) {
-		c.Say(eventsHead)
+	streaming("trickled_comments", "a comment every 50 ms and nothing else", fault.Refused, func(t dialect, c *fault.Conn) {
+		c.Send(eventsHead)
 		for range maxComments {
-			c.Say("3\r\n: \n\r\n")
+			c.Send("3\r\n: \n\r\n")
 			c.Rest(commentPause)
 		}
 	}),
-	streaming("trickled_text", "an answer whose first events come byte by byte", fault.Open, func(t tongue, c *fault.Conn) {
-		text := t.begin + t.said("hostile") + t.ended(t.count("1"))
-		c.Say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+	streaming("trickled_text", "an answer whose first events come byte by byte", fault.Open, func(t dialect, c *fault.Conn) {
+		text := t.begin + t.textEvent("hostile") + t.endEvents(t.count("1"))
+		c.Send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
 		c.Trickle(text, 100, commentPause/10)
 	}),
 }
 
 // endless streams pieces until the client leaves.
-func endless(name, effect string, what func(tongue) (begin, piece string)) fault.Behaviour {
-	return streaming(name, effect, fault.Open, func(t tongue, c *fault.Conn) {
+func endless(name, effect string, what func(dialect) (begin, piece string)) fault.Behaviour {
+	return streaming(name, effect, fault.Open, func(t dialect, c *fault.Conn) {
 		begin, piece := what(t)
-		c.Say(eventsHead)
+		c.Send(eventsHead)
 		c.Chunk(begin)
 		c.EndlessChunks(piece)
 	})
 }
 
-func streaming(name, effect string, outcome fault.Outcome, say func(tongue, *fault.Conn)) fault.Behaviour {
+func streaming(name, effect string, outcome fault.Outcome, write func(dialect, *fault.Conn)) fault.Behaviour {
 	return fault.Behaviour{Name: name, Effect: effect, Outcome: outcome, StreamOnly: true, Act: func(x *fault.Exchange) {
-		x.Raw(func(c *fault.Conn) { say(tongueOf(x.Request), c) })
+		x.Raw(func(c *fault.Conn) { write(dialectOf(x.Request), c) })
 	}}
 }
 
-// formBehaviours are answers in a form that is not the vendor's.
+// formBehaviours are answers that don't have the vendor's form.
 var formBehaviours = []fault.Behaviour{
 	behaviour("nested_event", "a text behind which an event is 6.5 million brackets deep", hostileAnswer{
-		events: func(t tongue) string {
-			return t.said("hostile") + "data: " + strings.Repeat("[", 65*hostileDepth) + "\n\n"
+		events: func(t dialect) string {
+			return t.textEvent("hostile") + "data: " + strings.Repeat("[", 65*hostileDepth) + "\n\n"
 		},
 	}),
 	behaviour("after_done", "a stream that goes on behind its end", hostileAnswer{
-		after: func(t tongue) string { return strings.Repeat(t.said(fault.Stray), 1000) + t.ended(t.count("1")) },
+		after: func(t dialect) string {
+			return strings.Repeat(t.textEvent(fault.Stray), 1000) + t.endEvents(t.count("1"))
+		},
 	}),
 	behaviour("begins_twice", "a stream that begins again in its midst", hostileAnswer{
-		events: func(t tongue) string { return t.said("hostile") + t.begin + t.said("hostile") },
+		events: func(t dialect) string { return t.textEvent("hostile") + t.begin + t.textEvent("hostile") },
 	}),
 	behaviour("text_long", "a text of 1 MB in one piece", hostileAnswer{text: strings.Repeat("word ", 200_000)}),
 	behaviour("text_many_pieces", "a text of 100,000 pieces", hostileAnswer{
-		events: func(t tongue) string { return strings.Repeat(t.said("word "), 100_000) },
+		events: func(t dialect) string { return strings.Repeat(t.textEvent("word "), 100_000) },
 	}),
 	{Name: "never_done", Effect: "a stream that stops without its end", Outcome: fault.Open, StreamOnly: true, Act: func(x *fault.Exchange) {
-		t := tongueOf(x.Request)
+		t := dialectOf(x.Request)
 		x.Writer.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(x.Writer, t.begin+t.said("hostile")) // the only error is a client that left
+		_, _ = io.WriteString(x.Writer, t.begin+t.textEvent("hostile")) // the only error is a client that left
 	}},
 	{Name: "duplicate_keys", Effect: "the own answer, with every key of its first object twice, the first time with another value", Outcome: fault.Open, Act: func(x *fault.Exchange) {
 		own := x.Own()

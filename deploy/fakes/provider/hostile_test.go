@@ -14,14 +14,14 @@ import (
 // The texts of every vendor are JSON once they are filled in: what is hostile about an
 // answer is what a behaviour puts there.
 func TestTonguesAreJSON(t *testing.T) {
-	for name, tongue := range map[string]tongue{"openai": openAITongue, "anthropic": anthropicTongue, "gemini": geminiTongue} {
-		for _, calls := range [][]string{nil, {tongue.oneCall("0", "b")}, {tongue.oneCall("0", "b"), tongue.oneCall("1", "c")}} {
-			if text := tongue.answer("hello", calls, tongue.count("1")); !json.Valid([]byte(text)) {
+	for name, dialect := range map[string]dialect{"openai": openAIDialect, "anthropic": anthropicDialect, "gemini": geminiDialect} {
+		for _, calls := range [][]string{nil, {dialect.oneCall("0", "b")}, {dialect.oneCall("0", "b"), dialect.oneCall("1", "c")}} {
+			if text := dialect.answer("hello", calls, dialect.count("1")); !json.Valid([]byte(text)) {
 				t.Errorf("%s: no JSON: %s", name, text)
 			}
 		}
-		stream := tongue.begin + tongue.said("a") + strings.ReplaceAll(tongue.reasoning, "{text}", "b") +
-			tongue.calling("0") + tongue.argued("0", "c") + tongue.ended(tongue.count("1"))
+		stream := dialect.begin + dialect.textEvent("a") + strings.ReplaceAll(dialect.reasoning, "{text}", "b") +
+			dialect.callEvent("0") + dialect.argumentsEvent("0", "c") + dialect.endEvents(dialect.count("1"))
 		for line := range strings.Lines(stream) {
 			data, found := strings.CutPrefix(strings.TrimSpace(line), "data: ")
 			if found && data != "[DONE]" && !json.Valid([]byte(data)) {

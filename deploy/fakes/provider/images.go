@@ -16,8 +16,8 @@ import (
 
 const (
 	maxImages = 10
-	// outputImageTokens is what one made picture costs, as a medium square of
-	// gpt-image-1 does.
+	// outputImageTokens is the token count of one generated picture, as for a medium square of
+	// gpt-image-1.
 	outputImageTokens = 1056
 )
 
@@ -57,9 +57,8 @@ type imageTokensDetails struct {
 	TextTokens  int `json:"text_tokens"`
 }
 
-// generate answers POST /v1/images/generations: gpt-image models give base64 and
-// count tokens, dall-e models give addresses on this server unless asked for
-// base64.
+// generate answers POST /v1/images/generations: gpt-image models return base64 and count tokens; dall-e models return
+// URLs on this server unless the request wants base64.
 func generate(w http.ResponseWriter, r *http.Request, body []byte) {
 	req := imageRequest{Model: "gpt-image-1", N: 1, Size: "1024x1024"}
 	if err := json.Unmarshal(body, &req); err != nil || req.Prompt == "" {
@@ -115,8 +114,8 @@ func servePNG(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(drawPNG([3]byte(rgb)))
 }
 
-// drawPNG draws a small square of one colour. The requested size is not honoured:
-// nothing here looks at pixels, and a real one would make every answer a megabyte.
+// drawPNG returns a small square of one colour. It ignores the requested size: no test looks at pixels, and a real
+// picture would make every answer a megabyte.
 func drawPNG(rgb [3]byte) []byte {
 	square := image.NewPaletted(image.Rect(0, 0, 16, 16), color.Palette{color.RGBA{rgb[0], rgb[1], rgb[2], 255}})
 	var buf bytes.Buffer

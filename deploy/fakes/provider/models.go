@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The models that the fake lists. It answers for any other name too.
+// The models that the fake lists. It accepts any other name too.
 var (
 	openAIModels    = []string{"gpt-4o", "gpt-4o-mini", "o3-mini", "text-embedding-3-small", "text-embedding-3-large", "gpt-image-1", "dall-e-3"}
 	anthropicModels = []string{"claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-1"}
@@ -37,7 +37,7 @@ type anthropicModel struct {
 	CreatedAt   time.Time `json:"created_at"`
 }
 
-// models answers GET /v1/models in the dialect that the caller's headers speak.
+// models answers GET /v1/models in the dialect that the caller's headers indicate.
 func models(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "" && r.Header.Get("Api-Key") == "" {
 		fail(w, r, http.StatusUnauthorized, "")

@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// chatRequest is what the fake reads of a chat completion request; the rest is
-// ignored.
+// chatRequest holds the fields that the fake reads from a chat completion request; the rest is ignored.
 type chatRequest struct {
 	Model               string        `json:"model"`
 	Messages            []chatMessage `json:"messages"`
@@ -166,7 +165,7 @@ func (req chatRequest) prompt() (prompt, error) {
 	return p, nil
 }
 
-// readToolChoice understands "none", "auto", "required" and a named function.
+// readToolChoice reads "none", "auto", "required" or a named function.
 func readToolChoice(raw json.RawMessage) (force, name string) {
 	var word string
 	if err := json.Unmarshal(raw, &word); err == nil {
@@ -198,7 +197,7 @@ func chatToolCalls(calls []ToolCall, request []byte) []chatToolCall {
 	return out
 }
 
-// openAIUsage counts cached tokens into the prompt, as OpenAI does.
+// openAIUsage counts cached tokens as part of the prompt, as OpenAI does.
 func openAIUsage(u Usage) *chatUsage {
 	in := u.Input + u.CacheRead + u.CacheWrite
 	return &chatUsage{

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 )
 
-// chatDelta is what a chunk adds. Content is a pointer to a pointer's worth of
-// meaning: absent, null (before tool calls), or text.
+// chatDelta is what a chunk adds. Content is raw JSON, because it may be absent, null (before tool
+// calls), or text.
 type chatDelta struct {
 	Role      string          `json:"role,omitempty"`
 	Content   json.RawMessage `json:"content,omitempty"`
@@ -15,9 +15,8 @@ type chatDelta struct {
 
 var null = json.RawMessage("null")
 
-// streamChat sends an answer in chunks: the role, a chunk for each word, tool calls
-// with their arguments in pieces, the finish reason, with includeUsage the token
-// counts, and [DONE].
+// streamChat sends an answer in chunks: the role, a chunk for each word, tool calls with their arguments in pieces,
+// the finish reason, with includeUsage the token counts, and [DONE].
 func streamChat(out events, base chatCompletion, answer reply, calls []chatToolCall, includeUsage bool) {
 	base.Object = "chat.completion.chunk"
 	if includeUsage {

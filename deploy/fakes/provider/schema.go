@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// schema is the part of JSON Schema that is enough to fill in arguments.
+// schema is the part of JSON Schema that suffices to fill in arguments.
 type schema struct {
 	Type       any                        `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
 	Enum       []json.RawMessage          `json:"enum"`
 }
 
-// fillSchema makes arguments that fit an object schema: each property by its
-// type, strings from text. Without a readable schema it is {}.
+// fillSchema returns arguments that fit an object schema: each property by its type, strings from text. Without a
+// readable schema it returns {}.
 func fillSchema(raw json.RawMessage, text string) json.RawMessage {
 	var s schema
 	// A tool without a schema is allowed, and takes no arguments.

@@ -11,21 +11,20 @@ import (
 	"strings"
 )
 
-// encode renders JSON as the vendors do: without a newline, and with <, > and &
-// as they are.
+// encode returns JSON as the vendors render it: without a newline, and with <, > and & unescaped.
 func encode(v any) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		// Only raw JSON from a script or a schema can be unfit; parsing checked it.
+		// Only raw JSON from a script or a schema can be invalid, and parsing checked it.
 		return []byte("null")
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
-// id derives an identifier of n characters from the request, so that the same
-// request gets the same one. kind keeps the ids within one answer apart.
+// id derives an identifier of n characters from the request, so that the same request gets the same one. kind makes
+// the ids within one answer differ.
 func id(prefix string, n int, request []byte, kind string) string {
 	sum := sha256.Sum256(append([]byte(kind+"\x00"), request...))
 	digits := new(big.Int).SetBytes(sum[:]).Text(62)
@@ -37,7 +36,7 @@ func requestID(request []byte) string {
 	return "req_" + hex.EncodeToString(sum[:16])
 }
 
-// fingerprint stands for the backend that serves a model.
+// fingerprint returns the id of the fictitious backend that serves a model.
 func fingerprint(model string) string {
 	sum := sha256.Sum256([]byte(model))
 	return "fp_" + hex.EncodeToString(sum[:5])
@@ -56,13 +55,12 @@ func startEvents(w http.ResponseWriter) events {
 	return events{w: w, rc: http.NewResponseController(w)}
 }
 
-// send writes one event; name may be empty. It reports whether the client is
-// still there.
+// send writes one event; name may be empty. It reports whether the client is still connected.
 func (e events) send(name string, data []byte) bool {
 	if _, err := e.w.Write(event(name, data)); err != nil {
 		return false
 	}
-	// A recorder in a test cannot flush, and then nothing needs to.
+	// A recorder in a test cannot flush, and doesn't need to.
 	_ = e.rc.Flush()
 	return true
 }

@@ -13,8 +13,8 @@ import (
 	"fmt"
 )
 
-// Subscription plays the browser: it holds the private side of the keys that a
-// page sends to its server.
+// Subscription acts as the browser: it holds the private keys of a subscription, whose public keys a page sends to
+// its server.
 type Subscription struct {
 	private *ecdh.PrivateKey
 	auth    []byte
@@ -22,19 +22,19 @@ type Subscription struct {
 	serverKey string
 }
 
-// NewSubscription makes fresh keys.
+// NewSubscription returns a subscription with new keys.
 func NewSubscription(serverKey string) (*Subscription, error) {
 	private, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a subscription: %w", err)
 	}
 	auth := make([]byte, 16)
-	// Never fails, by its contract.
+	// It never fails, by its contract.
 	_, _ = rand.Read(auth)
 	return &Subscription{private: private, auth: auth, serverKey: serverKey}, nil
 }
 
-// Keys are p256dh and auth as PushSubscription.toJSON() gives them.
+// Keys returns p256dh and auth as PushSubscription.toJSON() returns them.
 func (s *Subscription) Keys() (p256dh, auth string) {
 	return base64.RawURLEncoding.EncodeToString(s.private.PublicKey().Bytes()), base64.RawURLEncoding.EncodeToString(s.auth)
 }
@@ -45,7 +45,7 @@ const (
 	headerSize = saltSize + 4 + 1 + pointSize
 )
 
-// Decrypt opens an aes128gcm message of one record (RFC 8188, RFC 8291).
+// Decrypt decrypts an aes128gcm message of one record (RFC 8188, RFC 8291).
 func (s *Subscription) Decrypt(message []byte) ([]byte, error) {
 	if len(message) < headerSize || message[saltSize+4] != pointSize {
 		return nil, errors.New("the aes128gcm header is not that of a push message")
@@ -75,7 +75,7 @@ func (s *Subscription) Decrypt(message []byte) ([]byte, error) {
 	return openRecord(key, nonce, record)
 }
 
-// openRecord opens the last record: text, a delimiter 2, and zeros.
+// openRecord decrypts the last record: text, a delimiter 2, and zeros.
 func openRecord(key, nonce, record []byte) ([]byte, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {

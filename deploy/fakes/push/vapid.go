@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// maxLifetime is how far ahead a VAPID token may expire (RFC 8292, section 2).
+// maxLifetime is the maximum time until a VAPID token expires (RFC 8292, section 2).
 const maxLifetime = 24 * time.Hour
 
-// VAPID is what a valid Authorization header of RFC 8292 says.
+// VAPID holds the content of a valid Authorization header of RFC 8292.
 type VAPID struct {
 	Audience string    `json:"aud"`
 	Subject  string    `json:"sub"`
@@ -122,7 +122,7 @@ func decodeJSON(part string, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// isContact reports whether the push service could reach the sender.
+// isContact reports whether sub is an address at which the push service can reach the sender.
 func isContact(sub string) bool {
 	if address, found := strings.CutPrefix(sub, "mailto:"); found {
 		return strings.Contains(address, "@") && !strings.ContainsAny(address, " <>")

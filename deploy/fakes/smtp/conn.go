@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// listener hands out connections on which the script can act.
+// listener accepts connections to which the script can apply faults.
 type listener struct {
 	net.Listener
 	server *Server
@@ -42,13 +42,12 @@ type conn struct {
 	hangUp bool
 }
 
-// Write passes a reply on. In the place of the greeting the script may refuse
-// the connection.
+// Write passes a reply on. Instead of the greeting, the script may refuse the connection.
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.greeted {
 		c.greeted = true
 		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-		if err := c.ask(fault.Call{Method: "CONNECT", Path: host}); err != nil {
+		if err := c.apply(fault.Call{Method: "CONNECT", Path: host}); err != nil {
 			return c.refuse(err)
 		}
 	}
@@ -69,7 +68,7 @@ func (c *conn) refuse(cause error) (int, error) {
 	return fmt.Fprintf(c, "%d %s\r\n", reply.Code, reply.Message)
 }
 
-// Close ends the connection and whatever waits on it.
+// Close ends the connection and all waits on it.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()
@@ -84,7 +83,7 @@ func (c *conn) cut(reset bool) {
 	_ = c.Conn.Close()
 }
 
-// pause waits as a script asks, or until the server closes the connection.
+// pause waits as the script demands, or until the server closes the connection.
 func (c *conn) pause(ms int) {
 	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
 	defer timer.Stop()

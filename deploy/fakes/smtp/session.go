@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// session is one client's dialogue, from one goroutine.
+// session is one client's dialogue, on one goroutine.
 type session struct {
 	server *Server
 	conn   *conn
@@ -33,20 +33,19 @@ func (s *Server) newSession(c *gosmtp.Conn) (gosmtp.Session, error) {
 	}
 	below, ok := raw.(*conn)
 	if !ok {
-		return nil, errors.New("the connection is not one of ours")
+		return nil, errors.New("the connection is not from this server's listener")
 	}
 	return &session{server: s, conn: below, tls: encrypted}, nil
 }
 
-// errCut is why a command fails on a connection that the script has ended.
+// errCut is the error of a command on a connection that the script has ended.
 var errCut = errors.New("the script ended the connection")
 
-// errTaken is why nothing is answered to a message that was taken.
+// errTaken is the error that prevents a reply to an accepted message.
 var errTaken = errors.New("the script ends the connection after the message")
 
-// ask passes a command through the script. The error is the reply to give, or
-// errCut.
-func (c *conn) ask(call fault.Call) error {
+// apply applies the script to a command. The error is the reply to send, or errCut.
+func (c *conn) apply(call fault.Call) error {
 	action, matched := c.server.Next(call)
 	if !matched {
 		return nil
@@ -72,7 +71,7 @@ func (c *conn) ask(call fault.Call) error {
 	}
 }
 
-// cutInsideError asks to end the connection after some bytes of the message.
+// cutInsideError ends the connection after some bytes of the message.
 type cutInsideError struct {
 	after int64
 	reset bool
@@ -101,11 +100,11 @@ func replyText(a fault.Action) string {
 // AuthMechanisms implements gosmtp.AuthSession.
 func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
 
-// Auth implements gosmtp.AuthSession. Any user and password is good.
+// Auth implements gosmtp.AuthSession. It accepts any user and password.
 func (s *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
 		header := http.Header{"Password": {password}}
-		if err := s.conn.ask(fault.Call{Method: "AUTH", Path: user, Header: header}); err != nil {
+		if err := s.conn.apply(fault.Call{Method: "AUTH", Path: user, Header: header}); err != nil {
 			return err
 		}
 		s.user = user
@@ -116,12 +115,12 @@ func (s *session) Auth(string) (sasl.Server, error) {
 // Mail implements gosmtp.Session.
 func (s *session) Mail(from string, _ *gosmtp.MailOptions) error {
 	s.from = from
-	return s.conn.ask(fault.Call{Method: "MAIL", Path: from})
+	return s.conn.apply(fault.Call{Method: "MAIL", Path: from})
 }
 
 // Rcpt implements gosmtp.Session.
 func (s *session) Rcpt(to string, _ *gosmtp.RcptOptions) error {
-	if err := s.conn.ask(fault.Call{Method: "RCPT", Path: to}); err != nil {
+	if err := s.conn.apply(fault.Call{Method: "RCPT", Path: to}); err != nil {
 		return err
 	}
 	s.to = append(s.to, to)
@@ -130,14 +129,14 @@ func (s *session) Rcpt(to string, _ *gosmtp.RcptOptions) error {
 
 // Data implements gosmtp.Session.
 func (s *session) Data(r io.Reader) error {
-	err := s.conn.ask(fault.Call{Method: "DATA", Path: s.from})
+	err := s.conn.apply(fault.Call{Method: "DATA", Path: s.from})
 	if cut, ok := errors.AsType[*cutInsideError](err); ok {
 		_, _ = io.CopyN(io.Discard, r, cut.after)
 		s.conn.cut(cut.reset)
 		return err
 	}
 	if err != nil && !errors.Is(err, errTaken) {
-		// Reading on keeps the reply where SMTP has it: after the message.
+		// The message is read to its end first, because SMTP has the reply after it.
 		_, _ = io.Copy(io.Discard, r)
 		return err
 	}

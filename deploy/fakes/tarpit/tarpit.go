@@ -1,5 +1,5 @@
-// Package tarpit is the host that takes a connection and never says a word: the
-// TLS handshake or the answer that a client waits for does not come.
+// Package tarpit is a host that accepts connections and sends nothing: the TLS handshake or the answer that a client
+// waits for does not come.
 package tarpit
 
 import (
@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxConns bounds how many connections are held; further ones wait unaccepted.
+// maxConns bounds the number of open connections; further ones wait unaccepted.
 const maxConns = 1024
 
-// Serve holds connections until the client leaves or ctx ends. It closes the
-// listener and returns nil when ctx ends.
+// Serve holds connections open until the client leaves or ctx ends. It closes the listener and returns nil when ctx
+// ends.
 func Serve(ctx context.Context, ln net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
 	defer stop()

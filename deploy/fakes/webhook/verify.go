@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Verdict is what a check of an arrival's signature gave.
+// Verdict is the result of a check of an arrival's signature.
 type Verdict string
 
-// The verdicts. Unchecked means that the receiver knows no secret of the mode.
+// The verdicts. Unchecked means that the receiver has no secret of the mode.
 const (
 	Valid     Verdict = "valid"
 	Invalid   Verdict = "invalid"
@@ -24,7 +24,7 @@ const (
 	timestampHeader = "X-Webhook-Timestamp"
 )
 
-// Secrets are those of a sender, by what they sign; one that fits is enough.
+// Secrets holds the secrets of a sender, by what they sign; one that matches is enough.
 type Secrets struct {
 	// Organization signs "<timestamp>.<body>": X-Webhook-Signature is the hex HMAC-SHA256.
 	Organization []string
@@ -32,8 +32,8 @@ type Secrets struct {
 	Endpoint []string
 }
 
-// Verify checks an arrival against the secrets of the mode that it is signed in:
-// one mode's secret never passes for the other's.
+// Verify checks an arrival against the secrets of the mode in which it is signed: a secret of one mode never passes
+// for the other's.
 func Verify(secrets Secrets, header http.Header, body []byte) Verdict {
 	signature := header.Get(signatureHeader)
 	digest, ofBody := strings.CutPrefix(signature, "sha256=")

@@ -1,7 +1,6 @@
-// Package client is an HTTP/1.1 client that costs next to nothing, so that a
-// load test on one machine measures the server and not itself. It sends a
-// request prepared once over a kept connection and reads the answer; it knows
-// no redirects, trailers or HTTP/2. Package drive uses it.
+// Package client is an HTTP/1.1 client with next to no cost, so that a load test on one machine measures the server
+// and not itself. It sends a request prepared once over a kept connection and reads the answer; it supports no
+// redirects, trailers or HTTP/2. Package drive uses it.
 package client
 
 import (
@@ -23,15 +22,15 @@ import (
 type Request struct {
 	address string
 	wire    []byte
-	// stamp is where Stamp stood in the body; 0 for none.
+	// stamp is the position of Stamp in the body; 0 for none.
 	stamp int
 }
 
-// Stamp in a body is replaced with the Unix time in nanoseconds whenever the
-// request is sent, so that a receiver can tell how old it is.
+// Stamp in a body is replaced with the Unix time in nanoseconds whenever the request is sent, so that a receiver can
+// compute its age.
 const Stamp = "{{now in nanosecs}}"
 
-// now writes a moment over a stamp.
+// now writes the current time over a stamp.
 func now(at []byte) { strconv.AppendInt(at[:0], time.Now().UnixNano(), 10) }
 
 // NewRequest prepares a POST of a JSON body.
@@ -68,7 +67,7 @@ type Conn struct {
 	sent   []byte // a stamped request
 }
 
-// Dial opens a connection to where a request goes.
+// Dial opens a connection to the server of a request.
 func Dial(ctx context.Context, r *Request) (*Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", r.address)
@@ -81,15 +80,15 @@ func Dial(ctx context.Context, r *Request) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Answer is what came back. Body is valid until the next exchange.
+// Answer is a response. Body is valid until the next exchange.
 type Answer struct {
 	Status int
 	Body   []byte
-	// First is when the body's first byte was there.
+	// First is when the body's first byte arrived.
 	First time.Time
 }
 
-var errHead = errors.New("the answer is not HTTP/1.1 as this client knows it")
+var errHead = errors.New("the answer is not HTTP/1.1 that this client supports")
 
 // Do sends a request and reads the whole answer.
 func (c *Conn) Do(r *Request) (Answer, error) {

@@ -1,8 +1,7 @@
-// Package drive puts load on a server in two ways: closed loop, where each
-// connection sends its next request when the last one was answered, and open
-// loop, where requests leave at a fixed rate whatever the server does. A wait
-// that the server caused counts: a request that had to leave late is measured
-// from the moment at which it should have left.
+// Package drive puts load on a server in two ways: closed loop, where each connection sends its next request when the
+// last one was answered, and open loop, where requests leave at a fixed rate whatever the server does. A wait that
+// the server caused counts: a request that had to leave late is measured from the moment at which it should have
+// left.
 package drive
 
 import (
@@ -18,21 +17,21 @@ import (
 	"switchyard.dev/deploy/load/client"
 )
 
-// Load is what to send.
+// Load describes the requests to send.
 type Load struct {
 	Request *client.Request
-	// Connections that are open at a time.
+	// Connections is the number of connections open at a time.
 	Connections int
-	// Rate in requests per second; 0 is a closed loop.
+	// Rate is in requests per second; 0 is a closed loop.
 	Rate float64
-	// Time of the test, or Count of requests, whatever ends first; 0 is no bound.
+	// Time bounds the duration of the test and Count its requests, whichever ends first; 0 is no bound.
 	Time  time.Duration
 	Count int
-	// Check of an answer; nil wants status 200.
+	// Check checks an answer; nil wants status 200.
 	Check func(client.Answer) error
 }
 
-// Result is what came of it. Histograms are in microseconds.
+// Result holds the figures of a test. Histograms are in microseconds.
 type Result struct {
 	Latency *hdrhistogram.Histogram
 	// First is the time to the first byte of the body.
@@ -42,22 +41,22 @@ type Result struct {
 	Elapsed time.Duration
 }
 
-// Done is the number of good answers.
+// Done returns the number of good answers.
 func (r *Result) Done() int { return int(r.Latency.TotalCount()) }
 
-// PerSecond is the rate of good answers.
+// PerSecond returns the rate of good answers.
 func (r *Result) PerSecond() float64 { return float64(r.Done()) / r.Elapsed.Seconds() }
 
-// longest is a latency that the histograms can tell, in microseconds.
+// longest is the longest latency that the histograms hold, in microseconds.
 const longest = int64(60 * time.Second / time.Microsecond)
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest, 3) }
 
-// NewResult is one without any answer.
+// NewResult returns a result without any answer.
 func NewResult() *Result { return &Result{Latency: newHistogram(), First: newHistogram()} }
 
-// Took records n good answers that together took d, each with latency d. It serves
-// callers that drive a load by other means than [Run].
+// Took records n good answers that together took d, each with latency d. It is for callers that drive a load by other
+// means than [Run].
 func (r *Result) Took(d time.Duration, n int) {
 	_ = r.Latency.RecordValues(min(max(d.Microseconds(), 1), longest), int64(n)) // within its range
 }
@@ -71,8 +70,8 @@ func (r *Result) merge(of *Result) {
 	}
 }
 
-// Run drives a load until its end or that of ctx. Failed requests are counted;
-// an error means that the test itself could not be made.
+// Run drives a load until its end or that of ctx. It counts failed requests; an error means that the test itself
+// failed.
 func Run(ctx context.Context, load Load) (*Result, error) {
 	if load.Check == nil {
 		load.Check = wantOK
@@ -134,8 +133,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// due waits until request i may leave and gives the moment that it is measured
-// from; false when the test is over.
+// due waits until request i may leave and returns the moment that it is measured from; false when the test is over.
 func (w *worker) due(ctx context.Context, i int) (time.Time, bool) {
 	now := time.Now()
 	if w.load.Rate == 0 {
@@ -147,7 +145,7 @@ func (w *worker) due(ctx context.Context, i int) (time.Time, bool) {
 	}
 	due := w.started.Add(offset)
 	if now.After(due) {
-		return due, true // the server made it late
+		return due, true // the server caused the delay
 	}
 	timer := time.NewTimer(due.Sub(now))
 	defer timer.Stop()
@@ -155,11 +153,11 @@ func (w *worker) due(ctx context.Context, i int) (time.Time, bool) {
 	case <-ctx.Done():
 		return now, false
 	case <-timer.C:
-		return time.Now(), true // a late timer is not the server's doing
+		return time.Now(), true // the timer caused the delay, not the server
 	}
 }
 
-// send makes one exchange. After a failure the connection is opened anew.
+// send makes one exchange. After a failure it opens the connection anew.
 func (w *worker) send(ctx context.Context, due time.Time) error {
 	answer, err := w.conn.Do(w.load.Request)
 	broken := err != nil

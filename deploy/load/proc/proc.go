@@ -1,4 +1,4 @@
-// Package proc reads what a process has used from Linux's /proc.
+// Package proc reads the resource usage of processes from Linux's /proc.
 package proc
 
 import (
@@ -11,12 +11,10 @@ import (
 	"time"
 )
 
-// tick is the kernel's unit of CPU time: USER_HZ is 100 on every Linux that Go
-// runs on.
+// tick is the kernel's unit of CPU time: USER_HZ is 100 on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// CPU is the processor time that a process has used, with its children that
-// have ended.
+// CPU returns the processor time that a process has used, with its children that have ended.
 func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(file(pid, "stat"))
 	if err != nil {
@@ -40,7 +38,7 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// RSS is the memory of a process that is in RAM, in bytes.
+// RSS returns the resident memory of a process in bytes.
 func RSS(pid int) (int64, error) {
 	text, err := os.ReadFile(file(pid, "statm"))
 	if err != nil {
@@ -53,8 +51,8 @@ func RSS(pid int) (int64, error) {
 	return resident * int64(os.Getpagesize()), nil
 }
 
-// Started is when a process began, in the kernel's ticks since the machine did. With
-// its id it names one process for good.
+// Started returns the start time of a process, in the kernel's ticks since boot. Together with its id, it identifies
+// one process for good.
 func Started(pid int) (string, error) {
 	text, err := os.ReadFile(file(pid, "stat"))
 	if err != nil {
@@ -72,10 +70,10 @@ func Started(pid int) (string, error) {
 	return fields[began], nil
 }
 
-// Children are the processes that a process started, and theirs.
+// Children returns the processes that a process started, and theirs.
 func Children(pid int) []int {
 	var all []int
-	tasks, _ := filepath.Glob(file(pid, "task/*/children")) // the pattern is sound
+	tasks, _ := filepath.Glob(file(pid, "task/*/children")) // the pattern is valid
 	for _, task := range tasks {
 		text, err := os.ReadFile(task)
 		if err != nil {

@@ -1,7 +1,5 @@
-// Package relay is the floor that the gateway is measured against: the least
-// that a Go service with net/http on both sides can do. It reads the bounded
-// body, sends it on over kept connections and relays the answer, flushing what
-// streams.
+// Package relay is the floor for measurements of the gateway: the least that a Go service with net/http on both sides
+// can do. It reads the bounded body, sends it on over kept connections and relays the answer, flushing what streams.
 package relay
 
 import (
@@ -18,7 +16,7 @@ const (
 	bufferSize  = 32 << 10
 )
 
-// New relays every request to the same path of an upstream.
+// New returns a handler that relays every request to the same path of an upstream.
 func New(upstream string) http.Handler {
 	client := &http.Client{Transport: &http.Transport{
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, DisableCompression: true,
@@ -46,7 +44,7 @@ func New(upstream string) http.Handler {
 	})
 }
 
-// NewReverse is the standard library's own proxy over the same connections.
+// NewReverse returns the standard library's own proxy over the same connections.
 func NewReverse(upstream *url.URL) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },

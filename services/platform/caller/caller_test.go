@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/testkit"
 )
 
 func TestRoles(t *testing.T) {
@@ -81,22 +81,13 @@ func TestReadRefusesUnprintable(t *testing.T) {
 	}
 }
 
-func tokenFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func digest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
 func TestTokens(t *testing.T) {
-	path := tokenFile(t, "tokens: [{name: edge, role: service, sha256: "+digest("tok-1")+"}]\n")
+	path := testkit.File(t, "tokens: [{name: edge, role: service, sha256: "+digest("tok-1")+"}]\n")
 	tokens, err := caller.LoadTokens(path)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +128,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestWatchReloads(t *testing.T) {
-	path := tokenFile(t, "tokens: [{name: edge, role: service, sha256: "+digest("tok-1")+"}]\n")
+	path := testkit.File(t, "tokens: [{name: edge, role: service, sha256: "+digest("tok-1")+"}]\n")
 	tokens, err := caller.LoadTokens(path)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +173,7 @@ func TestTokenFileIsStrict(t *testing.T) {
 		"short digest":  "tokens: [{name: a, role: service, sha256: abcd}]",
 		"no name":       "tokens: [{role: service, sha256: " + digest("x") + "}]",
 	} {
-		if _, err := caller.LoadTokens(tokenFile(t, text)); err == nil {
+		if _, err := caller.LoadTokens(testkit.File(t, text)); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

@@ -47,7 +47,7 @@ func TestIsUniqueViolation(t *testing.T) {
 func TestIsUnavailable(t *testing.T) {
 	t.Parallel()
 	dsn := testkit.PostgresURL(t, nil)
-	pool := open(t, pgdb.Options{URL: dsn})
+	pool := testkit.Pool(t, pgdb.Options{URL: dsn})
 	_, slow := pool.Exec(t.Context(), "SET statement_timeout = 1; SELECT pg_sleep(10)")
 	_, refused := pgdb.Open(t.Context(), pgdb.Options{URL: "postgres://app@127.0.0.1:1/db"})
 	_, unknown := pgdb.Open(t.Context(), pgdb.Options{URL: withParam(t, dsn, "dbname", "nowhere")})
@@ -90,7 +90,7 @@ func TestIsUnavailable(t *testing.T) {
 // terminated is what a query sees when an operator ends its session.
 func terminated(t *testing.T, dsn string) error {
 	t.Helper()
-	pool := open(t, pgdb.Options{URL: dsn})
+	pool := testkit.Pool(t, pgdb.Options{URL: dsn})
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -58,9 +58,9 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("%s: %v, want %q", step.name, err, step.err)
 		}
 	}
-	pool := open(t, pgdb.Options{URL: dsn})
+	pool := testkit.Pool(t, pgdb.Options{URL: dsn})
 	const tables = `SELECT array_agg(tablename::text ORDER BY tablename) FROM pg_tables WHERE schemaname = current_schema()`
-	if diff := cmp.Diff([]string{"item1", "item2", "item3", "item4", "schema_migrations"}, value[[]string](t, pool, tables)); diff != "" {
+	if diff := cmp.Diff([]string{"item1", "item2", "item3", "item4", "schema_migrations"}, testkit.Value[[]string](t, pool, tables)); diff != "" {
 		t.Errorf("tables (-want +got)\n%s", diff)
 	}
 }

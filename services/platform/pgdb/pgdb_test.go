@@ -7,29 +7,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/testkit"
 )
-
-func open(t *testing.T, o pgdb.Options) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgdb.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-func value[T any](t *testing.T, pool *pgxpool.Pool, query string, args ...any) (v T) {
-	t.Helper()
-	if err := pool.QueryRow(t.Context(), query, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return v
-}
 
 func TestOpenSetsLimits(t *testing.T) {
 	t.Parallel()
@@ -44,8 +25,8 @@ func TestOpenSetsLimits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			pool := open(t, pgdb.Options{URL: c.url, MaxConns: 3, ApplicationName: "notify"})
-			if got := value[string](t, pool, "SELECT current_setting($1)", c.setting); got != c.want {
+			pool := testkit.Pool(t, pgdb.Options{URL: c.url, MaxConns: 3, ApplicationName: "notify"})
+			if got := testkit.Value[string](t, pool, "SELECT current_setting($1)", c.setting); got != c.want {
 				t.Errorf("%s is %s, want %s", c.setting, got, c.want)
 			}
 			if got := pool.Config().MaxConns; got != 3 {
@@ -99,7 +80,7 @@ func TestInTx(t *testing.T) {
 		return err
 	}
 	exists := func(name string) bool {
-		return value[bool](t, pool, "SELECT EXISTS (SELECT FROM item WHERE name = $1)", name)
+		return testkit.Value[bool](t, pool, "SELECT EXISTS (SELECT FROM item WHERE name = $1)", name)
 	}
 
 	t.Run("commits", func(t *testing.T) {

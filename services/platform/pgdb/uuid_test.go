@@ -15,19 +15,19 @@ import (
 // Ids go out and come back alone, in lists, as text, by copy and absent.
 func TestUUIDs(t *testing.T) {
 	t.Parallel()
-	pool := open(t, pgdb.Options{URL: testkit.PostgresURL(t, nil)})
+	pool := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil)})
 	a, b := uuid.New(), uuid.New()
-	if got := value[uuid.UUID](t, pool, "SELECT $1::uuid", a); got != a {
+	if got := testkit.Value[uuid.UUID](t, pool, "SELECT $1::uuid", a); got != a {
 		t.Errorf("%s came back as %s", a, got)
 	}
-	if got := value[string](t, pool, "SELECT $1::text", a); got != a.String() {
+	if got := testkit.Value[string](t, pool, "SELECT $1::text", a); got != a.String() {
 		t.Errorf("%s as text is %s", a, got)
 	}
-	if !value[bool](t, pool, "SELECT $1::uuid IS NULL AND $2::uuid IS NULL", (*uuid.UUID)(nil), uuid.NullUUID{}) {
+	if !testkit.Value[bool](t, pool, "SELECT $1::uuid IS NULL AND $2::uuid IS NULL", (*uuid.UUID)(nil), uuid.NullUUID{}) {
 		t.Error("no id is one")
 	}
 	list := []uuid.UUID{a, uuid.Nil, b}
-	if diff := cmp.Diff(list, value[[]uuid.UUID](t, pool, "SELECT $1::uuid[]", list)); diff != "" {
+	if diff := cmp.Diff(list, testkit.Value[[]uuid.UUID](t, pool, "SELECT $1::uuid[]", list)); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
 	if _, err := pool.Exec(t.Context(), "CREATE TABLE kept (id uuid NOT NULL)"); err != nil {
@@ -37,7 +37,7 @@ func TestUUIDs(t *testing.T) {
 	if _, err := pool.CopyFrom(t.Context(), pgx.Identifier{"kept"}, []string{"id"}, rows); err != nil {
 		t.Fatal(err)
 	}
-	if got := value[[]uuid.UUID](t, pool, "SELECT array_agg(id ORDER BY id) FROM kept"); len(got) != len(list) || got[0] != uuid.Nil {
+	if got := testkit.Value[[]uuid.UUID](t, pool, "SELECT array_agg(id ORDER BY id) FROM kept"); len(got) != len(list) || got[0] != uuid.Nil {
 		t.Errorf("copied %v", got)
 	}
 }
@@ -45,7 +45,7 @@ func TestUUIDs(t *testing.T) {
 // An id is written without a detour through its text. Not in parallel: allocations
 // are counted.
 func TestUUIDsAreWrittenAsBytes(t *testing.T) {
-	conn, err := open(t, pgdb.Options{URL: testkit.PostgresURL(t, nil)}).Acquire(t.Context())
+	conn, err := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil)}).Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

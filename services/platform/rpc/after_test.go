@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // What was put off comes when the handler has returned, in its order and before the
@@ -18,7 +19,7 @@ func TestAfter(t *testing.T) {
 	for name, end := range map[string]func() error{
 		"well": func() error { return nil }, "failed": func() error { return errors.New("no") }, "panicked": func() error { panic("no") },
 	} {
-		log := &lockedBuffer{}
+		log := &testkit.Buffer{}
 		server := newServer(t, log)
 		server.RegisterService(echoDesc(), answer(nil))
 		var order []string

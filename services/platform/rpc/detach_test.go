@@ -20,12 +20,13 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/telemetry"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // A call that is detached has its line, its duration and the end of its span when
 // it ends, once, and not when its handler returns.
 func TestDetachedCallIsRecordedAtItsEnd(t *testing.T) {
-	log, spans, meters := &lockedBuffer{}, tracetest.NewInMemoryExporter(), metricsdk.NewManualReader()
+	log, spans, meters := &testkit.Buffer{}, tracetest.NewInMemoryExporter(), metricsdk.NewManualReader()
 	server := newServer(t, log, func(o *rpc.Options) {
 		o.Tracer = tracesdk.NewTracerProvider(tracesdk.WithSyncer(spans)).Tracer("")
 		o.Meter = metricsdk.NewMeterProvider(metricsdk.WithReader(meters)).Meter("")

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // A panic of what was put off ends neither the process nor what was put off behind
@@ -48,7 +49,7 @@ func TestPanicBehindTheAnswer(t *testing.T) {
 // Panics are counted, wherever in a call they are.
 func TestPanicsAreCounted(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
-	log := &lockedBuffer{}
+	log := &testkit.Buffer{}
 	server := newServer(t, log, func(o *rpc.Options) {
 		o.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("")
 	})

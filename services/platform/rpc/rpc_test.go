@@ -1,19 +1,13 @@
 package rpc_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +17,6 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -31,37 +24,20 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/testkit"
 )
-
-// lockedBuffer collects log lines of concurrent requests.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 type bench struct {
 	server *rpc.Server
 	http   *httptest.Server
 	conn   *grpc.ClientConn
-	log    *lockedBuffer
+	log    *testkit.Buffer
 }
 
 // setup runs both faces of an echo service whose handlers do what handle says.
 func setup(t *testing.T, handle answer, with ...func(*rpc.Options)) *bench {
 	t.Helper()
-	b := &bench{log: &lockedBuffer{}}
+	b := &bench{log: &testkit.Buffer{}}
 	b.server = newServer(t, b.log, with...)
 	b.server.RegisterService(echoDesc(), handle)
 	for path, method := range map[string]string{"/v1/echo/{user_name}": "Echo", "/v1/admin": "Admin", "/v1/open": "Open"} {
@@ -79,18 +55,7 @@ func setup(t *testing.T, handle answer, with ...func(*rpc.Options)) *bench {
 	}
 	b.http = httptest.NewServer(b.server.Handler())
 	t.Cleanup(b.http.Close)
-
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = b.server.GRPC().Serve(listener) }()
-	t.Cleanup(b.server.GRPC().Stop)
-	b.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.conn.Close() })
+	b.conn = testkit.Dial(t, b.server.GRPC())
 	return b
 }
 
@@ -98,7 +63,9 @@ func newServer(t *testing.T, log io.Writer, with ...func(*rpc.Options)) *rpc.Ser
 	t.Helper()
 	options := rpc.Options{
 		Log: slog.New(slog.NewJSONHandler(log, nil)), Tracer: tracenoop.NewTracerProvider().Tracer(""),
-		Meter: metricnoop.NewMeterProvider().Meter(""), Tokens: tokens(t),
+		Meter: metricnoop.NewMeterProvider().Meter(""), Tokens: testkit.Tokens(t,
+			testkit.Token{Name: "edge", Role: caller.RoleService, Text: "svc"},
+			testkit.Token{Name: "ops", Role: caller.RoleOperator, Text: "op"}),
 		Role: echoContract.role, RawJSON: echoContract.rawJSON, ErrorBody: apierr.NewDocument,
 		MaxBody: 4096, UnaryTimeout: time.Second,
 	}
@@ -110,21 +77,6 @@ func newServer(t *testing.T, log io.Writer, with ...func(*rpc.Options)) *rpc.Ser
 		t.Fatal(err)
 	}
 	return server
-}
-
-func tokens(t *testing.T) *caller.Tokens {
-	t.Helper()
-	sum := func(s string) string { d := sha256.Sum256([]byte(s)); return hex.EncodeToString(d[:]) }
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	text := "tokens:\n- {name: edge, role: service, sha256: " + sum("svc") + "}\n- {name: ops, role: operator, sha256: " + sum("op") + "}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := caller.LoadTokens(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tokens
 }
 
 func (b *bench) do(t *testing.T, verb, path, token, body string, headers ...string) (int, string, http.Header) {
@@ -139,16 +91,7 @@ func (b *bench) do(t *testing.T, verb, path, token, body string, headers ...stri
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(text), resp.Header
+	return testkit.Do(t, http.DefaultClient, r)
 }
 
 func echo(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil }

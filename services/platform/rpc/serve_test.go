@@ -23,6 +23,7 @@ import (
 
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // oneConn is a listener that accepts one connection of a bubble.
@@ -66,17 +67,6 @@ func TestUnreadBodyIsBounded(t *testing.T) {
 	})
 }
 
-// freeAddress returns an address that no process listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
-
 // gRPC health says what readiness says, and a request that keeps the HTTP face
 // busy doesn't keep the gRPC face open.
 func TestFacesDrainTogether(t *testing.T) {
@@ -94,7 +84,7 @@ func TestFacesDrainTogether(t *testing.T) {
 		}
 		return errors.New("away")
 	})
-	httpAddr, grpcAddr := freeAddress(t), freeAddress(t)
+	httpAddr, grpcAddr := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	if err := b.server.Serve(t.Context(), runner, httpAddr, grpcAddr); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +140,7 @@ func TestDrainEndsRequests(t *testing.T) {
 	t.Parallel()
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: 50 * time.Millisecond})
 	began, ended := make(chan struct{}), make(chan error, 1)
-	addr := freeAddress(t)
+	addr := testkit.FreeAddress(t)
 	err := rpc.ServeHTTP(t.Context(), runner, "test", addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(began)
 		<-r.Context().Done()
@@ -195,7 +185,7 @@ func TestDrainLetsGoOfConnections(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil })
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{DrainDelay: 2 * time.Second, Grace: time.Second})
-	httpAddr := freeAddress(t)
+	httpAddr := testkit.FreeAddress(t)
 	if err := rpc.ServeHTTP(t.Context(), runner, "http", httpAddr, b.server.Handler(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +231,7 @@ func TestDrainAnswersTheNextRequest(t *testing.T) {
 		return in, nil
 	})
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: 10 * time.Second})
-	httpAddr := freeAddress(t)
+	httpAddr := testkit.FreeAddress(t)
 	if err := rpc.ServeHTTP(t.Context(), runner, "http", httpAddr, b.server.Handler(), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // certificate writes a self-signed pair for 127.0.0.1 and returns it.
@@ -142,7 +143,7 @@ func TestMutualTLSOfAServer(t *testing.T) {
 		_, err := io.WriteString(w, "event")
 		return err
 	})
-	httpAddr, grpcAddr := freeAddress(t), freeAddress(t)
+	httpAddr, grpcAddr := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: time.Second})
 	if err := server.Serve(t.Context(), runner, httpAddr, grpcAddr); err != nil {
 		t.Fatal(err)

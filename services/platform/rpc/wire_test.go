@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -155,18 +154,10 @@ func TestReadingAMessageTakesLittle(t *testing.T) {
 	} {
 		message := []byte(strings.Repeat(unit, size/len(unit)))
 		into := dynamicpb.NewMessage(echoContract.echo)
-		if took := allocated(func() { _ = rpc.DecodeForTest(echoContract.rawJSON, message, into) }); took > most {
+		if took := growth.Allocated(func() { _ = rpc.DecodeForTest(echoContract.rawJSON, message, into) }); took > most {
 			t.Errorf("%s: %d bytes allocated for a message of %d, more than %d", name, took, len(message), most)
 		}
 	}
-}
-
-func allocated(work func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	work()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
 }
 
 func TestDecodeGrowsLinearly(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
 )
 
 const hidden = "hunter2"
@@ -99,7 +100,7 @@ func TestFile(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := write(t, tt.content)
+			f := secret.File(testkit.File(t, tt.content))
 			v, err := f.Read()
 			if err != nil {
 				t.Fatal(err)
@@ -128,9 +129,9 @@ func TestFileErrors(t *testing.T) {
 		want string
 	}{
 		"missing":   {secret.File(filepath.Join(t.TempDir(), "absent")), "absent"},
-		"empty":     {write(t, ""), "is empty"},
-		"blank":     {write(t, " \r\n\n"), "is empty"},
-		"too large": {write(t, hidden+strings.Repeat("x", 1<<20)), "over 1048576 bytes"},
+		"empty":     {secret.File(testkit.File(t, "")), "is empty"},
+		"blank":     {secret.File(testkit.File(t, " \r\n\n")), "is empty"},
+		"too large": {secret.File(testkit.File(t, hidden+strings.Repeat("x", 1<<20))), "over 1048576 bytes"},
 		"directory": {secret.File(t.TempDir()), "is a directory"},
 		"no name":   {"", "no file is named"},
 	}
@@ -161,15 +162,6 @@ func TestFileUnmarshalText(t *testing.T) {
 			t.Errorf("%q: error = %v, want one that does not repeat it", text, err)
 		}
 	}
-}
-
-func write(t *testing.T, content string) secret.File {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return secret.File(path)
 }
 
 func must[T any](v T, err error) T {

@@ -1,6 +1,7 @@
 // Package testkit gives tests a real Postgres database, a real Redis prefix, a
-// logger that writes to the test and a search for leaked secrets. Only tests
-// import it.
+// logger that writes to the test and a search for leaked secrets, and makes what
+// tests of several services need: files, service tokens, connections that can be
+// cut. Only tests import it.
 package testkit
 
 import (
@@ -36,11 +37,13 @@ const cleanupTimeout = 10 * time.Second
 // Postgres is a pool on [PostgresURL]; both end with the test.
 func Postgres(tb testing.TB, migrations fs.FS) *pgxpool.Pool {
 	tb.Helper()
-	pool, err := pgdb.Open(tb.Context(), pgdb.Options{
-		URL:             PostgresURL(tb, migrations),
-		MaxConns:        8,
-		ApplicationName: tb.Name(),
-	})
+	return Pool(tb, pgdb.Options{URL: PostgresURL(tb, migrations), MaxConns: 8, ApplicationName: tb.Name()})
+}
+
+// Pool is what pgdb opens with the options; it ends with the test.
+func Pool(tb testing.TB, options pgdb.Options) *pgxpool.Pool {
+	tb.Helper()
+	pool, err := pgdb.Open(tb.Context(), options)
 	if err != nil {
 		tb.Fatal(err)
 	}

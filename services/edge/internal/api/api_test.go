@@ -3,8 +3,6 @@ package api_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,8 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -90,30 +86,15 @@ func newWorld(t *testing.T) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
-		Limiter: limit.New(nil), Counter: x, Relay: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention, Tokens: tokens(t),
+		Limiter: limit.New(nil), Counter: x, Relay: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Tokens: testkit.Tokens(t,
+			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
+			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
-}
-
-func tokens(t *testing.T) *caller.Tokens {
-	t.Helper()
-	text := "tokens:\n"
-	for role, token := range map[string]string{"operator": operatorToken, "service": serviceToken} {
-		sum := sha256.Sum256([]byte(token))
-		text += "  - {name: " + role + ", role: " + role + ", sha256: " + hex.EncodeToString(sum[:]) + "}\n"
-	}
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	found, err := caller.LoadTokens(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {

@@ -1,14 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -53,14 +52,7 @@ func TestMain(m *testing.M) {
 type fleet struct {
 	binary  string
 	environ []string
-	logs    bytes.Buffer // of all replicas; read it when they have ended
-	mu      sync.Mutex
-}
-
-func (f *fleet) Write(p []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.logs.Write(p)
+	logs    testkit.Buffer // of all replicas
 }
 
 // newFleet makes the settings; a redis URL of "" is none.
@@ -72,13 +64,13 @@ func newFleet(t *testing.T, upstream, databaseURL, redisURL string) *fleet {
 	}
 	sum := sha256.Sum256([]byte(operatorToken))
 	f := &fleet{binary: binary, environ: []string{
-		"EDGE_DATABASE_URL_FILE=" + file(t, databaseURL), "EDGE_KEY_PEPPER_FILE=" + file(t, strings.Repeat("p", 32)),
-		"EDGE_SERVICE_TOKEN_FILE=" + file(t, "service-token"), "EDGE_GATEWAY_URL=" + upstream,
-		"EDGE_SERVICE_TOKENS_FILE=" + file(t, "tokens: [{name: op, role: operator, sha256: "+hex.EncodeToString(sum[:])+"}]"),
+		"EDGE_DATABASE_URL_FILE=" + testkit.File(t, databaseURL), "EDGE_KEY_PEPPER_FILE=" + testkit.File(t, strings.Repeat("p", 32)),
+		"EDGE_SERVICE_TOKEN_FILE=" + testkit.File(t, "service-token"), "EDGE_GATEWAY_URL=" + upstream,
+		"EDGE_SERVICE_TOKENS_FILE=" + testkit.File(t, "tokens: [{name: op, role: operator, sha256: "+hex.EncodeToString(sum[:])+"}]"),
 		"EDGE_DRAIN_DELAY=0s", "EDGE_SPOOL_DIR=" + t.TempDir(),
 	}}
 	if redisURL != "" {
-		f.environ = append(f.environ, "EDGE_REDIS_URL_FILE="+file(t, redisURL))
+		f.environ = append(f.environ, "EDGE_REDIS_URL_FILE="+testkit.File(t, redisURL))
 	}
 	return f
 }
@@ -87,7 +79,7 @@ func newFleet(t *testing.T, upstream, databaseURL, redisURL string) *fleet {
 func (f *fleet) command(t *testing.T, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), f.binary, args...)
-	c.Env, c.Stderr = f.environ, f
+	c.Env, c.Stderr = f.environ, &f.logs
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("edge %v: %v", args, err)
@@ -112,24 +104,13 @@ type replica struct {
 	process *exec.Cmd
 }
 
-// unused is an address on which nothing listens.
-func unused(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
-
 // start runs a replica until the test ends and waits until it is ready.
 func (f *fleet) start(t *testing.T) *replica {
 	t.Helper()
-	address, metrics := unused(t), unused(t)
+	address, metrics := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	x := &replica{url: "http://" + address, metrics: "http://" + metrics, process: exec.Command(f.binary, "serve")}
 	x.process.Env = append([]string{"EDGE_LISTEN=" + address, "EDGE_METRICS_LISTEN=" + metrics}, f.environ...)
-	x.process.Stderr = f
+	x.process.Stderr = &f.logs
 	if err := x.process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +214,8 @@ func load(ctx context.Context, key string, pick func() *replica) (whole func() i
 // answered, and a quiet run afterwards is counted to the unit.
 func TestUsageIsExactOverKills(t *testing.T) {
 	url, answered := gateway(t)
-	database := newCable(t, testkit.PostgresURL(t, migrations.FS))
-	f := newFleet(t, url, database.url, "")
+	database := testkit.NewCable(t, testkit.PostgresURL(t, migrations.FS))
+	f := newFleet(t, url, database.URL, "")
 	_, key := f.newKey(t)
 
 	var current atomic.Pointer[replica]
@@ -259,10 +240,10 @@ func TestUsageIsExactOverKills(t *testing.T) {
 		current.Store(f.start(t))
 	}
 	enough(200)
-	database.cut(true)
+	database.Cut()
 	enough(200) // counted on disk
 	current.Load().kill()
-	database.cut(false)
+	database.Mend()
 	current.Store(f.start(t)) // takes over what the killed one left on disk
 	enough(200)
 	stop()
@@ -288,8 +269,6 @@ func TestUsageIsExactOverKills(t *testing.T) {
 	if n := steady.counted(t); n != counted+100 {
 		t.Errorf("counted %d for 100 quiet calls", n-counted)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	testkit.NoLeak(t, key, f.logs.String())
 	testkit.NoLeak(t, "service-token", f.logs.String())
 }
@@ -358,11 +337,11 @@ func TestServiceTokensAreReloaded(t *testing.T) {
 func TestBus(t *testing.T) {
 	client := testkit.Redis(t)
 	b := newBus(client)
-	heard := make(chan digest, 64)
+	heard := make(chan apikey.Digest, 64)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.listen(ctx, func(d digest) { heard <- d }) }()
-	for want := (digest{1, 2, 3}); ; {
+	go func() { done <- b.listen(ctx, func(d apikey.Digest) { heard <- d }) }()
+	for want := (apikey.Digest{1, 2, 3}); ; {
 		for _, nonsense := range []string{"", "xyz", strings.Repeat("ab", 33)} {
 			if err := client.Publish(t.Context(), b.channel, nonsense).Err(); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -89,14 +88,4 @@ func TestPrintShowsNoPassword(t *testing.T) {
 	if strings.Contains(out.String(), "hunter2") || !strings.Contains(out.String(), "EDGE_LISTEN=:8080\n") {
 		t.Errorf("config prints:\n%s", out.String())
 	}
-}
-
-// file writes a secret file and gives its path.
-func file(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -8,7 +8,6 @@
 //
 // Old counts are merged into hours and days (Upkeep). Package api calls Admit and Count and reads the Ledger; package
 // app runs the loops.
-// and Count and reads the Ledger, the app package runs the loops.
 package meter
 
 import (

@@ -11,9 +11,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// The JSON face writes these in place of the contract's messages: same names,
-// in the specification's order, at a fraction of the cost. conformance_test.go
-// holds the two together.
+// The JSON face writes these types instead of the contract's messages: the same names in the specification's order, at
+// a fraction of the cost. conformance_test.go checks that both are equal.
 type usage struct {
 	PromptTokens      int32   `json:"prompt_tokens"`
 	CompletionTokens  int32   `json:"completion_tokens"`
@@ -39,7 +38,7 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// The pieces of a stream.
+// The parts of a stream.
 type contentDelta struct {
 	Content string `json:"content"`
 }
@@ -70,9 +69,9 @@ type lastChunk struct {
 
 const typeFunction = "function"
 
-// answerJSON is a whole answer of a chat.
+// answerJSON returns a whole chat answer as JSON.
 func answerJSON(c *inference.Completion, requestID string) (json.RawMessage, error) {
-	const rest = 512 // bytes beside the text
+	const rest = 512 // bytes besides the text
 	o := jsontext.Begin(make([]byte, 0, len(c.Text)+rest))
 	o.Text("content", c.Text)
 	if len(c.ToolCalls) == 0 {
@@ -98,7 +97,7 @@ func toCalls(calls []provider.ToolCall) []toolCall {
 	return out
 }
 
-// append writes what encoding/json would.
+// append appends what encoding/json would write.
 func (u usage) append(dst []byte) []byte {
 	o := jsontext.Begin(dst)
 	o.Int("prompt_tokens", int64(u.PromptTokens))
@@ -123,7 +122,7 @@ func toUsage(r ledger.Report) usage {
 	}
 }
 
-// clamp keeps a vendor's report within the contract's width.
+// clamp limits a vendor's count to the contract's width.
 func clamp(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
 func toCallDeltas(calls []provider.ToolCall) []callDelta {

@@ -1,7 +1,6 @@
-// Package api is the gateway's contract over its nouns. The completions have
-// handlers of their own on the JSON face, since transcoding can't stream and
-// decodes twice; both faces read the same message, by the same rules, into the same request.
-// internal/app registers it.
+// Package api serves the gateway's contract on gRPC and JSON. Completions have their own handlers on the JSON face,
+// since transcoding can't stream and decodes twice; both faces turn the same message into the same request, by the same
+// rules. internal/app registers it.
 package api
 
 import (
@@ -29,22 +28,21 @@ type Engine interface {
 	StreamChat(ctx context.Context, r *inference.Request) (*inference.Stream, error)
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
 	MakeImages(ctx context.Context, r *inference.Request) (*inference.ImageResult, error)
-	// Models lists what may be asked for.
+	// Models returns the models that requests may name.
 	Models() []provider.Target
 }
 
-// pingEvery is how often a silent stream says that it lives: proxies cut what
-// is silent for a minute.
+// pingEvery is how often a stream without content sends a ping: proxies cut connections that are silent for a minute.
 const pingEvery = 15 * time.Second
 
-// Nouns are what the services are made over. All are required.
-type Nouns struct {
+// Dependencies are what the services are built on. All are required.
+type Dependencies struct {
 	Engine   Engine
 	Policies Policies
 	Usage    ledger.Feed
 	Answers  Purger
 	Byok     Custodian
-	// Traces are what was recorded of requests.
+	// Traces reads what was recorded of requests.
 	Traces Archive
 	Prober Prober
 
@@ -52,28 +50,27 @@ type Nouns struct {
 	Trust     trust.Store
 	Exposure  exposure.Store
 	Audit     AuditLog
-	// Canonical gives a provider's name by an alias of it; false for one that the
-	// policy doesn't have.
+	// Canonical returns a provider's name for an alias; false if the policy doesn't have it.
 	Canonical func(provider string) (string, bool)
 
 	Organizations Organizations
 	Runs          Runs
-	// Calls are those in flight here.
+	// Calls counts the calls in flight on this replica.
 	Calls CallCounter
 
 	Catalog    Catalog
 	Steering   Steering
 	Status     Status
 	Reconciler Reconciler
-	// Prices gives the table in force.
+	// Prices returns the price table in force.
 	Prices func() *price.Table
 }
 
-// Register puts the contract's services on both faces of server.
-func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
-	inferences := &inferenceServer{engine: nouns.Engine, decode: server.Decode, encode: server.Encode}
-	register(server, inferences, nouns)
-	inferences.mountCompatible(server) // First: the contract's own paths go before its patterns.
+// Register registers the contract's services on both faces of server.
+func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error {
+	inferences := &inferenceServer{engine: deps.Engine, decode: server.Decode, encode: server.Encode}
+	register(server, inferences, deps)
+	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)
 	}
@@ -84,28 +81,28 @@ func Register(ctx context.Context, server *rpc.Server, nouns Nouns) error {
 	return nil
 }
 
-// register names every service of the contract. A method that is still to come
-// answers 501; unimplemented_test.go lists them.
-func register(r grpc.ServiceRegistrar, inferences *inferenceServer, nouns Nouns) {
+// register registers every service of the contract. A method that is not implemented yet returns 501;
+// unimplemented_test.go lists them.
+func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Dependencies) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
-	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: nouns.Approvals})
-	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: nouns.Byok})
-	gatewayv1.RegisterModelServiceServer(r, &modelServer{catalog: nouns.Catalog})
-	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: nouns.Answers, organizations: nouns.Organizations})
+	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: deps.Approvals})
+	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: deps.Byok})
+	gatewayv1.RegisterModelServiceServer(r, &modelServer{catalog: deps.Catalog})
+	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: deps.Answers, organizations: deps.Organizations})
 	gatewayv1.RegisterPricingServiceServer(r, &pricingServer{
-		prices: nouns.Prices, canonical: nouns.Canonical, policies: nouns.Policies, reconciler: nouns.Reconciler,
+		prices: deps.Prices, canonical: deps.Canonical, policies: deps.Policies, reconciler: deps.Reconciler,
 	})
-	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: nouns.Prober, canonical: nouns.Canonical})
-	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: nouns.Status})
-	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: nouns.Policies, steering: nouns.Steering, catalog: nouns.Catalog})
-	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: nouns.Runs, calls: nouns.Calls})
-	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: nouns.Exposure, audit: nouns.Audit, canonical: nouns.Canonical})
-	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: nouns.Traces, inferences: inferences})
-	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: nouns.Trust})
-	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: nouns.Usage})
+	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: deps.Prober, canonical: deps.Canonical})
+	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: deps.Status})
+	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: deps.Policies, steering: deps.Steering, catalog: deps.Catalog})
+	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: deps.Runs, calls: deps.Calls})
+	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: deps.Exposure, audit: deps.Audit, canonical: deps.Canonical})
+	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: deps.Traces, inferences: inferences})
+	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: deps.Trust})
+	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: deps.Usage})
 }
 
-// transcode gives every method with a path its JSON form.
+// transcode registers the JSON form of every method with a path.
 func transcode(ctx context.Context, server *rpc.Server) error {
 	mux, local := server.Mux(), server.Local()
 	return errors.Join(

@@ -32,7 +32,7 @@ type approvalServer struct {
 	approvals approval.Store
 }
 
-// CreateApproval makes a pending approval.
+// CreateApproval creates a pending approval.
 func (s *approvalServer) CreateApproval(ctx context.Context, m *gatewayv1.CreateApprovalRequest) (*gatewayv1.Approval, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *approvalServer) CreateApproval(ctx context.Context, m *gatewayv1.Create
 	return fromApproval(a), nil
 }
 
-// GetApproval reads an approval as it is now.
+// GetApproval returns an approval in its present state.
 func (s *approvalServer) GetApproval(ctx context.Context, m *gatewayv1.GetApprovalRequest) (*gatewayv1.Approval, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *approvalServer) GetApproval(ctx context.Context, m *gatewayv1.GetApprov
 	return fromApproval(a.At(present())), nil
 }
 
-// ListApprovals gives a page of an organization's approvals.
+// ListApprovals returns a page of an organization's approvals.
 func (s *approvalServer) ListApprovals(ctx context.Context, m *gatewayv1.ListApprovalsRequest) (*gatewayv1.ListApprovalsResponse, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *approvalServer) Deny(ctx context.Context, m *gatewayv1.DenyRequest) (*g
 	return s.decide(ctx, approval.Deny, m)
 }
 
-// decision is what both of them are asked with.
+// decision is what the requests of Approve and Deny have in common.
 type decision interface {
 	proto.Message
 	GetOrganizationId() string
@@ -143,8 +143,7 @@ func (s *approvalServer) decide(ctx context.Context, event approval.Event, m dec
 	return fromApproval(a), nil
 }
 
-// organizationIn is the organization that a message is about, which may be stored
-// with all its texts.
+// organizationIn returns the organization that a message is about, and refuses a message whose texts can't be stored.
 func organizationIn(ctx context.Context, m proto.Message, field string) (string, error) {
 	if err := storable(m); err != nil {
 		return "", err
@@ -152,7 +151,7 @@ func organizationIn(ctx context.Context, m proto.Message, field string) (string,
 	return organizationOf(ctx, field)
 }
 
-// toArguments takes JSON as it is; null is none.
+// toArguments returns JSON unchanged; null is none.
 func toArguments(text []byte) (json.RawMessage, error) {
 	text = bytes.TrimSpace(text)
 	switch {
@@ -164,7 +163,7 @@ func toArguments(text []byte) (json.RawMessage, error) {
 	return text, nil
 }
 
-// storable refuses texts with a zero byte, which no database takes.
+// storable refuses texts with a zero byte, which no database accepts.
 func storable(m proto.Message) (err error) {
 	m.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		if field.Kind() == protoreflect.StringKind && !field.IsList() && !field.IsMap() && strings.IndexByte(value.String(), 0) >= 0 {
@@ -175,7 +174,7 @@ func storable(m proto.Message) (err error) {
 	return err
 }
 
-// notBlank refuses fields (name, value, …) of which nothing but spaces is given.
+// notBlank refuses fields (name, value, …) that hold only spaces.
 func notBlank(fields ...string) error {
 	for field := range slices.Chunk(fields, 2) {
 		if strings.TrimSpace(field[1]) == "" {
@@ -185,7 +184,7 @@ func notBlank(fields ...string) error {
 	return nil
 }
 
-// present is the time, as exact as the database keeps it.
+// present returns the time at the database's precision.
 func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 func fromApproval(a approval.Approval) *gatewayv1.Approval {

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Custodian keeps the credentials that organizations bring; see package byok.
+// Custodian stores organizations' own credentials; see package byok.
 type Custodian interface {
 	SealingKey() (sealing.Public, error)
 	List(ctx context.Context, organization, after string, limit int) ([]byok.Config, error)
@@ -30,14 +30,14 @@ type Custodian interface {
 	Stale(ctx context.Context, f byok.StaleFilter) ([]byok.Config, error)
 }
 
-// byokServer serves the credentials of organizations.
+// byokServer serves organizations' own credentials.
 type byokServer struct {
 	gatewayv1.UnimplementedByokServiceServer
 
 	custodian Custodian
 }
 
-// GetSealingKey gives the key to seal credentials to.
+// GetSealingKey returns the key to seal credentials to.
 func (s *byokServer) GetSealingKey(context.Context, *gatewayv1.GetSealingKeyRequest) (*gatewayv1.SealingKey, error) {
 	key, err := s.custodian.SealingKey()
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *byokServer) GetSealingKey(context.Context, *gatewayv1.GetSealingKeyRequ
 	}, nil
 }
 
-// ListByokConfigs gives a page of the organization's active configurations.
+// ListByokConfigs returns a page of the organization's active configurations.
 func (s *byokServer) ListByokConfigs(ctx context.Context, m *gatewayv1.ListByokConfigsRequest) (*gatewayv1.ListByokConfigsResponse, error) {
 	organization, err := organizationOf(ctx, m.GetOrganizationId())
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *byokServer) PutByokConfig(ctx context.Context, m *gatewayv1.PutByokConf
 	return toByokConfig(&config), nil
 }
 
-// GetByokConfig reads an active configuration.
+// GetByokConfig returns an active configuration.
 func (s *byokServer) GetByokConfig(ctx context.Context, m *gatewayv1.GetByokConfigRequest) (*gatewayv1.ByokConfig, error) {
 	return withConfig(ctx, m, s.custodian.Get, toByokConfig)
 }
@@ -131,26 +131,25 @@ func (s *byokServer) RotateByokConfig(ctx context.Context, m *gatewayv1.RotateBy
 	}, toByokConfig)
 }
 
-// GetByokLifecycle reads the age and the ownership of a credential.
+// GetByokLifecycle returns the age and the owner of a credential.
 func (s *byokServer) GetByokLifecycle(ctx context.Context, m *gatewayv1.GetByokLifecycleRequest) (*gatewayv1.ByokLifecycle, error) {
 	return withConfig(ctx, m, s.custodian.Get, toLifecycleNow)
 }
 
-// TransferByokConfig gives a configuration to another principal.
+// TransferByokConfig transfers a configuration to another principal.
 func (s *byokServer) TransferByokConfig(ctx context.Context, m *gatewayv1.TransferByokConfigRequest) (*gatewayv1.ByokLifecycle, error) {
 	return withConfig(ctx, m, func(ctx context.Context, organization, provider string) (byok.Config, error) {
 		return s.custodian.Transfer(ctx, organization, provider, m.GetOwnerPrincipal())
 	}, toLifecycleNow)
 }
 
-// ofConfig is a request for one configuration.
+// ofConfig is a request about one configuration.
 type ofConfig interface {
 	GetOrganizationId() string
 	GetProvider() string
 }
 
-// withConfig does something with a configuration of the caller's organization, and
-// shows what it is then.
+// withConfig applies an operation to a configuration of the caller's organization and returns the result.
 func withConfig[Out any](
 	ctx context.Context, m ofConfig, do func(ctx context.Context, organization, provider string) (byok.Config, error), show func(*byok.Config) Out,
 ) (out Out, err error) {
@@ -180,7 +179,7 @@ func (s *byokServer) PurgeByok(ctx context.Context, m *gatewayv1.PurgeByokReques
 	}, nil
 }
 
-// ListStaleByokConfigs gives a page of the stale credentials of all organizations.
+// ListStaleByokConfigs returns a page of the stale credentials of all organizations.
 func (s *byokServer) ListStaleByokConfigs(
 	ctx context.Context, m *gatewayv1.ListStaleByokConfigsRequest,
 ) (*gatewayv1.ListStaleByokConfigsResponse, error) {
@@ -208,7 +207,7 @@ func (s *byokServer) ListStaleByokConfigs(
 	return out, nil
 }
 
-// offered is what the requests that bring a credential have.
+// offered is what the requests with a credential have in common.
 type offered interface {
 	GetSecretRef() string
 	GetSealed() *gatewayv1.SealedCredential
@@ -262,7 +261,7 @@ func toLifecycle(c *byok.Config, now time.Time) *gatewayv1.ByokLifecycle {
 
 func toLifecycleNow(c *byok.Config) *gatewayv1.ByokLifecycle { return toLifecycle(c, time.Now()) }
 
-// toOptionalTime is null for the zero time.
+// toOptionalTime returns null for the zero time.
 func toOptionalTime(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -270,7 +269,7 @@ func toOptionalTime(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// toDays is null for no rule.
+// toDays returns null for 0, no rule.
 func toDays(days int) *wrapperspb.Int32Value {
 	if days == 0 {
 		return nil

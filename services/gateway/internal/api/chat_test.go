@@ -36,7 +36,7 @@ func TestChatAnswer(t *testing.T) {
 		}
 	}
 	if got.header.Get("X-Switchyard-Overhead-Ms") == "" {
-		t.Error("no overhead is told")
+		t.Error("the overhead is missing")
 	}
 	if n := b.rows(t, "request_id = 'req-test' AND organization_id = 'acme' AND service = 'edge' AND provider = 'first' AND input_tokens = 6 AND cache_read_tokens = 4 AND cost_pico_usd = 60000000 AND price_version = 'first/ok@2020-01-01' AND usage_state = 'reported' AND outcome = 'completed'"); n != 1 {
 		t.Errorf("%d rows, want one", n)

@@ -28,14 +28,13 @@ import (
 
 // Headers of the compatible faces.
 const (
-	// headerDialect names the dialect of a request on a path that several share;
-	// the edge sets it.
+	// headerDialect names the dialect of a request on a path that several dialects share; the edge sets it.
 	headerDialect = "X-Switchyard-Dialect"
-	// headerIgnored names the fields that the provider that served doesn't know.
+	// headerIgnored names the fields that the provider that served the request doesn't support.
 	headerIgnored = "X-Switchyard-Ignored"
 )
 
-// What a whole answer cost, for callers whose body has no place for it.
+// The cost of a whole answer, for callers whose body has no field for it.
 const (
 	headerCost        = "X-Switchyard-Cost-Cents"
 	headerPrompt      = "X-Switchyard-Prompt-Tokens"
@@ -45,27 +44,26 @@ const (
 	headerCacheHit    = "X-Switchyard-Cache-Hit"
 )
 
-// DialectOf says how the caller of a request talks; see rpc.Options.
+// DialectOf returns the dialect of a request's caller; see rpc.Options.
 func DialectOf(r *http.Request) rpc.Dialect {
 	anthropicKey := rpc.Dialect{Name: apierr.DialectAnthropic, KeyHeader: "X-Api-Key", IDHeader: "Request-Id"}
-	switch said, path := r.Header.Get(headerDialect), r.URL.Path; {
-	case said == apierr.DialectAnthropic, said == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
+	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
+	case name == apierr.DialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
-	case said == apierr.DialectOpenAI, path == "/v1/chat/completions":
+	case name == apierr.DialectOpenAI, path == "/v1/chat/completions":
 		return rpc.Dialect{Name: apierr.DialectOpenAI}
 	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
 		return rpc.Dialect{}
 	case r.Header.Get("Anthropic-Version") != "":
 		return anthropicKey
-	case r.Header.Get("X-Stainless-Lang") != "": // The official SDKs say what they are.
+	case r.Header.Get("X-Stainless-Lang") != "": // The official SDKs name themselves.
 		return rpc.Dialect{Name: apierr.DialectOpenAI}
 	}
 	return rpc.Dialect{}
 }
 
-// mountCompatible puts the faces that SDKs of other APIs use on the server. The
-// name of a model may be one of the contract's paths below /v1/models, so by-id is
-// for clients that pass on arbitrary names.
+// mountCompatible registers the faces for SDKs of other APIs on the server. A model's name may equal one of the
+// contract's paths below /v1/models; by-id is for clients that pass on arbitrary names.
 func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	const list = gatewayv1.ProviderService_ListProviders_FullMethodName
 	server.Handle("POST", "/v1/chat/completions", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(openai.Dialect{}))
@@ -76,7 +74,7 @@ func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	server.Handle("GET", "/v1/models", list, s.serveModels)
 }
 
-// serveDialect answers a chat in a dialect's words, whole or streamed.
+// serveDialect serves a chat in a dialect's form, whole or streamed.
 func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body, err := peek(r)
@@ -113,15 +111,14 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 	}
 }
 
-// nativeCall is a request in a dialect's words on its way.
+// nativeCall is a request in a dialect's form while it is served.
 type nativeCall struct {
 	dialect dialect.Dialect
 	chat    *dialect.Chat
 	request *inference.Request
 }
 
-// reply names the model as the caller did, when that one served: "provider/model"
-// stays so.
+// reply names the model as the caller did if that one served it: "provider/model" stays so.
 func (c nativeCall) reply(route inference.Route) dialect.Reply {
 	reply := dialect.Reply{Model: route.Model, IncludeUsage: c.chat.IncludeUsage}
 	if c.request.Route.Model == route.Provider+"/"+route.Model {
@@ -130,7 +127,7 @@ func (c nativeCall) reply(route inference.Route) dialect.Reply {
 	return reply
 }
 
-// headers say who served; native tells that it was a provider of the dialect.
+// headers sets the headers that say who served; native reports whether it was a provider of the dialect.
 func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
 	eachHeader(route, inOne(h))
 	if len(c.chat.Unknown) > 0 && !native {
@@ -138,7 +135,7 @@ func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
 	}
 }
 
-// ignored lists names for a header: few, and of the callers' own none that may not be repeated.
+// ignored returns a bounded list of names for a header, without the caller's own names that may not be repeated.
 func ignored(names []string) string {
 	const most = 16
 	var list []string
@@ -188,7 +185,7 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	}
 	for ; err == nil; event, err = stream.Next() {
 		if events.send(out.Event(event)); events.failed() {
-			return nil // The caller left; Close ends the call upstream and bills what came.
+			return nil // The caller left; Close ends the upstream call and bills what arrived.
 		}
 	}
 	annotate(ctx, route, stream.Report())
@@ -196,13 +193,13 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 		events.send(out.End(stream.FinishReason(), stream.Report()))
 		return nil
 	}
-	e := apierr.From(err) // The head has been sent: the error is the last event.
+	e := apierr.From(err) // The response header has been sent: the error is the last event.
 	rpc.Annotate(ctx, slog.String("stream_reason", string(e.Reason)), slog.String("stream_error", e.Error()))
 	events.send(out.Fail(e, call.request.ID))
 	return nil
 }
 
-// tokenCount is the answer to count_tokens. It is an estimate: it asks no vendor.
+// tokenCount is the answer of count_tokens. It is an estimate: no vendor is called.
 type tokenCount struct {
 	InputTokens int64 `json:"input_tokens"`
 	Estimated   bool  `json:"estimated"`
@@ -221,7 +218,7 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 	return writeJSON(w, tokenCount{inference.EstimateInput(&inference.Request{Chat: chat.Chat}), true})
 }
 
-// serveModels lists the models, in the dialect of the caller.
+// serveModels lists the models in the caller's dialect.
 func (s *inferenceServer) serveModels(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, modelsDialect(r).Models(s.engine.Models()))
 }
@@ -241,7 +238,7 @@ func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) err
 	return writeJSON(w, modelsDialect(r).Model(found))
 }
 
-// modelsDialect returns the dialect of a request about models, OpenAI's unless a header names another.
+// modelsDialect returns the dialect of a request about models: OpenAI's unless a header names another.
 func modelsDialect(r *http.Request) dialect.Dialect {
 	if DialectOf(r).Name == apierr.DialectAnthropic {
 		return anthropic.Dialect{}
@@ -249,7 +246,7 @@ func modelsDialect(r *http.Request) dialect.Dialect {
 	return openai.Dialect{}
 }
 
-// peek gives a body, and leaves it to be read again.
+// peek returns a body and leaves it to be read again.
 func peek(r *http.Request) ([]byte, error) {
 	if body := rpc.Body(r); body != nil {
 		return body, nil

@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// asked is what the requests of all operations have.
+// asked is what the requests of all operations have in common.
 type asked interface {
 	GetOrganizationId() string
 	GetRunId() string
@@ -33,8 +33,8 @@ type asked interface {
 	GetMetadata() map[string]string
 }
 
-// newRequest turns what the requests of all operations have into a request: who
-// asks, for whom, and who is to serve. Substitution is allowed unless forbidden.
+// newRequest returns a request from what the messages of all operations have in common: the caller, the organization
+// and the wanted provider. Substitution is allowed unless it is forbidden.
 func newRequest(ctx context.Context, operation provider.Operation, m asked, substitution *bool) (*inference.Request, error) {
 	c := caller.From(ctx)
 	for _, id := range []struct{ field, value string }{
@@ -67,11 +67,11 @@ func newRequest(ctx context.Context, operation provider.Operation, m asked, subs
 	}, nil
 }
 
-// bypass is the value of cache that leaves the response cache out of it.
+// bypass is the value of cache that disables the response cache for a request.
 const bypass = "bypass"
 
-// toRequest turns a message that the contract's rules passed into a request.
-// What those rules can't say is checked here, for both faces.
+// toRequest returns a request from a message that satisfies the contract's rules. It checks, for both faces, what those
+// rules can't express.
 func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request, error) {
 	r, err := newRequest(ctx, provider.OperationChat, m, m.AllowSubstitution)
 	if err != nil {
@@ -99,7 +99,7 @@ func byokMode(b *gatewayv1.ByokReference) keyring.Mode {
 	return keyring.Mode(b.GetMode())
 }
 
-// forceLocale reads the one setting that has two names.
+// forceLocale returns the one setting that has two names.
 func forceLocale(m *gatewayv1.LlmRequest) (bool, error) {
 	language, locale := m.GetLanguageMode(), m.GetLocaleMode()
 	if language != "" && locale != "" && language != locale {
@@ -143,7 +143,7 @@ func toTools(tools []*gatewayv1.Tool) ([]provider.Tool, error) {
 	for i, tool := range tools {
 		f := tool.GetFunction()
 		if slices.ContainsFunc(out, func(t provider.Tool) bool { return t.Name == f.GetName() }) {
-			return nil, apierr.Invalid(dialect.At("tools", i)+".function.name", "is there twice")
+			return nil, apierr.Invalid(dialect.At("tools", i)+".function.name", "appears twice")
 		}
 		parameters := bytes.TrimSpace(f.GetParameters())
 		if len(parameters) > 0 && (parameters[0] != '{' || !jsoncheck.Valid(parameters)) {
@@ -191,7 +191,7 @@ func toToolChoice(raw []byte, tools []provider.Tool) (*provider.ToolChoice, erro
 	return &provider.ToolChoice{Mode: "tool", Name: name}, nil
 }
 
-// toResponseFormat gives the format as it came; nil means text.
+// toResponseFormat returns the format unchanged; nil means text.
 func toResponseFormat(raw []byte) (json.RawMessage, error) {
 	const path = "response_format"
 	if len(bytes.TrimSpace(raw)) == 0 {
@@ -222,11 +222,10 @@ func toResponseFormat(raw []byte) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// whole is what a nested text calls all of what it speaks of.
+// whole is the field name that an error of a nested text uses for the whole.
 const whole = "body"
 
-// within names the field that a nested text belongs to: paths are made for errors
-// alone.
+// within puts the field of a nested text before its error. Paths are built only for errors.
 func within(path string, err error) error {
 	e := *apierr.From(err)
 	rest, all := strings.CutPrefix(e.Text, whole+":")

@@ -13,8 +13,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// decode reads the JSON of a field of free JSON (content parts, tool choice,
-// response format), strictly. Errors name the field.
+// decode strictly decodes a field of free JSON (content parts, tool choice, response format). Errors name the field.
 func decode(r io.Reader, into any) error {
 	decoder := json.NewDecoder(r)
 	decoder.DisallowUnknownFields()
@@ -27,7 +26,7 @@ func decode(r io.Reader, into any) error {
 	return nil
 }
 
-// refuse says what is wrong with JSON text, without repeating a value.
+// refuse returns the error of invalid JSON text. It repeats no value.
 func refuse(field string, err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return apierr.Invalid(field, fmt.Sprintf("invalid JSON at byte %d: %s", syntax.Offset, syntax.Error()))
@@ -52,7 +51,7 @@ func refuse(field string, err error) error {
 	return apierr.Invalid(field, "can't be read as JSON")
 }
 
-// publicPath leaves the Go names of embedded messages out of a field's path.
+// publicPath removes the Go names of embedded messages from a field's path.
 func publicPath(path string) string {
 	var names []string
 	for name := range strings.SplitSeq(path, ".") {

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Embed answers over gRPC.
+// Embed serves embeddings over gRPC.
 func (s *inferenceServer) Embed(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*gatewayv1.EmbeddingsResponse, error) {
 	embedded, requestID, err := s.embed(ctx, m, s.rawOfMessage(m, formEmbeddings))
 	if err != nil {
@@ -80,9 +80,8 @@ func toEmbedding(ctx context.Context, m *gatewayv1.EmbeddingsRequest) (*inferenc
 	return r, nil
 }
 
-// encodeEmbeddings writes gatewayv1.EmbeddingsResponse for the JSON face, by
-// hand: the numbers are nearly all of it. The answer is also one that OpenAI's
-// clients read: "object" and usage.total_tokens are theirs.
+// encodeEmbeddings writes gatewayv1.EmbeddingsResponse for the JSON face by hand, since nearly all of it are numbers.
+// OpenAI's clients can read the answer too: "object" and usage.total_tokens are for them.
 func encodeEmbeddings(e *inference.Embedded, requestID string, vector func(dst []byte, v []float32) []byte) ([]byte, error) {
 	size := 512
 	for _, v := range e.Vectors {
@@ -106,9 +105,8 @@ func encodeEmbeddings(e *inference.Embedded, requestID string, vector func(dst [
 	return append(text, rest[1:]...), nil
 }
 
-// isOpenAIEmbeddings reports whether a body of /v1/embeddings is in OpenAI's words:
-// it has a field that only OpenAI knows and none that only the contract has. One
-// with neither is the contract's, and its answer suits both.
+// isOpenAIEmbeddings reports whether a body of /v1/embeddings is in OpenAI's form: it has a field that only OpenAI
+// defines and none that only the contract defines. A body with neither is the contract's, and its answer suits both.
 func isOpenAIEmbeddings(body []byte) bool {
 	theirs := false
 	ours := false

@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// conditional gives an answer its ETag (RFC 9110, 8.8.3) and makes it 304 on the
-// JSON face when the caller has it already; over gRPC it is always whole.
+// conditional sets the answer's ETag (RFC 9110, 8.8.3). On the JSON face the response is 304 if the caller has the
+// answer already; over gRPC it is always whole.
 func conditional(ctx context.Context, answer proto.Message) error {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(answer)
 	if err != nil {
@@ -25,15 +25,14 @@ func conditional(ctx context.Context, answer proto.Message) error {
 	sum := sha256.Sum256(text)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	rpc.SetHeader(ctx, "ETag", tag)
-	rpc.SetHeader(ctx, "Cache-Control", "no-cache") // It may be kept, and has to be asked about.
+	rpc.SetHeader(ctx, "Cache-Control", "no-cache") // It may be cached but must be revalidated.
 	if has(ctx, tag) {
 		rpc.SetStatus(ctx, http.StatusNotModified)
 	}
 	return nil
 }
 
-// has reports whether If-None-Match names a tag. Weak ones compare as strong ones do
-// (RFC 9110, 13.1.2).
+// has reports whether If-None-Match contains a tag. Weak tags compare like strong ones (RFC 9110, 13.1.2).
 func has(ctx context.Context, tag string) bool {
 	md, _ := metadata.FromIncomingContext(ctx)
 	var named []string

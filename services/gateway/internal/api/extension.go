@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// extension is what a body in another API's words may say to this gateway, in
-// its field "switchyard": the contract's own fields, beside the conversation.
+// extension is what a body of another API may set for this gateway in its field "switchyard": the contract's own fields
+// besides the conversation.
 type extension struct {
 	OrganizationID     string            `json:"organization_id"`
 	Provider           string            `json:"provider"`
@@ -36,7 +36,7 @@ type byokField struct {
 	Mode     string `json:"mode"`
 }
 
-// The same, as headers of which each names one field.
+// The same as headers, each of which sets one field.
 const (
 	headerGoal           = "X-Switchyard-Goal"
 	headerAskedProvider  = "X-Switchyard-Provider"
@@ -49,7 +49,7 @@ const (
 	headerApproval       = "X-Switchyard-Approval-Ref"
 )
 
-// readExtension reads the field and the headers, which may not differ.
+// readExtension reads the field and the headers, which may not contradict each other.
 func readExtension(raw []byte, header http.Header) (*extension, error) {
 	var e extension
 	if raw != nil {
@@ -76,7 +76,7 @@ func readExtension(raw []byte, header http.Header) (*extension, error) {
 	return &e, e.readFlags(header)
 }
 
-// readFlags reads the headers whose fields are no texts.
+// readFlags reads the headers whose fields are not texts.
 func (e *extension) readFlags(header http.Header) error {
 	if mode := header.Get(headerByok); mode != "" {
 		if e.Byok == nil {
@@ -112,8 +112,8 @@ func agree(name, value string, field *string) error {
 	return nil
 }
 
-// message is the extension in the contract's words, so that the contract's rules
-// hold for it. The conversation is a stand-in: it is read elsewhere.
+// message returns the extension as a message of the contract, so that the contract's rules apply to it. The
+// conversation is a placeholder: it is read elsewhere.
 func (e *extension) message(model string, labels map[string]string) *gatewayv1.LlmRequest {
 	m := &gatewayv1.LlmRequest{
 		OrganizationId: e.OrganizationID, Model: model, Provider: e.Provider, OptimizationGoal: e.OptimizationGoal,
@@ -131,8 +131,7 @@ func (e *extension) message(model string, labels map[string]string) *gatewayv1.L
 	return m
 }
 
-// toNativeRequest turns a chat in a dialect's words into a request. change is made
-// to what it says to this gateway; nil is none.
+// toNativeRequest returns a request from a chat in a dialect's form. change modifies its extension; nil is none.
 func toNativeRequest(
 	ctx context.Context, d dialect.Dialect, chat *dialect.Chat, header http.Header, change func(*extension),
 ) (*inference.Request, error) {

@@ -8,21 +8,21 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/status"
 )
 
-// unready says what a failing check means. The errors' own texts stay in the log.
+// unready explains a failing check. The errors' own texts are only logged.
 var unready = map[string]string{
 	"lifecycle": "the service is stopping; it finishes what it holds and takes nothing new",
 	"ledger":    "ledger rows can be kept nowhere: the spool is full (GATEWAY_SPOOL_LIMIT), or its disk and Postgres are both away; completions are refused",
 	"settings":  "what operators and organizations set could not be read from Postgres for more than 10 seconds; the last known settings hold",
 }
 
-// notReady is a check that fails, and why.
+// notReady is a failing check and its explanation.
 type notReady struct {
 	Check  string `json:"check"`
 	Reason string `json:"reason"`
 }
 
-// Ready answers 200 when every check passes and 503 otherwise, with each check's
-// state, and what those that fail mean.
+// Ready returns a handler that responds 200 if every check passes and 503 otherwise, with each check's state and an
+// explanation of each failure.
 func Ready(checks func(ctx context.Context) []status.Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := struct {

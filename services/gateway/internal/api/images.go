@@ -30,7 +30,7 @@ type image struct {
 	RevisedPrompt string `json:"revised_prompt,omitempty"`
 }
 
-// GenerateImages answers over gRPC.
+// GenerateImages serves images over gRPC.
 func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.ImagesRequest) (*gatewayv1.ImagesResponse, error) {
 	result, requestID, err := s.draw(ctx, m, s.rawOfMessage(m, formImages))
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.Image
 	return out, nil
 }
 
-// serveImages answers on the JSON face.
+// serveImages serves images on the JSON face.
 func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) error {
 	m := new(gatewayv1.ImagesRequest)
 	if err := s.decode(r, m); err != nil {
@@ -67,7 +67,7 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 	return nil
 }
 
-// toImage shows the bytes of an image where there are any, else its URL.
+// toImage returns the bytes of an image if there are any, else its URL.
 func toImage(made provider.Image) image {
 	if made.Base64 == "" {
 		return image{URL: made.URL, RevisedPrompt: made.RevisedPrompt}
@@ -107,9 +107,8 @@ func toImageRequest(ctx context.Context, m *gatewayv1.ImagesRequest) (*inference
 	return r, nil
 }
 
-// imagePrompt is the description of the image: the prompt, or the texts of a
-// conversation in order. Its turns can only describe: no provider is told of
-// roles, and none is given an image to change.
+// imagePrompt returns the description of the image: the prompt, or the texts of a conversation in order. Turns can only
+// describe: no role and no input image is sent to a provider.
 func imagePrompt(m *gatewayv1.ImagesRequest) (string, error) {
 	if (m.GetPrompt() == "") == (len(m.GetMessages()) == 0) {
 		return "", apierr.Invalid("prompt, messages", "exactly one of them is required")
@@ -140,5 +139,5 @@ func imagePrompt(m *gatewayv1.ImagesRequest) (string, error) {
 	return prompt, nil
 }
 
-// maxImagePrompt is what the contract allows a prompt, in bytes here.
+// maxImagePrompt is the contract's bound of a prompt, here in bytes.
 const maxImagePrompt = 32768

@@ -27,8 +27,7 @@ const (
 	headerAttempts = "X-Switchyard-Attempts"
 	headerProvider = "X-Switchyard-Provider"
 	headerModel    = "X-Switchyard-Model"
-	// headerWarning says that the model asked for is deprecated, until when it is
-	// served and what comes after it.
+	// headerWarning warns that the model is deprecated and says until when it is served and what succeeds it.
 	headerWarning = "X-Switchyard-Warning"
 )
 
@@ -37,13 +36,12 @@ type inferenceServer struct {
 	gatewayv1.UnimplementedInferenceServiceServer
 
 	engine Engine
-	// decode reads a JSON body into a message of the contract and applies its rules;
-	// encode writes one.
+	// decode reads a JSON body into a message of the contract and checks its rules; encode writes a message.
 	decode func(r *http.Request, m proto.Message) error
 	encode func(m proto.Message) ([]byte, error)
 }
 
-// Chat answers over gRPC.
+// Chat serves a chat over gRPC.
 func (s *inferenceServer) Chat(ctx context.Context, m *gatewayv1.LlmRequest) (*gatewayv1.LlmResponse, error) {
 	if m.GetStream() {
 		return nil, apierr.Invalid("stream", "is for the JSON face; call ChatStream")
@@ -62,7 +60,7 @@ func (s *inferenceServer) Chat(ctx context.Context, m *gatewayv1.LlmRequest) (*g
 	return toProto(completion, request.ID), nil
 }
 
-// ChatStream answers piece by piece over gRPC.
+// ChatStream streams a chat over gRPC.
 func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStreamingServer[gatewayv1.LlmChunk]) error {
 	ctx := out.Context()
 	request, err := toRequest(ctx, m)
@@ -92,7 +90,7 @@ func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStr
 	}
 }
 
-// serveChat answers on the JSON face, whole or as server-sent events.
+// serveChat serves a chat on the JSON face, whole or as server-sent events.
 func (s *inferenceServer) serveChat(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	m := new(gatewayv1.LlmRequest)
@@ -149,7 +147,7 @@ func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter
 			events.data(lastChunk{string(stream.FinishReason()), toUsage(report), report.Model, request.ID})
 			events.done()
 			return nil
-		case err != nil: // The head has been sent: the error is the last event.
+		case err != nil: // The response header has been sent: the error is the last event.
 			e := apierr.From(err)
 			annotate(ctx, stream.Route(), stream.Report())
 			rpc.Annotate(ctx, slog.String("stream_reason", string(e.Reason)), slog.String("stream_error", e.Error()))
@@ -163,7 +161,7 @@ func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter
 			events.data(callsDelta{toCallDeltas(event.ToolCalls)})
 		}
 		if events.failed() {
-			return nil // The caller left; Close ends the call upstream and bills what came.
+			return nil // The caller left; Close ends the upstream call and bills what arrived.
 		}
 	}
 }
@@ -181,7 +179,7 @@ func milliseconds(route inference.Route) float64 {
 	return float64(route.Overhead.Microseconds()) / 1000
 }
 
-// inOne sets headers, by their canonical names, whose values share one list.
+// inOne returns a function that sets headers, by their canonical names, with values that share one slice.
 func inOne(h http.Header) func(name, value string) {
 	values := make([]string, 0, usualHeaders)
 	return func(name, value string) {
@@ -191,7 +189,7 @@ func inOne(h http.Header) func(name, value string) {
 	}
 }
 
-// usualHeaders is room for those of one kind.
+// usualHeaders is the capacity for the headers of one response.
 const usualHeaders = 6
 
 func eachHeader(route inference.Route, set func(name, value string)) {
@@ -204,7 +202,7 @@ func eachHeader(route inference.Route, set func(name, value string)) {
 	}
 }
 
-// writeJSON writes a whole answer. A caller who left doesn't read the error.
+// writeJSON writes a whole answer. Write errors are ignored: the caller has left.
 func writeJSON(w http.ResponseWriter, v any) error {
 	text, err := plainJSON(v)
 	if err != nil {
@@ -214,10 +212,10 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// usualAnswer is room for most answers, in bytes.
+// usualAnswer is the buffer size in bytes that fits most answers.
 const usualAnswer = 2 << 10
 
-// plainJSON is the JSON of an answer, without the escapes that HTML would need.
+// plainJSON returns JSON without HTML escapes.
 func plainJSON(v any) (json.RawMessage, error) {
 	var body bytes.Buffer
 	body.Grow(usualAnswer)
@@ -235,6 +233,6 @@ func writeText(w http.ResponseWriter, text []byte) {
 	set("Content-Type", "application/json")
 	set("Cache-Control", "no-store")
 	set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text)                      //nolint:gosec // JSON by its type: no browser reads it as a page.
-	_ = http.NewResponseController(w).Flush() // Metrics and the log line are none of the caller's time.
+	_, _ = w.Write(text)                      //nolint:gosec // Its type is JSON: no browser renders it as a page.
+	_ = http.NewResponseController(w).Flush() // Metrics and the log line are recorded after the response has been written.
 }

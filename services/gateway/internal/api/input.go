@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Bounds of what one request embeds: texts or token sequences, tokens of one
-// sequence, and of all. A model's own limit is a matter of the plan.
+// Bounds of what one request embeds: texts or token sequences, tokens of one sequence, and of all sequences. The plan
+// applies a model's own limit.
 const (
 	maxInputs   = 2048
 	maxSequence = 128 << 10
@@ -30,8 +30,8 @@ const (
 	tokenRule = "must be a token: a whole number from 0 to 2147483647"
 )
 
-// toInput reads the input of an embedding: a text or several, or in place of each
-// text its tokens. All are of one kind.
+// toInput returns the input of an embedding: one text or several, or token sequences in place of texts. All items are
+// of one kind.
 func toInput(raw []byte) (e provider.Embedding, err error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
@@ -70,7 +70,7 @@ func toInput(raw []byte) (e provider.Embedding, err error) {
 	return e, err
 }
 
-// toTexts reads an array of texts.
+// toTexts returns an array of texts.
 func toTexts(raw []byte) ([]string, error) {
 	var items []*string
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -86,7 +86,7 @@ func toTexts(raw []byte) ([]string, error) {
 	return texts, checkTexts(texts, true)
 }
 
-// notText finds the item of an array that is no string.
+// notText returns the error of the first item that is not a string.
 func notText(raw []byte) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -116,7 +116,7 @@ func checkTexts(texts []string, several bool) error {
 	return nil
 }
 
-// toSequences reads an array of token arrays.
+// toSequences returns an array of token arrays.
 func toSequences(list gjson.Result) (sequences [][]int32, err error) {
 	total := 0
 	list.ForEach(func(_, item gjson.Result) bool {
@@ -137,7 +137,7 @@ func toSequences(list gjson.Result) (sequences [][]int32, err error) {
 	return sequences, err
 }
 
-// toTokens reads one token array.
+// toTokens returns one token array.
 func toTokens(list gjson.Result) ([]int32, error) {
 	if !list.IsArray() {
 		return nil, apierr.Invalid(whole, "must be an array of tokens")
@@ -152,8 +152,8 @@ func toTokens(list gjson.Result) ([]int32, error) {
 	return tokens, nil
 }
 
-// digits reads an array of numbers that are digits alone, as every tokenizer
-// writes them; false for any other array, and for an empty one.
+// digits returns an array of numbers that consist of digits only, as every tokenizer writes them; false for any other
+// array and for an empty one.
 func digits(list string) (tokens []int32, ok bool) {
 	inside := list[1 : len(list)-1]
 	tokens = make([]int32, 0, strings.Count(inside, ",")+1)
@@ -167,7 +167,7 @@ func digits(list string) (tokens []int32, ok bool) {
 	return tokens, true
 }
 
-// notToken finds the item of an array that is no token.
+// notToken returns the error of the first item that is not a token.
 func notToken(list gjson.Result) error {
 	for i, item := range list.Array() {
 		if _, ok := digits("[" + item.Raw + "]"); !ok {

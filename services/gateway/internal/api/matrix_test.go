@@ -35,8 +35,8 @@ func matrixPolicy(rows ...string) string {
 	return text.String()
 }
 
-// told is an error as a face tells it.
-type told struct {
+// faceError is an error as a face errorsOfFaces it.
+type faceError struct {
 	status     int
 	code       string // ours; empty where the face has its own
 	class      apierr.Class
@@ -45,9 +45,9 @@ type told struct {
 	text       string
 }
 
-// tells asks over each face, the row's vendor or keyless, and gives what it tells.
+// errorsOfFaces asks over each face, the row's vendor or keyless, and gives what it errorsOfFaces.
 // settings are fields of the contract, as JSON.
-func (b *bench) tells(t *testing.T, row, settings string) map[string]told {
+func (b *bench) errorsOfFaces(t *testing.T, row, settings string) map[string]faceError {
 	t.Helper()
 	model := func(face string) string {
 		if row == "keyless" {
@@ -56,13 +56,13 @@ func (b *bench) tells(t *testing.T, row, settings string) map[string]told {
 		return row + "-" + face + "/m"
 	}
 	if strings.HasPrefix(row, "cohere") {
-		return map[string]told{"http": document(t, b.post(t, "/v1/embeddings", `{"model":"`+model("http")+`","allow_substitution":`+strconv.FormatBool(settings == "")+`,"input":["x"]}`))}
+		return map[string]faceError{"http": document(t, b.post(t, "/v1/embeddings", `{"model":"`+model("http")+`","allow_substitution":`+strconv.FormatBool(settings == "")+`,"input":["x"]}`))}
 	}
 	beside := ""
 	if settings != "" {
 		beside, settings = `"switchyard":{`+settings+`},`, settings+","
 	}
-	all := map[string]told{"grpc": b.tellsGRPC(t, model("grpc"), settings == "")}
+	all := map[string]faceError{"grpc": b.grpcError(t, model("grpc"), settings == "")}
 	for _, stream := range []string{"", "-stream"} {
 		ask := func(face, ours, message string) string {
 			return fmt.Sprintf(`{"model":%q,"stream":%v,%s%s}`, model(face+stream), stream != "", ours, message)
@@ -74,7 +74,7 @@ func (b *bench) tells(t *testing.T, row, settings string) map[string]told {
 	return all
 }
 
-func (b *bench) tellsGRPC(t *testing.T, model string, substitution bool) told {
+func (b *bench) grpcError(t *testing.T, model string, substitution bool) faceError {
 	t.Helper()
 	client, md := b.client()
 	_, err := client.Chat(metadata.NewOutgoingContext(t.Context(), md), &gatewayv1.LlmRequest{
@@ -84,11 +84,11 @@ func (b *bench) tellsGRPC(t *testing.T, model string, substitution bool) told {
 	if e == nil {
 		t.Fatal("no error over gRPC")
 	}
-	return told{e.Kind.HTTPStatus(), string(e.Reason), e.ErrorClass(), e.ErrorClass().Retryable(), int(e.RetryAfter / time.Second), e.Text}
+	return faceError{e.Kind.HTTPStatus(), string(e.Reason), e.ErrorClass(), e.ErrorClass().Retryable(), int(e.RetryAfter / time.Second), e.Text}
 }
 
 // document reads an error of the contract.
-func document(t *testing.T, a answer) told {
+func document(t *testing.T, a answer) faceError {
 	t.Helper()
 	var d apierr.Document
 	if err := json.Unmarshal([]byte(a.body), &d); err != nil {
@@ -97,11 +97,11 @@ func document(t *testing.T, a answer) told {
 	if after := a.header.Get("Retry-After"); after != "" && after != strconv.Itoa(d.RetryAfter) {
 		t.Errorf("Retry-After is %s beside %s", after, a.body)
 	}
-	return told{a.status, string(d.Error), d.ErrorClass, d.Retryable, d.RetryAfter, d.Reason}
+	return faceError{a.status, string(d.Error), d.ErrorClass, d.Retryable, d.RetryAfter, d.Reason}
 }
 
 // within reads an error in the words of an SDK, with our fields in it.
-func within(t *testing.T, a answer) told {
+func within(t *testing.T, a answer) faceError {
 	t.Helper()
 	var d struct {
 		Error struct {
@@ -117,10 +117,10 @@ func within(t *testing.T, a answer) told {
 	if d.Error.Message == "" || (a.header.Get("X-Should-Retry") == "false") == d.Error.Retryable {
 		t.Errorf("X-Should-Retry %q beside %s", a.header.Get("X-Should-Retry"), a.body)
 	}
-	return told{a.status, "", d.Error.ErrorClass, d.Error.Retryable, d.Error.RetryAfter, d.Error.Message}
+	return faceError{a.status, "", d.Error.ErrorClass, d.Error.Retryable, d.Error.RetryAfter, d.Error.Message}
 }
 
-// outward is what a request is told that no other vendor may serve.
+// outward is what a request is faceError that no other vendor may serve.
 func outward(class apierr.Class) (status int, code string) {
 	switch class {
 	case apierr.ClassContextOverflow:
@@ -139,7 +139,7 @@ type cell struct {
 	dialect, fixture string
 	status           int
 	class            apierr.Class
-	// after is the vendor's Retry-After; shown the seconds that a caller is told,
+	// after is the vendor's Retry-After; shown the seconds that a caller is faceError,
 	// where the fixture itself names a wait.
 	after string
 	shown int
@@ -243,11 +243,11 @@ func TestErrorMatrix(t *testing.T) {
 			}
 			b.vendor.fail(c.status, header, string(text))
 			status, code := outward(c.class)
-			for face, got := range b.tells(t, names[i], `"allow_substitution":false`) {
+			for face, got := range b.errorsOfFaces(t, names[i], `"allow_substitution":false`) {
 				if c.status == http.StatusOK && strings.HasSuffix(face, "-stream") {
 					continue // A whole answer is no stream; see the dialects' own tests.
 				}
-				want := told{status, code, c.class, c.class.Retryable(), c.shown, got.text}
+				want := faceError{status, code, c.class, c.class.Retryable(), c.shown, got.text}
 				if got.code == "" {
 					want.code = ""
 				}
@@ -268,23 +268,23 @@ func TestErrorRules(t *testing.T) {
 	for _, rule := range []struct {
 		name, row, settings string
 		before              func()
-		want                told
+		want                faceError
 	}{
 		{
 			"1: rate limited", "openai-1", "", func() { b.vendor.fail(429, limited, `{"error":{"message":"slow","type":"rate_limit_error"}}`) },
-			told{429, "rate_limited", apierr.ClassRateLimit, true, 9, "rate limited"},
+			faceError{429, "rate_limited", apierr.ClassRateLimit, true, 9, "rate limited"},
 		},
 		{
 			"2: nobody serves", "openai-2", "", func() { b.vendor.fail(500, asJSON, down) },
-			told{503, "all_providers_failed", apierr.ClassTransient, true, 2, "every provider failed"},
+			faceError{503, "all_providers_failed", apierr.ClassTransient, true, 2, "every provider failed"},
 		},
 		{
 			"3: no key", "keyless", "", func() {},
-			told{503, "missing_keys", apierr.ClassAuth, false, 0, "no provider configured (missing keys)"},
+			faceError{503, "missing_keys", apierr.ClassAuth, false, 0, "no provider configured (missing keys)"},
 		},
 		{
 			"4: no substitution", "openai-4", `"allow_substitution":false`, func() { b.vendor.fail(500, asJSON, down) },
-			told{502, "provider_failed", apierr.ClassServerError, true, 0, ": status 500: the vendor's own words"},
+			faceError{502, "provider_failed", apierr.ClassServerError, true, 0, ": status 500: the vendor's own words"},
 		},
 		{"5: suspended", "openai-5", "", func() {
 			b.operate(t, suspendPath, `{}`)
@@ -294,12 +294,12 @@ func TestErrorRules(t *testing.T) {
 				}
 				return ""
 			})
-		}, told{403, "organization_suspended", apierr.ClassPolicy, false, 0, "suspended"}},
+		}, faceError{403, "organization_suspended", apierr.ClassPolicy, false, 0, "suspended"}},
 	} {
 		t.Run(rule.name, func(t *testing.T) {
 			rule.before()
 			seen := b.vendor.count()
-			for face, got := range b.tells(t, rule.row, rule.settings) {
+			for face, got := range b.errorsOfFaces(t, rule.row, rule.settings) {
 				want := rule.want
 				if strings.Contains(got.text, want.text) {
 					want.text = got.text

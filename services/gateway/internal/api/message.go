@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// toMessage reads one message; its errors begin with the field.
+// toMessage returns one message; its errors begin with the field.
 func toMessage(m *gatewayv1.ChatMessage) (provider.Message, error) {
 	out := provider.Message{Role: provider.Role(m.GetRole()), Name: m.GetName(), ToolCallID: m.GetToolCallId()}
 	switch {
@@ -43,7 +43,7 @@ func toMessage(m *gatewayv1.ChatMessage) (provider.Message, error) {
 	return out, nil
 }
 
-// toExtra reads a vendor's state of a call, which is an object at every vendor.
+// toExtra returns a vendor's state of a call, which is an object at every vendor.
 func toExtra(raw []byte) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
@@ -65,7 +65,7 @@ type part struct {
 	} `json:"image_url"`
 }
 
-// toText reads a JSON string. One without an escape is its own text.
+// toText decodes a JSON string. One without an escape is returned as it is.
 func toText(raw []byte) (text string, err error) {
 	if end := len(raw) - 1; end > 0 && raw[end] == '"' && isPlain(raw[1:end]) {
 		return string(raw[1:end]), nil
@@ -84,7 +84,7 @@ func isPlain(text []byte) bool {
 	return utf8.Valid(text)
 }
 
-// toContent reads a string or an array of parts.
+// toContent returns the content parts of a string or of an array of parts.
 func toContent(raw []byte, role provider.Role) ([]provider.Part, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {

@@ -17,21 +17,21 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Catalog is the models in force.
+// Catalog returns the models in force.
 type Catalog interface {
 	Registry() *catalog.Registry
-	// Deprecate stores a request and gives the model's row after it.
+	// Deprecate stores a deprecation and returns the model's row after it.
 	Deprecate(ctx context.Context, w catalog.DeprecationRequest) (catalog.Row, error)
 }
 
-// modelServer shows what there is, and for how long.
+// modelServer serves the model cards and the registry.
 type modelServer struct {
 	gatewayv1.UnimplementedModelServiceServer
 
 	catalog Catalog
 }
 
-// ListModelCards pages the cards.
+// ListModelCards returns a page of the cards.
 func (s *modelServer) ListModelCards(ctx context.Context, m *gatewayv1.ListModelCardsRequest) (*gatewayv1.ListModelCardsResponse, error) {
 	now := time.Now()
 	var cards []catalog.Card
@@ -60,7 +60,7 @@ func serves(c catalog.Card, operation string) bool {
 	return false
 }
 
-// GetProviderCard shows one provider and all its models.
+// GetProviderCard returns one provider and all its models.
 func (s *modelServer) GetProviderCard(ctx context.Context, m *gatewayv1.GetProviderCardRequest) (*gatewayv1.ProviderCard, error) {
 	registry, now := s.catalog.Registry(), time.Now()
 	p, ok := registry.Provider(m.GetProvider())
@@ -76,7 +76,7 @@ func (s *modelServer) GetProviderCard(ctx context.Context, m *gatewayv1.GetProvi
 	return out, conditional(ctx, out)
 }
 
-// ListRegistry pages the lives of models.
+// ListRegistry returns a page of the models' lifecycles.
 func (s *modelServer) ListRegistry(ctx context.Context, m *gatewayv1.ListRegistryRequest) (*gatewayv1.ListRegistryResponse, error) {
 	registry, now := s.catalog.Registry(), time.Now()
 	provider, err := canonicalIn(registry, m.GetProvider())
@@ -100,7 +100,7 @@ func (s *modelServer) ListRegistry(ctx context.Context, m *gatewayv1.ListRegistr
 	return out, conditional(ctx, out)
 }
 
-// canonicalIn is a filter by provider, which may be empty or an alias.
+// canonicalIn returns the provider's name of a filter, which may be empty or an alias.
 func canonicalIn(r *catalog.Registry, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -112,7 +112,7 @@ func canonicalIn(r *catalog.Registry, name string) (string, error) {
 	return p.Name, nil
 }
 
-// DeprecateModel marks a model, with its successor.
+// DeprecateModel marks a model as deprecated and names its successor.
 func (s *modelServer) DeprecateModel(ctx context.Context, m *gatewayv1.DeprecateModelRequest) (*gatewayv1.RegistryModel, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func fromCard(c catalog.Card, now time.Time) *gatewayv1.ModelCard {
 	return out
 }
 
-// positive is null for what is not known.
+// positive returns null for 0, not known.
 func positive(n int) *wrapperspb.Int32Value {
 	if n <= 0 {
 		return nil

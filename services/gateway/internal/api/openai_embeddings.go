@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// embeddingsOf serves both dialects of /v1/embeddings: the edge's route says
-// which it is, or the body does (isOpenAIEmbeddings).
+// embeddingsOf serves both dialects of /v1/embeddings. The header that the edge sets says which one it is, or else the
+// body does (isOpenAIEmbeddings).
 func (s *inferenceServer) embeddingsOf(w http.ResponseWriter, r *http.Request) error {
 	body, err := peek(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *inferenceServer) embeddingsOf(w http.ResponseWriter, r *http.Request) e
 	return s.serveEmbeddings(w, r, raw)
 }
 
-// openAIEmbeddings is the request in OpenAI's words.
+// openAIEmbeddings is the request in OpenAI's form.
 type openAIEmbeddings struct {
 	model      string
 	input      json.RawMessage
@@ -64,7 +64,7 @@ func readOpenAIEmbeddings(body []byte) (*openAIEmbeddings, error) {
 	return e, nil
 }
 
-// toOpenAIEmbedding turns it into a request; see toNativeRequest.
+// toOpenAIEmbedding returns the request; see toNativeRequest.
 func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header http.Header, change func(*extension)) (*inference.Request, error) {
 	e, err := readExtension(wanted.extension, header)
 	if err != nil {
@@ -123,8 +123,7 @@ func (s *inferenceServer) serveOpenAIEmbeddings(w http.ResponseWriter, r *http.R
 	return nil
 }
 
-// appendBase64 writes a vector as OpenAI's SDKs ask for it: little-endian
-// float32 in base64, in a third of the bytes.
+// appendBase64 appends a vector as OpenAI's SDKs request it: little-endian float32 in base64, in a third of the bytes.
 func appendBase64(dst []byte, vector []float32) []byte {
 	raw := make([]byte, 0, 4*len(vector))
 	for _, x := range vector {

@@ -29,23 +29,23 @@ type organizationServer struct {
 	organizations Organizations
 }
 
-// Organizations keeps what operators set of organizations.
+// Organizations stores what operators set for organizations.
 type Organizations interface {
-	// SetStatus suspends or restores one, and gives its status after that.
+	// SetStatus suspends or restores an organization and returns its status after that.
 	SetStatus(ctx context.Context, id string, c organization.Change) (organization.Status, error)
-	// SetBudget sets a ceiling; an empty period stays as it is.
+	// SetBudget sets a ceiling; an empty period leaves the period unchanged.
 	SetBudget(ctx context.Context, id string, b organization.Budget, reason string) error
 	Spend(ctx context.Context, id string, now time.Time) (organization.Spend, error)
 }
 
-// SuspendOrganization refuses an organization everywhere.
+// SuspendOrganization suspends an organization: all its requests are refused.
 func (s *organizationServer) SuspendOrganization(
 	ctx context.Context, m *gatewayv1.SuspendOrganizationRequest,
 ) (*gatewayv1.OrganizationStatus, error) {
 	return s.setStatus(ctx, m.GetOrgId(), m.GetReason(), true)
 }
 
-// UnsuspendOrganization restores one.
+// UnsuspendOrganization restores a suspended organization.
 func (s *organizationServer) UnsuspendOrganization(
 	ctx context.Context, m *gatewayv1.UnsuspendOrganizationRequest,
 ) (*gatewayv1.OrganizationStatus, error) {
@@ -69,7 +69,7 @@ func (s *organizationServer) setStatus(ctx context.Context, id, reason string, s
 	}, nil
 }
 
-// GetOrganizationSpend reads what an organization spends against its ceiling.
+// GetOrganizationSpend returns what an organization spends against its ceiling.
 func (s *organizationServer) GetOrganizationSpend(
 	ctx context.Context, m *gatewayv1.GetOrganizationSpendRequest,
 ) (*gatewayv1.OrganizationSpend, error) {
@@ -80,7 +80,7 @@ func (s *organizationServer) GetOrganizationSpend(
 	return s.spend(ctx, id)
 }
 
-// SetOrganizationBudget sets a ceiling.
+// SetOrganizationBudget sets an organization's ceiling.
 func (s *organizationServer) SetOrganizationBudget(
 	ctx context.Context, m *gatewayv1.SetOrganizationBudgetRequest,
 ) (*gatewayv1.OrganizationSpend, error) {
@@ -116,8 +116,7 @@ func (s *organizationServer) spend(ctx context.Context, id string) (*gatewayv1.O
 	return m, nil
 }
 
-// pathOrganization is the organization that a path names, in a form that a caller
-// could have.
+// pathOrganization returns the organization that a path names, if it is in the form that callers' organizations have.
 func pathOrganization(ctx context.Context, id string) (string, error) {
 	if !caller.Printable(id) {
 		return "", apierr.Invalid("org_id", "must be printable ASCII without spaces")
@@ -129,13 +128,13 @@ func pathOrganization(ctx context.Context, id string) (string, error) {
 	return id, nil
 }
 
-// actor is whom a call is made for: the user that it names, else the caller.
+// actor returns the principal that a call is made for: the user that it names, else the caller.
 func actor(ctx context.Context) string {
 	c := caller.From(ctx)
 	return cmp.Or(c.User, c.Name)
 }
 
-// optionalText is null for the empty text, optionalTime for the zero time.
+// optionalText returns null for the empty text, optionalTime for the zero time.
 func optionalText(text string) *wrapperspb.StringValue {
 	if text == "" {
 		return nil
@@ -150,7 +149,7 @@ func optionalTime(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// PurgePromptCache erases what is cached of an organization.
+// PurgePromptCache erases an organization's cached answers.
 func (s *organizationServer) PurgePromptCache(
 	ctx context.Context, m *gatewayv1.PurgePromptCacheRequest,
 ) (*gatewayv1.PurgePromptCacheResponse, error) {

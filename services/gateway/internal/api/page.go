@@ -11,20 +11,20 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// keyset is a page's place in a list that is ordered by names: the cursor holds
-// the last ones, and a hash of the filters, for with others it would skip some.
+// keyset implements cursors of a list that is ordered by names. A cursor holds the names of the last item and a hash of
+// the list's filters: with other filters it would skip items.
 type keyset struct {
 	Filter string   `json:"f"`
 	Last   []string `json:"l"`
 }
 
-// newKeyset names the filters of a list.
+// newKeyset returns the keyset of a list with these filters.
 func newKeyset(filters ...string) keyset {
 	sum := sha256.Sum256([]byte(strings.Join(filters, "\x00")))
 	return keyset{Filter: base64.RawStdEncoding.EncodeToString(sum[:6])}
 }
 
-// cursor is the place behind the last item of a page, named by what orders it.
+// cursor returns the cursor behind the last item of a page, given the names that order it.
 func (k keyset) cursor(last ...string) string {
 	k.Last = last
 	text, err := json.Marshal(k)
@@ -34,7 +34,7 @@ func (k keyset) cursor(last ...string) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// read gives the names in a cursor of the same list; empty ones for no cursor.
+// read returns the names in a cursor of the same list; empty names for no cursor.
 func (k keyset) read(cursor string, names int) ([]string, error) {
 	if cursor == "" {
 		return make([]string, names), nil
@@ -50,7 +50,7 @@ func (k keyset) read(cursor string, names int) ([]string, error) {
 	return got.Last, nil
 }
 
-// number is read for a list that one number orders; 0 for no cursor.
+// number is read for a list that is ordered by one number; 0 for no cursor.
 func (k keyset) number(cursor string) (int64, error) {
 	last, err := k.read(cursor, 1)
 	if err != nil || last[0] == "" {
@@ -63,7 +63,7 @@ func (k keyset) number(cursor string) (int64, error) {
 	return n, nil
 }
 
-// pageSize is the limit that a list has.
+// pageSize returns the limit of a page.
 func pageSize(limit int32) int {
 	if limit == 0 {
 		return defaultPage
@@ -71,14 +71,13 @@ func pageSize(limit int32) int {
 	return int(limit)
 }
 
-// paged is what the requests of lists have.
+// paged is what the requests of lists have in common.
 type paged interface {
 	GetLimit() int32
 	GetCursor() string
 }
 
-// pageOf cuts a page out of a list that is in the order of its items' names, of
-// which each has width.
+// pageOf returns a page of a list that is ordered by the names of its items; each item has width names.
 func pageOf[T any](k keyset, m paged, width int, all []T, names func(T) []string) (page []T, cursor string, err error) {
 	if m.GetCursor() != "" {
 		last, err := k.read(m.GetCursor(), width)

@@ -26,18 +26,18 @@ type Reconciler interface {
 	List(ctx context.Context, before int64, limit int) ([]reconcile.Result, error)
 }
 
-// pricingServer watches the prices.
+// pricingServer serves price reviews and reconciliations.
 type pricingServer struct {
 	gatewayv1.UnimplementedPricingServiceServer
 
-	// prices gives the table in force, canonical a provider's name by an alias.
+	// prices returns the price table in force, canonical a provider's name for an alias.
 	prices     func() *price.Table
 	canonical  func(name string) (string, bool)
 	policies   Policies
 	reconciler Reconciler
 }
 
-// ListPricingDrift pages the prices that are due for a review.
+// ListPricingDrift returns a page of the prices that are due for a review.
 func (s *pricingServer) ListPricingDrift(_ context.Context, m *gatewayv1.ListPricingDriftRequest) (*gatewayv1.ListPricingDriftResponse, error) {
 	now := time.Now()
 	overdue, total := s.prices().Drift(now)
@@ -68,7 +68,7 @@ func (s *pricingServer) ListPricingDrift(_ context.Context, m *gatewayv1.ListPri
 	return out, nil
 }
 
-// ReconcilePricing compares an invoice with the ledger, once.
+// ReconcilePricing compares an invoice with the ledger, once for each invoice.
 func (s *pricingServer) ReconcilePricing(ctx context.Context, m *gatewayv1.ReconcilePricingRequest) (*gatewayv1.Reconciliation, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *pricingServer) ReconcilePricing(ctx context.Context, m *gatewayv1.Recon
 	return out, nil
 }
 
-// defaultTolerance is a cent.
+// defaultTolerance is one cent.
 const defaultTolerance = 1.0
 
 func (s *pricingServer) toInvoice(m *gatewayv1.ReconcilePricingRequest) (invoice reconcile.Invoice, err error) {
@@ -142,7 +142,7 @@ func toLines(lines []*gatewayv1.InvoiceLine) ([]reconcile.Line, error) {
 	return all, nil
 }
 
-// ListReconciliations pages stored results, newest first.
+// ListReconciliations returns a page of stored results, newest first.
 func (s *pricingServer) ListReconciliations(
 	ctx context.Context, m *gatewayv1.ListReconciliationsRequest,
 ) (*gatewayv1.ListReconciliationsResponse, error) {
@@ -167,7 +167,7 @@ func (s *pricingServer) ListReconciliations(
 	return out, nil
 }
 
-// GetReconciliation reads one.
+// GetReconciliation returns one stored result.
 func (s *pricingServer) GetReconciliation(ctx context.Context, m *gatewayv1.GetReconciliationRequest) (*gatewayv1.Reconciliation, error) {
 	id, err := uuid.Parse(m.GetReconciliationId())
 	if err != nil {

@@ -10,26 +10,26 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/probe"
 )
 
-// Prober asks models real questions; see package probe.
+// Prober sends real requests to models; see package probe.
 type Prober interface {
 	Canary(ctx context.Context, provider, model string) (*probe.Report, error)
 	Consistency(ctx context.Context, q probe.Question) (*probe.Consistency, error)
 	Liveness(ctx context.Context, provider string) (*probe.Liveness, error)
 }
 
-// defaultSampleTokens bound the answers of a consistency check that names no bound.
+// defaultSampleTokens bounds the answers of a consistency check that sets no bound.
 const defaultSampleTokens = 256
 
-// probeServer serves what operators spend money on to know.
+// probeServer serves the probes, which cost money.
 type probeServer struct {
 	gatewayv1.UnimplementedProbeServiceServer
 
 	prober Prober
-	// canonical gives a provider's name by an alias of it.
+	// canonical returns a provider's name for an alias.
 	canonical func(name string) (string, bool)
 }
 
-// name returns a provider's name by an alias of it; an unknown name stays as it is.
+// name returns a provider's name for an alias; an unknown name stays as it is.
 func (s *probeServer) name(provider string) string {
 	if name, ok := s.canonical(provider); ok {
 		return name
@@ -37,7 +37,7 @@ func (s *probeServer) name(provider string) string {
 	return provider
 }
 
-// RunCanary asks the golden set.
+// RunCanary runs the golden set.
 func (s *probeServer) RunCanary(ctx context.Context, m *gatewayv1.RunCanaryRequest) (*gatewayv1.CanaryReport, error) {
 	report, err := s.prober.Canary(ctx, s.name(m.GetProvider()), m.GetModel())
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *probeServer) RunCanary(ctx context.Context, m *gatewayv1.RunCanaryReque
 	return out, nil
 }
 
-// CheckConsistency asks the same prompt several times.
+// CheckConsistency sends the same prompt several times.
 func (s *probeServer) CheckConsistency(ctx context.Context, m *gatewayv1.CheckConsistencyRequest) (*gatewayv1.ConsistencyReport, error) {
 	q := probe.Question{
 		Provider: s.name(m.GetProvider()), Model: m.GetModel(), Prompt: m.GetPrompt(), Count: int(m.GetCount()),
@@ -85,7 +85,7 @@ func (s *probeServer) CheckConsistency(ctx context.Context, m *gatewayv1.CheckCo
 	return out, nil
 }
 
-// CheckLiveness asks the default models for a sign of life.
+// CheckLiveness checks whether the default models answer.
 func (s *probeServer) CheckLiveness(ctx context.Context, m *gatewayv1.CheckLivenessRequest) (*gatewayv1.LivenessReport, error) {
 	report, err := s.prober.Liveness(ctx, s.name(m.GetProvider()))
 	if err != nil {

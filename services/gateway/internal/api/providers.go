@@ -13,21 +13,21 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/routing"
 )
 
-// Status is how the providers and the gateway itself are doing.
+// Status reports the state of the providers and of the gateway itself.
 type Status interface {
 	Providers() []status.Provider
 	Availability() status.Availability
 	Fleet() status.Fleet
 }
 
-// providerServer tells it.
+// providerServer serves that state.
 type providerServer struct {
 	gatewayv1.UnimplementedProviderServiceServer
 
 	status Status
 }
 
-// ListProviders pages the providers.
+// ListProviders returns a page of the providers.
 func (s *providerServer) ListProviders(_ context.Context, m *gatewayv1.ListProvidersRequest) (*gatewayv1.ListProvidersResponse, error) {
 	page, cursor, err := pageOf(newKeyset("providers"), m, 1, s.status.Providers(), func(p status.Provider) []string { return []string{p.Name} })
 	if err != nil {
@@ -95,7 +95,7 @@ func fromRanking(ranking []routing.RankedCandidate) []*gatewayv1.SelectionRank {
 	return out
 }
 
-// GetAvailability tells what the gateway depends on.
+// GetAvailability returns the gateway's dependencies and their state.
 func (s *providerServer) GetAvailability(context.Context, *gatewayv1.GetAvailabilityRequest) (*gatewayv1.Availability, error) {
 	a := s.status.Availability()
 	out := &gatewayv1.Availability{Status: a.Status, SinglePointsOfFailure: a.Single(), MeasuredAt: timestamppb.New(a.At)}
@@ -112,7 +112,7 @@ func (s *providerServer) GetAvailability(context.Context, *gatewayv1.GetAvailabi
 	return out, nil
 }
 
-// GetFleetStatus tells a gateway that is down from a vendor that is.
+// GetFleetStatus says whether a problem is the gateway's or a vendor's.
 func (s *providerServer) GetFleetStatus(context.Context, *gatewayv1.GetFleetStatusRequest) (*gatewayv1.FleetStatus, error) {
 	f := s.status.Fleet()
 	out := &gatewayv1.FleetStatus{

@@ -34,7 +34,7 @@ const (
 	formOpenAIEmbeddings = "openai_embeddings"
 )
 
-// rawHeaders are what headers may say of a request. None is a credential.
+// rawHeaders are the headers that affect a request. None holds a credential.
 var rawHeaders = []string{
 	headerGoal, headerAskedProvider, headerByok, headerSubstitution, headerClassification, headerLocale, headerLanguageMode, headerCache,
 	headerApproval, "Anthropic-Version", "Anthropic-Beta",
@@ -60,7 +60,7 @@ func (s *inferenceServer) rawOfMessage(m proto.Message, form string) trace.RawRe
 	return trace.RawRequest{Form: form, Encode: func() (json.RawMessage, error) { return s.encode(m) }}
 }
 
-// ofMessage are the fields of the contract's requests that say whose they are.
+// ofMessage is what the contract's requests with an organization and a run have in common.
 type ofMessage interface {
 	proto.Message
 	asked
@@ -137,7 +137,7 @@ func AnswerJSON(a *trace.Observation) (json.RawMessage, error) {
 	}
 	switch answer := a.Answer; a.Request.Route.Operation {
 	case provider.OperationEmbeddings:
-		const digits = 3 // A number has about so many characters for each of its bytes.
+		const digits = 3 // A number takes about this many characters for each of its bytes.
 		if digits*a.AnswerBytes > max(a.Keep, minKept) {
 			return nil, nil
 		}
@@ -150,7 +150,7 @@ func AnswerJSON(a *trace.Observation) (json.RawMessage, error) {
 	}
 }
 
-// minKept is how long an answer may be in any case, to be hashed.
+// minKept is the length up to which an answer is always encoded, so that it can be hashed.
 const minKept = 64 << 10
 
 func embeddingsJSON(e *inference.Embedded, requestID string) (json.RawMessage, error) {

@@ -15,21 +15,20 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// byokMethods begin the names of the methods that take credentials.
+// byokMethods is the prefix of the methods that take credentials.
 var byokMethods = "/" + gatewayv1.ByokService_ServiceDesc.ServiceName + "/"
 
-// opaque are the fields whose text is meant to look random.
+// opaque reports whether a field's text is meant to look random.
 func opaque(field string) bool {
 	return field == "ciphertext" || field == "key_id" || field == "cursor"
 }
 
-// maxCredentialBody bounds the body of a method that takes credentials, in bytes:
-// four times what its longest fields take together. Each byte is looked at closely.
+// maxCredentialBody bounds the body of a method that takes credentials, in bytes: four times the sum of its longest
+// fields. Every byte is inspected.
 const maxCredentialBody = 128 << 10
 
-// RefuseRawKeyBody refuses a body for the keeper of credentials that seems to
-// hold a raw key, in whatever field, known or not, or that is larger than any such
-// body has to be. The answer repeats nothing.
+// RefuseRawKeyBody refuses a body of a method that takes credentials if it seems to hold a raw key in any field, known
+// or not, or if it is larger than any such body needs to be. The error repeats no value.
 func RefuseRawKeyBody(method string, body []byte) error {
 	if !strings.HasPrefix(method, byokMethods) {
 		return nil
@@ -40,19 +39,18 @@ func RefuseRawKeyBody(method string, body []byte) error {
 	return refuseRawJSON(body)
 }
 
-// fieldName is what a name must be like to be repeated.
+// fieldName matches the names that may be repeated.
 var fieldName = regexp.MustCompile(`^[a-z][a-z_]{0,39}$`)
 
-// refuseRawJSON looks once over the names and texts of a body. A text is of the
-// nearest name above it that may be repeated. What is no JSON is looked at up to
-// there; decoding it refuses the rest.
+// refuseRawJSON inspects the names and texts of a body once. An error names the nearest field above a text that may be
+// repeated. Invalid JSON is inspected up to the error; decoding it refuses the rest.
 func refuseRawJSON(body []byte) error {
 	fields := []string{"body"} // by depth
 	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
 		token, err := decoder.ReadToken()
 		if err != nil {
-			return nil //nolint:nilerr // Here, or at its end, the body has no more to look at.
+			return nil //nolint:nilerr // The body ends here, or is invalid from here on.
 		}
 		depth := decoder.StackDepth()
 		kind, length := decoder.StackIndex(depth)
@@ -76,7 +74,7 @@ func refuseRawJSON(body []byte) error {
 	}
 }
 
-// RefuseRawKeyMessage is RefuseRawKeyBody for messages, of either face.
+// RefuseRawKeyMessage is RefuseRawKeyBody for messages of either face.
 func RefuseRawKeyMessage(m any) error {
 	message, ok := m.(proto.Message)
 	if !ok {

@@ -17,15 +17,14 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// maxReplays of a request are listed.
+// maxReplays is how many replays of a request are listed.
 const maxReplays = 50
 
-// errNotCaptured is the same for what was never captured, is no longer kept, and
-// is another organization's.
+// errNotCaptured is the same for a request that was never captured, is no longer stored, or is another organization's.
 var errNotCaptured = apierr.New(apierr.KindNotFound, apierr.ReasonNotFound,
 	"request_id: no captured request of this id; it was not captured, is no longer kept, or is another organization's")
 
-// GetReplay reads the whole context of a captured request.
+// GetReplay returns the whole context of a captured request.
 func (s *traceServer) GetReplay(ctx context.Context, m *gatewayv1.GetReplayRequest) (*gatewayv1.ReplayPacket, error) {
 	execution, err := s.execution(ctx, m)
 	if err != nil {
@@ -43,13 +42,13 @@ func (s *traceServer) GetReplay(ctx context.Context, m *gatewayv1.GetReplayReque
 	}, nil
 }
 
-// named is a request about one request of an organization.
+// named is a message about one request of an organization.
 type named interface {
 	GetRequestId() string
 	GetOrganizationId() string
 }
 
-// execution reads what a request names, for its own organization alone.
+// execution returns the execution that a message names, for its own organization only.
 func (s *traceServer) execution(ctx context.Context, m named) (*trace.Execution, error) {
 	organization, err := organizationOf(ctx, m.GetOrganizationId())
 	if err != nil {
@@ -65,9 +64,8 @@ func (s *traceServer) execution(ctx context.Context, m named) (*trace.Execution,
 	return execution, nil
 }
 
-// Replay issues a captured request again. It is a new request in every respect:
-// admitted, planned, billed and recorded by what holds now, and never answered
-// from the cache.
+// Replay sends a captured request again. It is a new request: it is admitted, planned, billed and recorded by the
+// present rules, and never answered from the cache.
 func (s *traceServer) Replay(ctx context.Context, m *gatewayv1.ReplayRequest) (*gatewayv1.ReplayResponse, error) {
 	if err := storable(m); err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func TestReplayOfEveryForm(t *testing.T) {
 	b := setup(t)
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	for id, c := range map[string]struct{ path, body, operation, field string }{
-		"r-chat":       {"/v1/llm/chat", said("hello", `"stream":true`), "chat", "content"},
+		"r-chat":       {"/v1/llm/chat", chatOf("hello", `"stream":true`), "chat", "content"},
 		"r-embed":      {"/v1/embeddings", `{"organization_id":"acme","model":"sandbox/sandbox","input":["one","two"]}`, "embeddings", "data"},
 		"r-openai-emb": {"/v1/embeddings", `{"model":"sandbox/sandbox","input":"one","encoding_format":"base64","switchyard":{"run_id":"old"}}`, "embeddings", "data"},
 		"r-tokens":     {"/v1/embeddings", `{"model":"sandbox/sandbox","input":[[100257,7],[11]],"encoding_format":"float"}`, "embeddings", "data"},

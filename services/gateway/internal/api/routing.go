@@ -17,24 +17,24 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Policies are the routing policy in force.
+// Policies is the routing policy in force.
 type Policies interface {
-	// Reload reads it again; see policy.Reloaded.
+	// Reload reads the policy again; see policy.Reloaded.
 	Reload(ctx context.Context) (policy.Reloaded, error)
-	// Present is the one in force, with where candidates stand.
+	// Present returns the policy in force and the ranking of its candidates.
 	Present() (*policy.Policy, policy.Version, []routing.RankedCandidate)
 }
 
-// Steering is what operators set over the policy.
+// Steering is the operators' overrides of the policy.
 type Steering interface {
 	State(ctx context.Context) (steering.State, error)
-	// Set makes a change; see steering.Setting.Apply.
+	// Set applies a change; see steering.Setting.Apply.
 	Set(ctx context.Context, kind steering.Kind, c steering.Change) (steering.Setting, error)
-	// Arms is what has come of a canary.
+	// Arms returns the results of a canary's arms.
 	Arms(ctx context.Context, revision int) (steering.Arms, error)
 }
 
-// routingServer is the operators' control of who serves.
+// routingServer serves the operators' control of routing.
 type routingServer struct {
 	gatewayv1.UnimplementedRoutingServiceServer
 
@@ -43,7 +43,7 @@ type routingServer struct {
 	catalog  Catalog
 }
 
-// ReloadPolicy reads the policy again.
+// ReloadPolicy reloads the policy on every replica.
 func (s *routingServer) ReloadPolicy(ctx context.Context, _ *gatewayv1.ReloadPolicyRequest) (*gatewayv1.ReloadPolicyResponse, error) {
 	done, err := s.policies.Reload(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *routingServer) ReloadPolicy(ctx context.Context, _ *gatewayv1.ReloadPol
 	}, nil
 }
 
-// GetRoutingConfig shows all that decides who serves.
+// GetRoutingConfig returns everything that routing depends on.
 func (s *routingServer) GetRoutingConfig(ctx context.Context, _ *gatewayv1.GetRoutingConfigRequest) (*gatewayv1.RoutingConfig, error) {
 	state, err := s.steering.State(ctx)
 	if err != nil {
@@ -78,17 +78,17 @@ func (s *routingServer) GetRoutingConfig(ctx context.Context, _ *gatewayv1.GetRo
 		}
 		out.FallbackLadder = append(out.FallbackLadder, ladder)
 	}
-	for _, sight := range policy.Sights() {
-		rule := &gatewayv1.ClassificationRule{DataClassification: sight.Classification, AllowedProviders: sight.Providers}
-		if sight.Organizations != "*" {
-			rule.OrganizationId = sight.Organizations
+	for _, access := range policy.AccessRules() {
+		rule := &gatewayv1.ClassificationRule{DataClassification: access.Classification, AllowedProviders: access.Providers}
+		if access.Organizations != "*" {
+			rule.OrganizationId = access.Organizations
 		}
 		out.DataClassifications = append(out.DataClassifications, rule)
 	}
 	return out, nil
 }
 
-// SetPin sends every request to one provider.
+// SetPin routes every request to one provider.
 func (s *routingServer) SetPin(ctx context.Context, m *gatewayv1.SetPinRequest) (*gatewayv1.PinStatus, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s *routingServer) SetPin(ctx context.Context, m *gatewayv1.SetPinRequest) 
 	return s.pin(ctx, m.GetReason(), m.ExpectedVersion, steering.Setting{Target: target})
 }
 
-// ClearPin takes the pin away.
+// ClearPin removes the pin.
 func (s *routingServer) ClearPin(ctx context.Context, m *gatewayv1.ClearPinRequest) (*gatewayv1.PinStatus, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func (s *routingServer) set(ctx context.Context, kind steering.Kind, reason stri
 	return setting, nil
 }
 
-// target checks who is to serve: a configured provider and a model that it has,
-// which is not retired. An empty model is each request's own.
+// target returns the target of an override: a configured provider and a model of it that is not retired. An empty model
+// is each request's own.
 func (s *routingServer) target(of, model string) (provider.Target, error) {
 	policy, _, _ := s.policies.Present()
 	name, ok := policy.Canonical(of)
@@ -150,7 +150,7 @@ func (s *routingServer) target(of, model string) (provider.Target, error) {
 	return target, nil
 }
 
-// GetPinStatus reads the pin.
+// GetPinStatus returns the pin.
 func (s *routingServer) GetPinStatus(ctx context.Context, _ *gatewayv1.GetPinStatusRequest) (*gatewayv1.PinStatus, error) {
 	state, err := s.steering.State(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func fromPin(pin steering.Setting) *gatewayv1.PinStatus {
 	}
 }
 
-// SetCanary sends a share of the requests to one provider or model.
+// SetCanary routes a share of the requests to one provider or model.
 func (s *routingServer) SetCanary(ctx context.Context, m *gatewayv1.SetCanaryRequest) (*gatewayv1.CanaryStatus, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (s *routingServer) SetCanary(ctx context.Context, m *gatewayv1.SetCanaryReq
 	return s.canary(ctx, setting)
 }
 
-// StopCanary sends all requests to the stable candidates.
+// StopCanary routes all requests to the stable candidates.
 func (s *routingServer) StopCanary(ctx context.Context, m *gatewayv1.StopCanaryRequest) (*gatewayv1.CanaryStatus, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (s *routingServer) StopCanary(ctx context.Context, m *gatewayv1.StopCanaryR
 	return s.canary(ctx, setting)
 }
 
-// GetCanaryStatus reads the canary, and how both arms do.
+// GetCanaryStatus returns the canary and the results of both arms.
 func (s *routingServer) GetCanaryStatus(ctx context.Context, _ *gatewayv1.GetCanaryStatusRequest) (*gatewayv1.CanaryStatus, error) {
 	state, err := s.steering.State(ctx)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Runs keeps the authorities of runs.
+// Runs stores the authorities of runs.
 type Runs interface {
 	Mint(ctx context.Context, of run.Run) (run.Run, error)
-	// Get returns a run; found is false where it was neither minted nor asked to stop.
+	// Get returns a run; found is false if it was neither minted nor aborted.
 	Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error)
 	Revoke(ctx context.Context, organization, id, by, reason string) (run.Run, error)
 	Abort(ctx context.Context, organization, id, by, reason string) (run.Run, error)
 	Usage(ctx context.Context, organization, id string) (run.Usage, error)
-	// OrganizationOf finds whose run an id is, where one organization alone has it.
+	// OrganizationOf returns the organization of a run id if only one organization has it.
 	OrganizationOf(ctx context.Context, id string) (string, error)
 }
 
@@ -37,13 +37,13 @@ type CallCounter interface {
 }
 
 const (
-	// defaultLife is that of an authority that names no end.
+	// defaultLife is the lifetime of an authority without an end.
 	defaultLife = 24 * time.Hour
-	// maxLife is the furthest end.
+	// maxLife is the longest lifetime.
 	maxLife = 30 * 24 * time.Hour
 )
 
-// runServer serves the authorities of runs, and their sessions.
+// runServer serves the authorities of runs and their sessions.
 type runServer struct {
 	gatewayv1.UnimplementedRunServiceServer
 
@@ -51,7 +51,7 @@ type runServer struct {
 	calls CallCounter
 }
 
-// MintRun makes an authority.
+// MintRun creates an authority.
 func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*gatewayv1.RunAuthority, error) {
 	c := caller.From(ctx)
 	organization, err := organizationOf(ctx, m.GetOrganizationId())
@@ -81,7 +81,7 @@ func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*
 	return toAuthority(minted, run.Usage{}), nil
 }
 
-// expiry is when an authority ends.
+// expiry returns when an authority ends.
 func expiry(m *gatewayv1.MintRunRequest, now time.Time) (time.Time, error) {
 	switch at := m.GetExpiresAt(); {
 	case at != nil && m.TtlSeconds != nil:
@@ -101,7 +101,7 @@ func expiry(m *gatewayv1.MintRunRequest, now time.Time) (time.Time, error) {
 	}
 }
 
-// GetRunAuthority reads an authority as it is now.
+// GetRunAuthority returns an authority in its present state.
 func (s *runServer) GetRunAuthority(ctx context.Context, m *gatewayv1.GetRunAuthorityRequest) (*gatewayv1.RunAuthority, error) {
 	organization, err := organizationOf(ctx, m.GetOrganizationId())
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *runServer) authority(ctx context.Context, of run.Run) (*gatewayv1.RunAu
 	return toAuthority(of.At(time.Now(), usage), usage), nil
 }
 
-// AbortSession asks a session to stop.
+// AbortSession stops a session: its calls in flight end and further ones are refused.
 func (s *runServer) AbortSession(ctx context.Context, m *gatewayv1.AbortSessionRequest) (*gatewayv1.SessionAbort, error) {
 	organization, err := s.sessionOf(ctx, m.GetRunId(), m.GetOrganizationId())
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *runServer) AbortSession(ctx context.Context, m *gatewayv1.AbortSessionR
 	}, nil
 }
 
-// GetSessionSpend reads what a session spends now.
+// GetSessionSpend returns what a session spends.
 func (s *runServer) GetSessionSpend(ctx context.Context, m *gatewayv1.GetSessionSpendRequest) (*gatewayv1.SessionSpend, error) {
 	organization, err := s.sessionOf(ctx, m.GetRunId(), m.GetOrganizationId())
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *runServer) GetSessionSpend(ctx context.Context, m *gatewayv1.GetSession
 	return spend, nil
 }
 
-// usage adds the calls in flight here to what the store knows of a session.
+// usage returns the stored usage of a session with the calls in flight on this replica.
 func (s *runServer) usage(ctx context.Context, organization, id string) (run.Usage, error) {
 	usage, err := s.runs.Usage(ctx, organization, id)
 	if err != nil {
@@ -196,8 +196,8 @@ func (s *runServer) usage(ctx context.Context, organization, id string) (run.Usa
 	return usage, nil
 }
 
-// sessionOf is whose session an operator means, who may leave that out where one
-// organization alone has a run of the id.
+// sessionOf returns the organization of an operator's session, which may be omitted if only one organization has a run
+// of the id.
 func (s *runServer) sessionOf(ctx context.Context, id, organization string) (string, error) {
 	c := caller.From(ctx)
 	if organization != "" || c.Organization != "" {
@@ -210,8 +210,7 @@ func (s *runServer) sessionOf(ctx context.Context, id, organization string) (str
 	return found, nil
 }
 
-// organizationOf is the organization of a request, in a form that a caller could
-// have.
+// organizationOf returns the organization of a request, if it is in the form that callers' organizations have.
 func organizationOf(ctx context.Context, field string) (string, error) {
 	if !caller.Printable(field) {
 		return "", apierr.Invalid("organization_id", "must be printable ASCII without spaces")

@@ -15,24 +15,23 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// class is what a text field of a request holds, and so what is refused there.
+// class is what a text field of a request holds, and thereby which texts it refuses.
 type class int
 
 const (
-	// className names a model, provider, tool and the like: nothing like a key passes.
-	// A field that no table lists is of this class.
+	// className is for names of models, providers, tools and the like: texts that look like a key are refused. A field
+	// that no table lists is of this class.
 	className class = iota
-	// classID may be random, and people's own words hold what they like: numbers in
-	// hexadecimal pass.
+	// classID is for identifiers, which may be random, and for people's own texts: hexadecimal numbers pass.
 	classID
 	// classLabel may be as random as a key: only keys of a known form are refused.
 	classLabel
-	// classContent is for a model or is opaque: it is not looked at. Nothing may repeat
-	// it in an error, log or row without content.
+	// classContent is for a model or is opaque: it is not inspected. It may appear in no error, log or row without
+	// content.
 	classContent
 )
 
-// classes of fields by their name, or by message and name where that says more.
+// classes of fields by their name, or by message and name where the name alone is ambiguous.
 var classes = map[protoreflect.FullName]class{
 	"organization_id": classID, "org_id": classID, "run_id": classID, "request_id": classID, "reconciliation_id": classID,
 	"server_id": classID, "ref": classID, "approval_ref": classID, "fingerprint": classID, "subject": classID,
@@ -52,7 +51,7 @@ func classOf(field protoreflect.FieldDescriptor) class {
 	return classes[protoreflect.FullName(field.Name())]
 }
 
-// refuses reports whether a text is like a key, and none of the class.
+// refuses reports whether a text looks like a key and is not allowed by the class.
 func (c class) refuses(text string) bool {
 	switch c {
 	case className:
@@ -66,9 +65,8 @@ func (c class) refuses(text string) bool {
 	}
 }
 
-// ScreenMessage refuses a request of any method, on either face, that holds what
-// looks like a key in a field that names something. Such fields are stored, shown
-// and logged; the answer names the field and repeats nothing of it.
+// ScreenMessage refuses a request of any method, on either face, with something that looks like a key in a field that
+// names something: such fields are stored, shown and logged. The error names the field and repeats nothing of its text.
 func ScreenMessage(m any) error {
 	message, ok := m.(proto.Message)
 	if !ok {
@@ -102,8 +100,8 @@ func refuseKey(path string) error {
 	return apierr.New(apierr.KindInvalid, byok.ReasonRawKeyRefused, path+": seems to hold a raw key; send a name or an identifier")
 }
 
-// screening is what is looked at in a message: its texts, and the messages in it
-// that have some. It is made once for each kind of message.
+// screening is what is inspected in a message: its text fields, and its messages that have some. It is built once for
+// each message type.
 type screening []screened
 
 type screened struct {
@@ -123,8 +121,7 @@ func screeningOf(desc protoreflect.MessageDescriptor) screening {
 	return made
 }
 
-// newScreening leaves out what can't hold a name. The contract's requests don't nest
-// in themselves, which its test holds.
+// newScreening omits fields that can't hold a name. The contract's requests are not recursive, which its test checks.
 func newScreening(desc protoreflect.MessageDescriptor) (s screening) {
 	for i := range desc.Fields().Len() {
 		field := desc.Fields().Get(i)
@@ -142,7 +139,7 @@ func newScreening(desc protoreflect.MessageDescriptor) (s screening) {
 	return s
 }
 
-// find gives the path of the first field that is refused; none where none is.
+// find returns the path of the first field that is refused; empty if none is.
 func (s screening) find(m protoreflect.Message) string {
 	for i := range s {
 		f := &s[i]

@@ -57,7 +57,7 @@ func (f strayField) String() string {
 }
 
 // strayFields are all text fields of a message, at any depth.
-func strayFields(desc protoreflect.MessageDescriptor, above []protoreflect.FieldDescriptor, said bool) (all []strayField) {
+func strayFields(desc protoreflect.MessageDescriptor, above []protoreflect.FieldDescriptor, isContent bool) (all []strayField) {
 	for i := range desc.Fields().Len() {
 		field := desc.Fields().Get(i)
 		path := append(slices.Clone(above), field)
@@ -65,12 +65,12 @@ func strayFields(desc protoreflect.MessageDescriptor, above []protoreflect.Field
 		if slices.Contains(opaqueFields, full) {
 			continue
 		}
-		said := said || slices.Contains(content, full) || slices.Contains(content, string(field.Name()))
+		isContent := isContent || slices.Contains(content, full) || slices.Contains(content, string(field.Name()))
 		switch {
 		case field.Kind() == protoreflect.StringKind, field.IsMap():
-			all = append(all, strayField{path, said})
+			all = append(all, strayField{path, isContent})
 		case field.Kind() == protoreflect.MessageKind && field.Message().ParentFile().Package() == desc.ParentFile().Package():
-			all = append(all, strayFields(field.Message(), path, said)...)
+			all = append(all, strayFields(field.Message(), path, isContent)...)
 		}
 	}
 	return all

@@ -16,27 +16,27 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// AuditLog lists what was changed.
+// AuditLog lists the changes.
 type AuditLog interface {
-	// List gives a page, newest first.
+	// List returns a page, newest first.
 	List(ctx context.Context, f audit.Filter) ([]audit.Entry, error)
 }
 
-// defaultRadius is the size of the lists of a blast radius.
+// defaultRadius is the default size of the lists of a blast radius.
 const defaultRadius = 200
 
-// securityServer answers what a leaked key touched, and who changed what.
+// securityServer serves what a leaked key affects and who changed what.
 type securityServer struct {
 	gatewayv1.UnimplementedSecurityServiceServer
 
 	exposure exposure.Store
 	audit    AuditLog
-	// canonical gives a provider's name by an alias of it.
+	// canonical returns a provider's name for an alias.
 	canonical func(name string) (string, bool)
 }
 
-// GetBlastRadius finds who used a provider's credential. A provider that the
-// policy doesn't have any more may still be in the ledger.
+// GetBlastRadius returns who used a provider's credential. A provider that is no longer in the policy may still be in
+// the ledger.
 func (s *securityServer) GetBlastRadius(ctx context.Context, m *gatewayv1.GetBlastRadiusRequest) (*gatewayv1.BlastRadius, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s *securityServer) GetBlastRadius(ctx context.Context, m *gatewayv1.GetBla
 	return out, nil
 }
 
-// toWindow reads the two ends of a window; a zero time is an open end.
+// toWindow returns the two ends of a time window; a zero time is an open end.
 func toWindow(from, to *timestamppb.Timestamp) (since, until time.Time, err error) {
 	if since, err = toMoment("since", from); err != nil {
 		return since, until, err
@@ -119,10 +119,10 @@ func fromRadius(r *exposure.Radius) *gatewayv1.BlastRadius {
 	return out
 }
 
-// toCount keeps a count within the contract's width.
+// toCount limits a count to the contract's width.
 func toCount(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
 
-// ListAudit gives a page of the audit.
+// ListAudit returns a page of the audit log.
 func (s *securityServer) ListAudit(ctx context.Context, m *gatewayv1.ListAuditRequest) (*gatewayv1.ListAuditResponse, error) {
 	if err := storable(m); err != nil {
 		return nil, err

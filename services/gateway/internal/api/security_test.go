@@ -39,7 +39,7 @@ func TestBlastRadius(t *testing.T) {
 	}
 	want("before it is added up")
 	b.settled(t, 4) // Transactions of others hold the feed, and the sums, back.
-	if n, err := postgres.NewExposure(b.pool).Fold(t.Context(), 100); n != 4 || err != nil {
+	if n, err := postgres.NewExposure(b.pool).Aggregate(t.Context(), 100); n != 4 || err != nil {
 		t.Fatalf("folded %d, %v", n, err)
 	}
 	want("after it")

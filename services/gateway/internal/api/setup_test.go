@@ -124,7 +124,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 		tb.Fatal(err)
 	}
 	engine := b.engine(tb, log)
-	if err := api.Register(tb.Context(), server, api.Nouns{
+	if err := api.Register(tb.Context(), server, api.Dependencies{
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.custodian, Traces: b.archive,
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),

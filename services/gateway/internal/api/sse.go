@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// writeTime bounds one write: a caller that reads no more must not hold a
-// provider's stream open.
+// writeTime bounds one write: a caller that no longer reads must not keep a provider's stream open.
 const writeTime = 30 * time.Second
 
-// eventWriter writes server-sent events (WHATWG HTML, section 9.2), each at
-// once, and a comment where nothing was written for a while.
+// eventWriter writes server-sent events (WHATWG HTML, section 9.2) at once, and a comment when none was written for a
+// while.
 type eventWriter struct {
 	every time.Duration
 
@@ -23,13 +22,13 @@ type eventWriter struct {
 	buf     bytes.Buffer
 	encoder *json.Encoder
 	ping    *time.Timer
-	silence []byte // what a ping says
+	silence []byte // the text of a ping
 	err     error
-	begun   bool // the head has been sent
+	begun   bool // the response header has been sent
 	closed  bool
 }
 
-// newEventWriter sends the head of the stream with the first event.
+// newEventWriter returns an eventWriter, which sends the response header with the first event.
 func newEventWriter(w http.ResponseWriter, every time.Duration) *eventWriter {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -44,14 +43,14 @@ func newEventWriter(w http.ResponseWriter, every time.Duration) *eventWriter {
 	return e
 }
 
-// pingWith makes the pings another text than a comment.
+// pingWith sets the text of pings; the default is a comment.
 func (e *eventWriter) pingWith(text []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.silence = text
 }
 
-// send writes events that are in their form already; none is nothing to write.
+// send writes events that are already encoded; an empty text writes nothing.
 func (e *eventWriter) send(text []byte) {
 	if len(text) == 0 {
 		return
@@ -63,10 +62,10 @@ func (e *eventWriter) send(text []byte) {
 
 func (e *eventWriter) data(v any) { e.event("data: ", v) }
 
-// error writes the event that ends a stream that failed.
+// error writes the event that ends a failed stream.
 func (e *eventWriter) error(v any) { e.event("event: error\ndata: ", v) }
 
-// done writes the event that ends a stream that is complete.
+// done writes the event that ends a complete stream.
 func (e *eventWriter) done() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,7 +91,7 @@ func (e *eventWriter) keepAlive() {
 	e.write(e.silence)
 }
 
-// write sends bytes and puts the next ping off. The caller holds the lock.
+// write sends bytes and postpones the next ping. The caller holds the lock.
 func (e *eventWriter) write(text []byte) {
 	if e.err != nil || e.closed {
 		return
@@ -112,7 +111,7 @@ func (e *eventWriter) failed() bool {
 	return e.err != nil
 }
 
-// close stops the pings; the response must not be used after its handler.
+// close stops the pings; the response must not be used after its handler returns.
 func (e *eventWriter) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// Archive reads what was recorded of requests; see trace.Archive.
+// Archive returns what was recorded of requests; see trace.Archive.
 type Archive interface {
 	List(ctx context.Context, f trace.Filter) (page []trace.Shown, more bool, err error)
 	Lineage(ctx context.Context, f trace.Filter) (page []trace.Record, more bool, err error)
@@ -28,7 +28,7 @@ type Archive interface {
 	Replays(ctx context.Context, organization, request string, limit int) ([]string, error)
 }
 
-// traceServer tells what became of requests.
+// traceServer serves the records of requests.
 type traceServer struct {
 	gatewayv1.UnimplementedTraceServiceServer
 
@@ -38,7 +38,7 @@ type traceServer struct {
 
 var errNoTrace = apierr.NotFound("request_id: trace")
 
-// ListTraces gives a page of an organization's requests, redacted.
+// ListTraces returns a page of an organization's requests, redacted.
 func (s *traceServer) ListTraces(ctx context.Context, m *gatewayv1.ListTracesRequest) (*gatewayv1.ListTracesResponse, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *traceServer) ListTraces(ctx context.Context, m *gatewayv1.ListTracesReq
 	return out, nil
 }
 
-// ListLineage gives a page of an organization's lineage events.
+// ListLineage returns a page of an organization's lineage events.
 func (s *traceServer) ListLineage(ctx context.Context, m *gatewayv1.ListLineageRequest) (*gatewayv1.ListLineageResponse, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (s *traceServer) ListLineage(ctx context.Context, m *gatewayv1.ListLineageR
 	return out, nil
 }
 
-// traceList is what both lists are asked with.
+// traceList is what the requests of both lists have in common.
 type traceList interface {
 	GetOrganizationId() string
 	GetSince() *timestamppb.Timestamp
@@ -97,7 +97,7 @@ type traceList interface {
 	GetCursor() string
 }
 
-// traceFilter fills in what both lists have.
+// traceFilter sets the filters that both lists have.
 func traceFilter(ctx context.Context, m traceList, f *trace.Filter) (keyset, error) {
 	var err error
 	if f.Organization, err = organizationOf(ctx, m.GetOrganizationId()); err != nil {
@@ -121,12 +121,12 @@ func traceFilter(ctx context.Context, m traceList, f *trace.Filter) (keyset, err
 	return page, nil
 }
 
-// traceCursor is the place behind a record; the store's times are of microseconds.
+// traceCursor returns the cursor behind a record; the store's times have microseconds.
 func traceCursor(page keyset, r *trace.Record) string {
 	return page.cursor(strconv.FormatInt(r.StartedAt.UnixMicro(), 10), r.ID.String())
 }
 
-// GetLineage reads where one answer of an organization came from.
+// GetLineage returns the origin of one answer of an organization.
 func (s *traceServer) GetLineage(ctx context.Context, m *gatewayv1.GetLineageRequest) (*gatewayv1.LineageEvent, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func (s *traceServer) GetLineage(ctx context.Context, m *gatewayv1.GetLineageReq
 	return fromLineage(&record), nil
 }
 
-// GetSupportTrace reads one request of any organization. Where several have used its
-// id, it says so, and what the others' are.
+// GetSupportTrace returns one request of any organization. If several organizations used its id, it says so and names
+// the others' requests.
 func (s *traceServer) GetSupportTrace(ctx context.Context, m *gatewayv1.GetSupportTraceRequest) (*gatewayv1.SupportTrace, error) {
 	if err := storable(m); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (s *traceServer) GetSupportTrace(ctx context.Context, m *gatewayv1.GetSuppo
 	return out, nil
 }
 
-// fromSupported is a record without what its organization alone may see.
+// fromSupported returns a record without what only its organization may see.
 func fromSupported(r *trace.Record) *gatewayv1.SupportTrace {
 	return &gatewayv1.SupportTrace{
 		RequestId: r.RequestID, OrganizationId: r.Organization, RunId: toNullable(r.Run), KeyId: toNullable(r.Key), Service: r.Service,
@@ -235,7 +235,7 @@ func fromAttempts(attempts []trace.Attempt) []*gatewayv1.Attempt {
 	return out
 }
 
-// usageOf is what the caller was told; nil where nothing was billed.
+// usageOf returns the usage that the caller received; nil if nothing was billed.
 func usageOf(r *trace.Record) *gatewayv1.Usage {
 	if !r.Billed {
 		return nil
@@ -257,7 +257,7 @@ func errorOf(r *trace.Record) *gatewayv1.TraceError {
 	return &gatewayv1.TraceError{Error: r.Error, ErrorClass: r.ErrorClass, HttpStatus: int32(r.HTTPStatus)}
 }
 
-// optionalMilliseconds is null for none.
+// optionalMilliseconds returns null for 0.
 func optionalMilliseconds(ms float64) *wrapperspb.DoubleValue {
 	if ms == 0 {
 		return nil

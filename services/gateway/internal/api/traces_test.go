@@ -21,7 +21,7 @@ const (
 	clean  = "mail [email] or [phone] about [project], card [card], [iban], [ip], [api_key], thanks"
 )
 
-func said(text string, more ...string) string {
+func chatOf(text string, more ...string) string {
 	fields := append([]string{`"model":"sandbox/sandbox"`, `"messages":[{"role":"user","content":` + quote(text) + `}]`}, more...)
 	return "{" + strings.Join(fields, ",") + "}"
 }
@@ -33,7 +33,7 @@ func quote(text string) string {
 
 func TestListTraces(t *testing.T) {
 	b := setup(t)
-	body := said(spoken, `"metadata":{"who":"ada@example.com"}`, `"run_id":"run-1"`)
+	body := chatOf(spoken, `"metadata":{"who":"ada@example.com"}`, `"run_id":"run-1"`)
 	reply := b.chat(t, body, "X-Request-Id", "req-a", "X-Key-Id", "key-1", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	reply.fields(t, 200)
 	b.recorded(t, "req-a", 1)
@@ -108,8 +108,8 @@ func TestSupportTraceHasNoContent(t *testing.T) {
 	secrets := []string{"zebra-said", "zebra-tool", "zebra-label", "zebra-argument"}
 	tool := `"tools":[{"type":"function","function":{"name":"zebra-tool","description":"zebra-said","parameters":{"type":"object","properties":{"zebra-argument":{"type":"string"}}}}}]`
 	calls := map[string]string{
-		"req-whole":  said("zebra-said zebra-tool", tool, `"metadata":{"zebra-label":"zebra-label"}`),
-		"req-stream": said("zebra-said", `"stream":true`),
+		"req-whole":  chatOf("zebra-said zebra-tool", tool, `"metadata":{"zebra-label":"zebra-label"}`),
+		"req-stream": chatOf("zebra-said", `"stream":true`),
 		"req-failed": `{"model":"first/down","allow_substitution":false,"messages":[{"role":"user","content":"zebra-said"}]}`,
 		"req-cut":    `{"model":"first/cut","stream":true,"messages":[{"role":"user","content":"zebra-said"}]}`,
 		"req-moved":  `{"model":"first/down","messages":[{"role":"user","content":"zebra-said"}]}`,
@@ -156,8 +156,8 @@ func TestSupportTraceHasNoContent(t *testing.T) {
 // they exist.
 func TestTracesAreOfTheirOrganization(t *testing.T) {
 	b := setup(t)
-	b.chat(t, said("secret of acme"), "X-Request-Id", "req-acme").fields(t, 200)
-	b.chat(t, said("secret of bolt"), "X-Request-Id", "req-bolt", "X-Organization-Id", "bolt").fields(t, 200)
+	b.chat(t, chatOf("secret of acme"), "X-Request-Id", "req-acme").fields(t, 200)
+	b.chat(t, chatOf("secret of bolt"), "X-Request-Id", "req-bolt", "X-Organization-Id", "bolt").fields(t, 200)
 	b.recorded(t, "req-acme", 1)
 	b.recorded(t, "req-bolt", 1)
 	for _, path := range []string{"/v1/lineage/req-acme", "/v1/replay/req-acme"} {
@@ -183,7 +183,7 @@ func TestListTracesFilters(t *testing.T) {
 	b := setup(t)
 	begun := time.Now()
 	for i := range 5 {
-		b.chat(t, said(fmt.Sprint("number ", i)), "X-Request-Id", fmt.Sprint("req-", i), "X-Run-Id", fmt.Sprint("run-", i%2)).fields(t, 200)
+		b.chat(t, chatOf(fmt.Sprint("number ", i)), "X-Request-Id", fmt.Sprint("req-", i), "X-Run-Id", fmt.Sprint("run-", i%2)).fields(t, 200)
 	}
 	b.chat(t, `{"model":"first/down","allow_substitution":false,"messages":[{"role":"user","content":"x"}]}`, "X-Request-Id", "req-5")
 	for i := range 6 {
@@ -229,15 +229,15 @@ func TestTracesByRule(t *testing.T) {
 	off := *b.rule.Load()
 	off.Lineage = false
 	b.rule.Store(&off)
-	b.chat(t, said("unseen"), "X-Request-Id", "req-off").fields(t, 200)
+	b.chat(t, chatOf("unseen"), "X-Request-Id", "req-off").fields(t, 200)
 	bare := off
 	bare.Lineage, bare.SamplePercent = true, 0
 	b.rule.Store(&bare)
-	b.chat(t, said("unsampled"), "X-Request-Id", "req-bare").fields(t, 200)
+	b.chat(t, chatOf("unsampled"), "X-Request-Id", "req-bare").fields(t, 200)
 	short := bare
 	short.SamplePercent, short.MaxBytes = 100, 1024
 	b.rule.Store(&short)
-	b.chat(t, said(strings.Repeat("long ", 2000)), "X-Request-Id", "req-long").fields(t, 200)
+	b.chat(t, chatOf(strings.Repeat("long ", 2000)), "X-Request-Id", "req-long").fields(t, 200)
 	for id, times := range map[string]int{"req-bare": 1, "req-long": 1, "req-off": 0} {
 		b.recorded(t, id, times)
 	}
@@ -283,7 +283,7 @@ func TestTracesOverGRPC(t *testing.T) {
 // What has expired is not shown, before it is deleted, and then it is.
 func TestTracesExpire(t *testing.T) {
 	b := setup(t)
-	b.chat(t, said("soon gone"), "X-Request-Id", "req-old").fields(t, 200)
+	b.chat(t, chatOf("soon gone"), "X-Request-Id", "req-old").fields(t, 200)
 	b.recorded(t, "req-old", 1)
 	acme := []string{"X-Organization-Id", "acme"}
 	if _, err := b.pool.Exec(t.Context(), "UPDATE trace_content SET captured_at = now() - interval '2 h', expires_at = now() - interval '1 h'"); err != nil {

@@ -17,14 +17,14 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// trustServer serves how far organizations trust MCP servers.
+// trustServer serves organizations' trust levels of MCP servers.
 type trustServer struct {
 	gatewayv1.UnimplementedTrustServiceServer
 
 	records trust.Store
 }
 
-// AssignTrust records a level.
+// AssignTrust records a trust level.
 func (s *trustServer) AssignTrust(ctx context.Context, m *gatewayv1.AssignTrustRequest) (*gatewayv1.TrustRecord, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrganizationId())
 	if err == nil {
@@ -44,7 +44,7 @@ func (s *trustServer) AssignTrust(ctx context.Context, m *gatewayv1.AssignTrustR
 	return fromTrust(record), nil
 }
 
-// ReviewTrust decides on the present record of a server.
+// ReviewTrust records a decision on the present record of a server.
 func (s *trustServer) ReviewTrust(ctx context.Context, m *gatewayv1.ReviewTrustRequest) (*gatewayv1.TrustRecord, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrgId())
 	if err == nil {
@@ -64,7 +64,7 @@ func (s *trustServer) ReviewTrust(ctx context.Context, m *gatewayv1.ReviewTrustR
 	return fromTrust(record), nil
 }
 
-// ListTrust gives a page of an organization's present records.
+// ListTrust returns a page of an organization's present records.
 func (s *trustServer) ListTrust(ctx context.Context, m *gatewayv1.ListTrustRequest) (*gatewayv1.ListTrustResponse, error) {
 	organization, err := organizationIn(ctx, m, m.GetOrgId())
 	if err != nil {

@@ -6,27 +6,28 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 )
 
-// defaultPage is the size of a page that names none.
+// defaultPage is the default size of a page.
 const defaultPage = 50
 
-// usageServer serves the billed feed.
+// usageServer serves the feed of billed records.
 type usageServer struct {
 	gatewayv1.UnimplementedUsageServiceServer
 
 	feed ledger.Feed
 }
 
-// ListUsage gives the records after a cursor. An operator who names no
-// organization reads them all.
+// ListUsage returns the records after a cursor. An operator who names no organization gets those of all.
 func (s *usageServer) ListUsage(ctx context.Context, m *gatewayv1.ListUsageRequest) (*gatewayv1.ListUsageResponse, error) {
 	filter, err := toFilter(ctx, m)
 	if err != nil {
@@ -75,7 +76,7 @@ func toFilter(ctx context.Context, m *gatewayv1.ListUsageRequest) (ledger.Filter
 	return f, nil
 }
 
-// toMoment is the zero time where none was sent.
+// toMoment returns the zero time if none was sent.
 func toMoment(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	if t == nil {
 		return time.Time{}, nil
@@ -87,20 +88,28 @@ func toMoment(field string, t *timestamppb.Timestamp) (time.Time, error) {
 }
 
 func toRecord(r *ledger.Record) *gatewayv1.UsageRecord {
-	u := r.Usage
-	return &gatewayv1.UsageRecord{
+	record := &gatewayv1.UsageRecord{
 		Id: r.ID.String(), RequestId: r.RequestID, OrganizationId: r.Organization, KeyId: toNullable(r.Key),
 		Service: r.Service, RunId: toNullable(r.Run), Operation: r.Operation, Provider: r.Provider, Model: r.Model,
 		Credential: r.Credential, CredentialFingerprint: r.Fingerprint,
-		InputTokens: clamp(u.Input), CacheReadTokens: clamp(u.CacheRead), CacheWriteTokens: clamp(u.CacheWrite),
-		CacheWriteLongTokens: clamp(u.CacheWriteLong), ImageInputTokens: clamp(u.ImageInput), AudioInputTokens: clamp(u.AudioInput),
-		OutputTokens: clamp(u.Output), ReasoningTokens: clamp(u.Reasoning),
-		ImageOutputTokens: clamp(u.ImageOutput), AudioOutputTokens: clamp(u.AudioOutput), Images: clamp(u.Images),
 		CostCents: r.Cost.Cents(), CostPicoUsd: strconv.FormatInt(int64(r.Cost), 10), PriceVersion: r.PriceVersion,
 		UsageState: string(r.State), Estimated: r.Estimated(), Substituted: r.Substituted, CacheHit: r.CacheHit,
 		Outcome: string(r.Outcome), StartedAt: timestamppb.New(r.StartedAt), RecordedAt: timestamppb.New(r.RecordedAt),
 	}
+	for _, b := range provider.Buckets() {
+		record.ProtoReflect().Set(bucketFields[b], protoreflect.ValueOfInt32(clamp(*b.Of(&r.Usage))))
+	}
+	return record
 }
+
+// bucketFields are the fields of a usage record that hold the buckets.
+var bucketFields = func() (fields [provider.BucketCount]protoreflect.FieldDescriptor) {
+	record := (&gatewayv1.UsageRecord{}).ProtoReflect().Descriptor().Fields()
+	for _, b := range provider.Buckets() {
+		fields[b] = record.ByName(protoreflect.Name(b.Column()))
+	}
+	return fields
+}()
 
 // toNullable is null for empty text.
 func toNullable(text string) *wrapperspb.StringValue {

@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// appendVector writes numbers that read as the same float32, for an answer that
-// holds thousands of them.
+// appendVector appends numbers that parse as the same float32, for answers with thousands of them.
 func appendVector(dst []byte, vector []float32) []byte {
 	dst = append(dst, '[')
 	for i, x := range vector {
@@ -18,11 +17,9 @@ func appendVector(dst []byte, vector []float32) []byte {
 	return append(dst, ']')
 }
 
-// appendFloat writes nearly all numbers of a unit vector with a fixed number of
-// decimals, at a fifth of the shortest form's cost. That is exact: a float32 has
-// 24 bits and 5^10 and 5^12 have at most 28, so that the product is a whole
-// float64; and half a unit of the last decimal is less than half the distance to
-// the next float32.
+// appendFloat writes nearly all numbers of a unit vector with a fixed number of decimals, at a fifth of the cost of the
+// shortest form. That is exact: a float32 has 24 bits, and 5^10 and 5^12 have at most 28, so the product is a whole
+// float64; and half a unit of the last decimal is less than half the distance to the next float32.
 func appendFloat(dst []byte, x float32) []byte {
 	size := math.Abs(float64(x))
 	switch {
@@ -41,8 +38,7 @@ func appendFloat(dst []byte, x float32) []byte {
 	return appendDecimals(dst, uint64(math.RoundToEven(size*1e12)), 12)
 }
 
-// appendDecimals writes "0." and n with that many decimals, without the zeros at
-// its end. n is not 0.
+// appendDecimals appends "0." and n with that many decimals, without trailing zeros. n is not 0.
 func appendDecimals(dst []byte, n uint64, places int) []byte {
 	for n%10 == 0 {
 		n /= 10

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// defaultImageType is that of base64 which says nothing about itself.
+// defaultImageType is the type of base64 data without a recognizable type.
 const defaultImageType = "image/jpeg"
 
 // visionAnswer is gatewayv1.VisionResponse on the JSON face.
@@ -28,7 +28,7 @@ type visionAnswer struct {
 	RequestID    string `json:"request_id"`
 }
 
-// DescribeImage answers over gRPC.
+// DescribeImage serves a question about an image over gRPC.
 func (s *inferenceServer) DescribeImage(ctx context.Context, m *gatewayv1.VisionRequest) (*gatewayv1.VisionResponse, error) {
 	completion, requestID, err := s.describe(ctx, m, s.rawOfMessage(m, formVision))
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *inferenceServer) DescribeImage(ctx context.Context, m *gatewayv1.Vision
 	}, nil
 }
 
-// serveVision answers on the JSON face.
+// serveVision serves a question about an image on the JSON face.
 func (s *inferenceServer) serveVision(w http.ResponseWriter, r *http.Request) error {
 	m := new(gatewayv1.VisionRequest)
 	if err := s.decode(r, m); err != nil {
@@ -72,7 +72,7 @@ func (s *inferenceServer) describe(ctx context.Context, m *gatewayv1.VisionReque
 	return completion, request.ID, nil
 }
 
-// toVision makes a chat of a question about an image.
+// toVision returns a chat from a question about an image.
 func toVision(ctx context.Context, m *gatewayv1.VisionRequest) (*inference.Request, error) {
 	r, err := newRequest(ctx, provider.OperationVision, m, m.AllowSubstitution)
 	if err != nil {
@@ -92,8 +92,8 @@ func toVision(ctx context.Context, m *gatewayv1.VisionRequest) (*inference.Reque
 	return r, nil
 }
 
-// imageURL is an image by its URL, or its bytes in one. Bytes that come without a
-// type are of the one that they show; the engine looks at all of them.
+// imageURL returns an image's URL, or a data URL of its bytes. Bytes without a type get the type that they show; the
+// engine inspects all images.
 func imageURL(image *gatewayv1.ImageRef) (string, error) {
 	switch url, text := image.GetUrl(), image.GetBase64(); {
 	case (url == "") == (text == ""):

@@ -9,9 +9,8 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/admission"
 )
 
-// openAdmission makes the controller that lets requests in, with the keeper of what is
-// set aside for them: the controller reserves with the keeper, which reports the controller's
-// sessions.
+// openAdmission builds the admission controller and the keeper of budget reservations. The controller reserves with the
+// keeper, and the keeper reports the controller's sessions.
 func (b *builder) openAdmission(ctx context.Context) error {
 	keeper := budget.NewKeeper(postgres.NewReservations(b.pool), b.telemetry.Log)
 	b.replica = keeper.Replica()

@@ -1,5 +1,5 @@
-// Package app puts the gateway together. It is the only package that knows all
-// others; cmd/gateway calls it.
+// Package app wires the gateway's packages into one service. It is the only package that imports all others;
+// cmd/gateway calls it.
 package app
 
 import (
@@ -45,13 +45,13 @@ import (
 
 const service = "gateway"
 
-// maxBody has room for images inlined as data: URIs.
+// maxBody is the largest request body in bytes, with room for images inlined as data: URIs.
 const maxBody = 32 << 20
 
-// settleTime is what a call may take beyond its total clock, to be recorded.
+// settleTime is how long a call may take beyond GATEWAY_TOTAL_TIMEOUT, so that it can be recorded.
 const settleTime = 5 * time.Second
 
-// builder is the service while it is put together.
+// builder holds the parts of the service while it is built.
 type builder struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
@@ -76,8 +76,7 @@ type builder struct {
 	prober   *probe.Prober
 	engine   *inference.Engine
 
-	// replica is this one's name, overrides and models what operators set of the routing
-	// and of models.
+	// replica is this replica's name; overrides and models are the operators' settings for routing and for models.
 	replica    uuid.UUID
 	overrides  *steering.Overrides
 	models     *catalog.Store
@@ -107,8 +106,8 @@ func Serve(ctx context.Context, cfg Config) error {
 		lifecycle.Step{Name: "engine", Do: p.buildEngine},
 		lifecycle.Step{Name: "probes", Do: p.openProbes},
 		lifecycle.Step{Name: "settings", Do: p.followControl},
-		lifecycle.Step{Name: "exposure", Do: p.addUpUse},
-		lifecycle.Step{Name: "reconciliations", Do: p.keepReconciliations},
+		lifecycle.Step{Name: "exposure", Do: p.aggregateExposure},
+		lifecycle.Step{Name: "reconciliations", Do: p.openReconciliations},
 		lifecycle.Step{Name: "status", Do: p.watchStatus},
 		lifecycle.Step{Name: "servers", Do: p.startServers},
 	)
@@ -148,7 +147,7 @@ func (b *builder) openStores(ctx context.Context) error {
 	return pgdb.CheckSchema(ctx, b.pool, migrations.FS, service)
 }
 
-// buildEngine puts the pipeline together.
+// buildEngine builds the pipeline.
 func (b *builder) buildEngine(context.Context) error {
 	images, err := imagefetch.New(imagefetch.Options{AllowTargets: b.cfg.AllowTargets, DenyPrefixes: b.cfg.DenyPrefixes})
 	if err != nil {
@@ -159,7 +158,7 @@ func (b *builder) buildEngine(context.Context) error {
 		return err
 	}
 	b.engine, err = inference.New(inference.Options{
-		Fleet: b.fleets.fleet, Ledger: usedLedger{b.ledger, b.vault}, Images: images, Health: b.health, Answers: b.answers, Admission: b.admission,
+		Fleet: b.fleets.fleet, Ledger: usageLedger{b.ledger, b.vault}, Images: images, Health: b.health, Answers: b.answers, Admission: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Canary: b.overrides, Recorder: b.recorder, Memory: answers, After: rpc.After,
 		Clocks: inference.Clocks{
 			Answer: b.cfg.AnswerTimeout, FirstToken: b.cfg.FirstTokenTimeout, Idle: b.cfg.IdleTimeout, Total: b.cfg.TotalTimeout,
@@ -169,19 +168,19 @@ func (b *builder) buildEngine(context.Context) error {
 	return err
 }
 
-// addUpUse has the use of credentials added up, behind the ledger.
-func (b *builder) addUpUse(context.Context) error {
+// aggregateExposure aggregates credential usage asynchronously, after the ledger commit.
+func (b *builder) aggregateExposure(context.Context) error {
 	b.runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(b.pool), b.telemetry.Log).Run)
 	return nil
 }
 
-// startServers registers both faces.
+// startServers registers the handlers of both faces and serves them.
 func (b *builder) startServers(ctx context.Context) error {
 	server, err := b.newServer()
 	if err != nil {
 		return err
 	}
-	if err := api.Register(ctx, server, api.Nouns{
+	if err := api.Register(ctx, server, api.Dependencies{
 		Engine: b.engine, Policies: b.fleets, Usage: postgres.NewLedger(b.pool), Answers: erasure{b.answers, b.archive},
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Byok: b.custodian, Traces: b.archive, Prober: b.prober,
@@ -199,8 +198,8 @@ func (b *builder) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	document, err := apidoc.Face(gen.OpenAPI, "gateway", "Switchyard gateway", "What first-party services and operators may call. "+
-		"Beside it POST /v1/chat/completions, POST /v1/messages and GET /v1/models answer the SDKs of OpenAI and Anthropic.")
+	document, err := apidoc.Face(gen.OpenAPI, "gateway", "Switchyard gateway", "The API for first-party services and operators. "+
+		"In addition, POST /v1/chat/completions, POST /v1/messages and GET /v1/models serve the SDKs of OpenAI and Anthropic.")
 	if err != nil {
 		return err
 	}

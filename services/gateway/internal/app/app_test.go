@@ -71,8 +71,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// A stream in flight when the service is told to stop ends by itself, and its
-// row is there when the service has ended.
+// A stream in flight when the service is stopped ends by itself, and its row is written before the service ends.
 func TestServeDrains(t *testing.T) {
 	url := testkit.PostgresURL(t, migrations.FS)
 	cfg := settings(t, url)
@@ -142,7 +141,7 @@ func newSlowVendor(t *testing.T) *slowVendor {
 	return v
 }
 
-// get returns the status of an answer, 0 where there is none.
+// get returns the status of a response, 0 without one.
 func get(t *testing.T, url string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

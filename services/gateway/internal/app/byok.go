@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/inference"
 )
 
-// openByok opens the credentials that organizations bring, before the fleet that
-// calls with them.
+// openByok opens the store of organizations' own credentials, before the fleet that calls with them.
 func (b *builder) openByok(context.Context) error {
 	fingerprint, err := newFingerprint(b.cfg)
 	if err != nil {
@@ -44,21 +43,21 @@ func newReferences(cfg Config) (*secretref.Resolver, error) {
 	})
 }
 
-// fleetNames knows the providers of the fleet in force, which is opened later.
+// fleetNames resolves provider names by the fleet in force, which is opened later.
 type fleetNames struct{ p *builder }
 
 // Canonical implements byok.Providers.
 func (n fleetNames) Canonical(name string) (string, bool) { return n.p.fleets.policy().Canonical(name) }
 
-// usedLedger tells the vault which credentials served.
-type usedLedger struct {
+// usageLedger reports to the vault which credentials were used.
+type usageLedger struct {
 	inference.Ledger
 
 	vault *byok.Vault
 }
 
 // Commit implements inference.Ledger.
-func (l usedLedger) Commit(ctx context.Context, e ledger.Entry) error {
+func (l usageLedger) Commit(ctx context.Context, e ledger.Entry) error {
 	if e.Credential == keyring.SourceByok && !e.CacheHit {
 		l.vault.Used(e.Organization, e.Provider, e.EndedAt)
 	}

@@ -10,18 +10,18 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// warnNoCache is said of a policy that asks for what the settings don't give.
-const warnNoCache = "the policy's cache needs " + prefix + "_REDIS_URL_FILE and " + prefix + "_CACHE_KEY_FILE; no answer is kept"
+// warnNoCache warns of a policy that enables the cache without the settings that it needs.
+const warnNoCache = "the policy's cache needs " + prefix + "_REDIS_URL_FILE and " + prefix + "_CACHE_KEY_FILE; no answer is cached"
 
-// openCache opens the response cache. It keeps answers where there are a Redis
-// and a key to seal them with; whose, the policy says.
+// openCache opens the response cache. It stores answers if there are a Redis and a key to seal them with; the policy
+// says for which organizations.
 func (b *builder) openCache(ctx context.Context) error {
-	if b.fleets.policy().Caches() && !b.cfg.keepsAnswers() {
+	if b.fleets.policy().Caches() && !b.cfg.hasResponseCache() {
 		b.telemetry.Log.WarnContext(ctx, warnNoCache)
 	}
 	var store cache.Store
 	var key secret.Value
-	if b.cfg.keepsAnswers() {
+	if b.cfg.hasResponseCache() {
 		var err error
 		if key, err = b.cfg.CacheKeyFile.Read(); err != nil {
 			return fmt.Errorf("cache key: %w", err)
@@ -36,5 +36,5 @@ func (b *builder) openCache(ctx context.Context) error {
 	return nil
 }
 
-// keepsAnswers reports whether there is what the response cache needs.
-func (c Config) keepsAnswers() bool { return c.RedisURLFile != "" && c.CacheKeyFile != "" }
+// hasResponseCache reports whether the settings of the response cache are complete.
+func (c Config) hasResponseCache() bool { return c.RedisURLFile != "" && c.CacheKeyFile != "" }

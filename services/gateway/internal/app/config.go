@@ -14,10 +14,10 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// prefix is that of every setting's name.
+// prefix is the prefix of every setting's name.
 const prefix = "GATEWAY"
 
-// Config is what an operator sets.
+// Config holds the service's settings.
 type Config struct {
 	HTTPListen string `env:"HTTP_LISTEN" envDefault:":8101" doc:"address of the JSON face, health and metrics"`
 	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9101" doc:"address of the gRPC face"`
@@ -75,17 +75,18 @@ type Config struct {
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in hand to end"`
 }
 
-// leastMemory holds a chat of the largest size.
-const leastMemory = 48 << 20
+// minAnswerMemory is enough for one chat of the largest size.
+const minAnswerMemory = 48 << 20
 
-// Load reads the configuration from environ.
+// Load reads and validates the configuration from environ. The error names every wrong setting.
 func Load(environ []string) (Config, error) {
 	var cfg Config
 	err := config.Load(prefix, &cfg, environ)
 	return cfg, err
 }
 
-// Validate refuses what would leave the service open, or a call without a bound.
+// Validate refuses settings that would leave the service open to everyone or a call without a bound. The error names
+// every wrong setting.
 func (c Config) Validate() error {
 	var errs []error
 	switch {
@@ -129,8 +130,8 @@ func (c Config) Validate() error {
 	if c.ProviderConcurrency <= 0 {
 		errs = append(errs, errors.New(prefix+"_PROVIDER_CONCURRENCY: must be positive"))
 	}
-	if c.AnswerMemory < leastMemory {
-		errs = append(errs, fmt.Errorf("%s_ANSWER_MEMORY: want at least %d bytes", prefix, leastMemory))
+	if c.AnswerMemory < minAnswerMemory {
+		errs = append(errs, fmt.Errorf("%s_ANSWER_MEMORY: want at least %d bytes", prefix, minAnswerMemory))
 	}
 	if c.OrganizationShare < 1 || c.OrganizationShare > 100 {
 		errs = append(errs, errors.New(prefix+"_ORGANIZATION_SHARE: want a percentage from 1 to 100"))
@@ -141,5 +142,5 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Print writes the effective configuration, secrets redacted.
+// Print writes the effective configuration with secrets redacted.
 func Print(w io.Writer, cfg Config) error { return config.Print(w, prefix, cfg) }

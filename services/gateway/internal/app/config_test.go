@@ -17,7 +17,7 @@ func TestLoad(t *testing.T) {
 	cases := []struct {
 		name    string
 		environ []string
-		want    string // in the error; empty: none
+		want    string // in the error; empty for none
 	}{
 		{"what is needed", needed, ""},
 		{"nothing", nil, "GATEWAY_DATABASE_URL_FILE: required"},
@@ -53,7 +53,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// The README's table of settings is made of the settings.
+// The README's table of settings is generated from the settings.
 func TestREADME(t *testing.T) {
 	const path, begin, end = "../../README.md", "<!-- settings -->\n", "<!-- /settings -->\n"
 	text, err := os.ReadFile(path)

@@ -8,19 +8,18 @@ import (
 	"switchyard.dev/services/gateway/internal/redis"
 )
 
-// openControl opens what operators and organizations set. A component that follows a
-// topic calls b.watcher.Watch in a step between this one and followControl. A change is
-// in force on this replica before its writer is answered; the other replicas are
-// notified of it, where there is a Redis.
+// openControl opens the settings that operators and organizations change at run time. A component that follows a topic
+// calls b.watcher.Watch in a step between this one and followControl. A change is in force on this replica before its
+// writer is answered; the other replicas are notified of it if there is a Redis.
 func (b *builder) openControl(context.Context) error {
-	tell := func() {}
+	notify := func() {}
 	if b.redis != nil {
-		wakes := redis.NewWakes(b.redis)
-		tell = wakes.Tell
-		b.runner.Go("wakes", func(ctx context.Context) error { return wakes.Run(ctx, b.watcher.Wake) })
+		notifier := redis.NewNotifier(b.redis)
+		notify = notifier.Notify
+		b.runner.Go("change notifier", func(ctx context.Context) error { return notifier.Run(ctx, b.watcher.Wake) })
 	}
 	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) {
-		tell()
+		notify()
 		if topic == control.Policy { // A reload puts its files in force itself, under its own lock.
 			b.watcher.Wake()
 			return
@@ -31,8 +30,7 @@ func (b *builder) openControl(context.Context) error {
 	return nil
 }
 
-// followControl loads all that is set, so that nothing is served without it, and
-// follows it from then on.
+// followControl loads all settings, so that no request is served without them, and follows their changes from then on.
 func (b *builder) followControl(ctx context.Context) error {
 	if err := b.watcher.Start(ctx); err != nil {
 		return err

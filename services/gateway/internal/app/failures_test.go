@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The table of failures names tests that are there.
+// The table of failures names tests that exist.
 func TestFailures(t *testing.T) {
 	text, err := os.ReadFile("../../docs/failures.md")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// openRedis opens what replicas share, where there is one. Redis that is away
-// costs no request: nothing in it can't be made again.
+// openRedis opens the state that replicas share, if a Redis is configured. No request fails while Redis is down:
+// everything in it can be rebuilt.
 func (b *builder) openRedis(ctx context.Context) error {
 	if b.cfg.RedisURLFile == "" {
 		return nil
@@ -27,7 +27,7 @@ func (b *builder) openRedis(ctx context.Context) error {
 	return nil
 }
 
-// watchHealth starts the breakers' exchange with other replicas.
+// watchHealth starts the exchange of circuit reports with other replicas.
 func (b *builder) watchHealth(context.Context) error {
 	o := health.Options{Policy: breakerPolicy(b.fleets.policy().Resilience().Breaker), Concurrency: b.cfg.ProviderConcurrency, Share: b.cfg.OrganizationShare, Log: b.telemetry.Log}
 	if b.redis != nil {
@@ -39,7 +39,7 @@ func (b *builder) watchHealth(context.Context) error {
 	return b.health.Measure(b.telemetry.MeterProvider.Meter(service))
 }
 
-// breakerPolicy is the service's with what the policy file says.
+// breakerPolicy returns the default breaker policy with the policy file's settings.
 func breakerPolicy(b policy.Breaker) health.Policy {
 	p := health.DefaultPolicy()
 	p.FailureShare, p.Sample, p.Window = b.FailurePercent/100, b.Sample, b.Window

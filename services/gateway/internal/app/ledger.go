@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/services/platform/spool"
 )
 
-// startLedger starts the ledger's writer. It brings what is left to the database
-// before that closes, and leaves on disk what it can't.
+// startLedger starts the ledger's writer. When it closes, it writes its remaining rows to the database before the
+// database closes, and leaves on disk those that it can't.
 func (b *builder) startLedger(context.Context) error {
 	dir := b.cfg.SpoolDir
 	if dir == "" {
@@ -30,7 +30,7 @@ func (b *builder) startLedger(context.Context) error {
 	b.runner.OnClose("ledger", b.ledger.Close)
 
 	_, err = b.telemetry.MeterProvider.Meter(service).Int64ObservableGauge("switchyard.gateway.ledger.waiting",
-		metric.WithUnit("By"), metric.WithDescription("Bytes of ledger rows on disk that the database doesn't have."),
+		metric.WithUnit("By"), metric.WithDescription("Bytes of ledger rows on disk that are not in the database yet."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(b.ledger.Waiting())
 			return nil

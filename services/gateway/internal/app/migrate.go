@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/pgdb"
 )
 
-// Migrate brings the schema up to this build and names the files it applied.
+// Migrate migrates the schema to this build's version and writes the names of the files that it applied to w.
 func Migrate(ctx context.Context, cfg Config, w io.Writer) error {
 	return pgdb.MigrateCommand(ctx, cfg.DatabaseURLFile, migrations.FS, w)
 }

@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/services/gateway/shipped"
 )
 
-// openProbes makes what operators ask models with. The organization that pays has
-// its ceiling before anything is served.
+// openProbes builds the prober. The organization that pays has its ceiling before any request is served.
 func (b *builder) openProbes(ctx context.Context) error {
 	b.prober = probe.New(probe.Options{
 		Engine: b.engine, Lease: postgres.NewProbeLease(b.pool), Budget: b.organizations,
@@ -30,7 +29,7 @@ func (b *builder) openProbes(ctx context.Context) error {
 	return b.prober.Cap(ctx)
 }
 
-// golden reads the golden set, as it is at present.
+// golden reads the golden set from its file at each call, or returns the shipped one.
 func (c Config) golden() (*probe.Golden, error) {
 	text := shipped.Golden
 	if c.GoldenSetFile != "" {

@@ -22,15 +22,14 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// files are what a fleet is made of, as they were read.
+// files are the contents of the files that a fleet is built from.
 type files struct {
 	policy, extra policy.Source
 	prices        []byte
 	catalog       []byte
 }
 
-// readFiles reads the operator's policy and prices, or the shipped ones, and the
-// extra providers.
+// readFiles reads the operator's policy, prices and catalog, or the shipped ones, and the extra providers.
 func readFiles(cfg Config) (files, error) {
 	var f files
 	var err error
@@ -55,11 +54,11 @@ func readFiles(cfg Config) (files, error) {
 	return f, nil
 }
 
-// hash tells versions of the files apart.
+// hash returns a hash that identifies a version of the files.
 func (f files) hash() string { return policy.Hash(f.policy.Text, f.extra.Text, f.prices, f.catalog) }
 
-// readSource reads a configuration file, or nothing where none is named. Key
-// files with relative paths lie in keysDir, or else beside it.
+// readSource reads a configuration file; without a path it returns no text. Relative paths of key files are resolved in
+// keysDir, or else in the folder of the configuration file.
 func readSource(path, keysDir string) (policy.Source, error) {
 	source := policy.Source{Name: path, KeysDir: keysDir}
 	if path == "" {
@@ -77,8 +76,7 @@ func readSource(path, keysDir string) (policy.Source, error) {
 	return source, err
 }
 
-// newPrices joins the price table with the prices of the policy's own models,
-// which take the place of those in the table.
+// newPrices returns the price table with the policy's own prices, which replace those in the table.
 func newPrices(text []byte, p *policy.Policy) (*price.Table, error) {
 	rows, err := price.Parse(text)
 	if err != nil {
@@ -100,8 +98,7 @@ func newPrices(text []byte, p *policy.Policy) (*price.Table, error) {
 	return price.NewTable(rows)
 }
 
-// newProviders makes an adapter for each configured provider. They share one
-// pool of connections.
+// newProviders returns an adapter for each configured provider. All of them share one connection pool.
 func newProviders(transport http.RoundTripper, p *policy.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
 	for _, vendor := range p.Providers {
@@ -114,7 +111,7 @@ func newProviders(transport http.RoundTripper, p *policy.Policy) (map[string]pro
 	return providers, nil
 }
 
-// newProvider makes the adapter of a dialect.
+// newProvider returns the adapter of a provider's dialect.
 func newProvider(transport http.RoundTripper, vendor policy.Provider) (provider.Provider, error) {
 	switch vendor.Dialect {
 	case "openai":
@@ -136,7 +133,7 @@ func newProvider(transport http.RoundTripper, vendor policy.Provider) (provider.
 	return nil, fmt.Errorf("dialect %q: there is no such adapter", vendor.Dialect)
 }
 
-// outputLimits are those that the policy knows, by the vendor's names of its models.
+// outputLimits returns the output limits that the policy has, by the vendor's names of its models.
 func outputLimits(vendor policy.Provider) map[string]int {
 	limits := make(map[string]int)
 	for _, model := range vendor.Models {
@@ -147,7 +144,7 @@ func outputLimits(vendor policy.Provider) map[string]int {
 	return limits
 }
 
-// newFingerprint hashes keys, of the fleet and of organizations alike.
+// newFingerprint returns the function that hashes keys of the fleet and of organizations for logs and the ledger.
 func newFingerprint(cfg Config) (func(secret.Value) string, error) {
 	var pin secret.Value
 	if cfg.FingerprintKey != "" {
@@ -159,8 +156,7 @@ func newFingerprint(cfg Config) (func(secret.Value) string, error) {
 	return keyring.NewFingerprint(pin), nil
 }
 
-// newKeyring holds the fleet's keys of the policy's providers, and knows who has
-// those of organizations.
+// newKeyring returns a keyring with the fleet's keys of the policy's providers and access to organizations' own keys.
 func newKeyring(cfg Config, log *slog.Logger, p *policy.Policy, own keyring.Own) (*keyring.Keyring, error) {
 	fingerprint, err := newFingerprint(cfg)
 	if err != nil {

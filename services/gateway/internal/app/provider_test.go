@@ -18,8 +18,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// What ships is whole: each provider can be made, each model has a price, and a
-// fresh system plans the sandbox, which nothing else falls back to.
+// The shipped files are complete: each provider can be built, each model has a price, and a fresh system plans the
+// sandbox, which is no other target's fallback.
 func TestShippedPolicy(t *testing.T) {
 	cfg := Config{ConnectTimeout: time.Second}
 	rules, prices := readAll(t, cfg)
@@ -116,9 +116,8 @@ func readAll(t *testing.T, cfg Config) (*policy.Policy, *price.Table) {
 	return rules, prices
 }
 
-// checkChains wants two providers behind the default of embeddings, vision and
-// images, a default of each provider for what it does, and no tools at a model
-// that has none.
+// checkChains checks that the defaults of embeddings, vision and images have two providers behind them, that each
+// provider has a default for each of its operations, and that no model without tools is used for them.
 func checkChains(t *testing.T, rules *policy.Policy) {
 	t.Helper()
 	for _, operation := range []provider.Operation{provider.OperationEmbeddings, provider.OperationVision, provider.OperationImages} {

@@ -11,40 +11,39 @@ import (
 	"switchyard.dev/services/gateway/internal/policy"
 )
 
-// A release is a reload of every replica. The one that an operator asks checks its
-// files and releases them; the others follow the topic policy and read their own.
-// Where those come later (a volume that a cluster brings up to date by and by), a
-// replica looks each second until they are the ones that were released.
+// A release is a reload on every replica. The replica that an operator asks to reload checks its own files and releases
+// their version; the others follow the topic policy and read their own files. If those files are updated later (such as
+// a volume that a cluster syncs gradually), a replica checks them every second until they are the released version.
 
-// releases tell replicas to reload; see postgres.Releases.
+// releases notifies replicas to reload; see postgres.Releases.
 type releases interface {
 	Release(ctx context.Context, before, now policy.Version) error
 	Released(ctx context.Context) (hash string, level int64, err error)
 }
 
 const (
-	// lookEvery is how often files are looked at that are not yet those released.
-	lookEvery = time.Second
-	// releaseTime bounds the wait for the store, which a hangup would wait for too.
-	releaseTime = 5 * time.Second
+	// checkInterval is how often files that differ from the released version are checked.
+	checkInterval = time.Second
+	// releaseTimeout bounds the wait for the store, which a SIGHUP would otherwise wait for too.
+	releaseTimeout = 5 * time.Second
 )
 
-// What keeps a replica from what was released.
+// Reasons why a replica has not followed a release.
 const (
-	policyRefused = "policy_refused" // its files are bad
-	policyDiffers = "policy_differs" // its files are others
+	policyRefused = "policy_refused" // its files are invalid
+	policyDiffers = "policy_differs" // its files are of another version
 )
 
-// releaseState is what a replica knows of the last release, and whether it has followed it.
+// releaseState is what a replica knows of the last release and whether it has followed it.
 type releaseState struct {
 	following bool
-	// released since this replica started; empty for none: what was released before
-	// says nothing of the files that it started with.
+	// released is the hash of the last release since this replica started; empty for none. An earlier release does not
+	// apply to the files that the replica started with.
 	released string
 	trouble  atomic.Pointer[string]
 }
 
-// problem is policyRefused, policyDiffers or empty.
+// problem returns policyRefused, policyDiffers or empty.
 func (s *releaseState) problem() string {
 	if code := s.trouble.Load(); code != nil {
 		return *code
@@ -52,8 +51,7 @@ func (s *releaseState) problem() string {
 	return ""
 }
 
-// note compares what is in force with what was released. refused tells that the
-// files could not be read.
+// note compares the version in force with the released one. refused reports whether the files were invalid.
 func (s *releaseState) note(inForce string, refused bool) {
 	code := policyDiffers
 	switch {
@@ -65,23 +63,23 @@ func (s *releaseState) note(inForce string, refused bool) {
 	s.trouble.Store(&code)
 }
 
-// inForce is the version of the policy, and what keeps the last release from being it.
+// inForce returns the version of the policy in force, and why the last release is not in force here; empty if it is.
 func (f *fleets) inForce() (version, problem string) {
 	return f.present.Load().version.Hash, f.release.problem()
 }
 
-// Reload puts in force what the files say, on every replica. A bad file changes
-// nothing anywhere; the error says which one, where and why.
+// Reload puts the files in force on every replica. An invalid file changes nothing on any replica; the error says which
+// file, where and why.
 func (f *fleets) Reload(ctx context.Context) (policy.Reloaded, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next, err := f.made(ctx)
+	next, err := f.build(ctx)
 	if err != nil {
 		return policy.Reloaded{}, err
 	}
-	told, cancel := context.WithTimeout(ctx, releaseTime)
+	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	if err := f.releases.Release(told, f.present.Load().version, next.version); err != nil {
+	if err := f.releases.Release(bounded, f.present.Load().version, next.version); err != nil {
 		return policy.Reloaded{}, err
 	}
 	f.release.released = next.version.Hash
@@ -90,8 +88,8 @@ func (f *fleets) Reload(ctx context.Context) (policy.Reloaded, error) {
 	return done, nil
 }
 
-// follow reads the files after a release, and at the start, in case that one came
-// between the first reading and this.
+// follow reads the files after a release, and at the start, in case a release came between the first reading and this
+// one.
 func (f *fleets) follow(ctx context.Context, _ int64) (level int64, err error) {
 	hash, level, err := f.releases.Released(ctx)
 	if err != nil {
@@ -107,8 +105,7 @@ func (f *fleets) follow(ctx context.Context, _ int64) (level int64, err error) {
 	return level, nil
 }
 
-// reread puts in force what the files say, unless that is so already. The caller
-// holds the lock.
+// reread puts the files in force unless they are already. The caller holds the lock.
 func (f *fleets) reread(ctx context.Context) {
 	if files, err := readFiles(f.cfg); err == nil && files.hash() == f.present.Load().version.Hash {
 		f.release.note(files.hash(), false)
@@ -117,16 +114,16 @@ func (f *fleets) reread(ctx context.Context) {
 	f.reload(ctx)
 }
 
-// reload puts in force what the files of this replica say. The caller holds the lock.
+// reload puts this replica's files in force. The caller holds the lock.
 func (f *fleets) reload(ctx context.Context) {
-	next, err := f.made(ctx)
+	next, err := f.build(ctx)
 	if err == nil {
 		f.put(ctx, next)
 	}
 	f.release.note(f.present.Load().version.Hash, err != nil)
 }
 
-// catchUp rereads files that have become those released.
+// catchUp rereads the files once they are the released version.
 func (f *fleets) catchUp(ctx context.Context) {
 	if f.release.problem() == "" {
 		return
@@ -138,19 +135,18 @@ func (f *fleets) catchUp(ctx context.Context) {
 	}
 }
 
-// watch catches up, and reads the files of this replica alone whenever the process
-// gets SIGHUP.
+// watch calls catchUp every checkInterval, and reloads the files of this replica alone on SIGHUP.
 func (f *fleets) watch(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	ticker := time.NewTicker(checkInterval)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
+		case <-ticker.C:
 			f.catchUp(ctx)
 		case <-hangups:
 			f.mu.Lock()

@@ -18,30 +18,32 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// board is what replicas tell each other by.
-type board struct {
+// releaseStore is the releases in memory.
+type releaseStore struct {
 	hash  string
 	level int64
 	err   error
 }
 
-func (b *board) Release(_ context.Context, _, now policy.Version) error {
+func (b *releaseStore) Release(_ context.Context, _, now policy.Version) error {
 	if b.err == nil {
 		b.hash, b.level = now.Hash, b.level+1
 	}
 	return b.err
 }
 
-func (b *board) Released(context.Context) (string, int64, error) { return b.hash, b.level, b.err }
+func (b *releaseStore) Released(context.Context) (string, int64, error) {
+	return b.hash, b.level, b.err
+}
 
-// A replica follows a release by its own files: bad ones leave it as it is and are
-// told of, and files that come later are taken into force when they are there.
+// A replica follows a release with its own files: invalid ones change nothing and are reported, and files that arrive
+// later are put in force when they arrive.
 func TestFollowingARelease(t *testing.T) {
 	dir, log := folder(t.TempDir()), &bytes.Buffer{}
 	policy := func(name, text string) Config {
 		return Config{PolicyFile: dir.write(t, name, text)}
 	}
-	shared := &board{}
+	shared := &releaseStore{}
 	asked, other := newFleets(t, policy("asked.yaml", smallPolicy), log), newFleets(t, policy("other.yaml", smallPolicy), log)
 	asked.releases, other.releases = shared, shared
 	follow := func() {
@@ -85,7 +87,7 @@ func TestFollowingARelease(t *testing.T) {
 	other.catchUp(t.Context())
 	stands("files that came late", "", true)
 
-	// Nothing is put in force that the others can't be told of.
+	// No version is put in force that can't be released.
 	shared.err = errors.New("away")
 	dir.write(t, "asked.yaml", smallPolicy)
 	if _, err := asked.Reload(t.Context()); !errors.Is(err, shared.err) {
@@ -97,8 +99,7 @@ func TestFollowingARelease(t *testing.T) {
 	}
 }
 
-// A reload on one replica is one on the other within a second, and where the other
-// can't follow both say so.
+// A reload on one replica takes effect on the other within a second; if the other can't follow, both report it.
 func TestReloadReachesEveryReplica(t *testing.T) {
 	url, dir := testkit.PostgresURL(t, migrations.FS), folder(t.TempDir())
 	names := []string{"first.yaml", "second.yaml"}
@@ -143,7 +144,7 @@ func TestReloadReachesEveryReplica(t *testing.T) {
 		}
 	}
 
-	// What another one refuses is seen on both.
+	// What another replica refuses is visible on both.
 	dir.write(t, names[0], smallPolicy)
 	dir.write(t, names[1], "\tbad")
 	reload(http.StatusOK)
@@ -151,7 +152,7 @@ func TestReloadReachesEveryReplica(t *testing.T) {
 		t.Error(err)
 	}
 	for _, base := range bases {
-		testkit.Wait(t, patience, "both tell of it", func() error { return policies(t, base, 2, policyRefused) })
+		testkit.Wait(t, patience, "both report it", func() error { return policies(t, base, 2, policyRefused) })
 	}
 	if err := serves(bases[1], http.StatusOK)(); err != nil {
 		t.Errorf("a replica whose files are bad: %v", err)
@@ -163,8 +164,7 @@ func TestReloadReachesEveryReplica(t *testing.T) {
 	}
 }
 
-// policies checks how many versions a replica knows to be in force, and what it
-// says of one that can't follow.
+// policies checks how many versions a replica reports in force, and its problem.
 func policies(t *testing.T, base string, versions int, problem string) error {
 	t.Helper()
 	var fleet struct {
@@ -186,12 +186,12 @@ func policies(t *testing.T, base string, versions int, problem string) error {
 	if err = errors.Join(err, json.Unmarshal(text, &fleet)); err != nil {
 		return err
 	}
-	seen, told := make(map[string]bool), problem == ""
+	seen, reported := make(map[string]bool), problem == ""
 	for _, r := range fleet.Replicas {
 		seen[r.Policy] = true
-		told = told && len(r.Problems) == 0 || problem != "" && (told || slices.Contains(r.Problems, problem))
+		reported = reported && len(r.Problems) == 0 || problem != "" && (reported || slices.Contains(r.Problems, problem))
 	}
-	if len(fleet.Replicas) != 2 || len(seen) != versions || !told {
+	if len(fleet.Replicas) != 2 || len(seen) != versions || !reported {
 		return errors.New(string(text))
 	}
 	return nil

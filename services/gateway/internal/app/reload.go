@@ -29,15 +29,14 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// fleets holds the fleet in force, and makes another of the files when it is
-// told to. Requests in hand keep the one that they began with.
+// fleets holds the fleet in force and replaces it on a reload. Requests in flight keep the fleet that they began with.
 type fleets struct {
 	cfg        Config
 	log        *slog.Logger
 	transport  http.RoundTripper
 	affinities *routing.AffinityTable
 	own        keyring.Own
-	// models has their lives, override what operators set over the policy.
+	// models has the models' lifecycles, override returns the operators' override of the policy.
 	models   *catalog.Store
 	override func() steering.Override
 	// monitor is set before the first request.
@@ -47,11 +46,11 @@ type fleets struct {
 
 	mu      sync.Mutex // One reload at a time.
 	present atomic.Pointer[generation]
-	// release reports whether what was last released is in force; see release.go.
+	// release is the state of the last release; see release.go.
 	release releaseState
 }
 
-// generation is a fleet with what it was made of.
+// generation is a fleet with what it was built from.
 type generation struct {
 	fleet   *inference.Fleet
 	policy  *policy.Policy
@@ -59,12 +58,12 @@ type generation struct {
 	catalog *catalog.Catalog
 	files   files
 	version policy.Version
-	// warnings: what is allowed but probably not meant.
+	// warnings name what is allowed but probably unintended.
 	warnings []string
 }
 
-// openFleet reads the files for the first time. It says which providers have a
-// key: a missing one is the commonest mistake of a first day.
+// openFleet reads the files for the first time. It logs which providers have a key: a missing key is the most frequent
+// mistake of a first start.
 func (b *builder) openFleet(ctx context.Context) error {
 	meter := b.telemetry.MeterProvider.Meter(service)
 	f := &fleets{
@@ -105,7 +104,7 @@ func (f *fleets) measure(meter metric.Meter) error {
 			return nil
 		}))
 	_, errs[2] = meter.Int64ObservableGauge("switchyard.gateway.policy.behind",
-		metric.WithDescription("1 while another policy is in force than the one that was last released to all replicas."),
+		metric.WithDescription("1 while the policy in force differs from the one that was last released to all replicas."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			behind := int64(0)
 			if f.release.problem() != "" {
@@ -120,31 +119,31 @@ func (f *fleets) measure(meter metric.Meter) error {
 	return nil
 }
 
-// fleet is the one in force.
+// fleet returns the fleet in force.
 func (f *fleets) fleet() *inference.Fleet { return f.present.Load().fleet }
 
-// canonical gives a provider's name by an alias of it.
+// canonical returns a provider's name for an alias of it.
 func (f *fleets) canonical(name string) (string, bool) { return f.policy().Canonical(name) }
 
-// prices are those in force.
+// prices returns the prices in force.
 func (f *fleets) prices() *price.Table { return f.present.Load().prices }
 
-// policy is the one in force.
+// policy returns the policy in force.
 func (f *fleets) policy() *policy.Policy { return f.present.Load().policy }
 
-// made is a generation of the files as they are, or what the log says of a bad one.
-func (f *fleets) made(ctx context.Context) (*generation, error) {
+// build returns a generation of the present files, or logs and returns why they are invalid.
+func (f *fleets) build(ctx context.Context) (*generation, error) {
 	g, err := f.read(time.Now())
 	if err != nil {
 		f.reloads.Add(ctx, 1, outcome("refused"))
-		f.log.ErrorContext(ctx, "policy not reloaded; the one before stays in force",
+		f.log.ErrorContext(ctx, "policy not reloaded; the previous one stays in force",
 			slog.String("version", f.present.Load().version.Hash), slog.String("error", err.Error()))
 		return nil, apierr.New(apierr.KindUnprocessable, policy.ReasonPolicyInvalid, "nothing changed: "+err.Error())
 	}
 	return g, nil
 }
 
-// put puts a generation in force and tells what it changes.
+// put puts a generation in force and returns what it changes.
 func (f *fleets) put(ctx context.Context, now *generation) policy.Reloaded {
 	before := f.present.Load()
 	result := policy.Reloaded{
@@ -152,7 +151,7 @@ func (f *fleets) put(ctx context.Context, now *generation) policy.Reloaded {
 		Changes: changes(before, now), Warnings: now.warnings,
 	}
 	if before.policy.Resilience() != now.policy.Resilience() {
-		result.Warnings = append(result.Warnings, "resilience holds from the next start on")
+		result.Warnings = append(result.Warnings, "changes of resilience take effect at the next start")
 	}
 	f.present.Store(now)
 	f.models.Put(now.catalog)
@@ -170,7 +169,7 @@ func outcome(name string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("outcome", name))
 }
 
-// changes are those of the policy, and what other files are others.
+// changes returns the changes of the policy, and which of the other files changed.
 func changes(before, now *generation) []string {
 	all := policy.Changes(before.policy, now.policy)
 	if !bytes.Equal(before.files.prices, now.files.prices) {
@@ -182,7 +181,7 @@ func changes(before, now *generation) []string {
 	return all
 }
 
-// read makes a generation of the files.
+// read returns a generation of the present files.
 func (f *fleets) read(now time.Time) (*generation, error) {
 	files, err := readFiles(f.cfg)
 	if err != nil {
@@ -219,13 +218,13 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 		g.version.Providers = append(g.version.Providers, vendor.Name)
 		g.version.Models += len(vendor.Models)
 	}
-	if rules.Caches() && !f.cfg.keepsAnswers() {
+	if rules.Caches() && !f.cfg.hasResponseCache() {
 		g.warnings = append(g.warnings, warnNoCache)
 	}
 	return g, nil
 }
 
-// warnings are what is allowed but probably not meant.
+// warnings returns what is allowed but probably unintended.
 func warnings(p *policy.Policy, prices *price.Table, keys *keyring.Keyring, now time.Time) []string {
 	var all []string
 	for _, vendor := range p.Providers {
@@ -242,8 +241,8 @@ func warnings(p *policy.Policy, prices *price.Table, keys *keyring.Keyring, now 
 	return all
 }
 
-// Latency is the monitor's, which is made after the first fleet: the policy says
-// how it judges.
+// Latency implements routing.Live. The monitor is built after the first fleet, since the policy configures it; until
+// then no latency is known.
 func (f *fleets) Latency(t provider.Target) (time.Duration, bool) {
 	if f.monitor == nil {
 		return 0, false
@@ -251,7 +250,7 @@ func (f *fleets) Latency(t provider.Target) (time.Duration, bool) {
 	return f.monitor.Latency(t)
 }
 
-// Available is the monitor's, too.
+// Available implements routing.Live.
 func (f *fleets) Available(t provider.Target, organization string) bool {
 	return f.monitor == nil || f.monitor.Available(t, organization)
 }

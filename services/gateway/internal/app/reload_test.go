@@ -30,13 +30,13 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// folder is a place for the files of a test.
+// folder holds the files of a test.
 type folder string
 
 func (f folder) write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(string(f), name)
-	next := path + ".new" // Replaced whole, as an operator's tool does.
+	next := path + ".new" // Replaced as a whole, as an operator's tool does.
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func (f folder) write(t *testing.T, name, text string) string {
 
 func newFleets(t *testing.T, cfg Config, log io.Writer) *fleets {
 	t.Helper()
-	f := &fleets{cfg: cfg, transport: wire.NewTransport(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), affinities: routing.NewAffinityTable(), models: catalog.NewStore(nil), releases: &board{}}
+	f := &fleets{cfg: cfg, transport: wire.NewTransport(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), affinities: routing.NewAffinityTable(), models: catalog.NewStore(nil), releases: &releaseStore{}}
 	first, err := f.read(time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestReload(t *testing.T) {
 		t.Error("the new provider is not there, or in a fleet from before")
 	}
 	dir.write(t, "more.key", "sk-more")
-	testkit.Wait(t, patience, "the key of the new provider", func() error { // The file is looked at ten times a second.
+	testkit.Wait(t, patience, "the key of the new provider", func() error { // The file is checked ten times a second.
 		key, err := f.fleet().Keys.Resolve(t.Context(), keyring.Scope{}, "more")
 		if err == nil && key.Key.Reveal() != "sk-more" {
 			err = errors.New("another key")
@@ -101,7 +101,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("%+v, %v, want the prices to have changed", done, err)
 	}
 	dir.write(t, "policy.yaml", smallPolicy+"resilience: {breaker: {sample: 9}}\n")
-	if done, err = f.Reload(t.Context()); err != nil || !strings.Contains(strings.Join(done.Warnings, "; "), "resilience holds from the next start") {
+	if done, err = f.Reload(t.Context()); err != nil || !strings.Contains(strings.Join(done.Warnings, "; "), "changes of resilience take effect at the next start") {
 		t.Errorf("%+v, %v, want a warning", done, err)
 	}
 	if text := log.String(); strings.Count(text, "policy reloaded") != 4 || strings.Contains(text, "sk-more") {
@@ -109,7 +109,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A bad file changes nothing, says where and why, and is in the log.
+// An invalid file changes nothing, the error says where and why, and it is logged.
 func TestReloadRefuses(t *testing.T) {
 	dir, log := folder(t.TempDir()), &bytes.Buffer{}
 	good := map[string]string{"policy.yaml": smallPolicy, "prices.yaml": "providers: []\n", "extra.yaml": "providers: []\n"}
@@ -147,8 +147,8 @@ func TestReloadRefuses(t *testing.T) {
 	}
 }
 
-// Through a hundred reloads, which add, change and remove providers, no request
-// fails, and each is served by one version alone.
+// Through a hundred reloads that add, change and remove providers, no request fails, and each is served by one version
+// alone.
 func TestReloadUnderLoad(t *testing.T) {
 	url := testkit.PostgresURL(t, migrations.FS)
 	cfg := settings(t, url)
@@ -206,7 +206,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-// A hangup is a reload.
+// SIGHUP reloads the files.
 func TestReloadBySignal(t *testing.T) {
 	cfg := settings(t, testkit.PostgresURL(t, migrations.FS))
 	dir := folder(t.TempDir())
@@ -233,8 +233,8 @@ func TestReloadBySignal(t *testing.T) {
 // patience bounds the waits of these tests.
 const patience = 20 * time.Second
 
-// serve runs the service until stop, and waits for it to be ready. Another process on
-// this machine may take its ports before it listens: then it takes others.
+// serve runs the service until stop is called, and waits until it is ready. Another process on this machine may take
+// its ports before it listens: then it takes others.
 func serve(t *testing.T, cfg Config) (base string, stop func()) {
 	t.Helper()
 	for range 5 {
@@ -260,7 +260,7 @@ func serve(t *testing.T, cfg Config) (base string, stop func()) {
 	return "", nil
 }
 
-// ready waits until a service is, and gives the error of one that has ended.
+// ready waits until a service is ready and returns the error of one that has ended.
 func ready(t *testing.T, base string, ended <-chan error) (err error) {
 	t.Helper()
 	testkit.Wait(t, patience, "ready", func() error {

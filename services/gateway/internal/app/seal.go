@@ -20,18 +20,18 @@ import (
 )
 
 const byokUsage = `gateway byok keygen [-kem x25519|mlkem768-x25519]
-    makes a sealing key; write it to a file NAME.key in GATEWAY_SEALING_KEYS_DIR
+    generates a sealing key; write it to a file NAME.key in GATEWAY_SEALING_KEYS_DIR
 gateway byok seal -organization ID -provider NAME (-gateway URL [-token-file FILE] | -public-key FILE) [-key-file FILE]
     reads a provider's key from standard input or a file, and prints the body of POST /v1/byok/config`
 
-// maxKey bounds what is read of a provider's key and of a sealing key.
+// maxKey bounds the size in bytes of a provider's key and of a sealing key.
 const maxKey = 8 << 10
 
-// fetchTime bounds asking a gateway for its sealing key.
-const fetchTime = 10 * time.Second
+// fetchTimeout bounds the request for a gateway's sealing key.
+const fetchTimeout = 10 * time.Second
 
-// Byok runs `gateway byok`: it needs no settings and no database. A provider's
-// key is never an argument: other users of a machine see those.
+// Byok runs `gateway byok`. It needs no settings and no database. A provider's key is never an argument, since other
+// users of a machine can see arguments.
 func Byok(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("want keygen or seal\n" + byokUsage)
@@ -45,7 +45,7 @@ func Byok(ctx context.Context, args []string, in io.Reader, out io.Writer) error
 	return fmt.Errorf("byok %q: want keygen or seal\n%s", args[0], byokUsage)
 }
 
-// byokFlags parses flags. What is left over is refused, unseen: it may be a key.
+// byokFlags parses flags. It refuses further arguments without printing them: one may be a key.
 func byokFlags(flags *flag.FlagSet, args []string) error {
 	flags.SetOutput(io.Discard)
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
@@ -72,7 +72,7 @@ func generateSealingKey(args []string, out io.Writer) error {
 	return err
 }
 
-// publicKey is the answer of GET /v1/byok/sealing-key.
+// publicKey is the response of GET /v1/byok/sealing-key.
 type publicKey struct {
 	KeyID     string `json:"key_id"`
 	PublicKey []byte `json:"public_key"`
@@ -132,13 +132,13 @@ func readPublicKey(ctx context.Context, gateway string, token secret.File, path 
 		return sealing.Public{}, errors.New("sealing key: not the answer of GET /v1/byok/sealing-key")
 	}
 	if key.Info != sealing.InfoTemplate {
-		return sealing.Public{}, errors.New("sealing key: the gateway binds credentials otherwise than this program")
+		return sealing.Public{}, errors.New("sealing key: the gateway binds sealed credentials to another info_template than this program; use a program of the gateway's version")
 	}
 	return sealing.Public{ID: key.KeyID, Key: key.PublicKey, KEM: key.KEM, KDF: key.KDF, AEAD: key.AEAD}, nil
 }
 
 func fetchPublicKey(ctx context.Context, gateway string, token secret.File) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	at, err := url.JoinPath(gateway, "/v1/byok/sealing-key")
 	if err != nil {
@@ -168,7 +168,7 @@ func fetchPublicKey(ctx context.Context, gateway string, token secret.File) ([]b
 	return text, err
 }
 
-// readCredential reads a provider's key, and no more than one.
+// readCredential reads exactly one provider key.
 func readCredential(path string, in io.Reader) (secret.Value, error) {
 	if path != "" {
 		return secret.File(path).Read()

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// What keygen makes, a gateway reads; what seal prints, its key opens.
+// A gateway reads keygen's key, and that key opens seal's output.
 func TestByokCommand(t *testing.T) {
 	const key = "sk-canary-command-0123456789"
 	dir := t.TempDir()

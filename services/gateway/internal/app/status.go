@@ -13,10 +13,9 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// watchStatus has this replica tell the others what it sees, and come to a verdict
-// of what they all see.
+// watchStatus starts the monitor, which reports this replica's state to the others and judges all replicas' reports.
 func (b *builder) watchStatus(context.Context) error {
-	host, _ := os.Hostname() // Without a name, only places are harder to tell apart.
+	host, _ := os.Hostname() // Without a host name, replicas are only harder to distinguish.
 	o := status.Options{
 		Replica: b.replica.String(), Place: host + " " + b.cfg.HTTPListen, Version: b.telemetry.Version, Log: b.telemetry.Log,
 		Slow: postgres.NewReports(b.pool),
@@ -49,7 +48,7 @@ func (b *builder) providerNames() []string {
 	return names
 }
 
-// checks are the readiness checks.
+// checks returns the results of the readiness checks.
 func (b *builder) checks(ctx context.Context) []status.Check {
 	results := b.runner.Ready(ctx)
 	checks := make([]status.Check, len(results))
@@ -59,7 +58,7 @@ func (b *builder) checks(ctx context.Context) []status.Check {
 	return checks
 }
 
-// facts are what the views of the providers are made of.
+// facts returns the inputs of the provider views.
 func (b *builder) facts() status.Facts {
 	g := b.fleets.present.Load()
 	return status.Facts{
@@ -72,7 +71,7 @@ func (b *builder) facts() status.Facts {
 	}
 }
 
-// state is what plans of a generation depend on besides the requests.
+// state returns what a generation's plans depend on besides the requests.
 func (g *generation) state(f *fleets) routing.State {
 	return routing.State{Now: time.Now(), Prices: g.prices, Live: f, Lifecycles: f.models}
 }

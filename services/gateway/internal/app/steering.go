@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/services/gateway/shipped"
 )
 
-// openSteering opens what operators set over the policy and of its models, which
-// the fleet's plans go by.
+// openSteering opens the operators' settings for routing and models, which the fleet's plans depend on.
 func (b *builder) openSteering(context.Context) error {
 	b.overrides = steering.NewOverrides(postgres.NewSteering(b.control), b.telemetry.Log)
 	b.watcher.Watch(control.Routing, b.overrides.Load)
@@ -25,14 +24,14 @@ func (b *builder) openSteering(context.Context) error {
 	return nil
 }
 
-// keepReconciliations opens the comparisons with invoices, and deletes old ones.
-func (b *builder) keepReconciliations(context.Context) error {
+// openReconciliations opens the comparisons with invoices and deletes old ones.
+func (b *builder) openReconciliations(context.Context) error {
 	b.reconciler = reconcile.Service{Store: postgres.NewReconciliations(b.control)}
 	b.runner.Go("reconciliations", b.reconciler.Upkeep(b.cfg.ReconciliationRetention, b.telemetry.Log))
 	return nil
 }
 
-// readCatalog reads the operator's catalog, or the shipped one.
+// readCatalog reads the operator's catalog, or returns the shipped one.
 func readCatalog(path string) ([]byte, error) {
 	if path == "" {
 		return shipped.Catalog, nil
@@ -40,7 +39,7 @@ func readCatalog(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Present is the policy in force, with where its candidates stand.
+// Present returns the policy in force with its version and the ranking of its candidates.
 func (f *fleets) Present() (*policy.Policy, policy.Version, []routing.RankedCandidate) {
 	g := f.present.Load()
 	return g.policy, g.version, routing.Ranking(g.policy, g.state(f))

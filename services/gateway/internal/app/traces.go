@@ -17,15 +17,15 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// openTraces makes the pipeline's recorder, which records behind the answers, and
-// the archive that shows what it recorded. What is kept of whom, the policy says.
+// openTraces builds the recorder, which records traces after the responses, and the archive, which reads them. The
+// policy says what is recorded of which organization.
 func (b *builder) openTraces(ctx context.Context) error {
 	keys, err := traceKeys(b.cfg.TraceKeysFile)
 	if err != nil {
 		return err
 	}
 	if keys == nil {
-		b.telemetry.Log.InfoContext(ctx, "no content of requests is captured; that needs the file of "+prefix+"_TRACE_KEYS_FILE at the start",
+		b.telemetry.Log.InfoContext(ctx, "no request content is captured: "+prefix+"_TRACE_KEYS_FILE names no file that exists at the start",
 			slog.String("file", string(b.cfg.TraceKeysFile)))
 	}
 	store, log := postgres.NewTraces(b.pool), b.telemetry.Log
@@ -42,8 +42,8 @@ func (b *builder) openTraces(ctx context.Context) error {
 	return nil
 }
 
-// traceKeys returns nil where no file is named, and where the file doesn't exist: a
-// volume may name it before the secret is created.
+// traceKeys returns nil if no file is named or the file doesn't exist: a volume may name it before the secret is
+// created.
 func traceKeys(file secret.File) (*trace.Keys, error) {
 	var keys *trace.Keys
 	if _, err := os.Stat(string(file)); !errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func traceKeys(file secret.File) (*trace.Keys, error) {
 	return keys, nil
 }
 
-// tracing is what is kept of an organization's requests.
+// tracing returns what is recorded of an organization's requests.
 func (f *fleets) tracing(organization string) trace.Rule {
 	t := f.policy().Tracing(organization)
 	return trace.Rule{
@@ -63,13 +63,13 @@ func (f *fleets) tracing(organization string) trace.Rule {
 	}
 }
 
-// erasure erases what is kept of an organization's words, wherever that is.
+// erasure erases an organization's content from the cache and from the traces.
 type erasure struct {
 	answers *cache.Cache
 	archive *trace.Archive
 }
 
-// Purge implements api.Purger. It counts cached answers; captured contents go too.
+// Purge implements api.Purger. It counts cached answers; captured content is erased too.
 func (e erasure) Purge(ctx context.Context, organization string) (cache.Purged, error) {
 	purged, err := e.answers.Purge(ctx, organization)
 	if err != nil {

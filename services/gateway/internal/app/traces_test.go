@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Content is captured where there is a file of keys. One that is not there is no
-// fault, one that can't serve is.
+// Content is captured if there is a file of keys. A missing file is no error, an invalid one is.
 func TestTraceKeys(t *testing.T) {
 	dir := folder(t.TempDir())
 	for _, c := range []struct {

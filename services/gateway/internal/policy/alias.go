@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 )
 
-// Canonical gives the name of a provider by its name or an alias, in whatever
-// case; false where none is configured.
+// Canonical returns the name of a provider, given its name or one of its aliases in any case, or false if none is
+// configured.
 func (p *Policy) Canonical(name string) (string, bool) {
 	if p.byName[name] != nil {
 		return name, true
@@ -22,10 +22,10 @@ func (p *Policy) Canonical(name string) (string, bool) {
 	return canonical, ok
 }
 
-// Byok is how requests use organizations' own credentials that say nothing of it.
+// Byok returns the mode in which organizations' own credentials are used for requests that ask for none.
 func (p *Policy) Byok() keyring.Mode { return p.byok }
 
-// setByok reads the mode.
+// setByok sets the mode.
 func (p *Policy) setByok(mode keyring.Mode) error {
 	modes := []keyring.Mode{"", keyring.ModeFleet, keyring.ModePrefer, keyring.ModeRequire}
 	if !slices.Contains(modes, mode) {
@@ -35,7 +35,7 @@ func (p *Policy) setByok(mode keyring.Mode) error {
 	return nil
 }
 
-// setAliases collects the aliases of all providers. Each is of one alone.
+// setAliases collects the aliases of all providers. An alias belongs to one provider only.
 func (p *Policy) setAliases() error {
 	p.aliases = make(map[string]string)
 	for _, provider := range p.Providers {
@@ -44,7 +44,7 @@ func (p *Policy) setAliases() error {
 			case !providerName.MatchString(alias):
 				return fmt.Errorf("provider %s: aliases: %q: want a name like that of a provider", provider.Name, alias)
 			case taken && other != provider.Name:
-				return fmt.Errorf("provider %s: aliases: %q is one of %s too", provider.Name, alias, other)
+				return fmt.Errorf("provider %s: aliases: %q belongs to %s, too", provider.Name, alias, other)
 			}
 			p.aliases[alias] = provider.Name
 		}

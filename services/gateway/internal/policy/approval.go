@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// checkTools refuses patterns that fit nothing.
+// checkTools returns an error if a pattern is blank.
 func checkTools(patterns []string) error {
 	for _, pattern := range patterns {
 		if strings.TrimSpace(pattern) == "" {
@@ -16,11 +16,11 @@ func checkTools(patterns []string) error {
 	return nil
 }
 
-// ApprovalTools are the patterns of tools whose calls need an approval.
+// ApprovalTools returns the patterns of tools whose calls need an approval.
 func (p *Policy) ApprovalTools() []string { return p.approvalTools }
 
-// NeedsApproval gives the test for tools whose calls need an approval; nil when
-// none does. Case and spaces around a name make no other tool of it.
+// NeedsApproval returns a function that reports whether calls of a tool need an approval, or nil if no tool does. Case
+// and surrounding spaces of a name are ignored.
 func (p *Policy) NeedsApproval() func(tool string) bool {
 	if len(p.approvalTools) == 0 {
 		return nil

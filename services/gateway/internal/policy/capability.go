@@ -10,21 +10,20 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Feature is a set of things that a model may be able to do beside its operations.
+// Feature is a set of abilities that a model may have in addition to its operations.
 type Feature uint8
 
-// The features, by their names in the policy.
+// The features, with their names in the policy.
 const (
-	// FeatureTools is "tools", FeatureParallelTools "parallel_tools": several calls
-	// in one turn.
+	// FeatureTools is "tools"; FeatureParallelTools is "parallel_tools": several calls in one turn.
 	FeatureTools Feature = 1 << iota
 	FeatureParallelTools
-	// FeatureJSON is "json_object", FeatureJSONSchema "json_schema".
+	// FeatureJSON is "json_object"; FeatureJSONSchema is "json_schema".
 	FeatureJSON
 	FeatureJSONSchema
 	// FeatureImageURLs is "image_urls": the vendor fetches images itself.
 	FeatureImageURLs
-	// FeatureTokenInput is "token_input": texts to embed may come as tokens.
+	// FeatureTokenInput is "token_input": texts to embed may be given as token numbers.
 	FeatureTokenInput
 )
 
@@ -47,39 +46,39 @@ func (f *Feature) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// Capabilities say what a model can do. What is left out is not known, and taken
-// for given: its vendor refuses what it can't.
+// Capabilities are what a model can do. What is left out is unknown, and assumed to be supported: the vendor refuses
+// what it doesn't support.
 type Capabilities struct {
-	// Operations that it does; absent: all that its dialect has.
+	// Operations are the model's operations; absent: all that its dialect has.
 	Operations []provider.Operation `yaml:"operations"`
-	// Features that it has; absent: all, an empty list: none.
+	// Features are the model's features; absent: all, an empty list: none.
 	Features *Feature `yaml:"features"`
 	Limits   Limits   `yaml:"limits"`
-	// Dimensions of its vectors.
+	// Dimensions are the possible lengths of its vectors.
 	Dimensions Dimensions `yaml:"dimensions"`
-	// ImageSizes that it makes, as "1024x1024"; absent: any.
+	// ImageSizes are the sizes of images that it generates, such as "1024x1024"; absent: any.
 	ImageSizes []string `yaml:"image_sizes"`
-	// ImageTokens is what one image usually costs in tokens of output, to compare prices.
+	// ImageTokens is the usual number of output tokens of one image, for comparing prices.
 	ImageTokens int `yaml:"image_tokens"`
 }
 
-// Limits are in tokens; 0 is unknown.
+// Limits are maximum numbers of tokens; 0 is unknown.
 type Limits struct {
-	// Context bounds input and output together, Input and Output each.
+	// Context bounds input and output together; Input and Output bound each.
 	Context int `yaml:"context"`
 	Input   int `yaml:"input"`
 	Output  int `yaml:"output"`
 }
 
-// Dimensions are lengths of vectors that may be asked for: those listed, or any
-// from Min to Max; neither is any.
+// Dimensions are the vector lengths that may be requested: those listed, or any from Min to Max. If neither is set, any
+// length may be requested.
 type Dimensions struct {
 	AnyOf []int `yaml:"any_of"`
 	Min   int   `yaml:"min"`
 	Max   int   `yaml:"max"`
 }
 
-// Allows reports whether vectors of length n may be asked for; 0 leaves the length to the model.
+// Allows reports whether vectors of length n may be requested; 0 leaves the length to the model.
 func (d Dimensions) Allows(n int) bool {
 	switch {
 	case n == 0:
@@ -106,8 +105,8 @@ func (c Capabilities) check() error {
 	return nil
 }
 
-// within fills in what a model leaves to its provider.
-func (c Capabilities) within(provider Capabilities) Capabilities {
+// withDefaults returns the capabilities completed with those of the provider.
+func (c Capabilities) withDefaults(provider Capabilities) Capabilities {
 	if c.Operations == nil {
 		c.Operations = provider.Operations
 	}
@@ -117,7 +116,7 @@ func (c Capabilities) within(provider Capabilities) Capabilities {
 	return c
 }
 
-// dialects are the wire forms there are, and what each can carry.
+// dialects are the wire formats and the operations that each supports.
 var dialects = map[string]provider.OperationSet{
 	"openai":    provider.SetOf(provider.Operations()...),
 	"anthropic": provider.SetOf(provider.OperationChat, provider.OperationVision),
@@ -126,10 +125,10 @@ var dialects = map[string]provider.OperationSet{
 	"sandbox":   provider.SetOf(provider.Operations()...),
 }
 
-// takesTokens are the dialects that can carry tokens to embed.
-var takesTokens = []string{"openai", "sandbox"}
+// tokenInputDialects are the dialects that support token numbers as input to embed.
+var tokenInputDialects = []string{"openai", "sandbox"}
 
-// MakesSize reports whether the model makes images of a size; "" and "auto" leave the size to it.
+// MakesSize reports whether the model generates images of a size; "" and "auto" leave the size to the model.
 func (c *Capabilities) MakesSize(size string) bool {
 	return size == "" || size == "auto" || len(c.ImageSizes) == 0 || slices.Contains(c.ImageSizes, size)
 }

@@ -10,32 +10,33 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonPolicyInvalid is the reason of a reload that changed nothing.
+// ReasonPolicyInvalid is the reason of a reload that changed nothing because the files are invalid.
 const ReasonPolicyInvalid apierr.Reason = "policy_invalid"
 
-// Version is a policy that was put in force.
+// Version describes a policy that was put into force.
 type Version struct {
-	// Hash of the files that it was read from.
+	// Hash is the hash of the files that it was read from.
 	Hash     string
 	LoadedAt time.Time
-	// Providers by name, in order of preference, and how many models they list.
+	// Providers are the names of its providers, in order of preference; Models is the number of models that they list.
 	Providers []string
 	Models    int
 }
 
-// Reloaded is what a reload did.
+// Reloaded is the result of a reload.
 type Reloaded struct {
 	Now, Before Version
-	// Changed reports whether the files differ from those before.
+	// Changed reports whether the files differ from the previous ones.
 	Changed bool
-	// Changes for people, and Warnings: what is allowed but probably not meant.
+	// Changes describes the differences for people; Warnings describes what is allowed but probably not intended.
 	Changes, Warnings []string
 }
 
-// maxChanges bounds what an answer lists.
+// maxChanges is the largest number of changes in an answer.
 const maxChanges = 100
 
-// Changes lists what is other in a policy than in the one before it.
+// Changes returns descriptions of what differs between two policies, at most maxChanges and a line that counts the
+// rest.
 func Changes(before, now *Policy) []string {
 	var all []string
 	note := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

@@ -12,31 +12,29 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Tenant says who may see which data of some organizations.
+// Tenant holds the rules for the data of some organizations.
 type Tenant struct {
-	// Organizations by name; "*" stands for any characters.
+	// Organizations are patterns of names; "*" stands for any characters.
 	Organizations []string `yaml:"organizations"`
-	// Default is the classification of a request that names none; empty: such a
-	// request is bound by nothing.
+	// Default is the classification of a request that names none. If empty, such a request is not restricted.
 	Default string `yaml:"default"`
-	// Classifications and who may serve each.
+	// Classifications maps each classification to the rule for its data.
 	Classifications map[string]Rule `yaml:"classifications"`
 }
 
-// Rule says who may serve data of a classification: the providers that meet
-// every line given.
+// Rule selects the providers that may see data of a classification: those that meet all fields set.
 type Rule struct {
-	// Providers by name; empty: any.
+	// Providers are names of providers; empty: any.
 	Providers []string `yaml:"providers"`
-	// Regions that a provider must not leave: all of its own are among them.
+	// Regions are the allowed regions: all of a provider's regions must be among them.
 	Regions []string `yaml:"regions"`
-	// Tags that a provider must have, all of them.
+	// Tags are the required tags: a provider must have all of them.
 	Tags []string `yaml:"tags"`
-	// Deny lets no provider serve it.
+	// Deny allows no provider.
 	Deny bool `yaml:"-"`
 }
 
-// UnmarshalYAML reads "allow", "deny" or the lines of a rule.
+// UnmarshalYAML reads "allow", "deny" or the fields of a rule.
 func (r *Rule) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		switch node.Value {
@@ -75,7 +73,7 @@ func (r *Rule) admits(p *Provider) bool {
 // tenant is a Tenant compiled for planning.
 type tenant struct {
 	*Tenant
-	// allowed lists, for each classification, who may serve it by the provider's index.
+	// allowed holds, for each classification, whether a provider may see its data, by the provider's index.
 	allowed map[string][]bool
 }
 
@@ -85,7 +83,7 @@ func (p *Policy) addTenant(t *Tenant) error {
 	}
 	compiled := tenant{t, make(map[string][]bool)}
 	for name, rule := range t.Classifications {
-		if err := p.known(rule.Providers); err != nil {
+		if err := p.checkNames(rule.Providers); err != nil {
 			return fmt.Errorf("classifications.%s.providers: %w", name, err)
 		}
 		allowed := make([]bool, len(p.Providers))
@@ -95,13 +93,13 @@ func (p *Policy) addTenant(t *Tenant) error {
 		compiled.allowed[name] = allowed
 	}
 	if _, ok := compiled.allowed[t.Default]; t.Default != "" && !ok {
-		return fmt.Errorf("default: %q is none of the classifications", t.Default)
+		return fmt.Errorf("default: %q is not one of the classifications", t.Default)
 	}
 	p.tenants = append(p.tenants, compiled)
 	return nil
 }
 
-func (p *Policy) known(providers []string) error {
+func (p *Policy) checkNames(providers []string) error {
 	for _, name := range providers {
 		if p.byName[name] == nil {
 			return fmt.Errorf("%q: no such provider", name)
@@ -112,16 +110,16 @@ func (p *Policy) known(providers []string) error {
 
 // Access is the set of providers that may see some data.
 type Access struct {
-	// providers by their index; nil is all of them.
+	// providers is indexed by provider; nil means all.
 	providers []bool
 }
 
 // Admits reports whether the provider of an offer may see the data.
 func (a Access) Admits(o *Offer) bool { return a.providers == nil || a.providers[o.index] }
 
-// Access returns which providers may see data of an organization under a classification; an empty one is the
-// organization's default. A classification that the organization's rules don't know is refused (ReasonDataClassification):
-// a misspelt label must not open what it was meant to close.
+// Access returns which providers may see data of an organization under a classification; an empty one stands for the
+// organization's default. A classification without a rule for the organization is refused (ReasonDataClassification): a
+// misspelled label must not allow what it was meant to forbid.
 func (p *Policy) Access(organization, classification string) (Access, error) {
 	if len(p.tenants) == 0 {
 		return Access{}, nil
@@ -151,10 +149,11 @@ func (p *Policy) Access(organization, classification string) (Access, error) {
 }
 
 func errUnclassified(label string) error {
-	return Denied("data_classification: no rule of the organization is for a label " + screen.Quote(label))
+	return Denied("data_classification: the organization has no rule for the label " + screen.Quote(label))
 }
 
-// ReasonDataClassification refuses a request whose data no provider that could serve it may see.
+// ReasonDataClassification is the reason of a refusal because no provider that could serve the request may see its
+// data.
 const ReasonDataClassification apierr.Reason = "data_classification"
 
 // Denied returns the refusal of a request because of its data's classification.
@@ -162,7 +161,7 @@ func Denied(text string) *apierr.Error {
 	return &apierr.Error{Kind: apierr.KindForbidden, Reason: ReasonDataClassification, Class: apierr.ClassPolicy, Text: text}
 }
 
-// matches reports whether a name fits a pattern, in which "*" stands for any characters.
+// matches reports whether a name matches a pattern, in which "*" stands for any characters.
 func matches(pattern, name string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {

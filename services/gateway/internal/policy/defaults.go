@@ -2,15 +2,14 @@ package policy
 
 import "switchyard.dev/services/gateway/internal/vendors/provider"
 
-// Default is the model that a provider serves an operation with, for requests that
-// name only the provider.
+// Default is the model with which a provider serves an operation for requests that name only the provider.
 type Default struct {
 	provider.Target
 	Operation provider.Operation
 }
 
-// Defaults are the default models of all providers for some operations, by the
-// order of the policy. A model stands for all that it does.
+// Defaults returns the default models of all providers for some operations, in the policy's order. A model that is the
+// default for several of the operations appears once, with the first.
 func (p *Policy) Defaults(operations ...provider.Operation) []Default {
 	var all []Default
 	for i := range p.Providers {

@@ -7,19 +7,19 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// DefaultGoal is the goal of requests that name none.
+// DefaultGoal returns the goal of requests that name none.
 func (p *Policy) DefaultGoal() Goal { return p.goal }
 
 // Ranked returns the offers that the policy ranks for a goal, best first.
 func (p *Policy) Ranked(goal Goal) []*Offer { return p.ranks[goal] }
 
-// Ladder returns the offers that are tried in turn for an operation when those that were asked for fail.
+// Ladder returns the offers that are tried in turn for an operation if the requested ones fail.
 func (p *Policy) Ladder(operation provider.Operation) []*Offer { return p.ladders[operation] }
 
-// Default returns the offer for an operation of requests that name no model; nil where there is none.
+// Default returns the offer for an operation of requests that name no model, or nil if there is none.
 func (p *Policy) Default(operation provider.Operation) *Offer { return p.defaults[operation] }
 
-// ProviderDefault returns the offer for an operation of requests that name only the provider; nil where there is none.
+// ProviderDefault returns the offer for an operation of requests that name only the provider, or nil if there is none.
 func (p *Policy) ProviderDefault(name string, operation provider.Operation) *Offer {
 	e := p.byName[name]
 	if e == nil {
@@ -28,7 +28,7 @@ func (p *Policy) ProviderDefault(name string, operation provider.Operation) *Off
 	return e.defaults[operation]
 }
 
-// Offer returns the provider's offer of a model; nil where it has none. A provider that lists no models offers any.
+// Offer returns the provider's offer of a model, or nil if there is none. A provider that lists no models offers any.
 func (p *Policy) Offer(t provider.Target) *Offer {
 	e := p.byName[t.Provider]
 	if e == nil {
@@ -37,11 +37,11 @@ func (p *Policy) Offer(t provider.Target) *Offer {
 	return e.find(t.Model)
 }
 
-// OffersOf returns the offers of a model at all providers that list it, in the policy's order.
+// OffersOf returns the offers of a model by all providers that list it, in the policy's order.
 func (p *Policy) OffersOf(model string) []*Offer { return p.byModel[model] }
 
-// Serves returns the operations that a provider's model does; none where the policy
-// has no such model. An empty model is any of the provider's.
+// Serves returns the operations of a provider's model, or none if the policy has no such model. An empty model stands
+// for any of the provider's models.
 func (p *Policy) Serves(t provider.Target) []provider.Operation {
 	e := p.byName[t.Provider]
 	if e == nil {
@@ -61,43 +61,43 @@ func (p *Policy) Serves(t provider.Target) []provider.Operation {
 	return set.List()
 }
 
-// Sight says which providers may see data of a classification.
-type Sight struct {
-	// Organizations is the pattern that it holds for.
+// AccessRule lists the providers that may see data of a classification.
+type AccessRule struct {
+	// Organizations is the pattern of organizations that the rule applies to.
 	Organizations, Classification string
 	Providers                     []string
 }
 
-// Sights are the policy's rules of data, in the order in which they hold.
-func (p *Policy) Sights() []Sight {
-	var all []Sight
+// AccessRules returns the policy's data rules, in the order in which they apply.
+func (p *Policy) AccessRules() []AccessRule {
+	var all []AccessRule
 	for _, t := range p.tenants {
 		for _, pattern := range t.Organizations {
 			for _, name := range slices.Sorted(maps.Keys(t.allowed)) {
-				sight := Sight{Organizations: pattern, Classification: name}
+				rule := AccessRule{Organizations: pattern, Classification: name}
 				for i, may := range t.allowed[name] {
 					if may {
-						sight.Providers = append(sight.Providers, p.Providers[i].Name)
+						rule.Providers = append(rule.Providers, p.Providers[i].Name)
 					}
 				}
-				all = append(all, sight)
+				all = append(all, rule)
 			}
 		}
 	}
 	return all
 }
 
-// Description is what the policy knows of a model.
+// Description is what the policy knows about a model.
 type Description struct {
 	Operations []provider.Operation
-	// Features by their names; those that are not known are taken for given.
+	// Features are the names of its features; unknown features are assumed to be supported.
 	Features []string
 	Limits   Limits
-	// MostDimensions of its vectors; 0 is unknown.
+	// MostDimensions is the length of its longest vectors; 0 is unknown.
 	MostDimensions int
 }
 
-// Describe gives what is known of a model; false where the policy has none such.
+// Describe returns what is known about a model, or false if the policy has no such model.
 func (p *Policy) Describe(t provider.Target) (Description, bool) {
 	o := p.Offer(t)
 	if o == nil {
@@ -115,8 +115,8 @@ func (p *Policy) Describe(t provider.Target) (Description, bool) {
 	return d, true
 }
 
-// ByUpstream returns our name of a model that a vendor calls by its own; a name that
-// is already ours, or is no known model's, stays as it is.
+// ByUpstream returns the policy's name of a model, given the vendor's own name for it. A name that is the policy's
+// already, or is unknown, is returned unchanged.
 func (p *Policy) ByUpstream(t provider.Target) string {
 	e := p.byName[t.Provider]
 	if e == nil || t.Model == "" || e.offers[t.Model] != nil {

@@ -26,27 +26,26 @@ type document struct {
 	DefaultModel perOperation[string] `yaml:"default_model"`
 	DefaultGoal  Goal                 `yaml:"default_goal"`
 	Providers    []Provider           `yaml:"providers"`
-	// Goals ranks targets for each goal, the best first.
+	// Goals ranks targets for each goal, best first.
 	Goals map[Goal][]tier `yaml:"goals"`
-	// Ladder is tried, in order, when what was asked for fails.
+	// Ladder is tried, in order, if the requested model fails.
 	Ladder             perOperation[[]string] `yaml:"ladder"`
 	DataClassification []Tenant               `yaml:"data_classification"`
 	Resilience         Resilience             `yaml:"resilience"`
 	Cache              Cache                  `yaml:"cache"`
 	Budget             Budget                 `yaml:"budget"`
 	Traces             Traces                 `yaml:"traces"`
-	// ToolsNeedingApproval are tools by name; "*" stands for any characters.
+	// ToolsNeedingApproval are patterns of tool names; "*" stands for any characters.
 	ToolsNeedingApproval []string `yaml:"tools_needing_approval"`
 	// Byok is the mode of requests that name none.
 	Byok keyring.Mode `yaml:"byok"`
 
-	// replaced are providers whose models are another file's: what the policy
-	// ranks of theirs may be gone.
+	// replaced are the providers whose models another file defines: models that the policy ranks may no longer exist.
 	replaced map[string]bool
 }
 
-// perOperation is a setting for each operation: a mapping by operation, or one
-// value for all operations that it fits.
+// perOperation is a setting for each operation: a mapping by operation, or one value for all operations that support
+// it.
 type perOperation[T any] struct {
 	of  map[provider.Operation]T
 	all bool
@@ -68,7 +67,7 @@ func (p *perOperation[T]) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// tier is a target, or several that are as good as each other.
+// tier is a target, or several of equal rank.
 type tier []string
 
 // UnmarshalYAML reads a name, or a list of names.
@@ -80,7 +79,7 @@ func (t *tier) UnmarshalYAML(node *yaml.Node) error {
 	return node.Decode((*[]string)(t))
 }
 
-// UnmarshalYAML reads a model given by its name alone, or as an object.
+// UnmarshalYAML reads a model given as a name, or as a mapping.
 func (m *Model) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		m.Name = node.Value
@@ -90,18 +89,18 @@ func (m *Model) UnmarshalYAML(node *yaml.Node) error {
 	return strictNode(node, (*plain)(m))
 }
 
-// Source is a configuration file: its text and where it lies.
+// Source is a configuration file.
 type Source struct {
-	// Name of the file in errors; empty for what is compiled in.
+	// Name is the file's name in errors; empty for a file that is compiled in.
 	Name string
 	Text []byte
-	// KeysDir is where relative key_files lie; empty when they lie nowhere.
+	// KeysDir is the folder of relative key_files; if empty, they can't be read.
 	KeysDir string
 }
 
-// Parse reads a policy, and the file of further providers (may be empty). A
-// further provider takes the place of one of the same name, and keeps its
-// models when it names none. An error names the file, the path in it and the rule.
+// Parse reads a policy, and the file of further providers, which may be empty. A further provider replaces a provider
+// of the same name; if it lists no models, it keeps the models of the replaced one. An error names the file, the path
+// in it and the rule.
 func Parse(policy, extra Source) (*Policy, error) {
 	policy.Name = cmp.Or(policy.Name, "policy")
 	extra.Name = cmp.Or(extra.Name, "extra providers")
@@ -130,7 +129,7 @@ func Parse(policy, extra Source) (*Policy, error) {
 	return p, nil
 }
 
-// add puts further providers in the place of those of their names.
+// add adds further providers, which replace those of the same name.
 func (doc *document) add(more []Provider) {
 	doc.replaced = make(map[string]bool)
 	for _, provider := range more {
@@ -141,7 +140,7 @@ func (doc *document) add(more []Provider) {
 		}
 		if old := doc.Providers[i]; len(provider.Models) == 0 {
 			provider.Models = old.Models
-			provider.Capabilities = provider.within(old.Capabilities)
+			provider.Capabilities = provider.withDefaults(old.Capabilities)
 		} else {
 			doc.replaced[provider.Name] = true
 		}
@@ -152,7 +151,7 @@ func (doc *document) add(more []Provider) {
 	}
 }
 
-// Hash tells configurations apart by their texts.
+// Hash returns a short hash of configuration texts.
 func Hash(texts ...[]byte) string {
 	sum := sha256.New()
 	for _, text := range texts {
@@ -162,7 +161,7 @@ func Hash(texts ...[]byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
-// typeName is how the YAML library says what it read into; a reader has no use for it.
+// typeName matches the Go types in errors of the YAML library, which mean nothing to an operator.
 var typeName = regexp.MustCompile(` (not found )?in type [^\s]+| into [\[\]a-zA-Z]*\.[a-zA-Z.\[\]]+`)
 
 func strict(text []byte, into any) error {
@@ -172,9 +171,9 @@ func strict(text []byte, into any) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
-	said := strings.TrimPrefix(err.Error(), "yaml: ")
-	said = strings.ReplaceAll(strings.TrimPrefix(said, "unmarshal errors:\n  "), "\n  ", "; ")
-	return errors.New(typeName.ReplaceAllStringFunc(said, func(found string) string {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	message = strings.ReplaceAll(strings.TrimPrefix(message, "unmarshal errors:\n  "), "\n  ", "; ")
+	return errors.New(typeName.ReplaceAllStringFunc(message, func(found string) string {
 		if found[1] == 'n' {
 			return ": there is no such field"
 		}
@@ -182,7 +181,7 @@ func strict(text []byte, into any) error {
 	}))
 }
 
-// strictNode reads a part of a file: node.Decode would let unknown fields pass.
+// strictNode decodes a part of a file; node.Decode would ignore unknown fields.
 func strictNode(node *yaml.Node, into any) error {
 	text, err := yaml.Marshal(node)
 	if err != nil {
@@ -194,30 +193,30 @@ func strictNode(node *yaml.Node, into any) error {
 	return nil
 }
 
-// innerLine is a line's number within a part of a file, which means nothing outside of it.
+// innerLine matches a line number within a part of a file, which is wrong for the whole file.
 var innerLine = regexp.MustCompile(`\bline \d+: `)
 
-// nowhere can't hold a key: it is where key files lie that have no directory.
-const nowhere = "/nonexistent"
+// noKeysDir is the folder of relative key files without a KeysDir. It does not exist.
+const noKeysDir = "/nonexistent"
 
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// checkProviders checks a file's providers, and makes their key files absolute,
-// so that the working directory says nothing about keys.
+// checkProviders checks a file's providers, and makes their key files absolute, so that they don't depend on the
+// working directory.
 func checkProviders(source Source, providers []Provider) error {
 	seen := make(map[string]bool)
 	for i := range providers {
 		p := &providers[i]
 		err := p.check()
 		if err == nil && seen[p.Name] {
-			err = errors.New("name: is there twice")
+			err = errors.New("name: appears twice")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: providers[%d] %q: %w", source.Name, i, p.Name, err)
 		}
 		seen[p.Name] = true
 		if p.KeyFile != "" && !filepath.IsAbs(p.KeyFile) {
-			p.KeyFile = filepath.Join(cmp.Or(source.KeysDir, nowhere), p.KeyFile)
+			p.KeyFile = filepath.Join(cmp.Or(source.KeysDir, noKeysDir), p.KeyFile)
 		}
 	}
 	return nil

@@ -8,8 +8,7 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// What operators write, the policy and the extra providers, bounded at a size
-// that a file of thousands of providers has.
+// The operator's files (the policy and the extra providers), bounded at the size of a file with thousands of providers.
 func TestParseGrowsLinearly(t *testing.T) {
 	extra := []growth.Input{
 		growth.Number("providers", `{"providers": [`, `{"name": "p#", "dialect": "openai", "base_url": "http://127.0.0.1:11434"},`, `{"name": "z", "dialect": "openai", "base_url": "http://127.0.0.1:1"}]}`),

@@ -2,8 +2,8 @@ package policy
 
 import "switchyard.dev/services/gateway/internal/vendors/provider"
 
-// Listing names every model that callers may ask for by its name alone, each
-// once, with the first provider that has it.
+// Listing returns every model that callers may request by its name alone, each once, with the first provider that lists
+// it.
 func (p *Policy) Listing() []provider.Target {
 	var listing []provider.Target
 	seen := make(map[string]bool)

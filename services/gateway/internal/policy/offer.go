@@ -9,34 +9,36 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Offer is a model at a provider, compiled for planning. It belongs to its Policy; callers only read it.
+// Offer is a model of a provider, compiled for planning. It belongs to its Policy and must not be modified.
 type Offer struct {
 	provider.Target
-	// Upstream is the model by the vendor's own name.
+	// Upstream is the vendor's own name of the model.
 	Upstream string
-	// Unlisted reports that no policy names the model: a request did, at a provider that takes any.
+	// Unlisted reports that the policy does not name the model: a request did, for a provider that takes any model.
 	Unlisted bool
-	// Settings of the provider.
+	// Settings are the settings of the provider.
 	Settings *Provider
-	// Capabilities of the model, completed with those of its provider; Operations are those that both it and its dialect have.
+	// Capabilities are the model's, completed with its provider's. Operations are those that both the model and its
+	// dialect support.
 	Capabilities Capabilities
 	Operations   provider.OperationSet
-	// Lacks are the features that the model does not have.
+	// Lacks is the set of features that the model does not have.
 	Lacks Feature
-	// Hash of the target, for rendezvous.
+	// Hash is a hash of the target, for rendezvous hashing.
 	Hash uint64
 
-	// index of the provider in the policy.
+	// index is the provider's index in the policy.
 	index int
-	// places in the ranks, by goal; tied reports that others have the same place.
+	// places are the ranks by goal; tied reports that other offers have the same rank.
 	places [3]int32
 	tied   [3]bool
 }
 
-// Unranked is the place of an offer that a goal's ranks don't list: behind all that they do.
+// Unranked is the place of an offer that a goal's ranks don't list; it is behind all that they list.
 const Unranked = 1 << 30
 
-// Place returns the offer's place in the ranks of a goal, from 0, or Unranked; tied reports whether others share it.
+// Place returns the offer's rank for a goal, starting at 0, or Unranked. tied reports whether other offers have the
+// same rank.
 func (o *Offer) Place(goal Goal) (place int32, tied bool) {
 	at := goal.index()
 	return o.places[at], o.tied[at]
@@ -55,7 +57,7 @@ func (e *entry) offer(model *Model) *Offer {
 	target := provider.Target{Provider: e.Name, Model: model.Name}
 	o := &Offer{
 		Target: target, Upstream: cmp.Or(model.Upstream, model.Name), Settings: e.Provider, index: e.index,
-		Capabilities: model.within(e.Capabilities), Operations: dialects[e.Dialect],
+		Capabilities: model.withDefaults(e.Capabilities), Operations: dialects[e.Dialect],
 		places: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
 	if o.Capabilities.Operations != nil {
@@ -64,13 +66,13 @@ func (e *entry) offer(model *Model) *Offer {
 	if o.Capabilities.Features != nil {
 		o.Lacks = ^*o.Capabilities.Features & (1<<len(featureNames) - 1)
 	}
-	if !slices.Contains(takesTokens, e.Dialect) {
+	if !slices.Contains(tokenInputDialects, e.Dialect) {
 		o.Lacks |= FeatureTokenInput
 	}
 	return o
 }
 
-// find returns the provider's offer of a model; nil where it has none. A provider without a list has any.
+// find returns the provider's offer of a model, or nil if there is none. A provider without a list offers any model.
 func (e *entry) find(model string) *Offer {
 	if len(e.Models) > 0 {
 		return e.offers[model]

@@ -1,7 +1,7 @@
-// Package policy holds what the operator's files say about providers: which there are, what their models can do, who is
-// preferred for which goal, whose data each may see, and what is kept of requests. Parse reads and checks the files. A
-// Policy never changes once it is made, and all of its methods are safe for concurrent use. Package routing plans
-// requests by it; internal/app reads the files and puts a policy in force.
+// Package policy holds the operator's policy for providers: which providers there are, what their models can do, which
+// are preferred for which goal, whose data each may see, and what is kept of requests. Parse reads and checks the
+// files. A Policy never changes after it was made, and all of its methods are safe for concurrent use. Package routing
+// plans requests by it; internal/app reads the files and puts a policy into force.
 package policy
 
 import (
@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// DefaultModel is the alias of the policy's default model in requests.
+// DefaultModel is the name by which requests ask for the policy's default model.
 const DefaultModel = "default"
 
 // Goal is what a selection is optimized for.
@@ -33,7 +33,7 @@ var goals = []Goal{GoalCost, GoalLatency, GoalQuality}
 // Goals returns all goals, in the order in which documents list them.
 func Goals() []Goal { return slices.Clone(goals) }
 
-// IsKnown reports whether there is such a goal.
+// IsKnown reports whether the goal is one of Goals.
 func (g Goal) IsKnown() bool { return g.index() >= 0 }
 
 func (g Goal) index() int {
@@ -48,9 +48,9 @@ func (g Goal) index() int {
 	return -1
 }
 
-// Policy says which providers there are and how to choose between them.
+// Policy holds the configured providers and the rules for choosing between them.
 type Policy struct {
-	// Providers in order of preference.
+	// Providers are the providers in order of preference.
 	Providers []Provider
 
 	version    string
@@ -64,7 +64,8 @@ type Policy struct {
 	resilience Resilience
 	cache      Cache
 	budget     Budget
-	// traces with what holds for each of their rules, the policy's own first.
+	// traces are the settings; tracings are the resulting values, the policy's own first, then one for each
+	// organization rule.
 	traces   Traces
 	tracings []Tracing
 	redactor *redact.Redactor
@@ -75,7 +76,7 @@ type Policy struct {
 	replaced      map[string]bool
 }
 
-// Version is a hash of the files that the policy was read from.
+// Version returns a hash of the files that the policy was read from.
 func (p *Policy) Version() string { return p.version }
 
 func build(doc document) (*Policy, error) {

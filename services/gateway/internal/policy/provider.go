@@ -8,43 +8,43 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 )
 
-// Model is one that a provider serves.
+// Model is a model that a provider serves.
 type Model struct {
-	// Name that callers use.
+	// Name is the name that callers use.
 	Name string `yaml:"name"`
-	// Upstream is the vendor's own name, when it differs.
+	// Upstream is the vendor's own name, if it differs.
 	Upstream     string `yaml:"upstream"`
 	Capabilities `yaml:",inline"`
 	price.Rates  `yaml:",inline"`
 }
 
-// Provider is one configured vendor.
+// Provider is a configured vendor.
 type Provider struct {
 	Name string `yaml:"name"`
-	// Aliases are other names of it, for callers; a provider of such a name goes before.
+	// Aliases are other names for it that callers may use; a provider of that name takes precedence.
 	Aliases []string `yaml:"aliases"`
-	// Dialect is the wire form it speaks: openai, anthropic, gemini, cohere or sandbox.
+	// Dialect is its wire format: openai, anthropic, gemini, cohere or sandbox.
 	Dialect string `yaml:"dialect"`
 	BaseURL string `yaml:"base_url"`
-	// KeyFile holds the fleet's key. Empty: the provider is called without one.
+	// KeyFile is the path of the file with the fleet's key; if empty, the provider is called without a key.
 	KeyFile string `yaml:"key_file"`
-	// KeyHeader carries the key in place of "Authorization: Bearer" (openai dialect).
+	// KeyHeader is the header that carries the key instead of "Authorization: Bearer" (openai dialect).
 	KeyHeader string `yaml:"key_header"`
-	// APIVersion, StreamUsage and ShortToolIDs are of the openai dialect; see its package.
+	// APIVersion, StreamUsage and ShortToolIDs are settings of the openai dialect; see its package.
 	APIVersion   string `yaml:"api_version"`
 	StreamUsage  *bool  `yaml:"stream_usage"`
 	ShortToolIDs bool   `yaml:"short_tool_ids"`
-	// Regions that it works in, and Tags: what rules of data go by.
+	// Regions are the regions that it works in, and Tags its properties, both for data rules.
 	Regions []string `yaml:"regions"`
 	Tags    []string `yaml:"tags"`
-	// PromptCacheTTL is how long it keeps a prompt in its cache; so long requests
-	// of one prompt stay together.
+	// PromptCacheTTL is how long it keeps a prompt in its cache. For so long, requests with the same prompt are sent to
+	// the same place.
 	PromptCacheTTL time.Duration `yaml:"prompt_cache_ttl"`
-	// DefaultModel of the provider for an operation; its first that does it when absent.
+	// DefaultModel is the provider's model for an operation; if absent, its first model that supports the operation.
 	DefaultModel perOperation[string] `yaml:"default_model"`
-	// Capabilities of models that have none of their own: operations and features.
+	// Capabilities are the operations and features of models that set none.
 	Capabilities `yaml:",inline"`
-	// Models it serves. None: any, asked for as "name/model".
+	// Models are the models it serves. If empty, it serves any model, requested as "name/model".
 	Models []Model `yaml:"models"`
 }
 
@@ -63,7 +63,7 @@ func (p *Provider) check() error {
 	seen := make(map[string]bool)
 	for i, model := range p.Models {
 		if model.Name == "" || model.Name == DefaultModel || seen[model.Name] {
-			return fmt.Errorf("models[%d].name %q: is empty, reserved or there twice", i, model.Name)
+			return fmt.Errorf("models[%d].name %q: is empty, reserved or a duplicate", i, model.Name)
 		}
 		seen[model.Name] = true
 		if err := model.check(); err != nil {
@@ -73,5 +73,5 @@ func (p *Provider) check() error {
 	return nil
 }
 
-// check shadows the embedded ones.
+// check hides the embedded methods of the same name.
 func (m *Model) check() error { return m.Capabilities.check() }

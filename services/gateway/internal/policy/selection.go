@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// addDefaults finds the provider's model for requests that name only it.
+// addDefaults sets the provider's models for requests that name only the provider.
 func (p *Policy) addDefaults(e *entry) error {
 	var err error
 	e.defaults, err = pickEach("default_model", e.DefaultModel, func(name string) (*Offer, error) {
@@ -33,7 +33,7 @@ func (p *Policy) addDefaults(e *entry) error {
 	return nil
 }
 
-// pick finds the target of a setting for each operation.
+// pick returns the offer that a setting names for each operation.
 func (p *Policy) pick(field string, setting perOperation[string]) (map[provider.Operation]*Offer, error) {
 	return pickEach(field, setting, p.target)
 }
@@ -61,7 +61,7 @@ func pickEach(field string, setting perOperation[string], find func(name string)
 	return picked, nil
 }
 
-// target reads "provider/model" and checks that both exist.
+// target returns the offer named "provider/model", or an error if it does not exist.
 func (p *Policy) target(name string) (*Offer, error) {
 	of, model, _ := strings.Cut(name, "/")
 	e := p.byName[of]
@@ -73,12 +73,12 @@ func (p *Policy) target(name string) (*Offer, error) {
 		return nil, fmt.Errorf("%q: the provider has no such model", name)
 	}
 	o.Unlisted = false
-	e.offers[model] = o // Of a provider without a list: the one that ranks are kept in.
+	e.offers[model] = o // For a provider without a list: keep the offer that ranks refer to.
 	return o, nil
 }
 
-// gone reports whether a target's provider has been replaced by one with other models.
-func (p *Policy) gone(name string) bool {
+// removed reports whether a target's provider was replaced by one with other models.
+func (p *Policy) removed(name string) bool {
 	of, _, _ := strings.Cut(name, "/")
 	return p.replaced[of]
 }
@@ -91,14 +91,14 @@ func (p *Policy) addRanks(goal Goal, tiers []tier) error {
 	for place, names := range tiers {
 		for _, name := range names {
 			o, err := p.target(name)
-			if err != nil && p.gone(name) {
+			if err != nil && p.removed(name) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
 			if o.places[at] != Unranked {
-				return fmt.Errorf("%q: is there twice", name)
+				return fmt.Errorf("%q: appears twice", name)
 			}
 			o.places[at], o.tied[at] = int32(place), len(names) > 1
 			p.ranks[goal] = append(p.ranks[goal], o)
@@ -120,7 +120,7 @@ func (p *Policy) addLadders(setting perOperation[[]string]) error {
 		for _, name := range names {
 			o, err := p.target(name)
 			switch {
-			case err != nil && p.gone(name):
+			case err != nil && p.removed(name):
 			case err != nil:
 				return fmt.Errorf("%s: %w", path, err)
 			case o.Operations.Has(operation):

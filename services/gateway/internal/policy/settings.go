@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// Resilience is when a provider is left alone. Package health keeps to it, from
-// the service's start on.
+// Resilience holds the settings of circuit breaking, which package health applies from the start of the service on.
 type Resilience struct {
 	Breaker Breaker `yaml:"breaker"`
 }
 
-// Breaker opens for a model family of a provider.
+// Breaker holds the settings of the circuit breaker of a provider's model family.
 type Breaker struct {
-	// FailurePercent of at least Sample calls within Window opens it.
+	// The breaker opens if FailurePercent of at least Sample calls within Window fail.
 	FailurePercent float64       `yaml:"failure_percent"`
 	Sample         uint          `yaml:"sample"`
 	Window         time.Duration `yaml:"window"`
-	// Delay until the first probe, twice as long after each that fails, MaxDelay at most.
+	// Delay is the time until the first probe. It doubles after each failed probe, up to MaxDelay.
 	Delay    time.Duration `yaml:"delay"`
 	MaxDelay time.Duration `yaml:"max_delay"`
 }
 
-// defaults of what a policy leaves out.
+// defaults are the values that apply if a policy leaves them out.
 var defaults = Resilience{
 	Breaker: Breaker{FailurePercent: 50, Sample: 5, Window: 30 * time.Second, Delay: 5 * time.Second, MaxDelay: time.Minute},
 }
@@ -39,25 +38,25 @@ func (r Resilience) check() error {
 	return nil
 }
 
-// Resilience of all providers.
+// Resilience returns the resilience settings of all providers.
 func (p *Policy) Resilience() Resilience { return p.resilience }
 
-// Cache says whose answers are kept to be given again. Package cache reads it.
+// Cache holds the settings of the response cache. Package cache applies them.
 type Cache struct {
-	// Enabled is off unless said otherwise.
+	// Enabled is false by default.
 	Enabled bool `yaml:"enabled"`
-	// TTL of an answer.
+	// TTL is how long an answer is kept.
 	TTL time.Duration `yaml:"ttl"`
-	// Organizations with settings of their own; the first that matches holds.
+	// Organizations are rules for some organizations; the first that matches applies.
 	Organizations []CacheRule `yaml:"organizations"`
 }
 
-// CacheRule is the setting of some organizations.
+// CacheRule is the cache setting of some organizations.
 type CacheRule struct {
-	// Organizations by name; "*" stands for any characters.
+	// Organizations are patterns of names; "*" stands for any characters.
 	Organizations []string `yaml:"organizations"`
 	Enabled       bool     `yaml:"enabled"`
-	// TTL of an answer; 0 is the policy's.
+	// TTL is how long an answer is kept; 0 is the policy's TTL.
 	TTL time.Duration `yaml:"ttl"`
 }
 
@@ -78,9 +77,9 @@ func (c Cache) check() error {
 	return nil
 }
 
-// Budget is what holds for calls under a ceiling.
+// Budget holds the settings for calls under a ceiling.
 type Budget struct {
-	// Unpriced is for models whose cost is unknown: "refuse" (the default) or "allow".
+	// Unpriced is what happens to calls of models without a price: "refuse" (the default) or "allow".
 	Unpriced string `yaml:"unpriced"`
 }
 
@@ -95,12 +94,12 @@ func (b Budget) check() error {
 // ServesUnpriced reports whether calls under a ceiling may use models without a price.
 func (p *Policy) ServesUnpriced() bool { return p.budget.Unpriced == "allow" }
 
-// Caches reports whether any organization's answers are kept.
+// Caches reports whether answers of any organization are cached.
 func (p *Policy) Caches() bool {
 	return p.cache.Enabled || slices.ContainsFunc(p.cache.Organizations, func(r CacheRule) bool { return r.Enabled })
 }
 
-// CacheTTL is how long answers of an organization are kept; 0 is not at all.
+// CacheTTL returns how long answers of an organization are cached; 0 means not at all.
 func (p *Policy) CacheTTL(organization string) time.Duration {
 	ttl := p.cache.TTL
 	if ttl == 0 {

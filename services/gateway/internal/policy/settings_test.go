@@ -55,16 +55,16 @@ func TestParseNames(t *testing.T) {
 		{"a limit", policytest.Wide, "providers: [{name: x, dialect: openai, models: [{name: n, limits: {output: -1}}]}]", "must not be negative"},
 		{"dimensions", policytest.Wide, "providers: [{name: x, dialect: openai, models: [{name: n, dimensions: {any_of: [1], max: 2}}]}]", "want any_of, or min and max"},
 		{"a cache time", policytest.Wide, "providers: [{name: x, dialect: openai, prompt_cache_ttl: 5ms}]", "prompt_cache_ttl: want at least 1s"},
-		{"a provider twice in one file", policytest.Wide, "providers: [{name: x, dialect: openai}, {name: x, dialect: openai}]", `/etc/extra.yaml: providers[1] "x": name: is there twice`},
+		{"a provider twice in one file", policytest.Wide, "providers: [{name: x, dialect: openai}, {name: x, dialect: openai}]", `/etc/extra.yaml: providers[1] "x": name: appears twice`},
 		{"a default for an operation", strings.Replace(policytest.Wide, "embeddings: one/vectors,", "embeddings: one/big,", 1), "", `/etc/policy.yaml: default_model.embeddings: "one/big" does not do embeddings`},
 		{"a default for no operation", strings.Replace(policytest.Wide, "embeddings: one/vectors,", "songs: one/big,", 1), "", "default_model.songs: want chat, embeddings, vision or images"},
 		{"a default of a provider", strings.Replace(policytest.Wide, "{chat: small}", "{chat: tiny}", 1), "", `providers[0] "one": default_model.chat: "tiny": the provider has no such model`},
 		{"a ladder", strings.Replace(policytest.Wide, "embeddings: [four/embed]", "embeddings: [one/big]", 1), "", `ladder.embeddings: "one/big" does not do embeddings`},
-		{"a rank twice", strings.Replace(policytest.Wide, "cost: [one/small,", "cost: [one/small, one/small,", 1), "", `goals.cost: "one/small": is there twice`},
+		{"a rank twice", strings.Replace(policytest.Wide, "cost: [one/small,", "cost: [one/small, one/small,", 1), "", `goals.cost: "one/small": appears twice`},
 		{"a rule", policytest.Wide + "data_classification: [{organizations: ['*'], classifications: {x: maybe}}]", "", `classifications: "maybe": want allow, deny`},
 		{"a rule's field", policytest.Wide + "data_classification: [{organizations: ['*'], classifications: {x: {provders: [a]}}}]", "", "line 48: field provders: there is no such field"},
 		{"a rule's provider", policytest.Wide + "data_classification: [{organizations: ['*'], classifications: {x: {providers: [gone]}}}]", "", `data_classification[0].classifications.x.providers: "gone": no such provider`},
-		{"a rule's default", policytest.Wide + "data_classification: [{organizations: ['*'], default: y, classifications: {x: deny}}]", "", `default: "y" is none of the classifications`},
+		{"a rule's default", policytest.Wide + "data_classification: [{organizations: ['*'], default: y, classifications: {x: deny}}]", "", `default: "y" is not one of the classifications`},
 		{"rules for nobody", policytest.Wide + "data_classification: [{classifications: {x: deny}}]", "", "organizations: is required"},
 		{"a breaker", policytest.Wide + "resilience: {breaker: {failure_percent: 0}}", "", "resilience.breaker: want failure_percent"},
 		{"a breaker's times", policytest.Wide + "resilience: {breaker: {max_delay: 1s}}", "", "max_delay not below it"},
@@ -89,7 +89,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// namesGoType reports whether an error speaks of a type of the package rather than of the file.
+// namesGoType reports whether an error contains a Go type instead of the file's terms.
 func namesGoType(text string) bool {
 	return strings.Contains(strings.ReplaceAll(text, "/etc/policy.yaml", ""), "policy.")
 }

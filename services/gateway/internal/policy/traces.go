@@ -10,54 +10,52 @@ import (
 	"switchyard.dev/services/gateway/internal/content/redact"
 )
 
-// Traces is what is kept of requests. Package trace keeps it.
+// Traces holds the settings of what is kept of requests. Package trace applies them.
 type Traces struct {
 	TraceRule `yaml:",inline"`
 
-	// MaxBytes of a request and of an answer; what is longer is shortened.
+	// MaxBytes is the maximum length of a kept request, and of a kept answer; longer ones are shortened.
 	MaxBytes int `yaml:"max_bytes"`
-	// Redact are patterns of what people must not read, beside what is always
-	// taken out.
+	// Redact are patterns of text that people must not read, in addition to what is always redacted.
 	Redact []TracePattern `yaml:"redact"`
-	// Organizations with settings of their own; the first that matches holds.
+	// Organizations are rules for some organizations; the first that matches applies.
 	Organizations []OrganizationTraces `yaml:"organizations"`
 }
 
-// TraceRule is what is kept; what is left out is as the policy has it, or as the
-// service does.
+// TraceRule is what is kept. A field that is not set has the policy's value, or else the service's default.
 type TraceRule struct {
 	// Lineage keeps a record without content of each request, for Retention.
 	Lineage   *bool          `yaml:"lineage"`
 	Retention *time.Duration `yaml:"retention"`
-	// Content keeps request and answer, of SamplePercent of them, for ContentRetention.
+	// Content keeps the request and the answer of SamplePercent of the requests, for ContentRetention.
 	Content          *bool          `yaml:"content"`
 	SamplePercent    *float64       `yaml:"sample_percent"`
 	ContentRetention *time.Duration `yaml:"content_retention"`
 }
 
-// OrganizationTraces is the rule of some organizations.
+// OrganizationTraces is the rule for some organizations.
 type OrganizationTraces struct {
-	// Organizations by name; "*" stands for any characters.
+	// Organizations are patterns of names; "*" stands for any characters.
 	Organizations []string `yaml:"organizations"`
 	TraceRule     `yaml:",inline"`
 }
 
-// TracePattern is a kind of data by an expression (RE2).
+// TracePattern is a kind of data that a regular expression (RE2) matches.
 type TracePattern struct {
 	Name    string `yaml:"name"`
 	Pattern string `yaml:"pattern"`
 }
 
-// Tracing is what holds for one organization.
+// Tracing holds the resulting values for one organization.
 type Tracing struct {
 	Lineage                     bool
 	Retention, ContentRetention time.Duration
-	// SamplePercent is 0 where no content is kept.
+	// SamplePercent is 0 if no content is kept.
 	SamplePercent float64
 	MaxBytes      int
 }
 
-// defaultTracing is what holds where the policy says nothing.
+// defaultTracing holds the values that apply if the policy sets none.
 var defaultTracing = Tracing{
 	Lineage: true, Retention: 30 * 24 * time.Hour, ContentRetention: 7 * 24 * time.Hour, SamplePercent: 100, MaxBytes: 256 << 10,
 }
@@ -101,7 +99,7 @@ func (r *TraceRule) check() error {
 	return nil
 }
 
-// redactor compiles the patterns.
+// redactor returns a Redactor with the patterns compiled.
 func (t *Traces) redactor() (*redact.Redactor, error) {
 	patterns := make([]redact.Pattern, 0, len(t.Redact))
 	for i, p := range t.Redact {
@@ -120,7 +118,7 @@ func (t *Traces) redactor() (*redact.Redactor, error) {
 	return redact.New(patterns), nil
 }
 
-// apply puts what a rule says over what holds without it.
+// apply overwrites the values that the rule sets.
 func (r *TraceRule) apply(t *Tracing) {
 	if r.Lineage != nil {
 		t.Lineage = *r.Lineage
@@ -139,7 +137,7 @@ func (r *TraceRule) apply(t *Tracing) {
 	}
 }
 
-// Tracing is what is kept of an organization's requests.
+// Tracing returns what is kept of an organization's requests.
 func (p *Policy) Tracing(organization string) Tracing {
 	for i, o := range p.traces.Organizations {
 		if slices.ContainsFunc(o.Organizations, func(pattern string) bool { return matches(pattern, organization) }) {
@@ -149,10 +147,10 @@ func (p *Policy) Tracing(organization string) Tracing {
 	return p.tracings[0]
 }
 
-// Redactor takes out what people must not read.
+// Redactor returns the redactor that removes what people must not read.
 func (p *Policy) Redactor() *redact.Redactor { return p.redactor }
 
-// setTraces works out what holds for whom.
+// setTraces computes the resulting values for all rules.
 func (p *Policy) setTraces(t Traces) error {
 	if err := t.check(); err != nil {
 		return err
@@ -174,7 +172,7 @@ func (p *Policy) setTraces(t Traces) error {
 	for _, o := range t.Organizations {
 		own := base
 		if o.Content != nil && *o.Content {
-			own.SamplePercent = sample // Though others' is not kept.
+			own.SamplePercent = sample // Even if the policy's own content is off.
 		}
 		o.apply(&own)
 		p.tracings = append(p.tracings, own)

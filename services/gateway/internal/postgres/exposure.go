@@ -20,8 +20,8 @@ type Exposure struct{ pool *pgxpool.Pool }
 // NewExposure returns the use of credentials of a database.
 func NewExposure(pool *pgxpool.Pool) *Exposure { return &Exposure{pool} }
 
-// Fold implements exposure.Store.
-func (e *Exposure) Fold(ctx context.Context, limit int) (int, error) {
+// Aggregate implements exposure.Store.
+func (e *Exposure) Aggregate(ctx context.Context, limit int) (int, error) {
 	var folded int64
 	err := pgdb.InTx(ctx, e.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
@@ -36,7 +36,7 @@ func (e *Exposure) Fold(ctx context.Context, limit int) (int, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("fold credential use: %w", err)
+		return 0, fmt.Errorf("aggregate credential use: %w", err)
 	}
 	return int(folded), nil
 }

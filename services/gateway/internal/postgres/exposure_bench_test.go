@@ -54,7 +54,7 @@ func makeLedger(tb testing.TB, pool *pgxpool.Pool, rows int) {
 func fold(tb testing.TB, store *Exposure) {
 	tb.Helper()
 	for {
-		n, err := store.Fold(tb.Context(), 5000)
+		n, err := store.Aggregate(tb.Context(), 5000)
 		if err != nil {
 			tb.Fatal(err)
 		}

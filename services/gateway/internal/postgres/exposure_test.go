@@ -117,7 +117,7 @@ func TestRadiusIsExact(t *testing.T) {
 		}
 		entries = append(entries, batch...)
 		for range random.IntN(3) {
-			if _, err := store.Fold(t.Context(), 1+random.IntN(40)); err != nil {
+			if _, err := store.Aggregate(t.Context(), 1+random.IntN(40)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,7 +168,7 @@ func TestFoldWaitsForTransactionsUnderWay(t *testing.T) {
 	if err := rows.Append(t.Context(), []ledger.Entry{one()}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := store.Fold(t.Context(), 10); n != 0 || err != nil || calls() != 1 {
+	if n, err := store.Aggregate(t.Context(), 10); n != 0 || err != nil || calls() != 1 {
 		t.Errorf("folded %d, %v; %d calls", n, err, calls())
 	}
 	if _, err := tx.Exec(t.Context(), `INSERT INTO ledger_entry (id, request_id, organization_id, key_id, service, run_id, operation, requested_provider,
@@ -183,7 +183,7 @@ func TestFoldWaitsForTransactionsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	foldAll(t, store, 2)
-	if n, err := store.Fold(t.Context(), 10); n != 0 || err != nil {
+	if n, err := store.Aggregate(t.Context(), 10); n != 0 || err != nil {
 		t.Errorf("folded %d more, %v", n, err)
 	}
 	if calls() != 2 {
@@ -195,7 +195,7 @@ func TestFoldWaitsForTransactionsUnderWay(t *testing.T) {
 func foldAll(t *testing.T, store *Exposure, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); n > 0; {
-		folded, err := store.Fold(t.Context(), 1)
+		folded, err := store.Aggregate(t.Context(), 1)
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%d rows are not folded in: %v", n, err)
 		}
@@ -219,7 +219,7 @@ func TestOneReplicaFolds(t *testing.T) {
 		// It doesn't wait for the other, either.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if n, err := store.Fold(ctx, 10); n != 0 || err != nil {
+		if n, err := store.Aggregate(ctx, 10); n != 0 || err != nil {
 			t.Errorf("beside another: %d, %v", n, err)
 		}
 		return nil
@@ -228,7 +228,7 @@ func TestOneReplicaFolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	foldAll(t, store, 1)
-	if n, err := store.Fold(t.Context(), 10); n != 0 || err != nil {
+	if n, err := store.Aggregate(t.Context(), 10); n != 0 || err != nil {
 		t.Errorf("again: %d, %v", n, err)
 	}
 }

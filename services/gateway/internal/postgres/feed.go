@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -37,6 +39,24 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 // moment is null for the zero time.
 func moment(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
+// bucketFields are the fields of a row that hold the buckets, by the names that sqlc gives their columns.
+var bucketFields = func() (fields [provider.BucketCount][]int) {
+	row := reflect.TypeFor[dbsql.ListEntriesRow]()
+	for _, b := range provider.Buckets() {
+		field, _ := row.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, strings.ReplaceAll(b.Column(), "_", "")) })
+		fields[b] = field.Index
+	}
+	return fields
+}()
+
+func usageOf(r *dbsql.ListEntriesRow) (u provider.Usage) {
+	row := reflect.ValueOf(r).Elem()
+	for _, b := range provider.Buckets() {
+		*b.Of(&u) = row.FieldByIndex(bucketFields[b]).Int()
+	}
+	return u
+}
+
 func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 	transaction, err := strconv.ParseUint(r.Position, 10, 64)
 	if err != nil {
@@ -49,12 +69,7 @@ func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 			RequestedProvider: r.RequestedProvider, RequestedModel: r.RequestedModel, RequestedGoal: r.RequestedGoal,
 			Provider: r.Provider, Model: r.Model, Credential: r.Credential, Fingerprint: r.CredentialFingerprint,
 			Substituted: r.Substituted, CacheHit: r.CacheHit, Attempts: int(r.Attempts),
-			Usage: provider.Usage{
-				Input: r.InputTokens, CacheRead: r.CacheReadTokens, CacheWrite: r.CacheWriteTokens,
-				CacheWriteLong: r.CacheWriteLongTokens, ImageInput: r.ImageInputTokens, AudioInput: r.AudioInputTokens,
-				Output: r.OutputTokens, Reasoning: r.ReasoningTokens,
-				ImageOutput: r.ImageOutputTokens, AudioOutput: r.AudioOutputTokens, Images: r.Images,
-			},
+			Usage: usageOf(r),
 			State: ledger.State(r.UsageState), Cost: price.Pico(r.CostPicoUsd), PriceVersion: r.PriceVersion,
 			Outcome: ledger.Outcome(r.Outcome), StartedAt: r.StartedAt, EndedAt: r.EndedAt,
 		},

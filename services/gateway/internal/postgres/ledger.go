@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/pgdb"
 )
 
@@ -68,8 +69,8 @@ func classify(err error) error {
 
 // entryRows are entries as copyEntries takes them.
 func entryRows(entries []ledger.Entry) *pgcopy.Rows {
-	const columns, size = 34, 640
-	rows := pgcopy.New(columns, size*len(entries))
+	const columns, size = 23 + provider.BucketCount, 640
+	rows := pgcopy.New(uint16(columns), size*len(entries))
 	for i := range entries {
 		appendEntry(rows, &entries[i])
 	}
@@ -83,9 +84,9 @@ func appendEntry(rows *pgcopy.Rows, e *ledger.Entry) {
 		e.RequestedModel, e.RequestedGoal, e.Provider, e.Model, e.Credential, e.Fingerprint)
 	rows.Bool(e.Substituted, e.CacheHit)
 	rows.Int16(int16(e.Attempts))
-	u := &e.Usage
-	rows.Int64(u.Input, u.CacheRead, u.CacheWrite, u.CacheWriteLong, u.ImageInput, u.AudioInput, u.Output,
-		u.Reasoning, u.ImageOutput, u.AudioOutput, u.Images)
+	for _, b := range provider.Buckets() {
+		rows.Int64(*b.Of(&e.Usage))
+	}
 	rows.Text(string(e.State))
 	rows.Int64(int64(e.Cost))
 	rows.Text(e.PriceVersion, string(e.Outcome))

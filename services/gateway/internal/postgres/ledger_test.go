@@ -23,13 +23,18 @@ func entry() ledger.Entry {
 		ID: uuid.New(), RequestID: "req_1", Organization: "acme", Key: "key", Service: "edge", Run: "run", Operation: "chat",
 		RequestedProvider: "alpha", RequestedModel: "m", RequestedGoal: "cost", Provider: "beta", Model: "m2",
 		Credential: "fleet", Fingerprint: "0011", Substituted: true, CacheHit: true, Attempts: 2,
-		Usage: provider.Usage{
-			Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Reasoning: 5, Images: 6,
-			CacheWriteLong: 7, ImageInput: 8, AudioInput: 9, ImageOutput: 10, AudioOutput: 11,
-		},
+		Usage: everyBucket(),
 		State: ledger.StateReported, Cost: math.MaxInt64, PriceVersion: "beta/m2@2026-01-01", Outcome: ledger.OutcomeCompleted,
 		StartedAt: at, EndedAt: at.Add(time.Second),
 	}
+}
+
+// everyBucket is a usage in which each bucket has another count.
+func everyBucket() (u provider.Usage) {
+	for i, b := range provider.Buckets() {
+		*b.Of(&u) = int64(i + 1)
+	}
+	return u
 }
 
 // entries are n of them, each another.

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// floorTTL is how long an organization's epoch is remembered: longer than any
-	// request that was under way at the purge.
+	// floorTTL is how long an organization's epoch is stored: longer than any request that was in flight at the purge.
 	floorTTL = time.Hour
 	// scanCount is how many keys one step of a purge looks at.
 	scanCount = 1000
@@ -27,12 +26,11 @@ var keepText string
 
 var keep = redis.NewScript(keepText)
 
-// Answers is a cache.Store in Redis. Keys of an organization share a slot:
-// <prefix>:cache:{<organization>}:<epoch>:<answer>, and its epoch, if it was
-// purged of late.
+// Answers implements cache.Store. Keys of an organization share a hash slot:
+// <prefix>:cache:{<organization>}:<epoch>:<answer> and, if it was purged recently, its epoch.
 type Answers struct{ client *redisdb.Client }
 
-// NewAnswers returns the answers of a Redis server.
+// NewAnswers returns the answers in a Redis server.
 func NewAnswers(client *redisdb.Client) *Answers { return &Answers{client} }
 
 func (a *Answers) of(organization string) string {
@@ -45,7 +43,7 @@ func (a *Answers) key(p cache.Place) string {
 	return a.of(p.Organization) + strconv.FormatInt(p.Epoch, 10) + ":" + p.Answer
 }
 
-// Get reads the answer and the epoch in one round trip.
+// Get returns the answer and the organization's epoch in one round trip.
 func (a *Answers) Get(ctx context.Context, p cache.Place) ([]byte, int64, error) {
 	values, err := a.client.MGet(ctx, a.floor(p.Organization), a.key(p)).Result()
 	if err != nil {
@@ -63,7 +61,7 @@ func (a *Answers) Get(ctx context.Context, p cache.Place) ([]byte, int64, error)
 	return nil, newest, nil
 }
 
-// Put keeps an answer unless its epoch is over.
+// Put stores an answer unless its epoch has ended.
 func (a *Answers) Put(ctx context.Context, p cache.Place, sealed []byte, ttl time.Duration) error {
 	keys := []string{a.floor(p.Organization), a.key(p)}
 	if err := keep.Run(ctx, a.client, keys, p.Epoch, sealed, ttl.Milliseconds()).Err(); err != nil {
@@ -72,8 +70,8 @@ func (a *Answers) Put(ctx context.Context, p cache.Place, sealed []byte, ttl tim
 	return nil
 }
 
-// Purge raises the epoch first, so that nothing is kept behind the search.
-// A search finds every key that is there from its begin to its end.
+// Purge raises the epoch first, so that no answer is stored behind the scan. A scan finds every key that exists from
+// its beginning to its end.
 func (a *Answers) Purge(ctx context.Context, organization string, epoch int64) (int, error) {
 	if err := keep.Run(ctx, a.client, []string{a.floor(organization), a.floor(organization)}, epoch, epoch, floorTTL.Milliseconds()).Err(); err != nil {
 		return 0, fmt.Errorf("raise epoch: %w", err)

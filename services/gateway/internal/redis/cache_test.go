@@ -37,8 +37,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A purge finds all that an organization has, among whatever else is there, and
-// what comes late from before it is not kept.
+// A purge finds every key of an organization among all others, and answers of earlier epochs are no longer stored.
 func TestAnswersPurge(t *testing.T) {
 	client := testkit.Redis(t)
 	answers := NewAnswers(client)

@@ -1,6 +1,6 @@
 -- KEYS: replicas (sorted set, by time), reports (hash, by replica).
--- ARGV: replica, its life in ms, channel to tell of a change ('' for none), its reports.
--- Answers each live replica with the age of its reports in ms, a line break, and the reports.
+-- ARGV: replica, its lifetime in ms, channel to notify of a change ('' for none), its reports.
+-- Returns each live replica with the age of its reports in ms, a line break, and the reports.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local life = tonumber(ARGV[2])

@@ -1,5 +1,5 @@
--- Keeps a value unless a later epoch has begun.
--- KEYS: the organization's epoch, the value's key. ARGV: the value's epoch, the value, its life in milliseconds.
+-- Stores a value unless a later epoch has begun.
+-- KEYS: the organization's epoch, the value's key. ARGV: the value's epoch, the value, its lifetime in milliseconds.
 local newest = tonumber(redis.call('GET', KEYS[1]) or '0')
 if newest > tonumber(ARGV[1]) then
   return 0

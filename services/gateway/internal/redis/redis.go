@@ -1,6 +1,5 @@
-// Package redis implements what replicas share for as long as it lasts: the
-// board on which they tell each other of circuits. Losing all of it loses no
-// completion.
+// Package redis stores what replicas share for a short time: the reports on circuits and replicas, change notifications
+// and the response cache. Losing all of it loses no completion.
 package redis
 
 import (
@@ -28,15 +27,14 @@ var exchangeText string
 
 var exchange = redis.NewScript(exchangeText)
 
-// Peers is a health.Peers in Redis. Its keys are the replicas by the time of
-// their last exchange, the reports of each, and a lease for each probe; all of
-// them end by themselves.
+// Peers implements health.Peers. Its keys are the replicas by the time of their last exchange, the reports of each
+// replica, and a lease for each probe. All of them expire by themselves.
 type Peers struct {
 	client  *redisdb.Client
 	replica string
 }
 
-// NewPeers returns the peers of one replica, under a name that no other has.
+// NewPeers returns the Peers of one replica, under a new random name.
 func NewPeers(client *redisdb.Client) *Peers {
 	return &Peers{client: client, replica: strings.ToLower(rand.Text())}
 }
@@ -96,8 +94,7 @@ func (p *Peers) Lease(ctx context.Context, c health.Circuit, span time.Duration)
 	return true, nil
 }
 
-// Watch implements health.Peers. The client connects again by itself; what is
-// missed meanwhile, the next exchange finds.
+// Watch implements health.Peers. The client reconnects by itself; the next exchange brings what was missed meanwhile.
 func (p *Peers) Watch(ctx context.Context, onChange func()) error {
 	subscription := p.client.Subscribe(ctx, p.channel())
 	defer func() { _ = subscription.Close() }()
@@ -119,11 +116,10 @@ func (p *Peers) Watch(ctx context.Context, onChange func()) error {
 
 func (p *Peers) channel() string { return p.client.Key("breaker", "changed") }
 
-// encode writes a line for each report: provider, family, open or closed, age
-// and rest in milliseconds. Names are escaped, so that the spaces divide. That of
-// one organization has its number, and the last three divided by commas: a release
-// that knows no such reports reads no line of less than five fields, and must not
-// take it for one about all.
+// encode writes a line for each report: provider, family, open or closed, age and remaining time in milliseconds. Names
+// are escaped, so that they hold no spaces. A report about one organization has its number after the family, and the
+// last three fields separated by commas: a release that does not know such reports skips lines of fewer than five
+// fields, and must not mistake it for a report about all organizations.
 func encode(reports []health.Report) string {
 	var text strings.Builder
 	for _, r := range reports {
@@ -142,8 +138,8 @@ func encode(reports []health.Report) string {
 	return text.String()
 }
 
-// decode reads the lines of a replica whose reports are so many milliseconds
-// old. A line that can't be read is another version's, and says nothing.
+// decode parses a replica's reports, after a first line with their age in milliseconds. A line that can't be parsed is
+// another version's and is skipped.
 func decode(replica, text string) []health.Report {
 	first, rest, _ := strings.Cut(text, "\n")
 	since, err := strconv.ParseInt(first, 10, 64)

@@ -27,19 +27,19 @@ var (
 	circuit = health.Circuit{Provider: "acme", Family: "m"}
 )
 
-// What one replica reports, all that live see, names of any kind unharmed.
+// A replica's reports reach all live replicas, with names of any kind unchanged.
 func TestExchange(t *testing.T) {
 	client := testkit.Redis(t)
 	a, b := NewPeers(client), NewPeers(client)
 	odd := health.Circuit{Provider: "two words", Family: "né/w\nline 100%+"}
-	said := []health.Report{
+	reports := []health.Report{
 		{Circuit: circuit, Open: true, For: time.Minute, Age: 3 * time.Second},
 		{Circuit: odd, Age: time.Second},
 		{Circuit: circuit, Organization: 0xfedcba9876543210, Open: true, For: time.Minute, Age: time.Second},
 		{Circuit: odd, Organization: 7, Age: 2 * time.Second},
-		{Circuit: circuit, Open: true, For: 0}, // over already
+		{Circuit: circuit, Open: true, For: 0}, // expired already
 	}
-	if _, err := a.Exchange(t.Context(), said, false); err != nil {
+	if _, err := a.Exchange(t.Context(), reports, false); err != nil {
 		t.Fatal(err)
 	}
 	view, err := b.Exchange(t.Context(), nil, false)
@@ -66,7 +66,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// A release that knows no reports of single organizations skips their lines.
+// A release that does not know reports about single organizations skips their lines.
 func TestReportsOfAnOrganizationAreShortLines(t *testing.T) {
 	line := encode([]health.Report{{Circuit: circuit, Organization: 7, Open: true, For: time.Minute}})
 	if n := len(strings.Fields(line)); n >= 5 {
@@ -74,7 +74,7 @@ func TestReportsOfAnOrganizationAreShortLines(t *testing.T) {
 	}
 }
 
-// A replica that has not been heard of for its life is gone, reports and all.
+// A replica that has not exchanged for its lifetime is removed with its reports.
 func TestDeadReplicaIsForgotten(t *testing.T) {
 	client := testkit.Redis(t)
 	a, b := NewPeers(client), NewPeers(client)
@@ -94,7 +94,7 @@ func TestDeadReplicaIsForgotten(t *testing.T) {
 	}
 }
 
-// Reports of another version that can't be read say nothing, and fail nothing.
+// Reports of another version that can't be parsed are skipped without an error.
 func FuzzDecode(f *testing.F) {
 	f.Add("12\nacme m open 1 60000\n")
 	f.Add("12\nacme m open 1 60000 more fields\nx\n%zz m open 1 1\n")
@@ -122,7 +122,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// replica is a monitor on a board of its own.
+// replica returns a monitor with its own Peers.
 type replica struct{ *health.Monitor }
 
 func start(t *testing.T, client *redisdb.Client) replica {
@@ -178,7 +178,7 @@ func (r replica) becomes(t *testing.T, want health.Phase) {
 	eventually(t, "the circuit is "+want.String(), func() bool { return r.phase() == want })
 }
 
-// eventually asks until it holds.
+// eventually polls until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -205,11 +205,11 @@ func TestReplicasFollow(t *testing.T) {
 	b.trip(t)
 	c.becomes(t, health.Open)
 	if took := time.Since(begin); took > 900*time.Millisecond {
-		t.Errorf("it took %s: the change was not told but polled", took)
+		t.Errorf("it took %s: the change was not notified but polled", took)
 	}
 }
 
-// While Redis is away each goes by itself; when it is back they agree again.
+// While Redis is out of reach each replica decides alone; when it is back they agree again.
 func TestRedisAwayAndBack(t *testing.T) {
 	direct := testkit.Redis(t)
 	line := newLine(t, direct.Options().Addr)
@@ -237,13 +237,13 @@ func TestRedisAwayAndBack(t *testing.T) {
 	c.trip(t)
 
 	line.mend()
-	eventually(t, "what was seen meanwhile is told", func() bool {
+	eventually(t, "the changes made meanwhile are reported", func() bool {
 		text := direct.HVals(t.Context(), direct.Key("breaker", "reports")).Val()
 		return strings.Count(strings.Join(text, ""), " open ") == 3
 	})
 }
 
-// line is a TCP relay that can be cut.
+// line is a TCP proxy that can be cut.
 type line struct {
 	addr, to string
 	mu       sync.Mutex

@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// Reports implements status.ReportStore in Redis: what each replica last said, for as
-// long as it is to be kept.
+// Reports implements status.ReportStore: the last report of each replica, for as long as it is to be kept.
 type Reports struct{ client *redisdb.Client }
 
 // NewReports returns the reports of all replicas.
@@ -31,11 +30,11 @@ func (r *Reports) Exchange(ctx context.Context, own status.Report, kept time.Dur
 	}
 	var reports []status.Report
 	for pair := range pairs(reply) {
-		said, ok := pair[1].(string)
+		entry, ok := pair[1].(string)
 		if !ok {
 			return nil, errMalformed
 		}
-		age, text, _ := strings.Cut(said, "\n")
+		age, text, _ := strings.Cut(entry, "\n")
 		milliseconds, err := strconv.ParseInt(age, 10, 64)
 		var report status.Report
 		if err != nil || json.Unmarshal([]byte(text), &report) != nil {
@@ -54,7 +53,7 @@ func (r *Reports) Leave(ctx context.Context, replica string) error {
 	pipe.ZRem(ctx, keys[0], replica)
 	pipe.HDel(ctx, keys[1], replica)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("take the report away: %w", err)
+		return fmt.Errorf("remove the report: %w", err)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func TestNotifyRefuses(t *testing.T) {
 		})
 	}
 	for _, table := range []string{"notification", "channel_send", "attempt", "inbox_record", "inbox_counter", "idempotency_key"} {
-		if n := b.count(t, "SELECT count(*) FROM "+table); n != 0 {
+		if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM "+table); n != 0 {
 			t.Errorf("%s holds %d rows of refused requests", table, n)
 		}
 	}
@@ -180,7 +180,7 @@ func TestIdempotencyInParallel(t *testing.T) {
 	if page := b.list(t, ""); len(page.Records) != 1 || page.Unread != 1 {
 		t.Errorf("inbox = %+v, want one record", page)
 	}
-	if n := b.count(t, "SELECT count(*) FROM notification"); n != 1 {
+	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM notification"); n != 1 {
 		t.Errorf("%d notifications, want 1", n)
 	}
 }

@@ -12,36 +12,37 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/postgres"
+	"switchyard.dev/services/notify/internal/webpush/webpushtest"
 	"switchyard.dev/services/platform/testkit"
 )
 
 const endpoint = "https://fcm.googleapis.com/fcm/send/" + canaryPath
 
 func TestVapidPublicKey(t *testing.T) {
-	keys := newTwoKeys(t)
+	keys := webpushtest.NewKeys(t)
 	b := setup(t, withKeys(keys))
 	var got map[string]string
 	b.do(t, "GET", "/v1/push/vapid-public-key", "").into(t, 200, &got)
-	want := map[string]string{"public_key": keys.keys.Current().Public(), "key_id": keys.keys.Current().ID()}
+	want := map[string]string{"public_key": keys.Keys().Current().Public(), "key_id": keys.Keys().Current().ID()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("key (-want +got):\n%s", diff)
 	}
 }
 
 func TestRegisterUpserts(t *testing.T) {
-	keys := newTwoKeys(t)
+	keys := webpushtest.NewKeys(t)
 	b := setup(t, withKeys(keys))
 	var first, again, other registration
 	body := browser(t, endpoint, map[string]any{"user_id": "ann", "site_id": "shop"})
 	b.do(t, "POST", registrationsPath, body).into(t, http.StatusCreated, &first)
 	want := registration{
 		SubID: first.SubID, User: new("ann"), Site: new("shop"), Platform: "web",
-		Origin: "https://fcm.googleapis.com", KeyID: keys.keys.Current().ID(), Status: "active",
+		Origin: "https://fcm.googleapis.com", KeyID: keys.Keys().Current().ID(), Status: "active",
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("registered (-want +got):\n%s", diff)
 	}
-	older := keys.keys[1].ID()
+	older := keys.Keys()[1].ID()
 	if _, err := b.pool.Exec(t.Context(), "UPDATE push_subscription SET status = 'quarantined'"); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestRegisterRefuses(t *testing.T) {
 			b.do(t, "POST", registrationsPath, tt.body, tt.headers...).refused(t, tt.status, tt.text)
 		})
 	}
-	if n := b.count(t, "SELECT count(*) FROM push_subscription"); n != 0 {
+	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM push_subscription"); n != 0 {
 		t.Errorf("%d devices of refused registrations", n)
 	}
 	testkit.NoLeak(t, canaryPath, b.log.String())
@@ -245,7 +246,7 @@ func TestNotifyAddsDevices(t *testing.T) {
 	for target, want := range map[string]int{`{"user_id":"ann"}`: 3, `{"user_id":"ann","site_id":"a"}`: 2, `{"user_id":"ann","site_id":"c"}`: 1, `{"user_id":"cay"}`: 0} {
 		var sent accepted
 		b.do(t, "POST", "/v1/notify", `{"channels":["web_push"],"message":"m","subject":"s","target":`+target+`}`).into(t, 202, &sent)
-		if n := b.count(t, "SELECT count(*) FROM recipient WHERE notification_id = $1", sent.NotificationID); n != want {
+		if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM recipient WHERE notification_id = $1", sent.NotificationID); n != want {
 			t.Errorf("%s: %d devices, want %d", target, n, want)
 		}
 		var log struct {
@@ -293,7 +294,7 @@ func TestBroadcastPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if counts = append(counts, b.count(t, "SELECT count(*) FROM recipient")); !found {
+		if counts = append(counts, testkit.Value[int](t, b.pool, "SELECT count(*) FROM recipient")); !found {
 			break
 		}
 	}
@@ -309,13 +310,13 @@ func TestBroadcastPages(t *testing.T) {
 			break
 		}
 	}
-	if n := b.count(t, "SELECT count(*) FROM recipient"); n != 4 {
+	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM recipient"); n != 4 {
 		t.Errorf("%d devices, want 4 and none twice", n)
 	}
-	if n := b.count(t, "SELECT targeted_count FROM channel_send WHERE NOT expanding"); n != 4 {
+	if n := testkit.Value[int](t, b.pool, "SELECT targeted_count FROM channel_send WHERE NOT expanding"); n != 4 {
 		t.Errorf("%d targeted", n)
 	}
-	if n := b.count(t, "SELECT count(*) FROM push_expansion"); n != 0 {
+	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM push_expansion"); n != 0 {
 		t.Error("the broadcast still expands")
 	}
 	b.do(t, "POST", "/v1/notify", `{"channels":["web_push"],"message":"m","target":{"broadcast":true,"site_id":"none"}}`).want(t, 202)
@@ -341,10 +342,10 @@ func TestBroadcastThatCannotBeStored(t *testing.T) {
 	if _, err := postgres.NewDevices(b.pool).AddPage(t.Context(), 100, 1000); err == nil {
 		t.Error("the page is told as added")
 	}
-	if n := b.count(t, "SELECT count(*) FROM push_expansion"); n != 0 {
+	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM push_expansion"); n != 0 {
 		t.Errorf("%d broadcasts expand, want none", n)
 	}
-	if n := b.count(t, "SELECT count(*) FROM channel_send WHERE status = 'failed'"); n != 1 {
+	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM channel_send WHERE status = 'failed'"); n != 1 {
 		t.Errorf("%d channels have failed, want 1", n)
 	}
 }

@@ -1,18 +1,11 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +16,6 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/notify/internal/api"
@@ -49,7 +41,7 @@ type bench struct {
 	server *rpc.Server
 	http   *httptest.Server
 	conn   *grpc.ClientConn
-	log    *lockedBuffer
+	log    *testkit.Buffer
 }
 
 // parts are what an option may change before the service is put together.
@@ -63,7 +55,7 @@ type option func(t *testing.T, b *bench, p *parts)
 
 func setup(t *testing.T, options ...option) *bench {
 	t.Helper()
-	b := &bench{pool: testkit.Postgres(t, migrations.FS), log: &lockedBuffer{}}
+	b := &bench{pool: testkit.Postgres(t, migrations.FS), log: &testkit.Buffer{}}
 	outbox, inboxes := postgres.NewOutbox(b.pool), postgres.NewInboxes(b.pool)
 	b.feed = inbox.NewFeed(inboxes, 100, slog.New(slog.DiscardHandler))
 	b.run(t)
@@ -83,7 +75,10 @@ func setup(t *testing.T, options ...option) *bench {
 	b.server, err = rpc.New(rpc.Options{
 		Log:    slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Tokens: tokens(t), Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
+		Tokens: testkit.Tokens(t,
+			testkit.Token{Name: "edge", Role: caller.RoleService, Text: "svc"},
+			testkit.Token{Name: "desk", Role: caller.RoleSupport, Text: "sup"}),
+		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: apierr.NewPlain, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
 	})
 	if err != nil {
@@ -97,7 +92,7 @@ func setup(t *testing.T, options ...option) *bench {
 	}
 	b.http = httptest.NewServer(b.server.Handler())
 	t.Cleanup(b.http.Close)
-	b.dial(t)
+	b.conn = testkit.Dial(t, b.server.GRPC())
 	return b
 }
 
@@ -111,41 +106,6 @@ func (b *bench) run(t *testing.T) {
 		stop()
 		wg.Wait()
 	})
-}
-
-func (b *bench) dial(t *testing.T) {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = b.server.GRPC().Serve(listener) })
-	b.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = b.conn.Close()
-		b.server.GRPC().Stop()
-		wg.Wait()
-	})
-}
-
-// tokens accepts "svc" as a service and "sup" as support.
-func tokens(t *testing.T) *caller.Tokens {
-	t.Helper()
-	sum := func(s string) string { d := sha256.Sum256([]byte(s)); return hex.EncodeToString(d[:]) }
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	text := "tokens:\n- {name: edge, role: service, sha256: " + sum("svc") + "}\n- {name: desk, role: support, sha256: " + sum("sup") + "}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := caller.LoadTokens(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return loaded
 }
 
 // answer is what came back on the JSON face.
@@ -170,16 +130,8 @@ func (b *bench) do(t *testing.T, verb, path, body string, headers ...string) ans
 			r.Header.Del(headers[i])
 		}
 	}
-	resp, err := b.http.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{resp.StatusCode, string(text), resp.Header}
+	status, text, header := testkit.Do(t, b.http.Client(), r)
+	return answer{status, text, header}
 }
 
 // want stops the test unless the answer has the status.
@@ -250,31 +202,4 @@ func (b *bench) list(t *testing.T, query string, headers ...string) list {
 	var got list
 	b.do(t, "GET", "/v1/notifications"+query, "", headers...).into(t, http.StatusOK, &got)
 	return got
-}
-
-func (b *bench) count(t *testing.T, query string, args ...any) int {
-	t.Helper()
-	var n int
-	if err := b.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// lockedBuffer collects log lines of concurrent calls.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,7 +31,7 @@ func environ(t *testing.T) (Config, string) {
 	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	httpAddr, grpcAddr := freePort(t), freePort(t)
+	httpAddr, grpcAddr := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	cfg, err := Load([]string{
 		"NOTIFY_ENCRYPTION_KEY_FILE=" + key, "NOTIFY_SMTP_ADDRESS=127.0.0.1:1", "NOTIFY_EMAIL_FROM=app@example.com",
 		"NOTIFY_DATABASE_URL_FILE=" + file, "NOTIFY_AUTH_DISABLED=true", "NOTIFY_DRAIN_DELAY=0s", "NOTIFY_LOG_LEVEL=error",
@@ -42,16 +41,6 @@ func environ(t *testing.T) (Config, string) {
 		t.Fatal(err)
 	}
 	return cfg, "http://" + httpAddr
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func TestServeNeedsTheSchema(t *testing.T) {
@@ -133,14 +122,6 @@ func get(t *testing.T, client *http.Client, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	status, body, _ := testkit.Do(t, client, request)
+	return status, body
 }

@@ -62,7 +62,7 @@ func dial(t *testing.T) (*other, *egress.Client, string) {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	file := filepath.Join(t.TempDir(), "token")
-	write(t, file, "canary-token\n")
+	testkit.WriteFile(t, file, "canary-token\n")
 	client, err := egress.Dial(listener.Addr().String(), insecure.NewCredentials(), secret.File(file))
 	if err != nil {
 		t.Fatal(err)
@@ -71,18 +71,11 @@ func dial(t *testing.T) (*other, *egress.Client, string) {
 	return o, client, file
 }
 
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestEnqueue(t *testing.T) {
 	o, client, file := dial(t)
 	until := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for _, token := range []string{"canary-token", "canary-next"} { // which is read for each call
-		write(t, file, token)
+		testkit.WriteFile(t, file, token)
 		id, err := client.Enqueue(t.Context(), channel.Delivery{
 			Organization: "acme", URL: "https://shop.example/hook", EventType: "notification", Payload: []byte(`{"a":1}`), Key: "notify:1", Deadline: until,
 		})

@@ -301,8 +301,8 @@ func TestUpkeep(t *testing.T) {
 	if _, err := postgres.NewOutbox(pool).Accept(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, pool, "UPDATE notification SET created_at = now() - interval '2 days'")
-	execute(t, pool, "UPDATE idempotency_key SET created_at = now() - interval '2 days'")
+	testkit.Exec(t, pool, "UPDATE notification SET created_at = now() - interval '2 days'")
+	testkit.Exec(t, pool, "UPDATE idempotency_key SET created_at = now() - interval '2 days'")
 	upkeep := postgres.NewUpkeep(pool)
 	if n, err := upkeep.DeleteKeys(t.Context(), 72*time.Hour, 10); n != 0 || err != nil {
 		t.Errorf("%d young keys deleted, %v", n, err)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
@@ -174,16 +173,8 @@ func TestAcceptIsAllOrNothing(t *testing.T) {
 		t.Fatal("a record without a message was stored")
 	}
 	for _, table := range []string{"notification", "idempotency_key", "channel_send", "attempt", "inbox_counter", "inbox_record"} {
-		if n := rows(t, pool, table); n != 0 {
+		if n := testkit.Value[int](t, pool, "SELECT count(*) FROM "+table); n != 0 {
 			t.Errorf("%s keeps %d rows", table, n)
 		}
 	}
-}
-
-func rows(t *testing.T, pool *pgxpool.Pool, table string) (n int) {
-	t.Helper()
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

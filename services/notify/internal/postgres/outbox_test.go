@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/inbox"
@@ -37,17 +36,17 @@ func TestLogOfEveryState(t *testing.T) {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	sub := uuid.New()
 	work := []byte("{}")
-	execute(t, pool, channelRow, a.ID, "slack", 1, "retrying", work, 1, "retry_after", "rate_limited", 1, 0, 0, 0, true, nil, nil)
-	execute(t, pool, channelRow, a.ID, "web_push", 2, "retrying", work, 3, "gone", "gone", 5, 1, 2, 1, false, nil, nil)
-	execute(t, pool, channelRow, a.ID, "webhook", 3, "failed", nil, 2, "permanent", "http_400", 1, 0, 1, 0, false, "dlv", at)
-	execute(t, pool, channelRow, a.ID, "email", 4, "queued", work, 0, nil, nil, 1, 0, 0, 0, false, nil, nil)
-	execute(t, pool, recipientRow, a.ID, "slack", "retrying", at)
-	execute(t, pool, recipientRow, a.ID, "web_push", "sending", at)
-	execute(t, pool, recipientRow, a.ID, "web_push", "retrying", at.Add(time.Hour))
-	execute(t, pool, recipientRow, a.ID, "web_push", "failed", nil)
-	execute(t, pool, recipientRow, a.ID, "email", "queued", at)
-	execute(t, pool, attemptRow, a.ID, "slack", nil, 1, "retry_after", 429, "rate_limited", 30.5, at, 12.5)
-	execute(t, pool, attemptRow, a.ID, "web_push", sub, 1, "gone", 410, "gone", nil, at, 3.0)
+	testkit.Exec(t, pool, channelRow, a.ID, "slack", 1, "retrying", work, 1, "retry_after", "rate_limited", 1, 0, 0, 0, true, nil, nil)
+	testkit.Exec(t, pool, channelRow, a.ID, "web_push", 2, "retrying", work, 3, "gone", "gone", 5, 1, 2, 1, false, nil, nil)
+	testkit.Exec(t, pool, channelRow, a.ID, "webhook", 3, "failed", nil, 2, "permanent", "http_400", 1, 0, 1, 0, false, "dlv", at)
+	testkit.Exec(t, pool, channelRow, a.ID, "email", 4, "queued", work, 0, nil, nil, 1, 0, 0, 0, false, nil, nil)
+	testkit.Exec(t, pool, recipientRow, a.ID, "slack", "retrying", at)
+	testkit.Exec(t, pool, recipientRow, a.ID, "web_push", "sending", at)
+	testkit.Exec(t, pool, recipientRow, a.ID, "web_push", "retrying", at.Add(time.Hour))
+	testkit.Exec(t, pool, recipientRow, a.ID, "web_push", "failed", nil)
+	testkit.Exec(t, pool, recipientRow, a.ID, "email", "queued", at)
+	testkit.Exec(t, pool, attemptRow, a.ID, "slack", nil, 1, "retry_after", 429, "rate_limited", 30.5, at, 12.5)
+	testkit.Exec(t, pool, attemptRow, a.ID, "web_push", sub, 1, "gone", 410, "gone", nil, at, 3.0)
 
 	log, err := outbox.Log(t.Context(), send.LogQuery{ID: a.ID, Organization: "acme", Limit: 10})
 	if err != nil {
@@ -83,7 +82,7 @@ func TestLogPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for number := 2; number <= 5; number++ {
-		execute(t, pool, attemptRow, a.ID, "in_app", nil, number, "ok", nil, nil, nil, time.Now(), 0.0)
+		testkit.Exec(t, pool, attemptRow, a.ID, "in_app", nil, number, "ok", nil, nil, nil, time.Now(), 0.0)
 	}
 	var numbers []int
 	query := send.LogQuery{ID: a.ID, Organization: "acme", Limit: 2}
@@ -134,12 +133,5 @@ func TestSchemaGuardsStates(t *testing.T) {
 				t.Error("the schema took it")
 			}
 		})
-	}
-}
-
-func execute(t *testing.T, pool *pgxpool.Pool, statement string, args ...any) {
-	t.Helper()
-	if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -35,7 +35,7 @@ func TestQueueConforms(t *testing.T) {
 			},
 			Pass: func(t *testing.T, d time.Duration) {
 				t.Helper()
-				execute(t, pool, "UPDATE recipient SET due_at = due_at - interval '1 second' * "+strconv.Itoa(int(d.Seconds())))
+				testkit.Exec(t, pool, "UPDATE recipient SET due_at = due_at - interval '1 second' * "+strconv.Itoa(int(d.Seconds())))
 			},
 		}
 	})

@@ -3,9 +3,6 @@ package push
 import (
 	"bytes"
 	"context"
-	"crypto/ecdh"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -21,6 +18,7 @@ import (
 
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/webpush"
+	"switchyard.dev/services/notify/internal/webpush/webpushtest"
 	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
@@ -35,7 +33,7 @@ type world struct {
 	transport *Transport
 	sender    *Sender
 	device    Sealed
-	keys      keyList
+	keys      webpushtest.Keys
 	answer    webpush.Answer
 	err       error
 
@@ -48,24 +46,8 @@ type world struct {
 	pushed  []webpush.Key
 }
 
-type keyList struct{ keys webpush.Keys }
-
-func (k keyList) Keys() webpush.Keys { return k.keys }
-
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	var lines []secret.Value
-	for range 2 {
-		_, private, err := webpush.GenerateKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, private)
-	}
-	keys, err := webpush.ParseKeys(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
 	box, err := seal.New(secret.New(strings.Repeat("ab", 32)), "notify")
 	if err != nil {
 		t.Fatal(err)
@@ -74,32 +56,19 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{known: true, keys: keyList{keys}, answer: webpush.Answer{Verdict: webpush.Accepted, Status: 201}}
-	subscription, err := Subscribe(hosts, "https://fcm.googleapis.com/fcm/send/"+canaryPath, browserKeys(t))
+	w := &world{known: true, keys: webpushtest.NewKeys(t), answer: webpush.Answer{Verdict: webpush.Accepted, Status: 201}}
+	subscription, err := Subscribe(hosts, "https://fcm.googleapis.com/fcm/send/"+canaryPath, webpushtest.BrowserKeys(t, []byte("auth-of-16-bytes")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	digest := subscription.Endpoint().Digest()
 	w.device = Sealed{
 		ID: uuid.New(), Organization: "acme", Digest: digest[:], Text: box.Seal(subscription.Bytes(), owner("acme", digest[:])),
-		KeyID: keys[1].ID(), Status: Active, Revision: 7,
+		KeyID: w.keys.Keys()[1].ID(), Status: Active, Revision: 7,
 	}
 	w.transport = NewTransport(w, w.keys, box, w, 4)
 	w.sender = NewSender(hosts, w.keys, Limits{Content: 600})
 	return w
-}
-
-func browserKeys(t *testing.T) map[string]string {
-	t.Helper()
-	private, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	auth := make([]byte, 16)
-	_, _ = rand.Read(auth)
-	return map[string]string{
-		"p256dh": base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()), "auth": base64.RawURLEncoding.EncodeToString(auth),
-	}
 }
 
 func (w *world) note(format string, args ...any) error {
@@ -254,10 +223,10 @@ func TestSendersAreBounded(t *testing.T) {
 
 func TestOneOffDevice(t *testing.T) {
 	w := newWorld(t)
-	task := w.task(t, channel.Target{Subscription: &channel.Subscription{Endpoint: "https://fcm.googleapis.com/x", Keys: browserKeys(t)}})
+	task := w.task(t, channel.Target{Subscription: &channel.Subscription{Endpoint: "https://fcm.googleapis.com/x", Keys: webpushtest.BrowserKeys(t, []byte("auth-of-16-bytes"))}})
 	task.Subscription = nil
 	w.answer = webpush.Answer{Verdict: webpush.Gone, Status: 410}
-	if got := w.transport.Deliver(t.Context(), task); got.Kind != channel.Gone || len(w.calls) != 0 || w.pushed[0].ID() != w.keys.keys.Current().ID() {
+	if got := w.transport.Deliver(t.Context(), task); got.Kind != channel.Gone || len(w.calls) != 0 || w.pushed[0].ID() != w.keys.Keys().Current().ID() {
 		t.Errorf("%+v, %v", got, w.calls)
 	}
 }

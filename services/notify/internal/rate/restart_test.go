@@ -2,9 +2,6 @@ package rate_test
 
 import (
 	"context"
-	"io"
-	"net"
-	"net/url"
 	"os"
 	"sync"
 	"testing"
@@ -14,68 +11,16 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// cable stands between clients and the real server and can be cut.
-type cable struct {
-	net.Listener
-
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func newCable(t *testing.T, server string) *cable {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cable{Listener: listener}
-	t.Cleanup(func() { _ = c.Close(); c.cut() })
-	go func() {
-		for {
-			near, err := c.Accept()
-			if err != nil {
-				return
-			}
-			far, err := new(net.Dialer).DialContext(t.Context(), "tcp", server)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			c.mu.Lock()
-			c.conns = append(c.conns, near, far)
-			c.mu.Unlock()
-			go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
-			go func() { _, _ = io.Copy(near, far); _ = near.Close() }()
-		}
-	}()
-	return c
-}
-
-// cut breaks all connections, as a restart of the server does.
-func (c *cable) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.conns {
-		_ = conn.Close()
-	}
-	c.conns = nil
-}
-
 // After a restart of Redis, which has forgotten everything and broken every
 // connection that was kept, two replicas together keep to the lane's rate at once.
 func TestRestartOfTheServer(t *testing.T) {
 	prefix := testkit.Redis(t).Prefix
-	u, err := url.Parse(os.Getenv("SWITCHYARD_TEST_REDIS_URL"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wire := newCable(t, u.Host)
-	u.Host = wire.Addr().String()
+	wire := testkit.NewCable(t, os.Getenv("SWITCHYARD_TEST_REDIS_URL"))
 	now := time.Now()
 	clock := func() time.Time { return now }
 	var clients []*redisdb.Client
 	for range 2 {
-		client, err := redisdb.Open(t.Context(), u.String(), prefix)
+		client, err := redisdb.Open(t.Context(), wire.URL, prefix)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +42,8 @@ func TestRestartOfTheServer(t *testing.T) {
 	if err := clients[0].Del(t.Context(), clients[0].Key("rate", "x")).Err(); err != nil {
 		t.Fatal(err)
 	}
-	wire.cut()
+	wire.Cut()
+	wire.Mend()
 	seen := map[time.Duration]bool{}
 	for range 4 {
 		for _, l := range []interface {

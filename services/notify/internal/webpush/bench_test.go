@@ -11,11 +11,12 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
-	"syscall"
 	"testing"
 	"time"
 
 	other "github.com/SherClockHolmes/webpush-go"
+
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // preparation makes one push ready to be sent. The floors are the cryptography of
@@ -111,13 +112,13 @@ func BenchmarkPrepareBeside(b *testing.B) {
 	least := make([]time.Duration, len(all))
 	for b.Loop() {
 		for i, p := range all {
-			began := processorTime(b)
+			began := growth.ProcessorTime()
 			for range each {
 				if err := p.one(); err != nil {
 					b.Fatal(err)
 				}
 			}
-			if took := (processorTime(b) - began) / each; least[i] == 0 || took < least[i] {
+			if took := (growth.ProcessorTime() - began) / each; least[i] == 0 || took < least[i] {
 				least[i] = took
 			}
 		}
@@ -131,16 +132,6 @@ func BenchmarkPrepareBeside(b *testing.B) {
 	b.ReportMetric(ratio(2, 3), "broadcast/floor")
 	b.ReportMetric(ratio(4, 0), "webpush-go/user")
 	b.ReportMetric(ratio(4, 2), "webpush-go/broadcast")
-}
-
-// processorTime is what this process has used, the collector's part included.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // unsent takes a request and sends nothing.

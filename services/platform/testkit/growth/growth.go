@@ -198,9 +198,9 @@ func (r Row) run(units int) (cost, error) {
 	go func() {
 		defer close(done)
 		runtime.ReadMemStats(&before)
-		begin := processorTime()
+		begin := ProcessorTime()
 		panicked = safely(work)
-		spent = processorTime() - begin
+		spent = ProcessorTime() - begin
 		runtime.ReadMemStats(&after)
 	}()
 	<-done
@@ -220,8 +220,9 @@ func safely(work func()) (panicked any) {
 	return nil
 }
 
-// processorTime is what the process has taken so far, in user and system mode.
-func processorTime() time.Duration {
+// ProcessorTime is what the process has taken so far, in user and system mode, the
+// garbage collector's part included.
+func ProcessorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		panic(err) // There is no such system.

@@ -52,7 +52,7 @@ func (c Calls) Linear(ctx context.Context, t *testing.T, most, beyond int) {
 			Linear(t, Each(wide, func(message []byte) { c.call(ctx, method, message) })...)
 			for _, w := range wide {
 				message := w.Make(most / w.Unit)
-				if took, bound := allocated(func() { c.call(ctx, method, message) }), uint64(8*len(message)+beyond); took > bound {
+				if took, bound := Allocated(func() { c.call(ctx, method, message) }), uint64(8*len(message)+beyond); took > bound {
 					t.Errorf("%s: %d bytes are allocated for a message of %d, want %d at most", w.Name, took, len(message), bound)
 				}
 			}
@@ -73,7 +73,8 @@ func (c Calls) call(ctx context.Context, method string, message []byte) {
 	_ = c.Conn.Invoke(ctx, method, message, &answer, grpc.ForceCodecV2(Bytes{}))
 }
 
-func allocated(work func()) uint64 {
+// Allocated returns how many bytes the process allocates while it does the work.
+func Allocated(work func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	work()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,10 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -184,21 +181,6 @@ func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// dial connects to the server's gRPC face.
-func dial(t *testing.T, server *rpc.Server) *grpc.ClientConn {
-	t.Helper()
-	listener := bufconn.Listen(1 << 16)
-	go func() { _ = server.GRPC().Serve(listener) }()
-	t.Cleanup(server.GRPC().Stop)
-	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 // call makes a JSON request; headers are name, value, name, value.
 func call(t *testing.T, h http.Handler, verb, path, body string, headers ...string) (*httptest.ResponseRecorder, map[string]any) {
 	t.Helper()
@@ -331,7 +313,7 @@ func TestListAttempts(t *testing.T) {
 func TestGRPC(t *testing.T) {
 	d := &domain{err: apierr.New(apierr.KindTooLarge, delivery.ReasonPayloadTooLarge, "payload: too large")}
 	server := newServer(t, d)
-	conn := dial(t, server)
+	conn := testkit.Dial(t, server.GRPC())
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-organization-id", "acme", "x-owner-id", "ann")
 	_, err := webhooksv1.NewDeliveryServiceClient(conn).Enqueue(ctx, &webhooksv1.EnqueueRequest{
 		Url: "https://example.com", EventType: "e", Payload: []byte(`{}`),
@@ -372,7 +354,7 @@ func fill(m protoreflect.Message) {
 // Every method of the contract is served.
 func TestImplemented(t *testing.T) {
 	server := newServer(t, &domain{err: apierr.NotFound("x")})
-	conn := dial(t, server)
+	conn := testkit.Dial(t, server.GRPC())
 	var missing []string
 	for _, file := range api.Files() {
 		for i := range file.Services().Len() {

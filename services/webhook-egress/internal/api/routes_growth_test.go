@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -35,6 +36,6 @@ func TestCallsGrowsLinearly(t *testing.T) {
 	server := newServer(t, &domain{})
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer svc", "x-organization-id", "acme")
 	growth.Calls{
-		Conn: dial(t, server), Methods: growth.MethodsOf(server.Served()),
+		Conn: testkit.Dial(t, server.GRPC()), Methods: growth.MethodsOf(server.Served()),
 	}.Linear(ctx, t, 1<<20-8, 64<<20)
 }

@@ -274,7 +274,7 @@ func TestEnqueueBatch(t *testing.T) {
 
 func TestEnqueueStream(t *testing.T) {
 	d := &domain{accepted: delivery.Accepted{Stored: delivery.Stored{ID: anID}}}
-	client := webhooksv1.NewDeliveryServiceClient(dial(t, newServer(t, d)))
+	client := webhooksv1.NewDeliveryServiceClient(testkit.Dial(t, newServer(t, d).GRPC()))
 	send := func(ctx metadata.MD, items ...*webhooksv1.EnqueueRequest) (*webhooksv1.EnqueueSummary, error) {
 		stream, err := client.EnqueueStream(metadata.NewOutgoingContext(t.Context(), ctx))
 		if err != nil {
@@ -387,7 +387,7 @@ func names(n int) string {
 func TestRefusalsOnBothFaces(t *testing.T) {
 	d := &domain{}
 	server := newServer(t, d)
-	conn := dial(t, server)
+	conn := testkit.Dial(t, server.GRPC())
 	for _, tt := range []struct {
 		err    *apierr.Error
 		status int

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // BenchmarkEndToEnd enqueues durably, signs, sends and settles with an audit
@@ -28,7 +29,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 	walSince := func() int { return w.count("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint") }
 	b.SetParallelism(128)
 	wal = walSince()
-	own, stores := ownCPU(), w.storeCPU(b)
+	own, stores := growth.ProcessorTime(), w.storeCPU(b)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		q := request(r)
@@ -43,20 +44,12 @@ func BenchmarkEndToEnd(b *testing.B) {
 	b.StopTimer()
 	per10k := 10_000 / float64(b.N)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
-	b.ReportMetric((ownCPU()-own).Seconds()*per10k, "own-cpu-s/10k")
+	b.ReportMetric((growth.ProcessorTime()-own).Seconds()*per10k, "own-cpu-s/10k")
 	b.ReportMetric((w.storeCPU(b)-stores).Seconds()*per10k, "pg-cpu-s/10k")
 	b.ReportMetric(float64(walSince()-wal)/float64(b.N), "wal-B/op")
 	if got := len(r.perDelivery()); got != b.N {
 		b.Errorf("%d of %d arrived", got, b.N)
 	}
-}
-
-func ownCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // storeCPU is what the backends of the pool have used so far; zero when they run

@@ -2,9 +2,10 @@ package dispatch
 
 import (
 	"encoding/base64"
-	"runtime"
 	"strings"
 	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 func TestResponseText(t *testing.T) {
@@ -73,7 +74,7 @@ func TestRedactionIsLinear(t *testing.T) {
 					secrets = append(secrets, value(i))
 				}
 				body := []byte(strings.Repeat("e redacted aaaaaaaaaaaa", size))
-				return allocated(func() { newRedactor(secrets).responseText(body, true) })
+				return growth.Allocated(func() { newRedactor(secrets).responseText(body, true) })
 			}
 			if few, many := cost(4, 16), cost(16, 16); many > 16*few {
 				t.Errorf("4 headers take %d bytes, 16 take %d", few, many)
@@ -83,13 +84,4 @@ func TestRedactionIsLinear(t *testing.T) {
 			}
 		})
 	}
-}
-
-// allocated is how many bytes a call allocates.
-func allocated(call func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	call()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
 }

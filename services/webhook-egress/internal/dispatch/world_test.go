@@ -89,13 +89,9 @@ func newWorld(tb testing.TB, receivers ...*receiver) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	pool, err := pgdb.Open(tb.Context(), pgdb.Options{
+	pool := testkit.Pool(tb, pgdb.Options{
 		URL: testkit.PostgresURL(tb, migrations.FS), MaxConns: 8, ApplicationName: tb.Name(), Settings: postgres.Settings(),
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(pool.Close)
 	w := &world{
 		t: tb, pool: pool, store: postgres.New(pool, time.Hour), secrets: &secrets{}, guard: guard,
 		log: testkit.Logger(tb), limits: limitsOf(64), breaker: breaker.DefaultPolicy(), now: time.Now,
@@ -230,18 +226,12 @@ func (w *world) attempts(id delivery.ID) []delivery.Attempt {
 // count runs a query that gives one number.
 func (w *world) count(query string, args ...any) int {
 	w.t.Helper()
-	var n int
-	if err := w.pool.QueryRow(w.t.Context(), query, args...).Scan(&n); err != nil {
-		w.t.Fatal(err)
-	}
-	return n
+	return testkit.Value[int](w.t, w.pool, query, args...)
 }
 
 func (w *world) exec(query string) {
 	w.t.Helper()
-	if _, err := w.pool.Exec(w.t.Context(), query); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Exec(w.t, w.pool, query)
 }
 
 // until waits for a condition; that it never comes true fails the test.

@@ -23,13 +23,9 @@ func soak() bool { return os.Getenv("SOAK") != "" }
 // openOne is a store on a single connection, whose counters are therefore whole.
 func openOne(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 	t.Helper()
-	pool, err := pgdb.Open(t.Context(), pgdb.Options{
+	pool := testkit.Pool(t, pgdb.Options{
 		URL: testkit.PostgresURL(t, migrations.FS), MaxConns: 1, ApplicationName: t.Name(), Settings: postgres.Settings(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
 	return postgres.New(pool, time.Hour), pool
 }
 
@@ -37,7 +33,7 @@ func openOne(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 func fill(t *testing.T, s *postgres.Store, pool *pgxpool.Pool, organization string, rows int) {
 	t.Helper()
 	enqueue(t, s, leaseOf(1, false), draft(organization))
-	exec(t, pool, `WITH model AS (
+	testkit.Exec(t, pool, `WITH model AS (
 			SELECT d.*, b.body FROM deliveries d JOIN delivery_body b ON b.delivery_id = d.id WHERE d.organization_id = $1 LIMIT 1
 		), made AS (
 			SELECT (lpad(to_hex((extract(epoch FROM created_at) * 1000)::bigint), 12, '0') || '7000' || 'a000' || lpad(to_hex(n), 12, '0'))::uuid AS id,
@@ -57,7 +53,7 @@ type work struct{ Read, Sequential, Changed int }
 
 func workOf(t *testing.T, pool *pgxpool.Pool, tables string) (w work) {
 	t.Helper()
-	exec(t, pool, "SELECT pg_stat_force_next_flush()")
+	testkit.Exec(t, pool, "SELECT pg_stat_force_next_flush()")
 	err := pool.QueryRow(t.Context(), `SELECT coalesce(sum(idx_tup_fetch), 0)::int, coalesce(sum(seq_tup_read), 0)::int,
 		sum(n_tup_ins + n_tup_upd + n_tup_del)::int
 		FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname ~ $1`, tables).Scan(&w.Read, &w.Sequential, &w.Changed)
@@ -115,7 +111,7 @@ func flows(t *testing.T, pool *pgxpool.Pool) (all []flowRow) {
 func TestMovesOfATarget(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"), draft("acme"))
-	exec(t, pool, "UPDATE flow SET endpoint_id = gen_random_uuid()")
+	testkit.Exec(t, pool, "UPDATE flow SET endpoint_id = gen_random_uuid()")
 	enqueue(t, s, leaseOf(1, false), draft("acme"), draft("acme"))
 	other := draft("acme")
 	other.Target.Port = 8443
@@ -124,7 +120,7 @@ func TestMovesOfATarget(t *testing.T) {
 	for _, job := range claim(t, s, 1, 1).Jobs {
 		jobs[job.FlowID] = job
 	}
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	asIs := flowRow{State: "closed"}
 	for _, step := range []struct {
 		name  string
@@ -147,7 +143,7 @@ func TestPausedFlowsStayPaused(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"), draft("acme"), draft("acme"))
 	jobs := claim(t, s, 1, 3).Jobs
-	exec(t, pool, `UPDATE flow SET endpoint_id = gen_random_uuid(), paused = true, state = 'open', parked_reason = 'endpoint_paused',
+	testkit.Exec(t, pool, `UPDATE flow SET endpoint_id = gen_random_uuid(), paused = true, state = 'open', parked_reason = 'endpoint_paused',
 		parked_until = 'infinity', ready_at = 'infinity'`)
 	jobs[0].Parked = true
 	hold := dispatch.Result{Job: jobs[1], Step: delivery.Park(&jobs[1], delivery.FaultBreakerOpen, time.Second)}
@@ -160,7 +156,7 @@ func TestPausedFlowsStayPaused(t *testing.T) {
 		t.Errorf("claimed %+v", claimed)
 	}
 	// Not even when something else, such as the release before, has woken it.
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	if claimed := claim(t, s, 1, 3); claimed.Flows != 0 || claimed.Next >= 0 {
 		t.Errorf("claimed %+v of a flow that was woken", claimed)
 	}
@@ -210,7 +206,7 @@ func TestPlansDontTrustStatistics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, pool := openOne(t)
 			if analyzed != "" {
-				exec(t, pool, analyzed)
+				testkit.Exec(t, pool, analyzed)
 			}
 			for range 8 { // more often than a prepared statement waits for its generic plan
 				enqueue(t, s, leaseOf(1, false), draft("globex"))
@@ -218,13 +214,13 @@ func TestPlansDontTrustStatistics(t *testing.T) {
 			}
 			fill(t, s, pool, "acme", 5000)
 			if analyzed == "" {
-				exec(t, pool, "ANALYZE deliveries, delivery_body, attempts, delivery_queue, flow")
-				exec(t, pool, "INSERT INTO flow (organization_id, scheme, host, port, created_at) SELECT 'o' || n, 'https', 'h', 443, now() FROM generate_series(1, 2000) n")
+				testkit.Exec(t, pool, "ANALYZE deliveries, delivery_body, attempts, delivery_queue, flow")
+				testkit.Exec(t, pool, "INSERT INTO flow (organization_id, scheme, host, port, created_at) SELECT 'o' || n, 'https', 'h', 443, now() FROM generate_series(1, 2000) n")
 			}
 			before := workOf(t, pool, "^(delivery|attempts)")
 			const rounds, rows = 10, 8
 			for range rounds {
-				exec(t, pool, "UPDATE flow SET ready_at = now() WHERE organization_id = 'acme'")
+				testkit.Exec(t, pool, "UPDATE flow SET ready_at = now() WHERE organization_id = 'acme'")
 				jobs := claim(t, s, 1, rows).Jobs
 				if len(jobs) != rows {
 					t.Fatalf("%d jobs", len(jobs))

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
@@ -17,10 +18,10 @@ func subscribed(t *testing.T, s *postgres.Store, pool *pgxpool.Pool) func(outcom
 	t.Helper()
 	d := draft("acme")
 	enqueue(t, s, leaseOf(1, false), d)
-	exec(t, pool, `INSERT INTO endpoints (id, organization_id, url, flow_id, event_types, signing_mode, sealed_secret, created_at, updated_at)
+	testkit.Exec(t, pool, `INSERT INTO endpoints (id, organization_id, url, flow_id, event_types, signing_mode, sealed_secret, created_at, updated_at)
 		SELECT $1, 'acme', 'https://moved.example.com/', flow_id, '{*}', 'endpoint_body', '\x01', now(), now() FROM flow`, d.ID.String())
-	exec(t, pool, "UPDATE flow SET endpoint_id = $1", d.ID.String())
-	exec(t, pool, "UPDATE deliveries SET endpoint_id = $1, signing_mode = 'endpoint_body'", d.ID.String())
+	testkit.Exec(t, pool, "UPDATE flow SET endpoint_id = $1", d.ID.String())
+	testkit.Exec(t, pool, "UPDATE deliveries SET endpoint_id = $1, signing_mode = 'endpoint_body'", d.ID.String())
 	job := claim(t, s, 1, 1).Jobs[0]
 	want := job
 	want.URL, want.Endpoint = "https://moved.example.com/", &delivery.JobEndpoint{ID: d.ID, Secret: []byte{1}}
@@ -28,7 +29,7 @@ func subscribed(t *testing.T, s *postgres.Store, pool *pgxpool.Pool) func(outcom
 		t.Fatalf("job (-want +got):\n%s", diff)
 	}
 	return func(outcome delivery.Outcome, test bool) {
-		exec(t, pool, "INSERT INTO delivery_queue SELECT $1, now(), flow_id, now(), 1 FROM flow ON CONFLICT DO NOTHING", d.ID.String())
+		testkit.Exec(t, pool, "INSERT INTO delivery_queue SELECT $1, now(), flow_id, now(), 1 FROM flow ON CONFLICT DO NOTHING", d.ID.String())
 		result := delivered(job)
 		result.Job.Test = test
 		result.Attempt.Outcome, result.Step.Outcome = outcome, outcome
@@ -38,7 +39,7 @@ func subscribed(t *testing.T, s *postgres.Store, pool *pgxpool.Pool) func(outcom
 		if outcome == delivery.OutcomeGone {
 			result.Step.Status = delivery.StatusFailed
 		}
-		exec(t, pool, "UPDATE delivery_queue SET lease_seq = 1")
+		testkit.Exec(t, pool, "UPDATE delivery_queue SET lease_seq = 1")
 		if held := settle(t, s, []dispatch.Result{result}...); !held[0] {
 			t.Fatal("the lease is lost")
 		}
@@ -70,7 +71,7 @@ func TestEndpointHealth(t *testing.T) {
 	check("a failure", "active=t failures=1 failing=t reported=f reason= paused=f events=")
 	settled(delivery.OutcomeRetry, true)
 	check("a failed test", "active=t failures=1 failing=t reported=f reason= paused=f events=")
-	exec(t, pool, "UPDATE endpoints SET failures = 9, failing_since = now() - interval '31 minutes'")
+	testkit.Exec(t, pool, "UPDATE endpoints SET failures = 9, failing_since = now() - interval '31 minutes'")
 	settled(delivery.OutcomeRetry, false)
 	check("failing", "active=t failures=10 failing=t reported=t reason= paused=f events=endpoint.failing")
 	settled(delivery.OutcomeRetry, false)
@@ -78,7 +79,7 @@ func TestEndpointHealth(t *testing.T) {
 	settled(delivery.OutcomeDelivered, false)
 	check("recovered", "active=t failures=0 failing=f reported=f reason= paused=f events=endpoint.failing,endpoint.recovered")
 	settled(delivery.OutcomeRetry, false)
-	exec(t, pool, "UPDATE endpoints SET failures = 80, failing_since = now() - interval '6 days', failing_reported_at = now()")
+	testkit.Exec(t, pool, "UPDATE endpoints SET failures = 80, failing_since = now() - interval '6 days', failing_reported_at = now()")
 	settled(delivery.OutcomeRetry, false)
 	check("disabled", "active=f failures=81 failing=t reported=t reason=failing paused=t events=endpoint.failing,endpoint.recovered,endpoint.disabled")
 	settled(delivery.OutcomeRetry, false)

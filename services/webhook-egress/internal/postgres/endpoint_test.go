@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
@@ -233,9 +234,9 @@ func TestPauseAndResume(t *testing.T) {
 func TestResumeForgives(t *testing.T) {
 	s, pool := open(t)
 	e := register(t, s, subscription("acme", "", "*"))
-	exec(t, pool, "UPDATE endpoints SET active = false, disabled_reason = 'gone', disabled_at = now(), failures = 9, failing_since = now()")
+	testkit.Exec(t, pool, "UPDATE endpoints SET active = false, disabled_reason = 'gone', disabled_at = now(), failures = 9, failing_since = now()")
 	got := change(t, s, e, endpoint.Change{Active: new(true)})
-	if !got.Active || got.DisabledReason != "" || count(t, pool, "SELECT failures FROM endpoints WHERE disabled_at IS NULL AND failing_since IS NULL") != 0 {
+	if !got.Active || got.DisabledReason != "" || testkit.Value[int](t, pool, "SELECT failures FROM endpoints WHERE disabled_at IS NULL AND failing_since IS NULL") != 0 {
 		t.Errorf("endpoint %+v", got)
 	}
 }
@@ -273,7 +274,7 @@ func TestDeleteCancelsWhatIsQueued(t *testing.T) {
 	for _, id := range others {
 		statusIs(t, s, "acme", id, delivery.StatusQueued)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM flow WHERE endpoint_id IS NOT NULL"); n != 1 || pages < 3 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow WHERE endpoint_id IS NOT NULL"); n != 1 || pages < 3 {
 		t.Errorf("%d flows of endpoints after %d pages", n, pages)
 	}
 	if _, err := registry.Get(t.Context(), endpoint.Scope{Organization: "acme"}, e.ID); statusOf(err) != http.StatusNotFound {

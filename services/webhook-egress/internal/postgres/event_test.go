@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/event"
@@ -73,7 +74,7 @@ func TestFanOut(t *testing.T) {
 			t.Errorf("body %s, %v", got.Body, err)
 		}
 	}
-	if n := count(t, pool, "SELECT count(*) FROM delivery_body"); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM delivery_body"); n != 1 {
 		t.Errorf("%d bodies, want one for all", n)
 	}
 	jobs := claim(t, s, 1, 8).Jobs
@@ -132,7 +133,7 @@ func TestFanOutIsDeduplicated(t *testing.T) {
 	if stored := enqueue(t, s, leaseOf(1, false), d); stored[0].Deduplicated {
 		t.Errorf("delivery %+v", stored[0])
 	}
-	if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE event_id IS NOT NULL"); n != 2 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE event_id IS NOT NULL"); n != 2 {
 		t.Errorf("%d deliveries", n)
 	}
 }
@@ -163,7 +164,7 @@ func TestFanOutAmongChanges(t *testing.T) {
 	if err := <-failed; err != nil {
 		t.Fatal(err)
 	}
-	if made+skipped != rounds || count(t, pool, "SELECT count(*) FROM deliveries") != made {
+	if made+skipped != rounds || testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries") != made {
 		t.Errorf("%d made and %d skipped of %d", made, skipped, rounds)
 	}
 	if got := len(claim(t, s, 1, 100).Jobs); got != made {
@@ -178,7 +179,7 @@ func TestFanOutsAndChangesExcludeEachOther(t *testing.T) {
 	does := map[string]func(context.Context) error{
 		"fan out": func(ctx context.Context) error { _, err := s.FanOut(ctx, happening("acme", "", "a")); return err },
 		"relay": func(ctx context.Context) error {
-			exec(t, pool, "INSERT INTO operational_event (organization_id, type) VALUES ('acme', 'switchyard.endpoint.failing')")
+			testkit.Exec(t, pool, "INSERT INTO operational_event (organization_id, type) VALUES ('acme', 'switchyard.endpoint.failing')")
 			_, _, err := s.Relay(ctx, 1, func(o event.Operational) (event.Event, error) { return happening("acme", "", o.Type), nil })
 			return err
 		},
@@ -218,7 +219,7 @@ func TestFanOutsAndChangesExcludeEachOther(t *testing.T) {
 func TestFanOutToMany(t *testing.T) {
 	s, pool := open(t)
 	const endpoints = 10_000
-	exec(t, pool, `WITH f AS (INSERT INTO flow (organization_id, scheme, host, port, endpoint_id)
+	testkit.Exec(t, pool, `WITH f AS (INSERT INTO flow (organization_id, scheme, host, port, endpoint_id)
 			SELECT 'acme', 'https', 'h' || n, 443, gen_random_uuid() FROM generate_series(1, $1) n RETURNING flow_id, endpoint_id)
 		INSERT INTO endpoints (id, organization_id, url, flow_id, event_types, signing_mode, created_at, updated_at)
 		SELECT endpoint_id, 'acme', 'https://h/', flow_id, '{a}', 'org_timestamp', now(), now() FROM f`, endpoints)
@@ -229,7 +230,7 @@ func TestFanOutToMany(t *testing.T) {
 	for _, d := range result.Deliveries {
 		seen[d.Delivery] = true
 	}
-	if len(seen) != endpoints || count(t, pool, "SELECT count(*) FROM delivery_queue") != endpoints {
+	if len(seen) != endpoints || testkit.Value[int](t, pool, "SELECT count(*) FROM delivery_queue") != endpoints {
 		t.Errorf("%d deliveries", len(seen))
 	}
 }
@@ -237,7 +238,7 @@ func TestFanOutToMany(t *testing.T) {
 func TestRelay(t *testing.T) {
 	s, pool := open(t)
 	about, other := register(t, s, subscription("acme", "", "*")), register(t, s, subscription("acme", "", "switchyard.*"))
-	exec(t, pool, "INSERT INTO operational_event (organization_id, type, endpoint_id) VALUES ('acme', 'switchyard.endpoint.failing', $1)", about.ID.String())
+	testkit.Exec(t, pool, "INSERT INTO operational_event (organization_id, type, endpoint_id) VALUES ('acme', 'switchyard.endpoint.failing', $1)", about.ID.String())
 	failing := errors.New("no")
 	if _, _, err := s.Relay(t.Context(), 10, func(event.Operational) (event.Event, error) { return event.Event{}, failing }); !errors.Is(err, failing) {
 		t.Fatalf("err = %v", err)
@@ -258,7 +259,7 @@ func TestRelay(t *testing.T) {
 	if len(told) != 1 {
 		t.Errorf("told %q, want one", told)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE endpoint_id = $1", other.ID.String()); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE endpoint_id = $1", other.ID.String()); n != 1 {
 		t.Errorf("%d deliveries to the other endpoint", n)
 	}
 	if taken, _, _ := s.Relay(t.Context(), 10, nil); taken != 0 {
@@ -277,7 +278,7 @@ func TestOwnEventsStayWithTheirOwner(t *testing.T) {
 	enqueue(t, s, leaseOf(1, false), direct)
 	tell := func(query string, args ...any) map[string]bool {
 		t.Helper()
-		exec(t, pool, query, args...)
+		testkit.Exec(t, pool, query, args...)
 		got := map[string]bool{}
 		_, _, err := s.Relay(t.Context(), 10, func(o event.Operational) (event.Event, error) {
 			e := happening(o.Organization, "", o.Type)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
@@ -93,9 +94,9 @@ func TestFloorIsLowered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, pool := open(t)
 			enqueue(t, s, leaseOf(1, true), draft("acme")) // the flow
-			exec(t, pool, "DELETE FROM delivery_queue")
-			add(t, s, func() { exec(t, pool, "UPDATE flow SET floor = now() + interval '1 hour'") })
-			if n := count(t, pool, below); n != 0 || count(t, pool, "SELECT count(*) FROM delivery_queue") != 1 {
+			testkit.Exec(t, pool, "DELETE FROM delivery_queue")
+			add(t, s, func() { testkit.Exec(t, pool, "UPDATE flow SET floor = now() + interval '1 hour'") })
+			if n := testkit.Value[int](t, pool, below); n != 0 || testkit.Value[int](t, pool, "SELECT count(*) FROM delivery_queue") != 1 {
 				t.Errorf("%d rows below the floor", n)
 			}
 		})
@@ -107,20 +108,20 @@ func TestFloorIsRaised(t *testing.T) {
 	const low = "SELECT count(*) FROM flow WHERE floor NOT BETWEEN now() - interval '10 s' AND now() - interval '1 s'"
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"), draft("acme"), draft("acme"))
-	exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '2 s'")
-	if jobs := claim(t, s, 1, 1).Jobs; len(jobs) != 1 || count(t, pool, low) != 0 {
+	testkit.Exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '2 s'")
+	if jobs := claim(t, s, 1, 1).Jobs; len(jobs) != 1 || testkit.Value[int](t, pool, low) != 0 {
 		t.Error("the floor of a flow with rows left was not raised")
 	}
-	exec(t, pool, "UPDATE flow SET floor = 'epoch'")
-	if jobs := claim(t, s, 1, 1).Jobs; len(jobs) != 1 || count(t, pool, low) != 1 {
+	testkit.Exec(t, pool, "UPDATE flow SET floor = 'epoch'")
+	if jobs := claim(t, s, 1, 1).Jobs; len(jobs) != 1 || testkit.Value[int](t, pool, low) != 1 {
 		t.Error("a floor was raised again at once")
 	}
-	if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 1 || count(t, pool, low) != 0 {
+	if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 1 || testkit.Value[int](t, pool, low) != 0 {
 		t.Error("the floor of a drained flow was not raised")
 	}
-	exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '1 hour'")
-	exec(t, pool, "UPDATE flow SET floor = 'epoch', floor_at = 'epoch', ready_at = now()")
-	if jobs := claim(t, s, 1, 1).Jobs; len(jobs) != 1 || count(t, pool, below) != 0 {
+	testkit.Exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '1 hour'")
+	testkit.Exec(t, pool, "UPDATE flow SET floor = 'epoch', floor_at = 'epoch', ready_at = now()")
+	if jobs := claim(t, s, 1, 1).Jobs; len(jobs) != 1 || testkit.Value[int](t, pool, below) != 0 {
 		t.Error("the floor is above a row that has waited for long")
 	}
 }
@@ -132,7 +133,7 @@ func TestClaimsLeaveFlowsAsTheyAre(t *testing.T) {
 	for _, organization := range []string{"a", "b", "c"} {
 		enqueue(t, s, leaseOf(1, false), draft(organization), draft(organization), draft(organization))
 	}
-	exec(t, pool, "UPDATE flow SET floor_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET floor_at = now()")
 	const written = "SELECT sum(ctid::text::point <-> point(0, 0))::text || count(DISTINCT xmin::text) FROM flow"
 	var before, after string
 	if err := pool.QueryRow(t.Context(), written).Scan(&before); err != nil {
@@ -153,15 +154,15 @@ func TestClaimsLeaveFlowsAsTheyAre(t *testing.T) {
 func TestFloorAndTheReleaseBefore(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"), draft("acme"))
-	exec(t, pool, `UPDATE delivery_queue SET due_at = now() - interval '1 hour'
+	testkit.Exec(t, pool, `UPDATE delivery_queue SET due_at = now() - interval '1 hour'
 		WHERE delivery_id = (SELECT delivery_id FROM delivery_queue LIMIT 1)`)
-	exec(t, pool, "UPDATE flow SET floor = now() - interval '1 minute'")
+	testkit.Exec(t, pool, "UPDATE flow SET floor = now() - interval '1 minute'")
 	first := claim(t, s, 1, 8).Jobs
 	if len(first) != 1 {
 		t.Fatalf("%d jobs", len(first))
 	}
 	settle(t, s, delivered(first[0]))
-	exec(t, pool, "UPDATE flow SET ready_at = now()") // the end of the lease
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()") // the end of the lease
 	if claimed := claim(t, s, 1, 8); len(claimed.Jobs) != 0 || claimed.Next != 0 {
 		t.Fatalf("claimed %+v; the flow has a row that is due", claimed)
 	}

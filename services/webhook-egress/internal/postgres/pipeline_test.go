@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 )
@@ -18,10 +19,10 @@ func TestAFailureRollsAllBack(t *testing.T) {
 	if !errors.Is(err, delivery.ErrRejected) {
 		t.Fatalf("err = %v", err)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM flow"); n != 0 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow"); n != 0 {
 		t.Errorf("%d flows stayed", n)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND application_name = current_setting('application_name')"); n != 0 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND application_name = current_setting('application_name')"); n != 0 {
 		t.Errorf("%d transactions are open", n)
 	}
 	enqueue(t, s, leaseOf(1, false), first)

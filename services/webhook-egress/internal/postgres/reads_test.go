@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 )
@@ -11,7 +12,7 @@ import (
 // A claim reads the flows that are ready, however many sleep beside them.
 func TestSleepingFlowsAreNotRead(t *testing.T) {
 	s, pool := openOne(t)
-	exec(t, pool, "INSERT INTO flow (organization_id, scheme, host, port) SELECT 'o' || n, 'https', 'h', 443 FROM generate_series(1, 2000) n")
+	testkit.Exec(t, pool, "INSERT INTO flow (organization_id, scheme, host, port) SELECT 'o' || n, 'https', 'h', 443 FROM generate_series(1, 2000) n")
 	before := workOf(t, pool, "^flow$")
 	const claims = 20
 	for range claims {
@@ -74,7 +75,7 @@ func TestDeliveriesHaveRoomForUpdates(t *testing.T) {
 		settle(t, s, results...)
 	}
 	var updates, inPlace int
-	exec(t, pool, "SELECT pg_stat_force_next_flush()")
+	testkit.Exec(t, pool, "SELECT pg_stat_force_next_flush()")
 	const query = "SELECT sum(n_tup_upd)::int, sum(n_tup_hot_upd)::int FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname ~ '^deliveries_'"
 	if err := pool.QueryRow(t.Context(), query).Scan(&updates, &inPlace); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
@@ -45,7 +46,7 @@ func ended(t *testing.T, s *postgres.Store, organization string, n int, status d
 func TestResend(t *testing.T) {
 	s, pool := open(t)
 	id := ended(t, s, "acme", 1, delivery.StatusFailed, nil)[0]
-	exec(t, pool, "DELETE FROM flow") // it had been idle for long
+	testkit.Exec(t, pool, "DELETE FROM flow") // it had been idle for long
 	deadline := time.Now().Add(time.Hour)
 	ask := delivery.Resend{Organization: "acme", ID: id, MaxAttempts: 7, Deadline: deadline, Key: "k", Fingerprint: [32]byte{1}}
 	if resent, err := s.Resend(t.Context(), ask); err != nil || resent.Deduplicated {
@@ -60,7 +61,7 @@ func TestResend(t *testing.T) {
 	if record.Deadline.Sub(deadline).Abs() > time.Millisecond {
 		t.Errorf("deadline %s, want %s", record.Deadline, deadline)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM dead_letter"); n != 0 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM dead_letter"); n != 0 {
 		t.Errorf("%d dead letters", n)
 	}
 	if again, err := s.Resend(t.Context(), ask); err != nil || !again.Deduplicated {
@@ -140,7 +141,7 @@ func TestResendOfACancelledLease(t *testing.T) {
 func TestResendOfTheReleaseBefore(t *testing.T) {
 	s, pool := open(t)
 	id := ended(t, s, "acme", 1, delivery.StatusFailed, nil)[0]
-	exec(t, pool, "UPDATE deliveries SET lease_seq = 0")
+	testkit.Exec(t, pool, "UPDATE deliveries SET lease_seq = 0")
 	if _, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func TestListIsBounded(t *testing.T) {
 	s, pool := open(t)
 	d := draft("acme")
 	enqueue(t, s, leaseOf(1, false), d)
-	exec(t, pool, `INSERT INTO deliveries (id, created_at, organization_id, flow_id, url, event_type, signing_mode, status, max_attempts, updated_at)
+	testkit.Exec(t, pool, `INSERT INTO deliveries (id, created_at, organization_id, flow_id, url, event_type, signing_mode, status, max_attempts, updated_at)
 		SELECT (substr(replace(id::text, '-', ''), 1, 12) || '7fff' || '8' || lpad(to_hex(n), 15, '0'))::uuid, created_at, organization_id, flow_id, url, 'other', signing_mode, 'queued', 3, now()
 		FROM deliveries, generate_series(1, 12000) n`)
 	first, next, err := s.List(t.Context(), delivery.Filter{Organization: "acme", EventType: "e"}, delivery.LastID, 10)
@@ -302,10 +303,10 @@ func TestReplay(t *testing.T) {
 	if diff := cmp.Diff(filter, got.Filter, cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("filter (-want +got):\n%s", diff)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE status = 'queued' AND generation = 2 AND max_attempts = 9"); n != 449 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE status = 'queued' AND generation = 2 AND max_attempts = 9"); n != 449 {
 		t.Errorf("%d resent", n)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE generation > 2"); n != 0 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE generation > 2"); n != 0 {
 		t.Errorf("%d resent twice", n)
 	}
 }
@@ -365,7 +366,7 @@ func TestReplayLeavesWhatEndedLater(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, "UPDATE deliveries SET finished_at = now() + interval '1 second' WHERE id = $1", ids[1].String())
+	testkit.Exec(t, pool, "UPDATE deliveries SET finished_at = now() + interval '1 second' WHERE id = $1", ids[1].String())
 	workOff(t, jobs)
 	statusIs(t, s, "acme", ids[0], delivery.StatusQueued)
 	statusIs(t, s, "acme", ids[1], delivery.StatusFailed)
@@ -398,7 +399,7 @@ func TestReplayEnds(t *testing.T) {
 		return created
 	}
 	late := make(func(d *replay.Draft) { d.Deadline = time.Now().Add(time.Minute) })
-	exec(t, pool, "UPDATE replays SET deadline_at = now() - interval '1 second'")
+	testkit.Exec(t, pool, "UPDATE replays SET deadline_at = now() - interval '1 second'")
 	workOff(t, jobs)
 	if got, _ := jobs.Get(t.Context(), "acme", "", late.ID); got.Status != replay.StatusFailed || got.Error != replay.ErrorDeadline || got.Replayed != 0 {
 		t.Errorf("late: %+v", got)
@@ -414,7 +415,7 @@ func TestReplayEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec(t, pool, "UPDATE replays SET due_at = now()")
+	testkit.Exec(t, pool, "UPDATE replays SET due_at = now()")
 	workOff(t, jobs)
 	if got, _ := jobs.Get(t.Context(), "acme", "", slow.ID); got.Status != replay.StatusCancelled || got.Replayed != 1 {
 		t.Errorf("cancelled: %+v", got)
@@ -436,7 +437,7 @@ func TestReplayOfAnUnreadableFilter(t *testing.T) {
 	if _, _, _, err := jobs.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, "UPDATE replays SET filter = '[1]'")
+	testkit.Exec(t, pool, "UPDATE replays SET filter = '[1]'")
 	done, err := jobs.Page(t.Context())
 	if !errors.Is(err, delivery.ErrRejected) {
 		t.Errorf("error %v, want ErrRejected", err)
@@ -463,13 +464,13 @@ func TestReplayAfterAKill(t *testing.T) {
 				t.Errorf("page %d was not cut", killed)
 			}
 		})
-		if n := count(t, pool, "SELECT count(*) FROM deliveries WHERE generation > 1"); n != 0 {
+		if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE generation > 1"); n != 0 {
 			t.Fatalf("%d resent by a page that was cut", n)
 		}
 	}
 	workOff(t, jobs)
 	got, err := jobs.Get(t.Context(), "acme", "", created.ID)
-	if err != nil || got.Replayed != len(ids) || count(t, pool, "SELECT count(*) FROM deliveries WHERE generation = 2") != len(ids) {
+	if err != nil || got.Replayed != len(ids) || testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE generation = 2") != len(ids) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -489,7 +490,7 @@ func block(t *testing.T, pool *pgxpool.Pool, page func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); page() }()
 	for killed := 0; killed == 0; {
-		killed = count(t, pool, `SELECT count(*) FROM (SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+		killed = testkit.Value[int](t, pool, `SELECT count(*) FROM (SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 			WHERE wait_event_type = 'Lock' AND application_name = $1 AND query LIKE '%Requeue%') AS killed`, fmt.Sprint(t.Name()))
 	}
 	<-done

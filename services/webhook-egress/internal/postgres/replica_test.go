@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 )
@@ -48,8 +49,8 @@ func TestTakeoversAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '1 second'")
-		exec(t, pool, "UPDATE flow SET ready_at = now() - interval '1 second'")
+		testkit.Exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '1 second'")
+		testkit.Exec(t, pool, "UPDATE flow SET ready_at = now() - interval '1 second'")
 		jobs := claim(t, s, replica, 8).Jobs
 		if len(jobs) != 1 || jobs[0].Takeovers != n {
 			t.Fatalf("after %d replicas claimed %+v", n, jobs)
@@ -62,14 +63,14 @@ func TestTakeoversAreCounted(t *testing.T) {
 			t.Fatalf("freed %d, %v", freed, err)
 		}
 		waits := []int{0, 5, 15, 30}
-		wait := count(t, pool, "SELECT ceil(extract(epoch FROM due_at - now()))::integer FROM delivery_queue")
+		wait := testkit.Value[int](t, pool, "SELECT ceil(extract(epoch FROM due_at - now()))::integer FROM delivery_queue")
 		if wait > waits[n] || n > 0 && wait <= waits[n-1] {
 			t.Errorf("after %d takeovers it waits %d s, want %d", n+1, wait, waits[n])
 		}
 	}
 	// A lease that ran out is a takeover as well.
-	exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '1 second'")
-	exec(t, pool, "UPDATE flow SET ready_at = now() - interval '1 second'")
+	testkit.Exec(t, pool, "UPDATE delivery_queue SET due_at = now() - interval '1 second'")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now() - interval '1 second'")
 	jobs := claim(t, s, 1, 8).Jobs
 	if len(jobs) != 1 || jobs[0].Takeovers != 4 {
 		t.Fatalf("after a lease that ran out claimed %+v, want the fourth takeover", jobs)
@@ -78,7 +79,7 @@ func TestTakeoversAreCounted(t *testing.T) {
 	if _, err := s.Settle(t.Context(), []dispatch.Result{retry}); err != nil {
 		t.Fatal(err)
 	}
-	if count(t, pool, "SELECT takeovers FROM delivery_queue") != 0 {
+	if testkit.Value[int](t, pool, "SELECT takeovers FROM delivery_queue") != 0 {
 		t.Error("a stored result doesn't end the row of takeovers")
 	}
 }

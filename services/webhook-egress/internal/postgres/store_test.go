@@ -75,21 +75,6 @@ func claim(t *testing.T, s *postgres.Store, replica int64, room int) dispatch.Cl
 	return claimed
 }
 
-func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
-	t.Helper()
-	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func count(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) (n int) {
-	t.Helper()
-	if err := pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 func delivered(job delivery.Job) dispatch.Result {
 	return dispatch.Result{
 		Job:  job,
@@ -125,7 +110,7 @@ func TestClaimOfUnreadableHeaders(t *testing.T) {
 	bad, good := draft("acme"), draft("acme")
 	bad.Headers = map[string]string{"X-A": "b"}
 	enqueue(t, s, leaseOf(1, false), bad, good)
-	exec(t, pool, "UPDATE deliveries SET headers = '[1]' WHERE headers IS NOT NULL")
+	testkit.Exec(t, pool, "UPDATE deliveries SET headers = '[1]' WHERE headers IS NOT NULL")
 	jobs := claim(t, s, 1, 8).Jobs
 	if len(jobs) != 2 {
 		t.Fatalf("%d jobs claimed, want 2", len(jobs))
@@ -143,8 +128,8 @@ func TestLeasedRowsAreNotClaimed(t *testing.T) {
 	if stored[0].LeaseSeq != 1 || len(claim(t, s, 2, 8).Jobs) != 0 {
 		t.Errorf("stored = %+v", stored)
 	}
-	exec(t, pool, "UPDATE delivery_queue SET due_at = now()") // the lease ends
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE delivery_queue SET due_at = now()") // the lease ends
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	if jobs := claim(t, s, 2, 8).Jobs; len(jobs) != 1 || jobs[0].LeaseSeq != 2 {
 		t.Errorf("jobs = %+v", jobs)
 	}
@@ -218,7 +203,7 @@ func TestLeaseBeginsAtTheInsert(t *testing.T) {
 		_, err := s.Enqueue(t.Context(), []*delivery.Draft{d}, leaseOf(1, true))
 		done <- err
 	}()
-	for count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'", t.Name()) == 0 {
+	for testkit.Value[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'", t.Name()) == 0 {
 		runtime.Gosched()
 	}
 	var waited time.Time
@@ -228,7 +213,7 @@ func TestLeaseBeginsAtTheInsert(t *testing.T) {
 	if err := errors.Join(tx.Rollback(t.Context()), <-done); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM delivery_queue WHERE due_at >= $1", waited.Add(time.Minute)); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM delivery_queue WHERE due_at >= $1", waited.Add(time.Minute)); n != 1 {
 		t.Error("the lease began before the wait")
 	}
 }
@@ -237,8 +222,8 @@ func TestFence(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"))
 	first := claim(t, s, 1, 8).Jobs[0]
-	exec(t, pool, "UPDATE delivery_queue SET due_at = now()")
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE delivery_queue SET due_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	second := claim(t, s, 2, 8).Jobs[0]
 
 	failed := delivered(first)
@@ -307,7 +292,7 @@ func TestParkedFlow(t *testing.T) {
 	if due := time.Until(record.NextAttempt); due < 59*time.Minute {
 		t.Errorf("due in %s, want with its flow in an hour", due)
 	}
-	exec(t, pool, "UPDATE flow SET ready_at = now(), parked_until = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now(), parked_until = now()")
 	probe := claim(t, s, 1, 8).Jobs
 	if len(probe) != 1 || claim(t, s, 2, 8).Flows != 0 {
 		t.Fatalf("%d probes", len(probe))
@@ -330,11 +315,11 @@ func TestFlowsSleep(t *testing.T) {
 	if _, err := s.Settle(t.Context(), []dispatch.Result{delivered(first.Jobs[0])}); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	if claimed := claim(t, s, 1, 8); claimed.Flows != 1 || len(claimed.Drained) != 1 || claimed.Next >= 0 {
 		t.Errorf("claimed %+v", claimed)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM flow WHERE ready_at = 'infinity'"); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow WHERE ready_at = 'infinity'"); n != 1 {
 		t.Error("the idle flow does not sleep")
 	}
 	enqueue(t, s, leaseOf(1, false), draft("acme"))
@@ -348,7 +333,7 @@ func TestEnqueueKeepsItsFlowAwake(t *testing.T) {
 	s, pool := open(t)
 	enqueue(t, s, leaseOf(1, false), draft("acme"))
 	claim(t, s, 1, 8)
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +345,7 @@ func TestEnqueueKeepsItsFlowAwake(t *testing.T) {
 	if claimed := claim(t, s, 1, 8); claimed.Flows != 1 {
 		t.Errorf("claimed %+v", claimed)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM flow WHERE ready_at <= now()"); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow WHERE ready_at <= now()"); n != 1 {
 		t.Error("the flow was put to sleep under an enqueue")
 	}
 }
@@ -374,11 +359,11 @@ func TestKeysExpire(t *testing.T) {
 	if got := enqueue(t, s, leaseOf(1, false), second)[0]; !got.Deduplicated || got.ID != first.ID || !got.Mismatch {
 		t.Errorf("repeat = %+v", got)
 	}
-	exec(t, pool, "UPDATE idempotency SET expires_at = now()")
+	testkit.Exec(t, pool, "UPDATE idempotency SET expires_at = now()")
 	if got := enqueue(t, s, leaseOf(1, false), third)[0]; got.Deduplicated {
 		t.Errorf("after the window = %+v", got)
 	}
-	exec(t, pool, "UPDATE idempotency SET expires_at = now()")
+	testkit.Exec(t, pool, "UPDATE idempotency SET expires_at = now()")
 	if n, err := s.PurgeKeys(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
@@ -436,7 +421,7 @@ func TestExpireDue(t *testing.T) {
 	if err != nil || record.Status != delivery.StatusExpired || record.Finished.IsZero() {
 		t.Errorf("record %+v, %v", record, err)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM delivery_queue"); n != 2 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM delivery_queue"); n != 2 {
 		t.Errorf("%d rows left, want 2", n)
 	}
 }
@@ -450,12 +435,12 @@ func TestPartitions(t *testing.T) {
 		t.Errorf("made %d for two more days, %v", made, err)
 	}
 	part := time.Now().UTC().AddDate(0, 0, 5).Format("20060102")
-	indexes := count(t, pool, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	indexes := testkit.Value[int](t, pool, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		JOIN pg_index x ON x.indexrelid = c.oid JOIN pg_class t ON t.oid = x.indrelid WHERE t.relname = $1`, "deliveries_"+part)
 	if indexes != 4 {
 		t.Errorf("%d indexes of the new partition belong to its parent's, want 4", indexes)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM pg_partitioned_table WHERE partdefid <> 0"); n != 0 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM pg_partitioned_table WHERE partdefid <> 0"); n != 0 {
 		t.Error("there is a default partition")
 	}
 }

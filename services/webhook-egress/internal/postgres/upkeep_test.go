@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
@@ -24,7 +25,7 @@ func aged(t *testing.T, pool *pgxpool.Pool, days int) *delivery.Draft {
 	t.Helper()
 	d := draft("acme")
 	then := time.Now().AddDate(0, 0, -days)
-	exec(t, pool, "SELECT ensure_partitions($1::date, 1)", then.UTC().Format(time.DateOnly))
+	testkit.Exec(t, pool, "SELECT ensure_partitions($1::date, 1)", then.UTC().Format(time.DateOnly))
 	d.ID = delivery.NewID(then)
 	return d
 }
@@ -85,11 +86,11 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%s: %v, want not found", dayOf(tt.d), err)
 		}
 	}
-	if n := count(t, pool, "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname LIKE '%' || $1",
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname LIKE '%' || $1",
 		oldest.ID.Time().Format("20060102")); n != 0 {
 		t.Errorf("%d tables left of a dropped day", n)
 	}
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	finish(t, s)
 	if diff := cmp.Diff([]string{dayOf(waiting)}, drop(t, s)); diff != "" {
 		t.Errorf("dropped later (-want +got):\n%s", diff)
@@ -130,7 +131,7 @@ func TestRowWithoutADelivery(t *testing.T) {
 	s, pool := open(t)
 	lost, other := aged(t, pool, 3), draft("acme")
 	enqueue(t, s, leaseOf(1, false), lost, other)
-	exec(t, pool, "DROP TABLE deliveries_"+lost.ID.Time().Format("20060102"))
+	testkit.Exec(t, pool, "DROP TABLE deliveries_"+lost.ID.Time().Format("20060102"))
 	claimed := claim(t, s, 1, 8)
 	if len(claimed.Jobs) != 1 || claimed.Jobs[0].ID != other.ID {
 		t.Errorf("jobs %+v, want that of %s", claimed.Jobs, other.ID)
@@ -138,7 +139,7 @@ func TestRowWithoutADelivery(t *testing.T) {
 	if !slices.Equal(claimed.Gone, []delivery.ID{lost.ID}) {
 		t.Errorf("gone %s, want %s", claimed.Gone, lost.ID)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM delivery_queue"); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM delivery_queue"); n != 1 {
 		t.Errorf("%d rows queued, want 1", n)
 	}
 }
@@ -149,20 +150,20 @@ func TestIdleFlowsAreRemoved(t *testing.T) {
 		enqueue(t, s, leaseOf(1, false), draft(organization))
 	}
 	finish(t, s)
-	exec(t, pool, "UPDATE flow SET ready_at = now()")
+	testkit.Exec(t, pool, "UPDATE flow SET ready_at = now()")
 	claim(t, s, 1, 1) // puts them to sleep
 	enqueue(t, s, leaseOf(1, false), draft("waiting"))
-	exec(t, pool, "UPDATE flow SET created_at = now() - interval '9 days'")
-	exec(t, pool, "UPDATE flow_health SET last_delivered_at = now() - interval '8 days'")
-	exec(t, pool, "UPDATE flow_health SET last_delivered_at = now() FROM flow f WHERE f.flow_id = flow_health.flow_id AND organization_id = 'fresh'")
-	exec(t, pool, "UPDATE flow SET endpoint_id = gen_random_uuid() WHERE organization_id = 'endpoint'")
+	testkit.Exec(t, pool, "UPDATE flow SET created_at = now() - interval '9 days'")
+	testkit.Exec(t, pool, "UPDATE flow_health SET last_delivered_at = now() - interval '8 days'")
+	testkit.Exec(t, pool, "UPDATE flow_health SET last_delivered_at = now() FROM flow f WHERE f.flow_id = flow_health.flow_id AND organization_id = 'fresh'")
+	testkit.Exec(t, pool, "UPDATE flow SET endpoint_id = gen_random_uuid() WHERE organization_id = 'endpoint'")
 	if n, err := s.RemoveIdleFlows(t.Context(), 7*24*time.Hour, 100); n != 1 || err != nil {
 		t.Errorf("removed %d, %v", n, err)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM flow WHERE organization_id = 'idle'"); n != 0 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow WHERE organization_id = 'idle'"); n != 0 {
 		t.Error("the idle flow is still there")
 	}
-	if n := count(t, pool, "SELECT count(*) FROM flow"); n != 3 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM flow"); n != 3 {
 		t.Errorf("%d flows left, want 3", n)
 	}
 	enqueue(t, s, leaseOf(1, false), draft("idle"))
@@ -189,7 +190,7 @@ func TestEnqueueDuringARemoval(t *testing.T) {
 		_, err := s.Enqueue(context.WithoutCancel(t.Context()), []*delivery.Draft{draft("acme")}, leaseOf(1, false))
 		done <- err
 	}()
-	for count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'", t.Name()) == 0 {
+	for testkit.Value[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'", t.Name()) == 0 {
 		select {
 		case err := <-done:
 			t.Fatalf("it did not wait: %v", err)
@@ -228,7 +229,7 @@ func TestBytesBoundAClaim(t *testing.T) {
 		if got := take(step.bytes); got != step.want {
 			t.Errorf("%d rows for %d bytes, want %d", got, step.bytes, step.want)
 		}
-		if n := count(t, pool, "SELECT count(*) FROM delivery_queue q JOIN flow f USING (flow_id) WHERE f.ready_at > q.due_at"); n != 0 {
+		if n := testkit.Value[int](t, pool, "SELECT count(*) FROM delivery_queue q JOIN flow f USING (flow_id) WHERE f.ready_at > q.due_at"); n != 0 {
 			t.Errorf("%d rows would not be looked at in time", n)
 		}
 	}
@@ -253,20 +254,20 @@ func TestDeadLetters(t *testing.T) {
 	if n, err := s.ExpireDue(t.Context(), 10); n != 1 || err != nil {
 		t.Fatalf("expired %d, %v", n, err)
 	}
-	if n := count(t, pool, `SELECT count(*) FROM dead_letter l JOIN deliveries d ON d.id = l.delivery_id AND d.created_at = l.created_at
+	if n := testkit.Value[int](t, pool, `SELECT count(*) FROM dead_letter l JOIN deliveries d ON d.id = l.delivery_id AND d.created_at = l.created_at
 		WHERE l.organization_id = 'acme' AND d.status IN ('failed', 'expired')`); n != 3 {
 		t.Errorf("%d dead letters, want 3", n)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM dead_letter"); n != 3 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM dead_letter"); n != 3 {
 		t.Errorf("%d dead letters in all, want 3", n)
 	}
-	if n := count(t, pool, "SELECT lease_seq FROM deliveries WHERE id = $1", failed.ID.String()); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT lease_seq FROM deliveries WHERE id = $1", failed.ID.String()); n != 1 {
 		t.Errorf("the fence of what failed is %d, want 1", n)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM operational_event WHERE type = 'switchyard.delivery.failed' AND delivery_id = $1", failed.ID.String()); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM operational_event WHERE type = 'switchyard.delivery.failed' AND delivery_id = $1", failed.ID.String()); n != 1 {
 		t.Errorf("%d events of the failure, want 1", n)
 	}
-	if n := count(t, pool, "SELECT count(*) FROM operational_event"); n != 1 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM operational_event"); n != 1 {
 		t.Errorf("%d events, want none about our own", n)
 	}
 }
@@ -276,15 +277,15 @@ func TestDeadLettersOfTheReleaseBefore(t *testing.T) {
 	s, pool := open(t)
 	failed := ended(t, s, "acme", 2, delivery.StatusFailed, nil)
 	ended(t, s, "acme", 1, delivery.StatusDelivered, nil)
-	exec(t, pool, "DELETE FROM dead_letter WHERE delivery_id = $1", failed[0].String())
+	testkit.Exec(t, pool, "DELETE FROM dead_letter WHERE delivery_id = $1", failed[0].String())
 	text, err := migrations.FS.ReadFile("00004_dead_letters.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, up, _ := strings.Cut(string(text), "-- +goose Up")
 	up, _, _ = strings.Cut(up, "-- +goose Down")
-	exec(t, pool, up)
-	if n := count(t, pool, "SELECT count(*) FROM dead_letter"); n != len(failed) {
+	testkit.Exec(t, pool, up)
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM dead_letter"); n != len(failed) {
 		t.Errorf("%d dead letters of %d", n, len(failed))
 	}
 }

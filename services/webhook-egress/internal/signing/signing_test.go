@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -99,13 +98,6 @@ func mac(key string, parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func reveal(values []secret.Value) []string {
 	var texts []string
 	for _, v := range values {
@@ -117,11 +109,11 @@ func reveal(values []secret.Value) []string {
 func TestDirectory(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	fallback := filepath.Join(outside, "default")
-	write(t, filepath.Join(dir, "acme"), "new\nold\n")
-	write(t, filepath.Join(dir, "a%2Fb"), "slashed\n")
-	write(t, filepath.Join(dir, "%2E."), "dots\n")
-	write(t, filepath.Join(dir, "empty"), "\n")
-	write(t, fallback, "fallback\n")
+	testkit.WriteFile(t, filepath.Join(dir, "acme"), "new\nold\n")
+	testkit.WriteFile(t, filepath.Join(dir, "a%2Fb"), "slashed\n")
+	testkit.WriteFile(t, filepath.Join(dir, "%2E."), "dots\n")
+	testkit.WriteFile(t, filepath.Join(dir, "empty"), "\n")
+	testkit.WriteFile(t, fallback, "fallback\n")
 	d := signing.NewDirectory(dir, secret.File(fallback), testkit.Logger(t), time.Now)
 	for organization, want := range map[string][]string{
 		"acme":  {"new", "old"},
@@ -160,10 +152,10 @@ func TestRotationTakesEffect(t *testing.T) {
 		}
 	}
 	check(0)
-	write(t, filepath.Join(dir, "acme"), "one")
+	testkit.WriteFile(t, filepath.Join(dir, "acme"), "one")
 	check(999 * time.Millisecond)
 	check(time.Millisecond, "one")
-	write(t, filepath.Join(dir, "acme"), "two\none")
+	testkit.WriteFile(t, filepath.Join(dir, "acme"), "two\none")
 	check(4*time.Second, "one")
 	check(time.Second, "two", "one")
 }
@@ -171,7 +163,7 @@ func TestRotationTakesEffect(t *testing.T) {
 func TestDirectoryLogsNoSecret(t *testing.T) {
 	const canary = "canary-9f27a1"
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "acme"), strings.Repeat(canary, 1<<17)) // over what a secret file may hold
+	testkit.WriteFile(t, filepath.Join(dir, "acme"), strings.Repeat(canary, 1<<17)) // over what a secret file may hold
 	var log bytes.Buffer
 	d := signing.NewDirectory(dir, "", slog.New(slog.NewTextHandler(&log, nil)), time.Now)
 	if got := d.Of(t.Context(), "acme"); got != nil {

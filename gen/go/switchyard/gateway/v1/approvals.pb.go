@@ -35,15 +35,15 @@ type CreateApprovalRequest struct {
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Arguments that it would be executed with: any JSON. Absent: none.
 	Arguments []byte `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// Who or what wants it executed.
+	// Who or what requests the execution.
 	RequestedBy string `protobuf:"bytes,4,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
-	// Run that wants it. Also in X-Run-Id.
+	// Run that requests it. Also in X-Run-Id.
 	RunId string `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Seconds until it expires, at most 7 days. Absent: 15 minutes.
 	TtlSeconds *int32 `protobuf:"varint,6,opt,name=ttl_seconds,json=ttlSeconds,proto3,oneof" json:"ttl_seconds,omitempty"`
 	// Server that offers the tool.
 	ServerId string `protobuf:"bytes,7,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// What the decider should know.
+	// Information for the decision.
 	Description   string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -135,10 +135,10 @@ func (x *CreateApprovalRequest) GetDescription() string {
 	return ""
 }
 
-// Approval is a decision, asked for or made.
+// Approval is a requested decision and its outcome.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name: not guessable.
+	// Name of the approval; it cannot be guessed.
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
@@ -146,25 +146,25 @@ type Approval struct {
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// Tool to execute.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Arguments that it would be executed with, as they came; null without any.
+	// Arguments that it would be executed with, as received; null without any.
 	Arguments []byte `protobuf:"bytes,5,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// Who or what wants it executed.
+	// Who or what requests the execution.
 	RequestedBy string `protobuf:"bytes,6,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
-	// Run that wants it; null without one.
+	// Run that requests it; null without one.
 	RunId *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Server that offers the tool; null when not named.
 	ServerId *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// What the decider should know; empty without it.
+	// Information for the decision; empty without it.
 	Description string `protobuf:"bytes,9,opt,name=description,proto3" json:"description,omitempty"`
-	// Who decided; null before.
+	// Who decided; null before the decision.
 	DecidedBy *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// When it was decided; null before.
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
-	// Why it was decided so; null before, or without a reason.
+	// Reason of the decision; null before, or without a reason.
 	Reason *wrapperspb.StringValue `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
-	// When it was made.
+	// When it was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it expires, or did, if nobody decides.
+	// When it expires, or expired, without a decision.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -311,7 +311,7 @@ type ListApprovalsRequest struct {
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -506,8 +506,7 @@ type ApproveRequest struct {
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Who decides: another principal than requested_by, whatever the case, form or spaces
-	// that it is written with.
+	// Who decides: another principal than requested_by, whatever the case, form or spaces of its spelling.
 	DecidedBy string `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// Why.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -580,8 +579,7 @@ type DenyRequest struct {
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Who decides: another principal than requested_by, whatever the case, form or spaces
-	// that it is written with.
+	// Who decides: another principal than requested_by, whatever the case, form or spaces of its spelling.
 	DecidedBy string `protobuf:"bytes,3,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
 	// Why.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`

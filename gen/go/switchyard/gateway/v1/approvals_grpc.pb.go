@@ -30,21 +30,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ApprovalService keeps people's decisions on tool executions. An approval is
-// pending until it is approved, denied or expired, and a decision is final: of
-// two concurrent ones the second gets 409.
+// ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied
+// or expired, and a decision is final: of two concurrent ones the second gets 409.
 type ApprovalServiceClient interface {
-	// CreateApproval makes a pending approval (201).
+	// CreateApproval creates a pending approval (201).
 	CreateApproval(ctx context.Context, in *CreateApprovalRequest, opts ...grpc.CallOption) (*Approval, error)
 	// ListApprovals lists the organization's approvals, newest first.
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	// GetApproval reads one approval.
 	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*Approval, error)
-	// Approve allows the execution; 409 unless it is pending, 403 for the principal that
-	// asked.
+	// Approve allows the execution; 409 unless it is pending, 403 for the principal that asked for it.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*Approval, error)
-	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that
-	// asked.
+	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that asked for it.
 	Deny(ctx context.Context, in *DenyRequest, opts ...grpc.CallOption) (*Approval, error)
 }
 
@@ -110,21 +107,18 @@ func (c *approvalServiceClient) Deny(ctx context.Context, in *DenyRequest, opts 
 // All implementations must embed UnimplementedApprovalServiceServer
 // for forward compatibility.
 //
-// ApprovalService keeps people's decisions on tool executions. An approval is
-// pending until it is approved, denied or expired, and a decision is final: of
-// two concurrent ones the second gets 409.
+// ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied
+// or expired, and a decision is final: of two concurrent ones the second gets 409.
 type ApprovalServiceServer interface {
-	// CreateApproval makes a pending approval (201).
+	// CreateApproval creates a pending approval (201).
 	CreateApproval(context.Context, *CreateApprovalRequest) (*Approval, error)
 	// ListApprovals lists the organization's approvals, newest first.
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	// GetApproval reads one approval.
 	GetApproval(context.Context, *GetApprovalRequest) (*Approval, error)
-	// Approve allows the execution; 409 unless it is pending, 403 for the principal that
-	// asked.
+	// Approve allows the execution; 409 unless it is pending, 403 for the principal that asked for it.
 	Approve(context.Context, *ApproveRequest) (*Approval, error)
-	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that
-	// asked.
+	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that asked for it.
 	Deny(context.Context, *DenyRequest) (*Approval, error)
 	mustEmbedUnimplementedApprovalServiceServer()
 }

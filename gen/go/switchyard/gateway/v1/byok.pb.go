@@ -27,7 +27,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ByokReference says in a completion whose credential to use. It never holds a key.
+// ByokReference selects the credential of a completion. It never holds a key.
 type ByokReference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider whose configuration to use. Absent: that of each candidate tried.
@@ -180,7 +180,7 @@ type SealingKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id to name in SealedCredential.
 	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	// The public key, serialized as its KEM says; base64 in JSON.
+	// The public key, serialized as its KEM specifies; base64 in JSON.
 	PublicKey []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// RFC 9180 number of the KEM.
 	KemId int32 `protobuf:"varint,3,opt,name=kem_id,json=kemId,proto3" json:"kem_id,omitempty"`
@@ -276,7 +276,7 @@ func (x *SealingKey) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ByokConfig is what may be known of an organization's credential for a provider.
+// ByokConfig is the public metadata of an organization's credential for a provider.
 type ByokConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant.
@@ -285,15 +285,15 @@ type ByokConfig struct {
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	// `active` or `deactivated`.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// How the credential is kept: `secret_ref` or `sealed`.
+	// How the credential is stored: `secret_ref` or `sealed`.
 	Custody string `protobuf:"bytes,4,opt,name=custody,proto3" json:"custody,omitempty"`
 	// Last four characters of the credential after a mask.
 	MaskedHint string `protobuf:"bytes,5,opt,name=masked_hint,json=maskedHint,proto3" json:"masked_hint,omitempty"`
-	// Keyed hash of the credential, the same wherever the same key is kept.
+	// Keyed hash of the credential, the same for every copy of the same key.
 	Fingerprint string `protobuf:"bytes,6,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// Grows by one with each credential, from 1.
 	Version int32 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
-	// Principal that answers for the credential.
+	// Principal responsible for the credential.
 	OwnerPrincipal string `protobuf:"bytes,8,opt,name=owner_principal,json=ownerPrincipal,proto3" json:"owner_principal,omitempty"`
 	// When the configuration was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -305,7 +305,7 @@ type ByokConfig struct {
 	RotatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=rotated_at,json=rotatedAt,proto3" json:"rotated_at,omitempty"`
 	// When the credential expires; null when unknown.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Days after which it is to be rotated; null without such a rule.
+	// Days after which it has to be rotated; null without such a rule.
 	RotationIntervalDays *wrapperspb.Int32Value `protobuf:"bytes,14,opt,name=rotation_interval_days,json=rotationIntervalDays,proto3" json:"rotation_interval_days,omitempty"`
 	// True past its expiry, past its rotation, or unused for 90 days.
 	Stale         bool `protobuf:"varint,15,opt,name=stale,proto3" json:"stale,omitempty"`
@@ -455,7 +455,7 @@ type ListByokConfigsRequest struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -567,9 +567,8 @@ func (x *ListByokConfigsResponse) GetNextCursor() string {
 	return ""
 }
 
-// PutByokConfigRequest is a credential for a provider: exactly one of
-// secret_ref and sealed, otherwise 400. A body that seems to hold a raw key is
-// refused with 400 and not logged.
+// PutByokConfigRequest is a credential for a provider: exactly one of secret_ref and sealed, otherwise 400. A body
+// that seems to hold a raw key is refused with 400 and not logged.
 type PutByokConfigRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id.
@@ -580,11 +579,11 @@ type PutByokConfigRequest struct {
 	SecretRef string `protobuf:"bytes,3,opt,name=secret_ref,json=secretRef,proto3" json:"secret_ref,omitempty"`
 	// The secret, sealed to the gateway.
 	Sealed *SealedCredential `protobuf:"bytes,4,opt,name=sealed,proto3" json:"sealed,omitempty"`
-	// Principal that answers for it. Absent: the one that calls (X-User-Id, else the service).
+	// Principal responsible for it. Absent: the caller (X-User-Id, else the service).
 	OwnerPrincipal string `protobuf:"bytes,5,opt,name=owner_principal,json=ownerPrincipal,proto3" json:"owner_principal,omitempty"`
 	// When the credential expires. Absent: unknown.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Days after which it is to be rotated, at most ten years. Absent: no such rule.
+	// Days after which it has to be rotated, at most ten years. Absent: no such rule.
 	RotationIntervalDays *int32 `protobuf:"varint,7,opt,name=rotation_interval_days,json=rotationIntervalDays,proto3,oneof" json:"rotation_interval_days,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -791,11 +790,11 @@ type RotateByokConfigRequest struct {
 	SecretRef string `protobuf:"bytes,3,opt,name=secret_ref,json=secretRef,proto3" json:"secret_ref,omitempty"`
 	// The secret, sealed to the gateway.
 	Sealed *SealedCredential `protobuf:"bytes,4,opt,name=sealed,proto3" json:"sealed,omitempty"`
-	// Principal that answers for it. Absent: unchanged.
+	// Principal responsible for it. Absent: unchanged.
 	OwnerPrincipal *string `protobuf:"bytes,5,opt,name=owner_principal,json=ownerPrincipal,proto3,oneof" json:"owner_principal,omitempty"`
-	// When the new credential expires. Absent: unknown, for the old expiry was the old credential's.
+	// When the new credential expires. Absent: unknown, since the old expiry belongs to the old credential.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Days after which it is to be rotated. Absent: unchanged.
+	// Days after which it has to be rotated. Absent: unchanged.
 	RotationIntervalDays *int32 `protobuf:"varint,7,opt,name=rotation_interval_days,json=rotationIntervalDays,proto3,oneof" json:"rotation_interval_days,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -935,7 +934,7 @@ func (x *GetByokLifecycleRequest) GetOrganizationId() string {
 	return ""
 }
 
-// ByokLifecycle is the age and the ownership of a credential.
+// ByokLifecycle describes the age and the ownership of a credential.
 type ByokLifecycle struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant.
@@ -948,7 +947,7 @@ type ByokLifecycle struct {
 	Fingerprint string `protobuf:"bytes,4,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// Version of the credential, from 1.
 	Version int32 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
-	// Principal that answers for the credential.
+	// Principal responsible for the credential.
 	OwnerPrincipal string `protobuf:"bytes,6,opt,name=owner_principal,json=ownerPrincipal,proto3" json:"owner_principal,omitempty"`
 	// When the configuration was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -960,7 +959,7 @@ type ByokLifecycle struct {
 	RotatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=rotated_at,json=rotatedAt,proto3" json:"rotated_at,omitempty"`
 	// When the credential expires; null when unknown.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Days after which it is to be rotated; null without such a rule.
+	// Days after which it has to be rotated; null without such a rule.
 	RotationIntervalDays *wrapperspb.Int32Value `protobuf:"bytes,12,opt,name=rotation_interval_days,json=rotationIntervalDays,proto3" json:"rotation_interval_days,omitempty"`
 	// When the next rotation is due; null without such a rule.
 	RotationDueAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=rotation_due_at,json=rotationDueAt,proto3" json:"rotation_due_at,omitempty"`
@@ -968,7 +967,7 @@ type ByokLifecycle struct {
 	Stale bool `protobuf:"varint,14,opt,name=stale,proto3" json:"stale,omitempty"`
 	// Why it is stale: `expired`, `rotation_overdue`, `unused`.
 	StaleReasons []string `protobuf:"bytes,15,rep,name=stale_reasons,json=staleReasons,proto3" json:"stale_reasons,omitempty"`
-	// Principal that answered for it before the last transfer; null without one.
+	// Principal responsible for it before the last transfer; null without one.
 	PreviousOwnerPrincipal *wrapperspb.StringValue `protobuf:"bytes,16,opt,name=previous_owner_principal,json=previousOwnerPrincipal,proto3" json:"previous_owner_principal,omitempty"`
 	// When it was last transferred; null when never.
 	TransferredAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=transferred_at,json=transferredAt,proto3" json:"transferred_at,omitempty"`
@@ -1132,7 +1131,7 @@ type TransferByokConfigRequest struct {
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Principal that answers for the credential from now on; another than now, otherwise 409.
+	// Principal responsible for the credential from now on; 409 if it is already.
 	OwnerPrincipal string `protobuf:"bytes,3,opt,name=owner_principal,json=ownerPrincipal,proto3" json:"owner_principal,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1235,7 +1234,7 @@ func (x *PurgeByokRequest) GetOrganizationId() string {
 	return ""
 }
 
-// PurgeByokResponse counts what a purge did.
+// PurgeByokResponse counts the results of a purge.
 type PurgeByokResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant.
@@ -1308,7 +1307,7 @@ type ListStaleByokConfigsRequest struct {
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

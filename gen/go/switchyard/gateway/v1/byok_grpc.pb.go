@@ -36,29 +36,27 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ByokService keeps the credentials that organizations bring for their
-// providers. A raw key is never in a body: it is named by a reference or sealed
-// to the gateway's public key, and no answer ever holds it.
+// ByokService stores the credentials that organizations bring for their providers. A raw key is never in a body: it
+// is named by a reference or sealed to the gateway's public key, and no response ever contains it.
 type ByokServiceClient interface {
-	// GetSealingKey gives the public key to seal credentials to (RFC 9180, base mode).
+	// GetSealingKey returns the public key to seal credentials to (RFC 9180, base mode).
 	GetSealingKey(ctx context.Context, in *GetSealingKeyRequest, opts ...grpc.CallOption) (*SealingKey, error)
 	// ListByokConfigs lists the organization's active configurations.
 	ListByokConfigs(ctx context.Context, in *ListByokConfigsRequest, opts ...grpc.CallOption) (*ListByokConfigsResponse, error)
-	// PutByokConfig creates the organization's configuration for a provider
-	// (201), or replaces it (200), or makes a deactivated one active again.
+	// PutByokConfig creates the organization's configuration for a provider (201), replaces it (200), or reactivates a
+	// deactivated one.
 	PutByokConfig(ctx context.Context, in *PutByokConfigRequest, opts ...grpc.CallOption) (*ByokConfig, error)
 	// GetByokConfig reads one active configuration; 404 without one.
 	GetByokConfig(ctx context.Context, in *GetByokConfigRequest, opts ...grpc.CallOption) (*ByokConfig, error)
-	// DeleteByokConfig deactivates a configuration (204); PutByokConfig brings it
-	// back. 404 without an active one.
+	// DeleteByokConfig deactivates a configuration (204); PutByokConfig reactivates it. 404 without an active one.
 	DeleteByokConfig(ctx context.Context, in *DeleteByokConfigRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// RotateByokConfig replaces the credential of an active configuration; 404
-	// without one. Calls in flight end with the old credential.
+	// RotateByokConfig replaces the credential of an active configuration; 404 without one. Calls in flight finish with
+	// the old credential.
 	RotateByokConfig(ctx context.Context, in *RotateByokConfigRequest, opts ...grpc.CallOption) (*ByokConfig, error)
 	// GetByokLifecycle reads expiry, staleness, rotation and owner of an active
 	// configuration; 404 without one.
 	GetByokLifecycle(ctx context.Context, in *GetByokLifecycleRequest, opts ...grpc.CallOption) (*ByokLifecycle, error)
-	// TransferByokConfig gives an active configuration to another principal; 404 without one.
+	// TransferByokConfig transfers an active configuration to another principal; 404 without one.
 	TransferByokConfig(ctx context.Context, in *TransferByokConfigRequest, opts ...grpc.CallOption) (*ByokLifecycle, error)
 	// PurgeByok erases every stored credential of the organization, active or
 	// not. It succeeded when configs_remaining is 0; erasing nothing is success too.
@@ -179,29 +177,27 @@ func (c *byokServiceClient) ListStaleByokConfigs(ctx context.Context, in *ListSt
 // All implementations must embed UnimplementedByokServiceServer
 // for forward compatibility.
 //
-// ByokService keeps the credentials that organizations bring for their
-// providers. A raw key is never in a body: it is named by a reference or sealed
-// to the gateway's public key, and no answer ever holds it.
+// ByokService stores the credentials that organizations bring for their providers. A raw key is never in a body: it
+// is named by a reference or sealed to the gateway's public key, and no response ever contains it.
 type ByokServiceServer interface {
-	// GetSealingKey gives the public key to seal credentials to (RFC 9180, base mode).
+	// GetSealingKey returns the public key to seal credentials to (RFC 9180, base mode).
 	GetSealingKey(context.Context, *GetSealingKeyRequest) (*SealingKey, error)
 	// ListByokConfigs lists the organization's active configurations.
 	ListByokConfigs(context.Context, *ListByokConfigsRequest) (*ListByokConfigsResponse, error)
-	// PutByokConfig creates the organization's configuration for a provider
-	// (201), or replaces it (200), or makes a deactivated one active again.
+	// PutByokConfig creates the organization's configuration for a provider (201), replaces it (200), or reactivates a
+	// deactivated one.
 	PutByokConfig(context.Context, *PutByokConfigRequest) (*ByokConfig, error)
 	// GetByokConfig reads one active configuration; 404 without one.
 	GetByokConfig(context.Context, *GetByokConfigRequest) (*ByokConfig, error)
-	// DeleteByokConfig deactivates a configuration (204); PutByokConfig brings it
-	// back. 404 without an active one.
+	// DeleteByokConfig deactivates a configuration (204); PutByokConfig reactivates it. 404 without an active one.
 	DeleteByokConfig(context.Context, *DeleteByokConfigRequest) (*emptypb.Empty, error)
-	// RotateByokConfig replaces the credential of an active configuration; 404
-	// without one. Calls in flight end with the old credential.
+	// RotateByokConfig replaces the credential of an active configuration; 404 without one. Calls in flight finish with
+	// the old credential.
 	RotateByokConfig(context.Context, *RotateByokConfigRequest) (*ByokConfig, error)
 	// GetByokLifecycle reads expiry, staleness, rotation and owner of an active
 	// configuration; 404 without one.
 	GetByokLifecycle(context.Context, *GetByokLifecycleRequest) (*ByokLifecycle, error)
-	// TransferByokConfig gives an active configuration to another principal; 404 without one.
+	// TransferByokConfig transfers an active configuration to another principal; 404 without one.
 	TransferByokConfig(context.Context, *TransferByokConfigRequest) (*ByokLifecycle, error)
 	// PurgeByok erases every stored credential of the organization, active or
 	// not. It succeeded when configs_remaining is 0; erasing nothing is success too.

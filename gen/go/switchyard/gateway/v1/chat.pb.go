@@ -33,29 +33,29 @@ type LlmRequest struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// The conversation, oldest first.
 	Messages []*ChatMessage `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
-	// True asks for a streamed answer. HTTP only: over gRPC ChatStream streams,
-	// and Chat with stream is refused with 400.
+	// True requests a streamed response. HTTP only: over gRPC ChatStream streams, and Chat with stream is refused with
+	// 400.
 	Stream bool `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Tools that the model may call. Absent: the plain completion.
 	Tools []*Tool `protobuf:"bytes,5,rep,name=tools,proto3" json:"tools,omitempty"`
 	// `cost`, `latency` or `quality`. Absent: the policy's default.
 	OptimizationGoal string `protobuf:"bytes,6,opt,name=optimization_goal,json=optimizationGoal,proto3" json:"optimization_goal,omitempty"`
-	// Caller-supplied credential to use, by reference. Absent: the fleet's, or what the policy says.
+	// Caller-supplied credential to use, by reference. Absent: the fleet's, or the one that the policy selects.
 	Byok *ByokReference `protobuf:"bytes,7,opt,name=byok,proto3" json:"byok,omitempty"`
-	// False: when the provider that was asked for fails, the answer is 502 with
-	// its own error, and nobody else is tried. Absent: true.
+	// False: when the requested provider fails, the response is 502 with its own error, and no other provider is tried.
+	// Absent: true.
 	AllowSubstitution *bool `protobuf:"varint,8,opt,name=allow_substitution,json=allowSubstitution,proto3,oneof" json:"allow_substitution,omitempty"`
-	// Classification that the tenant's routing policy goes by. Absent: the policy's default.
+	// Classification that the tenant's routing policy applies to. Absent: the policy's default.
 	DataClassification string `protobuf:"bytes,9,opt,name=data_classification,json=dataClassification,proto3" json:"data_classification,omitempty"`
-	// ISO 639-1 language or BCP 47 locale to answer in: the system instruction
-	// `Respond in {locale}.` is put first. Absent: the model infers it.
+	// ISO 639-1 language or BCP 47 locale of the answer: the system instruction `Respond in {locale}.` is prepended.
+	// Absent: the model infers it.
 	Locale string `protobuf:"bytes,10,opt,name=locale,proto3" json:"locale,omitempty"`
 	// `auto` (default): locale is a hint, the model may follow the input's
 	// language. `force`: the answer must be in the locale, which is then required.
 	LanguageMode string `protobuf:"bytes,11,opt,name=language_mode,json=languageMode,proto3" json:"language_mode,omitempty"`
 	// The same setting as language_mode; both present and different is 400.
 	LocaleMode string `protobuf:"bytes,12,opt,name=locale_mode,json=localeMode,proto3" json:"locale_mode,omitempty"`
-	// Provider asked for, canonical name or alias. Absent: chosen by goal and policy.
+	// Requested provider, canonical name or alias. Absent: chosen by goal and policy.
 	Provider string `protobuf:"bytes,13,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Most output tokens. Absent: the provider's default, or the model's limit where a provider needs one.
 	MaxTokens *int32 `protobuf:"varint,14,opt,name=max_tokens,json=maxTokens,proto3,oneof" json:"max_tokens,omitempty"`
@@ -65,7 +65,7 @@ type LlmRequest struct {
 	TopP *float64 `protobuf:"fixed64,16,opt,name=top_p,json=topP,proto3,oneof" json:"top_p,omitempty"`
 	// Sequences that end the answer.
 	Stop []string `protobuf:"bytes,17,rep,name=stop,proto3" json:"stop,omitempty"`
-	// Seed of a repeatable answer, as far as the provider honours it.
+	// Seed of a repeatable answer, if the provider honours it.
 	Seed *int32 `protobuf:"varint,18,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
 	// `"auto"`, `"none"`, `"required"` or `{"type":"function","function":{"name":…}}`.
 	// Absent: `auto` when there are tools.
@@ -73,14 +73,13 @@ type LlmRequest struct {
 	// `{"type":"text"}`, `{"type":"json_object"}` or
 	// `{"type":"json_schema","json_schema":{"name":…,"schema":…,"strict":…}}`. Absent: text.
 	ResponseFormat []byte `protobuf:"bytes,20,opt,name=response_format,json=responseFormat,proto3" json:"response_format,omitempty"`
-	// Labels of the request, kept with its trace and never sent to a provider.
+	// Labels of the request, stored with its trace and never sent to a provider.
 	Metadata map[string]string `protobuf:"bytes,21,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// `default`: as the policy says. `bypass`: neither read from the response cache nor written to it.
+	// `default`: as the policy defines. `bypass`: neither read from the response cache nor written to it.
 	Cache string `protobuf:"bytes,22,opt,name=cache,proto3" json:"cache,omitempty"`
 	// Run that the request belongs to and is charged to. Also in X-Run-Id; both present and different is 400.
 	RunId string `protobuf:"bytes,23,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Approval that covers the tools in the answer that need one: until it is
-	// approved, the gateway refuses such a tool call.
+	// Approval for those tools in the answer that need one: until it is approved, the gateway refuses such a tool call.
 	ApprovalRef   string `protobuf:"bytes,24,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -295,7 +294,7 @@ type ChatMessage struct {
 	Content []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// Tool calls that the assistant made in this turn.
 	ToolCalls []*ToolCall `protobuf:"bytes,3,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Call that a `tool` turn answers; required there.
+	// Call whose result a `tool` turn contains; required there.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// Name of the speaker or of the tool.
 	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
@@ -432,7 +431,7 @@ type ToolFunction struct {
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of its arguments, an object. Absent: it has none.
 	Parameters []byte `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// True asks that the arguments follow the schema exactly. Absent: the provider's default.
+	// True requires that the arguments follow the schema exactly. Absent: the provider's default.
 	Strict        *bool `protobuf:"varint,4,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -496,17 +495,17 @@ func (x *ToolFunction) GetStrict() bool {
 	return false
 }
 
-// ToolCall is a call that the model wants made.
+// ToolCall is a call that the model requests.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the call, which its result names.
+	// Id of the call; its result refers to it.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// `function`. In a request, absent is the same.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// Function and arguments.
 	Function *FunctionCall `protobuf:"bytes,3,opt,name=function,proto3" json:"function,omitempty"`
-	// The provider's own state of the call (as a thought signature), to be sent
-	// back as it came; absent when there is none.
+	// The provider's own state of the call (as a thought signature), to be sent back unchanged; absent when there is
+	// none.
 	ExtraContent  []byte `protobuf:"bytes,4,opt,name=extra_content,json=extraContent,proto3,oneof" json:"extra_content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -575,7 +574,7 @@ type FunctionCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Function to call.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its arguments as the model wrote them: JSON text, not verified.
+	// Its arguments as the model produced them: JSON text, not verified.
 	Arguments     string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -625,14 +624,14 @@ func (x *FunctionCall) GetArguments() string {
 	return ""
 }
 
-// LlmResponse is a whole answer.
+// LlmResponse is a complete answer.
 type LlmResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Completion text; empty when the model only called tools.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// Tool calls that the model emitted; null on the JSON face when there are none.
 	ToolCalls []*ToolCall `protobuf:"bytes,2,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// What it used and what it costs.
+	// What was used and its cost.
 	Usage *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
 	// `stop`, `length`, `tool_calls` or `content_filter`.
 	FinishReason string `protobuf:"bytes,4,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
@@ -716,9 +715,8 @@ func (x *LlmResponse) GetRequestId() string {
 	return ""
 }
 
-// LlmChunk is one piece of a streamed answer. The last one has finish_reason,
-// usage, model and request_id; the pieces before it have content or tool_calls.
-// A stream that ends without a last chunk ends with an error.
+// LlmChunk is one piece of a streamed answer. The last one has finish_reason, usage, model and request_id; the
+// earlier ones have content or tool_calls. A stream without a last chunk ends with an error.
 type LlmChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Next piece of the text.
@@ -820,7 +818,7 @@ type ToolCallDelta struct {
 	Type *string `protobuf:"bytes,3,opt,name=type,proto3,oneof" json:"type,omitempty"`
 	// Piece of the function call.
 	Function *FunctionCallDelta `protobuf:"bytes,4,opt,name=function,proto3" json:"function,omitempty"`
-	// The provider's own state of the call, whole, where it has any.
+	// The provider's own state of the call, complete, if there is any.
 	ExtraContent  []byte `protobuf:"bytes,5,opt,name=extra_content,json=extraContent,proto3,oneof" json:"extra_content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

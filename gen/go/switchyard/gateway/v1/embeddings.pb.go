@@ -23,17 +23,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// EmbeddingsRequest asks for the vectors of one text or several, or of tokens.
+// EmbeddingsRequest asks for the vectors of one or several texts or token sequences.
 type EmbeddingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Embedding model, canonical name or alias.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// A JSON string, or an array of 1 to 2,048 strings; none may be empty. In place
-	// of a text its tokens may come, as an array of 1 to 131,072 whole numbers, and
-	// in place of texts such arrays, of 1,048,576 tokens in all. Tokens are of one
-	// model's vocabulary: the model must be named, and no other one stands in.
+	// A JSON string, or an array of 1 to 2,048 strings; none may be empty. Instead of a text, its tokens may be given
+	// as an array of 1 to 131,072 integers, and instead of several texts, an array of such arrays, with 1,048,576
+	// tokens in total. Tokens belong to one model's vocabulary: the model must be named, and it is never substituted.
 	Input []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
 	// `cost`, `latency` or `quality`. Absent: the policy's default.
 	OptimizationGoal string `protobuf:"bytes,4,opt,name=optimization_goal,json=optimizationGoal,proto3" json:"optimization_goal,omitempty"`
@@ -41,16 +40,16 @@ type EmbeddingsRequest struct {
 	Byok *ByokReference `protobuf:"bytes,5,opt,name=byok,proto3" json:"byok,omitempty"`
 	// Length of the vectors, where the model can shorten them; a model that cannot is refused with 400.
 	Dimensions *int32 `protobuf:"varint,6,opt,name=dimensions,proto3,oneof" json:"dimensions,omitempty"`
-	// Provider asked for, canonical name or alias. Absent: chosen by goal and policy.
+	// Requested provider, canonical name or alias. Absent: chosen by goal and policy.
 	Provider string `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
-	// False: nobody else is tried. Absent: true; another vector space is then
-	// never used unseen, usage.substituted and usage.model_used tell.
+	// False: no other provider is tried. Absent: true. usage.substituted and usage.model_used then show whether the
+	// vectors are of another vector space.
 	AllowSubstitution *bool `protobuf:"varint,8,opt,name=allow_substitution,json=allowSubstitution,proto3,oneof" json:"allow_substitution,omitempty"`
-	// Classification that the tenant's routing policy goes by.
+	// Classification that the tenant's routing policy applies to.
 	DataClassification string `protobuf:"bytes,9,opt,name=data_classification,json=dataClassification,proto3" json:"data_classification,omitempty"`
-	// Labels of the request, kept with its trace and never sent to a provider.
+	// Labels of the request, stored with its trace and never sent to a provider.
 	Metadata map[string]string `protobuf:"bytes,10,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// `default`: as the policy says. `bypass`: without the response cache.
+	// `default`: as the policy defines. `bypass`: without the response cache.
 	Cache string `protobuf:"bytes,11,opt,name=cache,proto3" json:"cache,omitempty"`
 	// Run that the request belongs to. Also in X-Run-Id; both present and different is 400.
 	RunId         string `protobuf:"bytes,12,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -172,15 +171,15 @@ func (x *EmbeddingsRequest) GetRunId() string {
 	return ""
 }
 
-// EmbeddingsResponse holds the vectors. On the JSON face it is also what OpenAI's
-// clients read: it has `object` and `usage.total_tokens` besides.
+// EmbeddingsResponse holds the vectors. On the JSON face it is compatible with OpenAI's clients: it also has `object`
+// and `usage.total_tokens`.
 type EmbeddingsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One vector per input, in the request's order.
 	Data []*Embedding `protobuf:"bytes,1,rep,name=data,proto3" json:"data,omitempty"`
-	// What it used and what it costs.
+	// What was used and its cost.
 	Usage *Usage `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Model that made the vectors.
+	// Model that produced the vectors.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// Id of the request, also in X-Request-Id.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -249,7 +248,7 @@ func (x *EmbeddingsResponse) GetRequestId() string {
 // Embedding is the vector of one input.
 type Embedding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which input it is of, from 0.
+	// Index of its input, from 0.
 	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// The vector.
 	Embedding     []float32 `protobuf:"fixed32,2,rep,packed,name=embedding,proto3" json:"embedding,omitempty"`

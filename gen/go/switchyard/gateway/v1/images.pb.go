@@ -29,19 +29,19 @@ type ImagesRequest struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Image model. Absent: the provider's default one.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Description of the image, as a conversation of system and user turns that
-	// hold text; their texts are put together in order.
+	// Description of the image, as a conversation of system and user turns with text; their texts are concatenated in
+	// order.
 	Messages []*ChatMessage `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
 	// Description of the image.
 	Prompt string `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// How many images, 1..10. Absent: 1.
 	N *int32 `protobuf:"varint,5,opt,name=n,proto3,oneof" json:"n,omitempty"`
-	// `auto` or `{width}x{height}`. Absent: the provider's default. A size that no candidate offers is 400.
+	// `auto` or `{width}x{height}`. Absent: the provider's default. A size that no candidate supports is 400.
 	Size string `protobuf:"bytes,6,opt,name=size,proto3" json:"size,omitempty"`
 	// `auto`, `low`, `medium`, `high`, `standard` or `hd`. Absent: the provider's default.
 	Quality string `protobuf:"bytes,7,opt,name=quality,proto3" json:"quality,omitempty"`
-	// `url` or `b64_json`. Absent: what the provider gives. One that gives the
-	// other form is brought into this one, unless it says before that it can't.
+	// `url` or `b64_json`. Absent: the provider's own form. An image in the other form is converted, unless the
+	// provider is known not to allow that.
 	ResponseFormat string `protobuf:"bytes,8,opt,name=response_format,json=responseFormat,proto3" json:"response_format,omitempty"`
 	// `png`, `jpeg` or `webp`. Absent: the provider's default.
 	OutputFormat string `protobuf:"bytes,9,opt,name=output_format,json=outputFormat,proto3" json:"output_format,omitempty"`
@@ -49,13 +49,13 @@ type ImagesRequest struct {
 	OptimizationGoal string `protobuf:"bytes,10,opt,name=optimization_goal,json=optimizationGoal,proto3" json:"optimization_goal,omitempty"`
 	// Caller-supplied credential to use, by reference.
 	Byok *ByokReference `protobuf:"bytes,11,opt,name=byok,proto3" json:"byok,omitempty"`
-	// Provider asked for, canonical name or alias. Absent: chosen by goal and policy.
+	// Requested provider, canonical name or alias. Absent: chosen by goal and policy.
 	Provider string `protobuf:"bytes,12,opt,name=provider,proto3" json:"provider,omitempty"`
-	// False: nobody else is tried. Absent: true.
+	// False: no other provider is tried. Absent: true.
 	AllowSubstitution *bool `protobuf:"varint,13,opt,name=allow_substitution,json=allowSubstitution,proto3,oneof" json:"allow_substitution,omitempty"`
-	// Classification that the tenant's routing policy goes by.
+	// Classification that the tenant's routing policy applies to.
 	DataClassification string `protobuf:"bytes,14,opt,name=data_classification,json=dataClassification,proto3" json:"data_classification,omitempty"`
-	// Labels of the request, kept with its trace and never sent to a provider.
+	// Labels of the request, stored with its trace and never sent to a provider.
 	Metadata map[string]string `protobuf:"bytes,15,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Run that the request belongs to. Also in X-Run-Id; both present and different is 400.
 	RunId         string `protobuf:"bytes,16,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -205,14 +205,14 @@ func (x *ImagesRequest) GetRunId() string {
 	return ""
 }
 
-// ImagesResponse holds the images made.
+// ImagesResponse holds the generated images.
 type ImagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The images.
 	Data []*GeneratedImage `protobuf:"bytes,1,rep,name=data,proto3" json:"data,omitempty"`
-	// What they used and what they cost.
+	// What was used and its cost.
 	Usage *Usage `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Model that made them.
+	// Model that generated them.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// Id of the request, also in X-Request-Id.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -281,14 +281,14 @@ func (x *ImagesResponse) GetRequestId() string {
 // GeneratedImage is one image: url or b64_json.
 type GeneratedImage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the provider keeps it, for a time that the provider sets; a data: URI
-	// (RFC 2397) of one that keeps none. Absent with b64_json.
+	// Location at the provider, valid for a time that the provider sets; a data: URI (RFC 2397) if the provider stores
+	// none. Absent with b64_json.
 	Url *string `protobuf:"bytes,1,opt,name=url,proto3,oneof" json:"url,omitempty"`
 	// The image in base64; absent with url.
 	B64Json *string `protobuf:"bytes,2,opt,name=b64_json,json=b64Json,proto3,oneof" json:"b64_json,omitempty"`
 	// Media type of b64_json; absent with url.
 	MimeType *string `protobuf:"bytes,3,opt,name=mime_type,json=mimeType,proto3,oneof" json:"mime_type,omitempty"`
-	// Prompt as the provider rewrote it; absent when it did not.
+	// Prompt as the provider rewrote it; absent if it did not.
 	RevisedPrompt *string `protobuf:"bytes,4,opt,name=revised_prompt,json=revisedPrompt,proto3,oneof" json:"revised_prompt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,43 +26,43 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ModelCard is what a model can do and what it costs.
+// ModelCard describes what a model can do and what it costs.
 type ModelCard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical name.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// Provider that serves it.
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Name for people.
+	// Display name.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Other names that requests may use.
 	Aliases []string `protobuf:"bytes,4,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// Who makes the model.
+	// Vendor of the model.
 	Owner string `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
 	// `chat`, `embeddings`, `vision`, `images`: operations that it serves here.
 	Operations []string `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
-	// `text`, `image`, `audio`, `video`, `file`: what it takes.
+	// `text`, `image`, `audio`, `video`, `file`: its inputs.
 	InputModalities []string `protobuf:"bytes,7,rep,name=input_modalities,json=inputModalities,proto3" json:"input_modalities,omitempty"`
-	// `text`, `image`, `audio`, `embedding`: what it gives.
+	// `text`, `image`, `audio`, `embedding`: its outputs.
 	OutputModalities []string `protobuf:"bytes,8,rep,name=output_modalities,json=outputModalities,proto3" json:"output_modalities,omitempty"`
-	// `tools`, `parallel_tools`, `json_object`, `json_schema`, `streaming`,
-	// `reasoning`, `prompt_cache`, `token_input`: what may be asked of it.
+	// `tools`, `parallel_tools`, `json_object`, `json_schema`, `streaming`, `reasoning`, `prompt_cache`, `token_input`:
+	// its features.
 	Capabilities []string `protobuf:"bytes,9,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Most tokens in and out together; null when not known.
+	// Largest number of tokens in and out together; null when unknown.
 	ContextWindow *wrapperspb.Int32Value `protobuf:"bytes,10,opt,name=context_window,json=contextWindow,proto3" json:"context_window,omitempty"`
-	// Most output tokens; null when not known.
+	// Largest number of output tokens; null when unknown.
 	MaxOutputTokens *wrapperspb.Int32Value `protobuf:"bytes,11,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
 	// Length of its vectors; null unless it embeds.
 	EmbeddingDimensions *wrapperspb.Int32Value `protobuf:"bytes,12,opt,name=embedding_dimensions,json=embeddingDimensions,proto3" json:"embedding_dimensions,omitempty"`
-	// Its price; null when not known.
+	// Its price; null when unknown.
 	Price *ModelPrice `protobuf:"bytes,13,opt,name=price,proto3" json:"price,omitempty"`
 	// `active`, `deprecated` or `retired`.
 	Status string `protobuf:"bytes,14,opt,name=status,proto3" json:"status,omitempty"`
 	// Model to use instead; null without one.
 	Successor *wrapperspb.StringValue `protobuf:"bytes,15,opt,name=successor,proto3" json:"successor,omitempty"`
-	// Day on which it stops being served (YYYY-MM-DD); null when not known.
+	// Day on which it stops being served (YYYY-MM-DD); null when unknown.
 	CutoffDate *wrapperspb.StringValue `protobuf:"bytes,16,opt,name=cutoff_date,json=cutoffDate,proto3" json:"cutoff_date,omitempty"`
-	// True when a request without a model gets it from this provider, for one of its operations.
+	// True when a request without a model uses it at this provider, for one of its operations.
 	IsDefault     bool `protobuf:"varint,17,opt,name=is_default,json=isDefault,proto3" json:"is_default,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -220,7 +220,7 @@ func (x *ModelCard) GetIsDefault() bool {
 // ModelPrice is a row of the price table, in US cents.
 type ModelPrice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of the row, kept with each ledger row computed from it.
+	// Version of the row, stored with each ledger row computed from it.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Per million input tokens.
 	InputCentsPerMillion float64 `protobuf:"fixed64,2,opt,name=input_cents_per_million,json=inputCentsPerMillion,proto3" json:"input_cents_per_million,omitempty"`
@@ -230,9 +230,9 @@ type ModelPrice struct {
 	CacheReadCentsPerMillion *wrapperspb.DoubleValue `protobuf:"bytes,4,opt,name=cache_read_cents_per_million,json=cacheReadCentsPerMillion,proto3" json:"cache_read_cents_per_million,omitempty"`
 	// Per million input tokens written to the provider's cache; null when they cost nothing extra.
 	CacheWriteCentsPerMillion *wrapperspb.DoubleValue `protobuf:"bytes,5,opt,name=cache_write_cents_per_million,json=cacheWriteCentsPerMillion,proto3" json:"cache_write_cents_per_million,omitempty"`
-	// Per image made; null unless it makes images.
+	// Per generated image; null unless it generates images.
 	ImageCents *wrapperspb.DoubleValue `protobuf:"bytes,6,opt,name=image_cents,json=imageCents,proto3" json:"image_cents,omitempty"`
-	// Where the price was read.
+	// Source of the price.
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	// Day on which it was last reviewed (YYYY-MM-DD).
 	ReviewedOn    string `protobuf:"bytes,8,opt,name=reviewed_on,json=reviewedOn,proto3" json:"reviewed_on,omitempty"`
@@ -333,7 +333,7 @@ type ListModelCardsRequest struct {
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -496,7 +496,7 @@ type ProviderCard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical name.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Name for people.
+	// Display name.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Other names that requests may use.
 	Aliases []string `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"`
@@ -573,27 +573,27 @@ func (x *ProviderCard) GetModels() []*ModelCard {
 	return nil
 }
 
-// RegistryModel is the life of one model.
+// RegistryModel describes the lifecycle of one model.
 type RegistryModel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical name.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// Provider that serves it.
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Who makes the model.
+	// Vendor of the model.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// `active`; `deprecated` (served, with a warning header); `retired` (past its
 	// cutoff: refused, naming the successor).
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	// Model to use instead; null without one.
 	Successor *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=successor,proto3" json:"successor,omitempty"`
-	// Day on which it stops being served (YYYY-MM-DD); null when not known.
+	// Day on which it stops being served (YYYY-MM-DD); null when unknown.
 	CutoffDate *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=cutoff_date,json=cutoffDate,proto3" json:"cutoff_date,omitempty"`
 	// Why it was deprecated; null when it was not.
 	Reason *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// When it was deprecated; null when it was not, or before this registry.
 	DeprecatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
-	// Who deprecated it; null when nobody did here.
+	// Who deprecated it; null when it was not deprecated here.
 	DeprecatedBy *wrapperspb.StringValue `protobuf:"bytes,9,opt,name=deprecated_by,json=deprecatedBy,proto3" json:"deprecated_by,omitempty"`
 	// `catalog` (as shipped) or `operator` (changed here).
 	Source string `protobuf:"bytes,10,opt,name=source,proto3" json:"source,omitempty"`
@@ -719,7 +719,7 @@ type ListRegistryRequest struct {
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -849,7 +849,7 @@ type DeprecateModelRequest struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Day on which it stops being served (YYYY-MM-DD). Absent: unchanged.
 	CutoffDate string `protobuf:"bytes,4,opt,name=cutoff_date,json=cutoffDate,proto3" json:"cutoff_date,omitempty"`
-	// Provider whose model it is; required (400) when several serve one of that name.
+	// Provider of the model; required (400) when several serve one of that name.
 	Provider      string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -927,7 +927,7 @@ type ListDeprecationNotificationsRequest struct {
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1039,7 +1039,7 @@ func (x *ListDeprecationNotificationsResponse) GetNextCursor() string {
 	return ""
 }
 
-// DeprecationNotification is a model that somebody should move away from.
+// DeprecationNotification is a model that callers should stop using.
 type DeprecationNotification struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical name.
@@ -1054,7 +1054,7 @@ type DeprecationNotification struct {
 	Successor *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=successor,proto3" json:"successor,omitempty"`
 	// Why it was deprecated; null when it was not.
 	Reason *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Day on which it stops being served (YYYY-MM-DD); null when not known.
+	// Day on which it stops being served (YYYY-MM-DD); null when unknown.
 	CutoffDate *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=cutoff_date,json=cutoffDate,proto3" json:"cutoff_date,omitempty"`
 	// Whole days until the cutoff, negative after it; null without one.
 	DaysUntilCutoff *wrapperspb.Int32Value `protobuf:"bytes,8,opt,name=days_until_cutoff,json=daysUntilCutoff,proto3" json:"days_until_cutoff,omitempty"`

@@ -30,21 +30,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ModelService is the catalog of models and the registry of their lives. Its
-// reads are open to anyone and carry an ETag on the JSON face.
+// ModelService is the catalog of models and the registry of their lifecycle. Its reads need no authentication and
+// have an ETag on the JSON face.
 type ModelServiceClient interface {
-	// ListModelCards gives the model cards of every configured provider.
+	// ListModelCards lists the model cards of every configured provider.
 	ListModelCards(ctx context.Context, in *ListModelCardsRequest, opts ...grpc.CallOption) (*ListModelCardsResponse, error)
-	// GetProviderCard gives one provider's card, by canonical name or alias; 404 when it is not configured.
+	// GetProviderCard reads one provider's card, by canonical name or alias; 404 when it is not configured.
 	GetProviderCard(ctx context.Context, in *GetProviderCardRequest, opts ...grpc.CallOption) (*ProviderCard, error)
-	// ListRegistry gives every registered model's owner, status, successor and cutoff.
+	// ListRegistry lists every registered model's owner, status, successor and cutoff.
 	ListRegistry(ctx context.Context, in *ListRegistryRequest, opts ...grpc.CallOption) (*ListRegistryResponse, error)
-	// DeprecateModel marks a model deprecated, with its successor and the reason.
-	// Done again it changes both. 404 for an unknown model, 400 when the
-	// successor is unknown, retired or the model itself.
+	// DeprecateModel marks a model deprecated, with its successor and the reason. Repeating it changes both. 404 for an
+	// unknown model, 400 when the successor is unknown, retired or the model itself.
 	DeprecateModel(ctx context.Context, in *DeprecateModelRequest, opts ...grpc.CallOption) (*RegistryModel, error)
-	// ListDeprecationNotifications gives the deprecated models and those whose
-	// cutoff is within 90 days.
+	// ListDeprecationNotifications lists the deprecated models and those whose cutoff is within 90 days.
 	ListDeprecationNotifications(ctx context.Context, in *ListDeprecationNotificationsRequest, opts ...grpc.CallOption) (*ListDeprecationNotificationsResponse, error)
 }
 
@@ -110,21 +108,19 @@ func (c *modelServiceClient) ListDeprecationNotifications(ctx context.Context, i
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
 //
-// ModelService is the catalog of models and the registry of their lives. Its
-// reads are open to anyone and carry an ETag on the JSON face.
+// ModelService is the catalog of models and the registry of their lifecycle. Its reads need no authentication and
+// have an ETag on the JSON face.
 type ModelServiceServer interface {
-	// ListModelCards gives the model cards of every configured provider.
+	// ListModelCards lists the model cards of every configured provider.
 	ListModelCards(context.Context, *ListModelCardsRequest) (*ListModelCardsResponse, error)
-	// GetProviderCard gives one provider's card, by canonical name or alias; 404 when it is not configured.
+	// GetProviderCard reads one provider's card, by canonical name or alias; 404 when it is not configured.
 	GetProviderCard(context.Context, *GetProviderCardRequest) (*ProviderCard, error)
-	// ListRegistry gives every registered model's owner, status, successor and cutoff.
+	// ListRegistry lists every registered model's owner, status, successor and cutoff.
 	ListRegistry(context.Context, *ListRegistryRequest) (*ListRegistryResponse, error)
-	// DeprecateModel marks a model deprecated, with its successor and the reason.
-	// Done again it changes both. 404 for an unknown model, 400 when the
-	// successor is unknown, retired or the model itself.
+	// DeprecateModel marks a model deprecated, with its successor and the reason. Repeating it changes both. 404 for an
+	// unknown model, 400 when the successor is unknown, retired or the model itself.
 	DeprecateModel(context.Context, *DeprecateModelRequest) (*RegistryModel, error)
-	// ListDeprecationNotifications gives the deprecated models and those whose
-	// cutoff is within 90 days.
+	// ListDeprecationNotifications lists the deprecated models and those whose cutoff is within 90 days.
 	ListDeprecationNotifications(context.Context, *ListDeprecationNotificationsRequest) (*ListDeprecationNotificationsResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }

@@ -136,7 +136,7 @@ func (x *UnsuspendOrganizationRequest) GetReason() string {
 	return ""
 }
 
-// OrganizationStatus says whether an organization may call.
+// OrganizationStatus shows whether an organization may call.
 type OrganizationStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organization.
@@ -149,7 +149,7 @@ type OrganizationStatus struct {
 	SuspendedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=suspended_at,json=suspendedAt,proto3" json:"suspended_at,omitempty"`
 	// Who suspended it; null when it is not.
 	SuspendedBy *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=suspended_by,json=suspendedBy,proto3" json:"suspended_by,omitempty"`
-	// When its status last changed; null when it never did.
+	// When its status last changed; null if it never did.
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -278,9 +278,9 @@ type SetOrganizationBudgetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organization.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
-	// Most that it may spend in a period, in cents. 0: no ceiling. Required: absent is 400.
+	// Largest spend in a period, in cents. 0: no ceiling. Required: absent is 400.
 	BudgetCeilingCents *float64 `protobuf:"fixed64,2,opt,name=budget_ceiling_cents,json=budgetCeilingCents,proto3,oneof" json:"budget_ceiling_cents,omitempty"`
-	// What the ceiling is for: `day`, `month` (UTC) or `total`. Absent: unchanged, `month` at first.
+	// Period of the ceiling: `day`, `month` (UTC) or `total`. Absent: unchanged, initially `month`.
 	Period string `protobuf:"bytes,3,opt,name=period,proto3" json:"period,omitempty"`
 	// Why, for the audit.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -353,17 +353,17 @@ type OrganizationSpend struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Spent in the period, in cents.
 	SpentCents float64 `protobuf:"fixed64,2,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
-	// Set aside for calls in flight, in cents.
+	// Reserved for calls in flight, in cents.
 	ReservedCents float64 `protobuf:"fixed64,3,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Ceiling in cents; 0 for none.
 	BudgetCeilingCents float64 `protobuf:"fixed64,4,opt,name=budget_ceiling_cents,json=budgetCeilingCents,proto3" json:"budget_ceiling_cents,omitempty"`
-	// What is left of the ceiling, in cents; null without one.
+	// Rest of the ceiling, in cents; null without one.
 	RemainingCents *wrapperspb.DoubleValue `protobuf:"bytes,5,opt,name=remaining_cents,json=remainingCents,proto3" json:"remaining_cents,omitempty"`
 	// Sessions that are active now.
 	ActiveSessions int32 `protobuf:"varint,6,opt,name=active_sessions,json=activeSessions,proto3" json:"active_sessions,omitempty"`
-	// Spent in those sessions so far, in cents.
+	// Spend of those sessions so far, in cents.
 	ActiveSessionsSpentCents float64 `protobuf:"fixed64,7,opt,name=active_sessions_spent_cents,json=activeSessionsSpentCents,proto3" json:"active_sessions_spent_cents,omitempty"`
-	// What the ceiling is for: `day`, `month` or `total`.
+	// Period of the ceiling: `day`, `month` or `total`.
 	Period string `protobuf:"bytes,8,opt,name=period,proto3" json:"period,omitempty"`
 	// When the period began; null for `total`.
 	PeriodStart *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=period_start,json=periodStart,proto3" json:"period_start,omitempty"`
@@ -533,9 +533,9 @@ type PurgePromptCacheResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Cached answers erased; 0 is success too.
+	// Cached responses erased; 0 is success too.
 	Purged int32 `protobuf:"varint,2,opt,name=purged,proto3" json:"purged,omitempty"`
-	// Cached answers left; 0 is success.
+	// Cached responses left; 0 is success.
 	Remaining int32 `protobuf:"varint,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	// When it was done.
 	PurgedAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=purged_at,json=purgedAt,proto3" json:"purged_at,omitempty"`

@@ -30,21 +30,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OrganizationService is the switch, the budget and the erasure of an organization.
+// OrganizationService suspends organizations, limits their budgets and erases their cached content.
 type OrganizationServiceClient interface {
-	// SuspendOrganization refuses the organization on every egress route with
-	// 403 and ends its streams in flight, on every replica within a second. Done
-	// again it changes nothing.
+	// SuspendOrganization refuses the organization on every egress route with 403 and ends its streams in flight, on
+	// every replica within a second. Repeating it changes nothing.
 	SuspendOrganization(ctx context.Context, in *SuspendOrganizationRequest, opts ...grpc.CallOption) (*OrganizationStatus, error)
-	// UnsuspendOrganization restores the organization. Done again it changes nothing.
+	// UnsuspendOrganization restores the organization. Repeating it changes nothing.
 	UnsuspendOrganization(ctx context.Context, in *UnsuspendOrganizationRequest, opts ...grpc.CallOption) (*OrganizationStatus, error)
-	// GetOrganizationSpend reads what the organization spends now, over its
-	// active sessions, against its budget ceiling.
+	// GetOrganizationSpend reads the organization's current spend, over its active sessions, against its budget
+	// ceiling.
 	GetOrganizationSpend(ctx context.Context, in *GetOrganizationSpendRequest, opts ...grpc.CallOption) (*OrganizationSpend, error)
 	// SetOrganizationBudget sets the organization's budget ceiling.
 	SetOrganizationBudget(ctx context.Context, in *SetOrganizationBudgetRequest, opts ...grpc.CallOption) (*OrganizationSpend, error)
-	// PurgePromptCache erases what is cached of the organization's prompts and
-	// completions, everywhere, and counts it.
+	// PurgePromptCache erases the organization's cached prompts and completions, everywhere, and counts them.
 	PurgePromptCache(ctx context.Context, in *PurgePromptCacheRequest, opts ...grpc.CallOption) (*PurgePromptCacheResponse, error)
 }
 
@@ -110,21 +108,19 @@ func (c *organizationServiceClient) PurgePromptCache(ctx context.Context, in *Pu
 // All implementations must embed UnimplementedOrganizationServiceServer
 // for forward compatibility.
 //
-// OrganizationService is the switch, the budget and the erasure of an organization.
+// OrganizationService suspends organizations, limits their budgets and erases their cached content.
 type OrganizationServiceServer interface {
-	// SuspendOrganization refuses the organization on every egress route with
-	// 403 and ends its streams in flight, on every replica within a second. Done
-	// again it changes nothing.
+	// SuspendOrganization refuses the organization on every egress route with 403 and ends its streams in flight, on
+	// every replica within a second. Repeating it changes nothing.
 	SuspendOrganization(context.Context, *SuspendOrganizationRequest) (*OrganizationStatus, error)
-	// UnsuspendOrganization restores the organization. Done again it changes nothing.
+	// UnsuspendOrganization restores the organization. Repeating it changes nothing.
 	UnsuspendOrganization(context.Context, *UnsuspendOrganizationRequest) (*OrganizationStatus, error)
-	// GetOrganizationSpend reads what the organization spends now, over its
-	// active sessions, against its budget ceiling.
+	// GetOrganizationSpend reads the organization's current spend, over its active sessions, against its budget
+	// ceiling.
 	GetOrganizationSpend(context.Context, *GetOrganizationSpendRequest) (*OrganizationSpend, error)
 	// SetOrganizationBudget sets the organization's budget ceiling.
 	SetOrganizationBudget(context.Context, *SetOrganizationBudgetRequest) (*OrganizationSpend, error)
-	// PurgePromptCache erases what is cached of the organization's prompts and
-	// completions, everywhere, and counts it.
+	// PurgePromptCache erases the organization's cached prompts and completions, everywhere, and counts them.
 	PurgePromptCache(context.Context, *PurgePromptCacheRequest) (*PurgePromptCacheResponse, error)
 	mustEmbedUnimplementedOrganizationServiceServer()
 }

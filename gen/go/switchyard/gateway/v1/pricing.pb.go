@@ -33,7 +33,7 @@ type ListPricingDriftRequest struct {
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -265,12 +265,12 @@ type ReconcilePricingRequest struct {
 	Lines []*InvoiceLine `protobuf:"bytes,3,rep,name=lines,proto3" json:"lines,omitempty"`
 	// The invoice's lines as CSV with the header `provider,model,amount_cents`.
 	Csv string `protobuf:"bytes,4,opt,name=csv,proto3" json:"csv,omitempty"`
-	// Difference of a line that still counts as matched, in cents. Absent: 1.
+	// Largest difference of a line that still counts as matched, in cents. Absent: 1.
 	ToleranceCents *float64 `protobuf:"fixed64,5,opt,name=tolerance_cents,json=toleranceCents,proto3,oneof" json:"tolerance_cents,omitempty"`
 	// The vendor's number of the invoice.
 	InvoiceRef string `protobuf:"bytes,6,opt,name=invoice_ref,json=invoiceRef,proto3" json:"invoice_ref,omitempty"`
-	// A repeat with the same key answers the first result. Also in
-	// Idempotency-Key. Absent: the same body is the same invoice.
+	// A repeat with the same key returns the first result. Also in Idempotency-Key. Absent: the same body is the same
+	// invoice.
 	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -355,7 +355,7 @@ func (x *ReconcilePricingRequest) GetIdempotencyKey() string {
 	return ""
 }
 
-// InvoiceLine is what a vendor bills for a model, or for all.
+// InvoiceLine is a vendor's charge for a model, or for all models.
 type InvoiceLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider, canonical name or alias.
@@ -419,7 +419,7 @@ func (x *InvoiceLine) GetAmountCents() float64 {
 	return 0
 }
 
-// Reconciliation is an invoice beside the ledger.
+// Reconciliation compares an invoice with the ledger.
 type Reconciliation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
@@ -438,15 +438,15 @@ type Reconciliation struct {
 	TotalMeteredCents float64 `protobuf:"fixed64,7,opt,name=total_metered_cents,json=totalMeteredCents,proto3" json:"total_metered_cents,omitempty"`
 	// Billed less metered, in cents.
 	TotalDeltaCents float64 `protobuf:"fixed64,8,opt,name=total_delta_cents,json=totalDeltaCents,proto3" json:"total_delta_cents,omitempty"`
-	// Difference of a line that counts as matched, in cents.
+	// Largest difference of a line that counts as matched, in cents.
 	ToleranceCents float64 `protobuf:"fixed64,9,opt,name=tolerance_cents,json=toleranceCents,proto3" json:"tolerance_cents,omitempty"`
 	// The vendor's number of the invoice; null when not given.
 	InvoiceRef *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=invoice_ref,json=invoiceRef,proto3" json:"invoice_ref,omitempty"`
-	// True when this answers a repeat.
+	// True when this is the result of a repeat.
 	Deduplicated bool `protobuf:"varint,11,opt,name=deduplicated,proto3" json:"deduplicated,omitempty"`
-	// When it was made.
+	// When it was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Who made it.
+	// Who created it.
 	CreatedBy     string `protobuf:"bytes,13,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -573,12 +573,12 @@ func (x *Reconciliation) GetCreatedBy() string {
 	return ""
 }
 
-// ReconciliationLine is one line of an invoice, or of the ledger that no invoice has.
+// ReconciliationLine is one line of an invoice, or a part of the ledger without an invoice line.
 type ReconciliationLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider, canonical name.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Model; null for all that no other line names.
+	// Model; null for all models without a line of their own.
 	Model *wrapperspb.StringValue `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// Billed by the vendor, in cents.
 	AmountCents float64 `protobuf:"fixed64,3,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
@@ -688,7 +688,7 @@ type ListReconciliationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

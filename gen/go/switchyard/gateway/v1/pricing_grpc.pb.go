@@ -29,14 +29,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PricingService watches the price table and compares what was metered with
-// what vendors bill.
+// PricingService monitors the price table and compares metered costs with the invoices of vendors.
 type PricingServiceClient interface {
 	// ListPricingDrift lists price rows past their review cadence.
 	ListPricingDrift(ctx context.Context, in *ListPricingDriftRequest, opts ...grpc.CallOption) (*ListPricingDriftResponse, error)
-	// ReconcilePricing compares a vendor's invoice with the ledger of the calls
-	// that the fleet's credentials paid, and stores the result (201). The same
-	// invoice again answers 200 with the first result.
+	// ReconcilePricing compares a vendor's invoice with the ledger of the calls that the fleet's credentials paid for,
+	// and stores the result (201). Repeating the same invoice returns the first result with 200.
 	ReconcilePricing(ctx context.Context, in *ReconcilePricingRequest, opts ...grpc.CallOption) (*Reconciliation, error)
 	// ListReconciliations lists stored results, newest first, without their lines.
 	ListReconciliations(ctx context.Context, in *ListReconciliationsRequest, opts ...grpc.CallOption) (*ListReconciliationsResponse, error)
@@ -96,14 +94,12 @@ func (c *pricingServiceClient) GetReconciliation(ctx context.Context, in *GetRec
 // All implementations must embed UnimplementedPricingServiceServer
 // for forward compatibility.
 //
-// PricingService watches the price table and compares what was metered with
-// what vendors bill.
+// PricingService monitors the price table and compares metered costs with the invoices of vendors.
 type PricingServiceServer interface {
 	// ListPricingDrift lists price rows past their review cadence.
 	ListPricingDrift(context.Context, *ListPricingDriftRequest) (*ListPricingDriftResponse, error)
-	// ReconcilePricing compares a vendor's invoice with the ledger of the calls
-	// that the fleet's credentials paid, and stores the result (201). The same
-	// invoice again answers 200 with the first result.
+	// ReconcilePricing compares a vendor's invoice with the ledger of the calls that the fleet's credentials paid for,
+	// and stores the result (201). Repeating the same invoice returns the first result with 200.
 	ReconcilePricing(context.Context, *ReconcilePricingRequest) (*Reconciliation, error)
 	// ListReconciliations lists stored results, newest first, without their lines.
 	ListReconciliations(context.Context, *ListReconciliationsRequest) (*ListReconciliationsResponse, error)

@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RunCanaryRequest names what to ask.
+// RunCanaryRequest selects the model to test.
 type RunCanaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider. Absent: the configured one.
@@ -81,16 +81,16 @@ func (x *RunCanaryRequest) GetModel() string {
 	return ""
 }
 
-// CanaryReport is the verdict on the golden set.
+// CanaryReport is the result of the golden set.
 type CanaryReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `pass` or `fail`.
 	Verdict string `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// 0 for pass, 1 for fail: what a check in CI should exit with.
+	// 0 for pass, 1 for fail: the exit code for a check in CI.
 	ExitCode int32 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	// Provider that was asked.
+	// Provider that was tested.
 	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Model that was asked.
+	// Model that was tested.
 	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
 	// Cases that passed.
 	Passed int32 `protobuf:"varint,5,opt,name=passed,proto3" json:"passed,omitempty"`
@@ -98,7 +98,7 @@ type CanaryReport struct {
 	Failed int32 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
 	// The cases, in the file's order.
 	Cases []*CanaryCase `protobuf:"bytes,7,rep,name=cases,proto3" json:"cases,omitempty"`
-	// What all of it used and cost.
+	// Usage and cost of all cases.
 	Usage *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Hash of the golden set.
 	GoldenSetVersion string `protobuf:"bytes,9,opt,name=golden_set_version,json=goldenSetVersion,proto3" json:"golden_set_version,omitempty"`
@@ -226,7 +226,7 @@ type CanaryCase struct {
 	Check string `protobuf:"bytes,2,opt,name=check,proto3" json:"check,omitempty"`
 	// True when the answer passed.
 	Passed bool `protobuf:"varint,3,opt,name=passed,proto3" json:"passed,omitempty"`
-	// Why it did not; null when it did.
+	// Why it failed; null when it passed.
 	Reason *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Start of the answer, at most 1,024 characters; empty without one.
 	Answer string `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`
@@ -335,16 +335,16 @@ func (x *CanaryCase) GetErrorClass() *wrapperspb.StringValue {
 	return nil
 }
 
-// CheckConsistencyRequest is a question to repeat.
+// CheckConsistencyRequest is a prompt to repeat.
 type CheckConsistencyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The question.
+	// The prompt.
 	Prompt string `protobuf:"bytes,1,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// Model. Absent: the configured one.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// Provider. Absent: the configured one.
 	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
-	// How often to ask, 2..20.
+	// How often to send it, 2..20.
 	Count int32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
 	// Sampling temperature. Absent: the provider's default.
 	Temperature *float64 `protobuf:"fixed64,5,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
@@ -426,10 +426,10 @@ func (x *CheckConsistencyRequest) GetMaxTokens() int32 {
 	return 0
 }
 
-// ConsistencyReport is how much the answers differ.
+// ConsistencyReport shows how much the answers differ.
 type ConsistencyReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answers, in the order they were asked for.
+	// The answers, in the order of their requests.
 	Samples []*ConsistencySample `protobuf:"bytes,1,rep,name=samples,proto3" json:"samples,omitempty"`
 	// How many different answers there are.
 	Distinct int32 `protobuf:"varint,2,opt,name=distinct,proto3" json:"distinct,omitempty"`
@@ -437,11 +437,11 @@ type ConsistencyReport struct {
 	Agreement float64 `protobuf:"fixed64,3,opt,name=agreement,proto3" json:"agreement,omitempty"`
 	// Mean overlap of the words of each two answers (Jaccard), 0..1.
 	TokenOverlap float64 `protobuf:"fixed64,4,opt,name=token_overlap,json=tokenOverlap,proto3" json:"token_overlap,omitempty"`
-	// Provider that was asked.
+	// Provider that was tested.
 	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Model that was asked.
+	// Model that was tested.
 	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
-	// What all of it used and cost.
+	// Usage and cost of all samples.
 	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -531,7 +531,7 @@ type ConsistencySample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The answer; empty when the call failed.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
-	// Why it ended; empty when the call failed.
+	// Why the answer ended; empty when the call failed.
 	FinishReason string `protobuf:"bytes,2,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
 	// Id of the request, for its trace.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -608,7 +608,7 @@ func (x *ConsistencySample) GetErrorClass() *wrapperspb.StringValue {
 	return nil
 }
 
-// CheckLivenessRequest names whom to ask.
+// CheckLivenessRequest selects the providers to test.
 type CheckLivenessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this provider. Absent: all.
@@ -654,14 +654,14 @@ func (x *CheckLivenessRequest) GetProvider() string {
 	return ""
 }
 
-// LivenessReport is who answered.
+// LivenessReport shows which models responded.
 type LivenessReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One result per default model, by provider and model.
 	Models []*ModelLiveness `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	// True when every one is alive.
 	AllAlive bool `protobuf:"varint,2,opt,name=all_alive,json=allAlive,proto3" json:"all_alive,omitempty"`
-	// What all of it cost, in cents.
+	// Cost of all tests, in cents.
 	CostCents float64 `protobuf:"fixed64,3,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
 	// When it began.
 	CheckedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
@@ -734,17 +734,17 @@ type ModelLiveness struct {
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Operation that it was asked for: `chat` or `embeddings`.
+	// Operation that was tested: `chat` or `embeddings`.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
-	// True when it answered.
+	// True when it responded.
 	Alive bool `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`
 	// How long it took, in milliseconds.
 	LatencyMs float64 `protobuf:"fixed64,5,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
-	// error_class when it did not answer; null when it did.
+	// error_class when it did not respond; null when it did.
 	ErrorClass *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`
-	// Short code of the failure; null when it answered.
+	// Short code of the failure; null when it responded.
 	Error *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
-	// What it used; null when nothing was billed.
+	// Its usage; null when nothing was billed.
 	Usage         *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

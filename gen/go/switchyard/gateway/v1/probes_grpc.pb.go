@@ -28,15 +28,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ProbeService asks providers real questions, which costs money. One probe runs
-// at a time (409 for a second one), under a budget of its own (403 when it is
-// spent), and each answer says what it cost.
+// ProbeService sends real requests to providers, which costs money. One probe runs at a time (409 for a second one),
+// with its own budget (403 when it is used up), and each response contains its cost.
 type ProbeServiceClient interface {
-	// RunCanary asks the golden set and judges the answers; a check for CI.
+	// RunCanary runs the golden set and checks the answers, for CI.
 	RunCanary(ctx context.Context, in *RunCanaryRequest, opts ...grpc.CallOption) (*CanaryReport, error)
-	// CheckConsistency asks the same prompt several times and compares the answers.
+	// CheckConsistency sends the same prompt several times and compares the answers.
 	CheckConsistency(ctx context.Context, in *CheckConsistencyRequest, opts ...grpc.CallOption) (*ConsistencyReport, error)
-	// CheckLiveness asks each provider's default models one cheap question, in parallel.
+	// CheckLiveness sends one cheap request to each provider's default models, in parallel.
 	CheckLiveness(ctx context.Context, in *CheckLivenessRequest, opts ...grpc.CallOption) (*LivenessReport, error)
 }
 
@@ -82,15 +81,14 @@ func (c *probeServiceClient) CheckLiveness(ctx context.Context, in *CheckLivenes
 // All implementations must embed UnimplementedProbeServiceServer
 // for forward compatibility.
 //
-// ProbeService asks providers real questions, which costs money. One probe runs
-// at a time (409 for a second one), under a budget of its own (403 when it is
-// spent), and each answer says what it cost.
+// ProbeService sends real requests to providers, which costs money. One probe runs at a time (409 for a second one),
+// with its own budget (403 when it is used up), and each response contains its cost.
 type ProbeServiceServer interface {
-	// RunCanary asks the golden set and judges the answers; a check for CI.
+	// RunCanary runs the golden set and checks the answers, for CI.
 	RunCanary(context.Context, *RunCanaryRequest) (*CanaryReport, error)
-	// CheckConsistency asks the same prompt several times and compares the answers.
+	// CheckConsistency sends the same prompt several times and compares the answers.
 	CheckConsistency(context.Context, *CheckConsistencyRequest) (*ConsistencyReport, error)
-	// CheckLiveness asks each provider's default models one cheap question, in parallel.
+	// CheckLiveness sends one cheap request to each provider's default models, in parallel.
 	CheckLiveness(context.Context, *CheckLivenessRequest) (*LivenessReport, error)
 	mustEmbedUnimplementedProbeServiceServer()
 }

@@ -31,7 +31,7 @@ type ListProvidersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -145,14 +145,14 @@ type ProviderStatus struct {
 	Dialect string `protobuf:"bytes,2,opt,name=dialect,proto3" json:"dialect,omitempty"`
 	// Other names that requests may use.
 	Aliases []string `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// `healthy`, `degraded` (a breaker is not closed, or errors are many), `down`
-	// (every breaker is open) or `unconfigured` (no fleet credential).
+	// `healthy`, `degraded` (a breaker is not closed, or there are many errors), `down` (every breaker is open) or
+	// `unconfigured` (no fleet credential).
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	// True when the fleet has a credential for it, or it needs none.
 	FleetKey bool `protobuf:"varint,5,opt,name=fleet_key,json=fleetKey,proto3" json:"fleet_key,omitempty"`
 	// Operations that it serves: `chat`, `embeddings`, `vision`, `images`.
 	Operations []string `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
-	// Whether a request without wishes may get it now.
+	// Whether a request without a requested provider may be sent to it now.
 	Selectable bool `protobuf:"varint,7,opt,name=selectable,proto3" json:"selectable,omitempty"`
 	// Why not, as a short code (as `breaker_open`, `missing_key`, `pinned_elsewhere`); null when it may.
 	NotSelectableReason *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=not_selectable_reason,json=notSelectableReason,proto3" json:"not_selectable_reason,omitempty"`
@@ -162,7 +162,7 @@ type ProviderStatus struct {
 	Bulkhead *BulkheadStatus `protobuf:"bytes,10,opt,name=bulkhead,proto3" json:"bulkhead,omitempty"`
 	// Live figures per model, over the last minutes.
 	Models []*ModelStats `protobuf:"bytes,11,rep,name=models,proto3" json:"models,omitempty"`
-	// Where it stands for each operation and goal.
+	// Its rank for each operation and goal.
 	Ranks []*SelectionRank `protobuf:"bytes,12,rep,name=ranks,proto3" json:"ranks,omitempty"`
 	// When its status last changed.
 	StatusSince   *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=status_since,json=statusSince,proto3" json:"status_since,omitempty"`
@@ -391,16 +391,16 @@ func (x *BreakerStatus) GetOpenReplicas() int32 {
 	return 0
 }
 
-// BulkheadStatus is how many calls a provider has in flight.
+// BulkheadStatus shows how many calls to a provider are in flight.
 type BulkheadStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Calls in flight on this replica.
 	InFlight int32 `protobuf:"varint,1,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Most calls in flight on this replica.
+	// Largest number of calls in flight on this replica.
 	Capacity int32 `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// Calls that wait for a place.
+	// Calls that wait for a slot.
 	Waiting int32 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// Calls turned away since the replica started.
+	// Calls rejected since the replica started.
 	Rejected      uint32 `protobuf:"varint,4,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -464,16 +464,16 @@ func (x *BulkheadStatus) GetRejected() uint32 {
 	return 0
 }
 
-// ModelStats are the live figures of one model at one provider.
+// ModelStats holds the live figures of one model at one provider.
 type ModelStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Attempts in the window.
 	Attempts int32 `protobuf:"varint,2,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// Share of them that failed for the provider's fault, 0..1.
+	// Share of them that failed because of the provider, 0..1.
 	ErrorRate float64 `protobuf:"fixed64,3,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
-	// Median time to the whole answer, in milliseconds; 0 without attempts.
+	// Median time to the complete answer, in milliseconds; 0 without attempts.
 	LatencyP50Ms float64 `protobuf:"fixed64,4,opt,name=latency_p50_ms,json=latencyP50Ms,proto3" json:"latency_p50_ms,omitempty"`
 	// 99th percentile of it, in milliseconds.
 	LatencyP99Ms float64 `protobuf:"fixed64,5,opt,name=latency_p99_ms,json=latencyP99Ms,proto3" json:"latency_p99_ms,omitempty"`
@@ -564,7 +564,7 @@ func (x *ModelStats) GetWindowSeconds() int32 {
 	return 0
 }
 
-// SelectionRank is where a candidate stands, and why.
+// SelectionRank is the rank of a candidate, and its reason.
 type SelectionRank struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `chat`, `embeddings`, `vision` or `images`.
@@ -575,11 +575,11 @@ type SelectionRank struct {
 	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Model.
 	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
-	// Place, from 1, the first being tried first.
+	// Rank, from 1; the first is tried first.
 	Rank int32 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
 	// What it is ranked by: cents per million tokens, milliseconds, or the policy's rank.
 	Score float64 `protobuf:"fixed64,6,opt,name=score,proto3" json:"score,omitempty"`
-	// Why it stands there, for people.
+	// Reason of the rank, as text.
 	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -701,14 +701,14 @@ func (*GetAvailabilityRequest) Descriptor() ([]byte, []int) {
 	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{7}
 }
 
-// Availability is what the gateway needs, and what happens without it.
+// Availability describes the gateway's dependencies, and what happens without them.
 type Availability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `available`, `degraded` or `unavailable`.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// Everything that the gateway depends on.
+	// All dependencies of the gateway.
 	Dependencies []*Dependency `protobuf:"bytes,2,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
-	// Names of the dependencies without which requests fail and that exist once.
+	// Names of the required dependencies that exist only once.
 	SinglePointsOfFailure []string `protobuf:"bytes,3,rep,name=single_points_of_failure,json=singlePointsOfFailure,proto3" json:"single_points_of_failure,omitempty"`
 	// When the state was measured.
 	MeasuredAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=measured_at,json=measuredAt,proto3" json:"measured_at,omitempty"`
@@ -774,7 +774,7 @@ func (x *Availability) GetMeasuredAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Dependency is one thing that the gateway needs.
+// Dependency is a component that the gateway depends on.
 type Dependency struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name (as `postgres`, `redis`, `provider:openai`).
@@ -789,11 +789,11 @@ type Dependency struct {
 	Required bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
 	// True when it exists once and requests fail without it.
 	SinglePointOfFailure bool `protobuf:"varint,6,opt,name=single_point_of_failure,json=singlePointOfFailure,proto3" json:"single_point_of_failure,omitempty"`
-	// What happens while it is away.
+	// What happens while it is unavailable.
 	Impact string `protobuf:"bytes,7,opt,name=impact,proto3" json:"impact,omitempty"`
-	// What keeps requests going meanwhile; empty when nothing does.
+	// What keeps requests working meanwhile; empty when nothing does.
 	Mitigation string `protobuf:"bytes,8,opt,name=mitigation,proto3" json:"mitigation,omitempty"`
-	// Time of the last check, in milliseconds; null when it could not be reached.
+	// Duration of the last check, in milliseconds; null when it could not be reached.
 	LatencyMs *wrapperspb.DoubleValue `protobuf:"bytes,9,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
 	// When it was last checked.
 	CheckedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
@@ -947,12 +947,11 @@ func (*GetFleetStatusRequest) Descriptor() ([]byte, []int) {
 	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{10}
 }
 
-// FleetStatus says whether it is us or the vendor.
+// FleetStatus shows whether the gateway or a vendor is failing.
 type FleetStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `operational`, `gateway_degraded`, `gateway_down`, `vendor_degraded`
-	// (some providers fail) or `vendor_down` (every provider fails). The gateway's
-	// own state goes before the vendors'.
+	// `operational`, `gateway_degraded`, `gateway_down`, `vendor_degraded` (some providers fail) or `vendor_down`
+	// (every provider fails). The gateway's own state takes precedence over the vendors'.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// The gateway's own: `up`, `degraded` or `down`.
 	GatewayStatus string `protobuf:"bytes,2,opt,name=gateway_status,json=gatewayStatus,proto3" json:"gateway_status,omitempty"`
@@ -960,13 +959,13 @@ type FleetStatus struct {
 	VendorStatus string `protobuf:"bytes,3,opt,name=vendor_status,json=vendorStatus,proto3" json:"vendor_status,omitempty"`
 	// When status last changed.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
-	// One sentence that says what the verdict rests on.
+	// One sentence with the reason of the status.
 	Summary string `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Live replicas of the gateway.
 	Replicas []*ReplicaStatus `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// The vendors.
 	Vendors []*VendorStatus `protobuf:"bytes,7,rep,name=vendors,proto3" json:"vendors,omitempty"`
-	// When this was put together.
+	// When this was measured.
 	MeasuredAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=measured_at,json=measuredAt,proto3" json:"measured_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1065,15 +1064,14 @@ type ReplicaStatus struct {
 	ReplicaId string `protobuf:"bytes,1,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
 	// Version that it runs.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// `up`, `degraded`, `draining` or `down` (no sign of life).
+	// `up`, `degraded`, `draining` or `down` (no heartbeat).
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// Short codes of what is wrong with it, as `postgres_away`, `policy_refused` (the
-	// files that it was to reload are bad) or `policy_differs` (they are others than
-	// those of the replica that was asked to reload).
+	// Short codes of its problems, as `postgres_away`, `policy_refused` (the files of the last reload are invalid) or
+	// `policy_differs` (its files differ from those of the replica that was asked to reload).
 	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	// When it started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Its last sign of life.
+	// Its last heartbeat.
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// Version of the policy in force on it: a hash of its files.
 	PolicyVersion string `protobuf:"bytes,7,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
@@ -1160,18 +1158,18 @@ func (x *ReplicaStatus) GetPolicyVersion() string {
 	return ""
 }
 
-// VendorStatus is one provider judged by live traffic.
+// VendorStatus is one provider, judged by live traffic.
 type VendorStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// `up`, `degraded`, `down` or `unknown` (no recent traffic).
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// When that began.
+	// Since when it has this status.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// Attempts that the verdict rests on.
+	// Attempts that the status is based on.
 	Attempts int32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// Share of them that failed for the provider's fault, 0..1.
+	// Share of them that failed because of the provider, 0..1.
 	ErrorRate float64 `protobuf:"fixed64,5,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
 	// error_class of the last failure; null without one.
 	LastErrorClass *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=last_error_class,json=lastErrorClass,proto3" json:"last_error_class,omitempty"`

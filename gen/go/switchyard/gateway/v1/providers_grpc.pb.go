@@ -28,14 +28,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ProviderService tells how the providers and the gateway itself are doing.
+// ProviderService shows the state of the providers and of the gateway itself.
 type ProviderServiceClient interface {
-	// ListProviders shows each configured provider's health and where it stands in the selection.
+	// ListProviders lists each configured provider's health and its rank in the selection.
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
-	// GetAvailability lists what the gateway depends on, which of it is a single
-	// point of failure, what happens without it, and its measured state.
+	// GetAvailability lists the gateway's dependencies, which of them are single points of failure, what happens
+	// without them, and their measured state.
 	GetAvailability(ctx context.Context, in *GetAvailabilityRequest, opts ...grpc.CallOption) (*Availability, error)
-	// GetFleetStatus tells a gateway that is down from a vendor that is.
+	// GetFleetStatus distinguishes a failing gateway from a failing vendor.
 	GetFleetStatus(ctx context.Context, in *GetFleetStatusRequest, opts ...grpc.CallOption) (*FleetStatus, error)
 }
 
@@ -81,14 +81,14 @@ func (c *providerServiceClient) GetFleetStatus(ctx context.Context, in *GetFleet
 // All implementations must embed UnimplementedProviderServiceServer
 // for forward compatibility.
 //
-// ProviderService tells how the providers and the gateway itself are doing.
+// ProviderService shows the state of the providers and of the gateway itself.
 type ProviderServiceServer interface {
-	// ListProviders shows each configured provider's health and where it stands in the selection.
+	// ListProviders lists each configured provider's health and its rank in the selection.
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
-	// GetAvailability lists what the gateway depends on, which of it is a single
-	// point of failure, what happens without it, and its measured state.
+	// GetAvailability lists the gateway's dependencies, which of them are single points of failure, what happens
+	// without them, and their measured state.
 	GetAvailability(context.Context, *GetAvailabilityRequest) (*Availability, error)
-	// GetFleetStatus tells a gateway that is down from a vendor that is.
+	// GetFleetStatus distinguishes a failing gateway from a failing vendor.
 	GetFleetStatus(context.Context, *GetFleetStatusRequest) (*FleetStatus, error)
 	mustEmbedUnimplementedProviderServiceServer()
 }

@@ -66,7 +66,7 @@ func (*ReloadPolicyRequest) Descriptor() ([]byte, []int) {
 // ReloadPolicyResponse is the result of a reload.
 type ReloadPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True when the file differs from what was in force.
+	// True when the file differs from the policy in force.
 	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Version in force: a hash of the policy.
 	PolicyVersion string `protobuf:"bytes,2,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
@@ -74,13 +74,13 @@ type ReloadPolicyResponse struct {
 	PreviousPolicyVersion string `protobuf:"bytes,3,opt,name=previous_policy_version,json=previousPolicyVersion,proto3" json:"previous_policy_version,omitempty"`
 	// When it came into force.
 	LoadedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
-	// What is allowed but probably not meant.
+	// What is valid but probably unintended.
 	Warnings []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Providers in force, in order of preference.
 	Providers []string `protobuf:"bytes,6,rep,name=providers,proto3" json:"providers,omitempty"`
 	// How many models they list.
 	Models int32 `protobuf:"varint,7,opt,name=models,proto3" json:"models,omitempty"`
-	// What is other than before, for people.
+	// Differences to the previous policy, as text.
 	Changes       []string `protobuf:"bytes,8,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -216,17 +216,17 @@ type RoutingConfig struct {
 	PolicyVersion string `protobuf:"bytes,1,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	// When the policy was loaded.
 	PolicyLoadedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=policy_loaded_at,json=policyLoadedAt,proto3" json:"policy_loaded_at,omitempty"`
-	// Goal of a request that names none.
+	// Goal of a request that sets none.
 	DefaultGoal string `protobuf:"bytes,3,opt,name=default_goal,json=defaultGoal,proto3" json:"default_goal,omitempty"`
 	// The canary.
 	Canary *CanaryStatus `protobuf:"bytes,4,opt,name=canary,proto3" json:"canary,omitempty"`
 	// The pin.
 	Pin *PinStatus `protobuf:"bytes,5,opt,name=pin,proto3" json:"pin,omitempty"`
-	// Where each candidate stands for each operation and goal.
+	// Rank of each candidate for each operation and goal.
 	ProviderRanks []*SelectionRank `protobuf:"bytes,6,rep,name=provider_ranks,json=providerRanks,proto3" json:"provider_ranks,omitempty"`
-	// Who is tried after whom.
+	// Order in which candidates are tried.
 	FallbackLadder []*FallbackLadder `protobuf:"bytes,7,rep,name=fallback_ladder,json=fallbackLadder,proto3" json:"fallback_ladder,omitempty"`
-	// Classifications that the policy knows, and who may serve them.
+	// Classifications in the policy, and their allowed providers.
 	DataClassifications []*ClassificationRule `protobuf:"bytes,8,rep,name=data_classifications,json=dataClassifications,proto3" json:"data_classifications,omitempty"`
 	// Tools whose calls need an approval.
 	ApprovalTools []string `protobuf:"bytes,9,rep,name=approval_tools,json=approvalTools,proto3" json:"approval_tools,omitempty"`
@@ -334,7 +334,7 @@ type FallbackLadder struct {
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Model that it is for; empty for every model without a ladder of its own.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Candidates, the first being tried first.
+	// Candidates; the first is tried first.
 	Steps         []*RouteTarget `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -391,12 +391,12 @@ func (x *FallbackLadder) GetSteps() []*RouteTarget {
 	return nil
 }
 
-// RouteTarget is a provider and a model of it.
+// RouteTarget is a provider and one of its models.
 type RouteTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Model; empty for the one that was asked for.
+	// Model; empty for the requested one.
 	Model         string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -446,7 +446,7 @@ func (x *RouteTarget) GetModel() string {
 	return ""
 }
 
-// ClassificationRule says who may serve a class of data.
+// ClassificationRule lists the allowed providers of a classification.
 type ClassificationRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant that it is for; empty for all.
@@ -515,7 +515,7 @@ type SetPinRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider, canonical name or alias.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Model. Absent: the one that each request asks for.
+	// Model. Absent: the one that each request names.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// Why, for the audit.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -780,12 +780,12 @@ type SetCanaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider, canonical name or alias.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Model. Absent: the one that each request asks for.
+	// Model. Absent: the one that each request names.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// Share of the traffic, 0..100. Required: absent is 400.
 	Percentage *float64 `protobuf:"fixed64,3,opt,name=percentage,proto3,oneof" json:"percentage,omitempty"`
-	// What stays with the canary once chosen: `organization` (default) or `run`
-	// (the organization of a request without a run).
+	// What keeps being sent to the canary once selected: `organization` (default) or `run` (the organization for a
+	// request without a run).
 	StickyBy string `protobuf:"bytes,4,opt,name=sticky_by,json=stickyBy,proto3" json:"sticky_by,omitempty"`
 	// Why, for the audit.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -962,7 +962,7 @@ func (*GetCanaryStatusRequest) Descriptor() ([]byte, []int) {
 // CanaryStatus is the canary.
 type CanaryStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True while one is set, be it at 0 percent.
+	// True while one is set, even at 0 percent.
 	Active bool `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
 	// Provider; null without a canary.
 	Provider *wrapperspb.StringValue `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -970,7 +970,7 @@ type CanaryStatus struct {
 	Model *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// Share of the traffic, 0..100; 0 without a canary.
 	Percentage float64 `protobuf:"fixed64,4,opt,name=percentage,proto3" json:"percentage,omitempty"`
-	// What stays with the canary once chosen; null without a canary.
+	// What keeps being sent to the canary once selected; null without a canary.
 	StickyBy *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=sticky_by,json=stickyBy,proto3" json:"sticky_by,omitempty"`
 	// When it was set; null without a canary.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
@@ -980,8 +980,8 @@ type CanaryStatus struct {
 	Reason *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Grows by one with each change.
 	Version int32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
-	// The two arms since the canary was set as it is, over all replicas, some
-	// seconds late; empty without a canary.
+	// Results of the two arms since the canary was last set, over all replicas, some seconds late; empty without a
+	// canary.
 	Arms          []*CanaryArm `protobuf:"bytes,10,rep,name=arms,proto3" json:"arms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1087,17 +1087,16 @@ func (x *CanaryStatus) GetArms() []*CanaryArm {
 	return nil
 }
 
-// CanaryArm is what came of the requests of one arm. Requests that were refused
-// before any provider was called are in neither.
+// CanaryArm holds the results of one arm. Requests that were refused before any provider was called are in neither.
 type CanaryArm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `canary`, or `stable`: all that the canary did not take.
+	// `canary`, or `stable` for all requests that were not sent to the canary.
 	Arm string `protobuf:"bytes,1,opt,name=arm,proto3" json:"arm,omitempty"`
 	// Requests that ended.
 	Requests int32 `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
-	// Of these, those that nobody served for a provider's fault.
+	// Of these, those that no provider served, because of a provider.
 	Failed int32 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Of these, those that another candidate than the first served.
+	// Of these, those that another candidate than the first one served.
 	FailedOver int32 `protobuf:"varint,4,opt,name=failed_over,json=failedOver,proto3" json:"failed_over,omitempty"`
 	// Share of the requests that the first candidate did not serve, 0..1.
 	ErrorRate float64 `protobuf:"fixed64,5,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`

@@ -33,24 +33,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RoutingService is the operators' control of who serves. Each change is
-// stored, reaches every replica within a second, survives restarts and is
-// audited. A change that names an expected_version other than the present one
-// is refused with 409 `version_conflict`.
+// RoutingService is the operators' control of routing. Each change is stored, reaches every replica within a second,
+// survives restarts and is audited. A change with an expected_version other than the current one is refused with 409
+// `version_conflict`.
 type RoutingServiceClient interface {
-	// ReloadPolicy reads the policy again, with its further providers, prices,
-	// catalog and keys. The replica that is asked checks its files: a bad one changes
-	// nothing anywhere and answers 422 `policy_invalid` with what is wrong and where.
-	// Within a second every other replica reads its own files too. One whose files
-	// are bad keeps the policy that it has; GetFleetStatus shows the version of each
-	// replica, and which of them could not follow. Requests in hand keep the policy
-	// that they began with.
+	// ReloadPolicy reads the policy again, with its further providers, prices, catalog and keys. The replica that
+	// receives the request validates its files: an invalid file changes nothing anywhere, and the response is 422
+	// `policy_invalid` with the file's error and its position. Within a second every other replica reads its own files
+	// too. A replica with invalid files keeps its policy; GetFleetStatus shows the version of each replica, and which
+	// of them could not follow. Requests in flight keep the policy that they began with.
 	ReloadPolicy(ctx context.Context, in *ReloadPolicyRequest, opts ...grpc.CallOption) (*ReloadPolicyResponse, error)
 	// GetRoutingConfig reads the canary, the pin, the ranks and the fallback ladder in force.
 	GetRoutingConfig(ctx context.Context, in *GetRoutingConfigRequest, opts ...grpc.CallOption) (*RoutingConfig, error)
-	// SetPin sends every request to one provider, or one model of it, without failover.
+	// SetPin sends every request to one provider, or one of its models, without failover.
 	SetPin(ctx context.Context, in *SetPinRequest, opts ...grpc.CallOption) (*PinStatus, error)
-	// ClearPin takes the pin away and restores failover; without a pin it changes nothing.
+	// ClearPin removes the pin and restores failover; without a pin it changes nothing.
 	ClearPin(ctx context.Context, in *ClearPinRequest, opts ...grpc.CallOption) (*PinStatus, error)
 	// GetPinStatus reads the pin.
 	GetPinStatus(ctx context.Context, in *GetPinStatusRequest, opts ...grpc.CallOption) (*PinStatus, error)
@@ -154,24 +151,21 @@ func (c *routingServiceClient) GetCanaryStatus(ctx context.Context, in *GetCanar
 // All implementations must embed UnimplementedRoutingServiceServer
 // for forward compatibility.
 //
-// RoutingService is the operators' control of who serves. Each change is
-// stored, reaches every replica within a second, survives restarts and is
-// audited. A change that names an expected_version other than the present one
-// is refused with 409 `version_conflict`.
+// RoutingService is the operators' control of routing. Each change is stored, reaches every replica within a second,
+// survives restarts and is audited. A change with an expected_version other than the current one is refused with 409
+// `version_conflict`.
 type RoutingServiceServer interface {
-	// ReloadPolicy reads the policy again, with its further providers, prices,
-	// catalog and keys. The replica that is asked checks its files: a bad one changes
-	// nothing anywhere and answers 422 `policy_invalid` with what is wrong and where.
-	// Within a second every other replica reads its own files too. One whose files
-	// are bad keeps the policy that it has; GetFleetStatus shows the version of each
-	// replica, and which of them could not follow. Requests in hand keep the policy
-	// that they began with.
+	// ReloadPolicy reads the policy again, with its further providers, prices, catalog and keys. The replica that
+	// receives the request validates its files: an invalid file changes nothing anywhere, and the response is 422
+	// `policy_invalid` with the file's error and its position. Within a second every other replica reads its own files
+	// too. A replica with invalid files keeps its policy; GetFleetStatus shows the version of each replica, and which
+	// of them could not follow. Requests in flight keep the policy that they began with.
 	ReloadPolicy(context.Context, *ReloadPolicyRequest) (*ReloadPolicyResponse, error)
 	// GetRoutingConfig reads the canary, the pin, the ranks and the fallback ladder in force.
 	GetRoutingConfig(context.Context, *GetRoutingConfigRequest) (*RoutingConfig, error)
-	// SetPin sends every request to one provider, or one model of it, without failover.
+	// SetPin sends every request to one provider, or one of its models, without failover.
 	SetPin(context.Context, *SetPinRequest) (*PinStatus, error)
-	// ClearPin takes the pin away and restores failover; without a pin it changes nothing.
+	// ClearPin removes the pin and restores failover; without a pin it changes nothing.
 	ClearPin(context.Context, *ClearPinRequest) (*PinStatus, error)
 	// GetPinStatus reads the pin.
 	GetPinStatus(context.Context, *GetPinStatusRequest) (*PinStatus, error)

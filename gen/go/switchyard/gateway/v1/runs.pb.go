@@ -32,18 +32,17 @@ type MintRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Id of the run. Also in X-Run-Id. Absent: one is made.
+	// Id of the run. Also in X-Run-Id. Absent: a generated one.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Who started the run. Absent: the one that calls (X-User-Id, else the service).
+	// Who started the run. Absent: the caller (X-User-Id, else the service).
 	InitiatedBy string `protobuf:"bytes,3,opt,name=initiated_by,json=initiatedBy,proto3" json:"initiated_by,omitempty"`
-	// Most that it may spend, in cents. Absent: no limit.
+	// Largest spend, in cents. Absent: no limit.
 	MaxCostCents *float64 `protobuf:"fixed64,4,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
-	// Most calls that it may make. Absent: no limit.
+	// Largest number of calls. Absent: no limit.
 	MaxCalls *int32 `protobuf:"varint,5,opt,name=max_calls,json=maxCalls,proto3,oneof" json:"max_calls,omitempty"`
 	// Models that it may use. Empty: any.
 	Models []string `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
-	// When it ends; in the future, and within 30 days: an authority that nobody minds
-	// must come to an end.
+	// When it ends: in the future, and within 30 days, so that a forgotten authority ends too.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// In how many seconds it ends, at most 30 days.
 	TtlSeconds *int32 `protobuf:"varint,8,opt,name=ttl_seconds,json=ttlSeconds,proto3,oneof" json:"ttl_seconds,omitempty"`
@@ -217,7 +216,7 @@ type RevokeRunRequest struct {
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Who revokes it. Absent: the one that calls (X-User-Id, else the service).
+	// Who revokes it. Absent: the caller (X-User-Id, else the service).
 	RevokedBy string `protobuf:"bytes,3,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
 	// Why, for the audit.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -283,7 +282,7 @@ func (x *RevokeRunRequest) GetReason() string {
 	return ""
 }
 
-// RunAuthority is what a run may do, and what it has done.
+// RunAuthority holds the limits of a run and its usage.
 type RunAuthority struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the run.
@@ -295,9 +294,9 @@ type RunAuthority struct {
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// Who started the run.
 	InitiatedBy string `protobuf:"bytes,4,opt,name=initiated_by,json=initiatedBy,proto3" json:"initiated_by,omitempty"`
-	// Most that it may spend, in cents; null without a limit.
+	// Largest spend, in cents; null without a limit.
 	MaxCostCents *wrapperspb.DoubleValue `protobuf:"bytes,5,opt,name=max_cost_cents,json=maxCostCents,proto3" json:"max_cost_cents,omitempty"`
-	// Most calls that it may make; null without a limit.
+	// Largest number of calls; null without a limit.
 	MaxCalls *wrapperspb.Int32Value `protobuf:"bytes,6,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
 	// Models that it may use; empty for any.
 	Models []string `protobuf:"bytes,7,rep,name=models,proto3" json:"models,omitempty"`
@@ -305,17 +304,17 @@ type RunAuthority struct {
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Spent so far, in cents.
 	SpentCents float64 `protobuf:"fixed64,9,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
-	// Set aside for calls in flight, in cents.
+	// Reserved for calls in flight, in cents.
 	ReservedCents float64 `protobuf:"fixed64,10,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
-	// Calls made so far, those in flight included.
+	// Calls made so far, including those in flight.
 	Calls int32 `protobuf:"varint,11,opt,name=calls,proto3" json:"calls,omitempty"`
-	// Approval that covers its tool calls; null without one.
+	// Approval for its tool calls; null without one.
 	ApprovalRef *wrapperspb.StringValue `protobuf:"bytes,12,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
 	// Labels of the run.
 	Metadata map[string]string `protobuf:"bytes,13,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When it was minted.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When its first call came; null before.
+	// When its first call arrived; null before.
 	ActivatedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=activated_at,json=activatedAt,proto3" json:"activated_at,omitempty"`
 	// When it ended; null while it has not.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
@@ -495,9 +494,9 @@ func (x *RunAuthority) GetAbortRequested() bool {
 // AbortSessionRequest asks a session to stop.
 type AbortSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run whose session it is.
+	// Run of the session.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Tenant. Needed only when several have a run of that id, otherwise 409.
+	// Tenant. Required only if several tenants have a run with that id, otherwise 409.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Why, for the audit and for the callers whose streams end.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -559,17 +558,17 @@ func (x *AbortSessionRequest) GetReason() string {
 // SessionAbort is a request to stop.
 type SessionAbort struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run whose session it is.
+	// Run of the session.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Status of the session, as in SessionSpend.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// True: the stop is asked for.
+	// True: the stop has been requested.
 	AbortRequested bool `protobuf:"varint,4,opt,name=abort_requested,json=abortRequested,proto3" json:"abort_requested,omitempty"`
-	// When it was first asked for.
+	// When it was first requested.
 	AbortRequestedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=abort_requested_at,json=abortRequestedAt,proto3" json:"abort_requested_at,omitempty"`
-	// Who asked.
+	// Who requested it.
 	RequestedBy string `protobuf:"bytes,6,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
 	// Why; null without a reason.
 	Reason        *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -659,9 +658,9 @@ func (x *SessionAbort) GetReason() *wrapperspb.StringValue {
 // GetSessionSpendRequest names a session.
 type GetSessionSpendRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run whose session it is.
+	// Run of the session.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Tenant. Needed only when several have a run of that id, otherwise 409.
+	// Tenant. Required only if several tenants have a run with that id, otherwise 409.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -711,29 +710,29 @@ func (x *GetSessionSpendRequest) GetOrganizationId() string {
 	return ""
 }
 
-// SessionSpend is what a session spends.
+// SessionSpend is the spend of a session.
 type SessionSpend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run whose session it is.
+	// Run of the session.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Spent so far, in cents.
 	SpentCents float64 `protobuf:"fixed64,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
-	// Set aside for calls in flight, in cents.
+	// Reserved for calls in flight, in cents.
 	ReservedCents float64 `protobuf:"fixed64,4,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
-	// Calls made so far, those in flight included.
+	// Calls made so far, including those in flight.
 	Calls int32 `protobuf:"varint,5,opt,name=calls,proto3" json:"calls,omitempty"`
 	// `active` (a call is in flight or was lately), `idle`, `aborting`, `aborted`,
 	// or the end of its run authority: `revoked`, `expired`, `exhausted`.
 	Status string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
-	// Most that it may spend, in cents; null without a limit.
+	// Largest spend, in cents; null without a limit.
 	MaxCostCents *wrapperspb.DoubleValue `protobuf:"bytes,7,opt,name=max_cost_cents,json=maxCostCents,proto3" json:"max_cost_cents,omitempty"`
 	// Calls in flight.
 	InFlight int32 `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// When its first call came; null before.
+	// When its first call arrived; null before.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// When its last call came; null before.
+	// When its last call arrived; null before.
 	LastCallAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_call_at,json=lastCallAt,proto3" json:"last_call_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

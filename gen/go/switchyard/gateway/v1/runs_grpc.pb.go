@@ -30,22 +30,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunService gives a run its authority to spend, and takes it away. A run is
-// the calls that name the same run id within one organization; a run that
-// nobody minted has no limits of its own. Limits are enforced before and
-// during each call, so that parallel calls cannot overrun them.
+// RunService grants a run its authority to spend, and revokes it. A run consists of the calls with the same run id
+// within one organization; a run without an authority has no limits of its own. Limits are enforced before and during
+// each call, so that concurrent calls cannot exceed them.
 type RunServiceClient interface {
-	// MintRun makes a run authority (201); 409 when the run has one.
+	// MintRun creates a run authority (201); 409 when the run has one.
 	MintRun(ctx context.Context, in *MintRunRequest, opts ...grpc.CallOption) (*RunAuthority, error)
-	// GetRunAuthority reads a run authority as it is now.
+	// GetRunAuthority reads the current state of a run authority.
 	GetRunAuthority(ctx context.Context, in *GetRunAuthorityRequest, opts ...grpc.CallOption) (*RunAuthority, error)
-	// RevokeRun ends a run authority for good and its streams in flight with it.
-	// Revoking a revoked one changes nothing; 409 when it ended in another state.
+	// RevokeRun ends a run authority permanently, and its streams in flight with it. Revoking a revoked one changes
+	// nothing; 409 when it ended in another state.
 	RevokeRun(ctx context.Context, in *RevokeRunRequest, opts ...grpc.CallOption) (*RunAuthority, error)
-	// AbortSession asks a session to stop: its streams end on every replica within
-	// a second and its further calls are refused. Done again it changes nothing.
+	// AbortSession asks a session to stop: its streams end on every replica within a second, and its further calls are
+	// refused. Repeating it changes nothing.
 	AbortSession(ctx context.Context, in *AbortSessionRequest, opts ...grpc.CallOption) (*SessionAbort, error)
-	// GetSessionSpend reads what a session spends now.
+	// GetSessionSpend reads a session's current spend.
 	GetSessionSpend(ctx context.Context, in *GetSessionSpendRequest, opts ...grpc.CallOption) (*SessionSpend, error)
 }
 
@@ -111,22 +110,21 @@ func (c *runServiceClient) GetSessionSpend(ctx context.Context, in *GetSessionSp
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
 //
-// RunService gives a run its authority to spend, and takes it away. A run is
-// the calls that name the same run id within one organization; a run that
-// nobody minted has no limits of its own. Limits are enforced before and
-// during each call, so that parallel calls cannot overrun them.
+// RunService grants a run its authority to spend, and revokes it. A run consists of the calls with the same run id
+// within one organization; a run without an authority has no limits of its own. Limits are enforced before and during
+// each call, so that concurrent calls cannot exceed them.
 type RunServiceServer interface {
-	// MintRun makes a run authority (201); 409 when the run has one.
+	// MintRun creates a run authority (201); 409 when the run has one.
 	MintRun(context.Context, *MintRunRequest) (*RunAuthority, error)
-	// GetRunAuthority reads a run authority as it is now.
+	// GetRunAuthority reads the current state of a run authority.
 	GetRunAuthority(context.Context, *GetRunAuthorityRequest) (*RunAuthority, error)
-	// RevokeRun ends a run authority for good and its streams in flight with it.
-	// Revoking a revoked one changes nothing; 409 when it ended in another state.
+	// RevokeRun ends a run authority permanently, and its streams in flight with it. Revoking a revoked one changes
+	// nothing; 409 when it ended in another state.
 	RevokeRun(context.Context, *RevokeRunRequest) (*RunAuthority, error)
-	// AbortSession asks a session to stop: its streams end on every replica within
-	// a second and its further calls are refused. Done again it changes nothing.
+	// AbortSession asks a session to stop: its streams end on every replica within a second, and its further calls are
+	// refused. Repeating it changes nothing.
 	AbortSession(context.Context, *AbortSessionRequest) (*SessionAbort, error)
-	// GetSessionSpend reads what a session spends now.
+	// GetSessionSpend reads a session's current spend.
 	GetSessionSpend(context.Context, *GetSessionSpendRequest) (*SessionSpend, error)
 	mustEmbedUnimplementedRunServiceServer()
 }

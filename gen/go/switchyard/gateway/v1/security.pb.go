@@ -33,11 +33,11 @@ type GetBlastRadiusRequest struct {
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Keyed hash of the credential. Absent: every credential of the provider.
 	Fingerprint string `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	// Only calls at or after this moment. Absent: all that the ledger has.
+	// Only calls at or after this time. Absent: the whole ledger.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// Only calls before this moment. Absent: now.
+	// Only calls before this time. Absent: now.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
-	// Most items in each of the lists, 1..1000. Absent: 200.
+	// Largest number of items in each list, 1..1000. Absent: 200.
 	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -108,7 +108,7 @@ func (x *GetBlastRadiusRequest) GetLimit() int32 {
 	return 0
 }
 
-// BlastRadius is who used a credential.
+// BlastRadius lists the users of a credential.
 type BlastRadius struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider, canonical name.
@@ -129,11 +129,11 @@ type BlastRadius struct {
 	LastUsedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
 	// What they cost, in cents.
 	CostCents float64 `protobuf:"fixed64,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
-	// Organizations in all.
+	// Total number of organizations.
 	OrganizationCount int32 `protobuf:"varint,10,opt,name=organization_count,json=organizationCount,proto3" json:"organization_count,omitempty"`
-	// Services in all.
+	// Total number of services.
 	ServiceCount int32 `protobuf:"varint,11,opt,name=service_count,json=serviceCount,proto3" json:"service_count,omitempty"`
-	// Runs in all.
+	// Total number of runs.
 	RunCount int32 `protobuf:"varint,12,opt,name=run_count,json=runCount,proto3" json:"run_count,omitempty"`
 	// True when a list was cut at the limit.
 	Truncated bool `protobuf:"varint,13,opt,name=truncated,proto3" json:"truncated,omitempty"`
@@ -365,7 +365,7 @@ func (x *AffectedOrganization) GetCredential() string {
 // AffectedService is a first-party service whose calls used a credential.
 type AffectedService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service, as its token is named.
+	// The service, by the name of its token.
 	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
 	// Its calls.
 	Calls uint32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
@@ -524,17 +524,17 @@ type ListAuditRequest struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Only this actor's.
 	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
-	// Only this action, or every one of a group (as `byok.` with the full stop).
+	// Only this action, or a whole group (as `byok.` with the full stop).
 	Action string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
 	// Only this subject.
 	Subject string `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Only at or after this moment.
+	// Only at or after this time.
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	// Only before this moment.
+	// Only before this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,8,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -681,24 +681,24 @@ func (x *ListAuditResponse) GetNextCursor() string {
 	return ""
 }
 
-// AuditEntry is one change: who, what, when, from which request.
+// AuditEntry is one change: who, what, when, and by which request.
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	AuditId string `protobuf:"bytes,1,opt,name=audit_id,json=auditId,proto3" json:"audit_id,omitempty"`
 	// When.
 	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
-	// Who: the service token's name, or the principal that it spoke for.
+	// Who: the service token's name, or the principal that it acted for.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Role of the token.
 	ActorRole string `protobuf:"bytes,4,opt,name=actor_role,json=actorRole,proto3" json:"actor_role,omitempty"`
 	// What was done (as `byok.rotate`, `org.suspend`, `run.revoke`, `approval.approve`, `routing.pin`).
 	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
-	// Organization that it concerns; null when it concerns none.
+	// Organization concerned; null for none.
 	OrganizationId *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Kind of thing that changed (as `byok_config`, `organization`, `run`).
+	// Type of the changed resource (as `byok_config`, `organization`, `run`).
 	SubjectType string `protobuf:"bytes,7,opt,name=subject_type,json=subjectType,proto3" json:"subject_type,omitempty"`
-	// The thing that changed.
+	// The changed resource.
 	Subject string `protobuf:"bytes,8,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Request that changed it.
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

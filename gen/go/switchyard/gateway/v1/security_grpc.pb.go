@@ -27,9 +27,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SecurityService answers what a leaked key touched, and who changed what.
+// SecurityService finds the users of a leaked key, and lists the audit.
 type SecurityServiceClient interface {
-	// GetBlastRadius finds, from the ledger, who used a provider's credential.
+	// GetBlastRadius finds the users of a provider's credential in the ledger.
 	GetBlastRadius(ctx context.Context, in *GetBlastRadiusRequest, opts ...grpc.CallOption) (*BlastRadius, error)
 	// ListAudit lists the append-only audit, newest first.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
@@ -67,9 +67,9 @@ func (c *securityServiceClient) ListAudit(ctx context.Context, in *ListAuditRequ
 // All implementations must embed UnimplementedSecurityServiceServer
 // for forward compatibility.
 //
-// SecurityService answers what a leaked key touched, and who changed what.
+// SecurityService finds the users of a leaked key, and lists the audit.
 type SecurityServiceServer interface {
-	// GetBlastRadius finds, from the ledger, who used a provider's credential.
+	// GetBlastRadius finds the users of a provider's credential in the ledger.
 	GetBlastRadius(context.Context, *GetBlastRadiusRequest) (*BlastRadius, error)
 	// ListAudit lists the append-only audit, newest first.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)

@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Attempt is one try of one candidate.
+// Attempt is one attempt at one candidate.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number within the request, from 1.
@@ -41,7 +41,7 @@ type Attempt struct {
 	Outcome string `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// error_class of the failure; null without one.
 	ErrorClass *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`
-	// Short code of the failure or of why it was skipped; null without one.
+	// Short code of the failure or of the reason for skipping; null without one.
 	Error *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
 	// HTTP status of the provider; null without an answer.
 	HttpStatus *wrapperspb.Int32Value `protobuf:"bytes,8,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
@@ -49,9 +49,9 @@ type Attempt struct {
 	ProviderRequestId *wrapperspb.StringValue `protobuf:"bytes,9,opt,name=provider_request_id,json=providerRequestId,proto3" json:"provider_request_id,omitempty"`
 	// When it began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// To the first content, in milliseconds; null without any.
+	// Time to the first content, in milliseconds; null without any.
 	FirstTokenMs *wrapperspb.DoubleValue `protobuf:"bytes,11,opt,name=first_token_ms,json=firstTokenMs,proto3" json:"first_token_ms,omitempty"`
-	// To its end, in milliseconds.
+	// Time to its end, in milliseconds.
 	DurationMs    float64 `protobuf:"fixed64,12,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -178,7 +178,7 @@ type TraceError struct {
 	Error string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	// Its class.
 	ErrorClass string `protobuf:"bytes,2,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`
-	// HTTP status of the answer.
+	// HTTP status of the response.
 	HttpStatus    int32 `protobuf:"varint,3,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -252,13 +252,13 @@ type ListTracesRequest struct {
 	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
 	// Only those in this status.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
-	// Only those that began at or after this moment.
+	// Only those that began at or after this time.
 	Since *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
-	// Only those that began before this moment.
+	// Only those that began before this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=until,proto3" json:"until,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,10,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,11,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -435,7 +435,7 @@ type Trace struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Run that it belongs to; null without one.
 	RunId *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Customer key that it came with; null without one.
+	// Customer key of the request; null without one.
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,5,opt,name=service,proto3" json:"service,omitempty"`
@@ -443,29 +443,29 @@ type Trace struct {
 	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	// True when the answer was streamed.
 	Stream bool `protobuf:"varint,7,opt,name=stream,proto3" json:"stream,omitempty"`
-	// `ok`, `failed`, `cancelled` (the caller left) or `aborted` (run or organization was stopped).
+	// `ok`, `failed`, `cancelled` (the caller disconnected) or `aborted` (the run or organization was stopped).
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
 	// The request, redacted; null when its content was not captured.
 	Request []byte `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
-	// The answer, redacted; null when there was none or it was not captured.
+	// The response, redacted; null when there was none or it was not captured.
 	Response []byte `protobuf:"bytes,10,opt,name=response,proto3" json:"response,omitempty"`
 	// Kinds of data that were redacted (as `email`, `phone`, `card`, `iban`, `ip`, `api_key`).
 	Redactions []string `protobuf:"bytes,11,rep,name=redactions,proto3" json:"redactions,omitempty"`
-	// True when the content was cut to the size that is kept.
+	// True when the content was cut to the size limit.
 	Truncated bool `protobuf:"varint,12,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// What it used; null when nothing was billed.
+	// Its usage; null when nothing was billed.
 	Usage *Usage `protobuf:"bytes,13,opt,name=usage,proto3" json:"usage,omitempty"`
-	// What it ended with; null without an error.
+	// The error that it ended with; null without one.
 	Error *TraceError `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
-	// What was tried, in order.
+	// Its attempts, in order.
 	Attempts []*Attempt `protobuf:"bytes,15,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Labels of the request.
 	Metadata map[string]string `protobuf:"bytes,16,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When it began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// To the first content, in milliseconds; null unless streamed.
+	// Time to the first content, in milliseconds; null unless streamed.
 	FirstTokenMs *wrapperspb.DoubleValue `protobuf:"bytes,18,opt,name=first_token_ms,json=firstTokenMs,proto3" json:"first_token_ms,omitempty"`
-	// To its end, in milliseconds.
+	// Time to its end, in milliseconds.
 	DurationMs float64 `protobuf:"fixed64,19,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// Request that it repeats; null unless it is a replay.
 	ReplayOf      *wrapperspb.StringValue `protobuf:"bytes,20,opt,name=replay_of,json=replayOf,proto3" json:"replay_of,omitempty"`
@@ -707,7 +707,7 @@ type SupportTrace struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Run that it belongs to; null without one.
 	RunId *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Customer key that it came with; null without one.
+	// Customer key of the request; null without one.
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,5,opt,name=service,proto3" json:"service,omitempty"`
@@ -717,32 +717,32 @@ type SupportTrace struct {
 	Stream bool `protobuf:"varint,7,opt,name=stream,proto3" json:"stream,omitempty"`
 	// `ok`, `failed`, `cancelled` or `aborted`.
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
-	// Model that was asked for.
+	// Requested model.
 	RequestedModel string `protobuf:"bytes,9,opt,name=requested_model,json=requestedModel,proto3" json:"requested_model,omitempty"`
-	// What it used; null when nothing was billed.
+	// Its usage; null when nothing was billed.
 	Usage *Usage `protobuf:"bytes,10,opt,name=usage,proto3" json:"usage,omitempty"`
-	// What it ended with; null without an error.
+	// The error that it ended with; null without one.
 	Error *TraceError `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
-	// What was tried, in order.
+	// Its attempts, in order.
 	Attempts []*Attempt `protobuf:"bytes,12,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	// Turns of the conversation, or inputs.
+	// Number of turns of the conversation, or of inputs.
 	MessageCount int32 `protobuf:"varint,13,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
-	// Tools that were offered.
+	// Number of offered tools.
 	ToolCount int32 `protobuf:"varint,14,opt,name=tool_count,json=toolCount,proto3" json:"tool_count,omitempty"`
 	// Size of the request, in bytes.
 	RequestBytes int32 `protobuf:"varint,15,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
-	// Size of the answer, in bytes.
+	// Size of the response, in bytes.
 	ResponseBytes int32 `protobuf:"varint,16,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
 	// When it began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// To the first content, in milliseconds; null unless streamed.
+	// Time to the first content, in milliseconds; null unless streamed.
 	FirstTokenMs *wrapperspb.DoubleValue `protobuf:"bytes,18,opt,name=first_token_ms,json=firstTokenMs,proto3" json:"first_token_ms,omitempty"`
-	// To its end, in milliseconds.
+	// Time to its end, in milliseconds.
 	DurationMs float64 `protobuf:"fixed64,19,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// True when the organization can replay it.
 	Captured bool `protobuf:"varint,20,opt,name=captured,proto3" json:"captured,omitempty"`
-	// True when requests of other organizations have the same id: this one is the newest,
-	// and need not be the one that is looked for. Name the organization.
+	// True when other organizations have requests with the same id: this is the newest, and may not be the intended
+	// one. Set organization_id.
 	Ambiguous bool `protobuf:"varint,21,opt,name=ambiguous,proto3" json:"ambiguous,omitempty"`
 	// The newest request of this id of each other organization, newest first, 50 at most.
 	Others        []*SupportTrace `protobuf:"bytes,22,rep,name=others,proto3" json:"others,omitempty"`
@@ -998,13 +998,13 @@ type ListLineageRequest struct {
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Only those that this provider served.
 	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Only those at or after this moment.
+	// Only those at or after this time.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
-	// Only those before this moment.
+	// Only those before this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,6,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,7,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1144,7 +1144,7 @@ func (x *ListLineageResponse) GetNextCursor() string {
 	return ""
 }
 
-// LineageEvent is the provenance of one answer; it has no content by construction.
+// LineageEvent is the provenance of one answer; it never has content.
 type LineageEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the request.
@@ -1153,49 +1153,49 @@ type LineageEvent struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Run that it belongs to; null without one.
 	RunId *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Request that it repeats or whose cached answer it got; null without one.
+	// Request that it repeats, or whose cached answer it received; null without one.
 	ParentRequestId *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=parent_request_id,json=parentRequestId,proto3" json:"parent_request_id,omitempty"`
-	// What the parent is to it: `replay` or `cache`; null without one.
+	// Relation to the parent: `replay` or `cache`; null without one.
 	ParentKind *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=parent_kind,json=parentKind,proto3" json:"parent_kind,omitempty"`
 	// W3C trace id.
 	TraceId string `protobuf:"bytes,6,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,7,opt,name=service,proto3" json:"service,omitempty"`
-	// Customer key that it came with; null without one.
+	// Customer key of the request; null without one.
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// `chat`, `embeddings`, `vision` or `images`.
 	Operation string `protobuf:"bytes,9,opt,name=operation,proto3" json:"operation,omitempty"`
 	// `ok`, `failed`, `cancelled` or `aborted`.
 	Status string `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`
-	// Model that was asked for.
+	// Requested model.
 	RequestedModel string `protobuf:"bytes,11,opt,name=requested_model,json=requestedModel,proto3" json:"requested_model,omitempty"`
-	// Provider that was asked for; null without one.
+	// Requested provider; null without one.
 	RequestedProvider *wrapperspb.StringValue `protobuf:"bytes,12,opt,name=requested_provider,json=requestedProvider,proto3" json:"requested_provider,omitempty"`
-	// Goal that was asked for; null without one.
+	// Requested goal; null without one.
 	RequestedGoal *wrapperspb.StringValue `protobuf:"bytes,13,opt,name=requested_goal,json=requestedGoal,proto3" json:"requested_goal,omitempty"`
-	// Provider that served it; null when nobody did.
+	// Provider that served it; null when none did.
 	Provider *wrapperspb.StringValue `protobuf:"bytes,14,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Model that served it; null when nobody did.
+	// Model that served it; null when none did.
 	Model *wrapperspb.StringValue `protobuf:"bytes,15,opt,name=model,proto3" json:"model,omitempty"`
-	// Whose credential: `fleet` or `byok`; null when nobody served it.
+	// Whose credential: `fleet` or `byok`; null when no provider served it.
 	Credential *wrapperspb.StringValue `protobuf:"bytes,16,opt,name=credential,proto3" json:"credential,omitempty"`
 	// Keyed hash of that credential; null without one.
 	CredentialFingerprint *wrapperspb.StringValue `protobuf:"bytes,17,opt,name=credential_fingerprint,json=credentialFingerprint,proto3" json:"credential_fingerprint,omitempty"`
 	// Candidates tried, in order.
 	Attempts []*Attempt `protobuf:"bytes,18,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	// How the plan came about: `policy`, `requested`, `pin`, `canary` or `affinity`.
+	// Origin of the plan: `policy`, `requested`, `pin`, `canary` or `affinity`.
 	Route string `protobuf:"bytes,19,opt,name=route,proto3" json:"route,omitempty"`
 	// Version of the policy.
 	PolicyVersion string `protobuf:"bytes,20,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	// Version of the price row; null when nothing was priced.
 	PriceVersion *wrapperspb.StringValue `protobuf:"bytes,21,opt,name=price_version,json=priceVersion,proto3" json:"price_version,omitempty"`
-	// Classification that the request carried; null without one.
+	// Classification of the request; null without one.
 	DataClassification *wrapperspb.StringValue `protobuf:"bytes,22,opt,name=data_classification,json=dataClassification,proto3" json:"data_classification,omitempty"`
-	// Approval that it named; null without one.
+	// Approval of the request; null without one.
 	ApprovalRef *wrapperspb.StringValue `protobuf:"bytes,23,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
 	// True when it came from the response cache.
 	CacheHit bool `protobuf:"varint,24,opt,name=cache_hit,json=cacheHit,proto3" json:"cache_hit,omitempty"`
-	// True when another provider served than was asked for.
+	// True when another provider than the requested one served it.
 	Substituted bool `protobuf:"varint,25,opt,name=substituted,proto3" json:"substituted,omitempty"`
 	// SHA-256 of the request's body, in hex.
 	RequestDigest string `protobuf:"bytes,26,opt,name=request_digest,json=requestDigest,proto3" json:"request_digest,omitempty"`
@@ -1488,7 +1488,7 @@ func (x *GetReplayRequest) GetOrganizationId() string {
 	return ""
 }
 
-// ReplayPacket is the whole context of a captured execution.
+// ReplayPacket is the complete context of a captured execution.
 type ReplayPacket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the request.
@@ -1497,19 +1497,19 @@ type ReplayPacket struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// `chat`, `embeddings`, `vision` or `images`.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
-	// The request as it came, without credentials.
+	// The request as received, without credentials.
 	Request []byte `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
-	// The answer as it was given; null when there was none.
+	// The response as sent; null when there was none.
 	Response []byte `protobuf:"bytes,5,opt,name=response,proto3" json:"response,omitempty"`
-	// Where the answer came from.
+	// Provenance of the answer.
 	Lineage *LineageEvent `protobuf:"bytes,6,opt,name=lineage,proto3" json:"lineage,omitempty"`
-	// What it used; null when nothing was billed.
+	// Its usage; null when nothing was billed.
 	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	// What it ended with; null without an error.
+	// The error that it ended with; null without one.
 	Error *TraceError `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	// When it was captured.
 	CapturedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=captured_at,json=capturedAt,proto3" json:"captured_at,omitempty"`
-	// Until when it is kept.
+	// When it will be deleted.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Requests that repeated it, newest first, at most 50.
 	Replays       []string `protobuf:"bytes,11,rep,name=replays,proto3" json:"replays,omitempty"`
@@ -1624,7 +1624,7 @@ func (x *ReplayPacket) GetReplays() []string {
 	return nil
 }
 
-// ReplayRequest issues a captured request again.
+// ReplayRequest sends a captured request again.
 type ReplayRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the captured request.
@@ -1697,9 +1697,9 @@ type ReplayResponse struct {
 	ReplayOf string `protobuf:"bytes,2,opt,name=replay_of,json=replayOf,proto3" json:"replay_of,omitempty"`
 	// `chat`, `embeddings`, `vision` or `images`.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
-	// The answer, as the operation gives it (LlmResponse, EmbeddingsResponse, …).
+	// The answer, in the operation's format (LlmResponse, EmbeddingsResponse, …).
 	Answer []byte `protobuf:"bytes,4,opt,name=answer,proto3" json:"answer,omitempty"`
-	// What it used and what it costs.
+	// What was used and its cost.
 	Usage         *Usage `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,26 +31,25 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TraceService tells what became of a request: with redacted content for its
-// organization, without content for support, as provenance, and as the captured
-// execution itself. What is captured and how long it is kept is the policy's.
+// TraceService reads the history of requests: with redacted content for their organization, without content for
+// support, as provenance, and as captured executions. The policy defines what is captured and for how long it is
+// kept.
 type TraceServiceClient interface {
 	// ListTraces lists recent requests of the organization with their content,
 	// personal data redacted, newest first.
 	ListTraces(ctx context.Context, in *ListTracesRequest, opts ...grpc.CallOption) (*ListTracesResponse, error)
-	// GetSupportTrace reads one request of any organization, without content. Ids are
-	// the callers' own: where several organizations have used one, the answer says so
-	// and holds the newest request of each.
+	// GetSupportTrace reads one request of any organization, without content. Ids are chosen by callers: if several
+	// organizations have used the same id, the response says so and holds the newest request of each.
 	GetSupportTrace(ctx context.Context, in *GetSupportTraceRequest, opts ...grpc.CallOption) (*SupportTrace, error)
-	// GetLineage reads where one answer came from.
+	// GetLineage reads the provenance of one answer.
 	GetLineage(ctx context.Context, in *GetLineageRequest, opts ...grpc.CallOption) (*LineageEvent, error)
 	// ListLineage lists recent lineage events of the organization, newest first.
 	ListLineage(ctx context.Context, in *ListLineageRequest, opts ...grpc.CallOption) (*ListLineageResponse, error)
-	// GetReplay reads the whole context of a captured execution of the
-	// organization; 404 when it was not captured or is no longer kept.
+	// GetReplay reads the complete context of a captured execution of the organization; 404 when it was not captured or
+	// is no longer kept.
 	GetReplay(ctx context.Context, in *GetReplayRequest, opts ...grpc.CallOption) (*ReplayPacket, error)
-	// Replay issues a captured request again, for real and billed, through the
-	// whole pipeline as it is now, with the caller's own organization's credential.
+	// Replay sends a captured request again, for real and billed, through the current pipeline, with the credential of
+	// the caller's own organization.
 	Replay(ctx context.Context, in *ReplayRequest, opts ...grpc.CallOption) (*ReplayResponse, error)
 }
 
@@ -126,26 +125,25 @@ func (c *traceServiceClient) Replay(ctx context.Context, in *ReplayRequest, opts
 // All implementations must embed UnimplementedTraceServiceServer
 // for forward compatibility.
 //
-// TraceService tells what became of a request: with redacted content for its
-// organization, without content for support, as provenance, and as the captured
-// execution itself. What is captured and how long it is kept is the policy's.
+// TraceService reads the history of requests: with redacted content for their organization, without content for
+// support, as provenance, and as captured executions. The policy defines what is captured and for how long it is
+// kept.
 type TraceServiceServer interface {
 	// ListTraces lists recent requests of the organization with their content,
 	// personal data redacted, newest first.
 	ListTraces(context.Context, *ListTracesRequest) (*ListTracesResponse, error)
-	// GetSupportTrace reads one request of any organization, without content. Ids are
-	// the callers' own: where several organizations have used one, the answer says so
-	// and holds the newest request of each.
+	// GetSupportTrace reads one request of any organization, without content. Ids are chosen by callers: if several
+	// organizations have used the same id, the response says so and holds the newest request of each.
 	GetSupportTrace(context.Context, *GetSupportTraceRequest) (*SupportTrace, error)
-	// GetLineage reads where one answer came from.
+	// GetLineage reads the provenance of one answer.
 	GetLineage(context.Context, *GetLineageRequest) (*LineageEvent, error)
 	// ListLineage lists recent lineage events of the organization, newest first.
 	ListLineage(context.Context, *ListLineageRequest) (*ListLineageResponse, error)
-	// GetReplay reads the whole context of a captured execution of the
-	// organization; 404 when it was not captured or is no longer kept.
+	// GetReplay reads the complete context of a captured execution of the organization; 404 when it was not captured or
+	// is no longer kept.
 	GetReplay(context.Context, *GetReplayRequest) (*ReplayPacket, error)
-	// Replay issues a captured request again, for real and billed, through the
-	// whole pipeline as it is now, with the caller's own organization's credential.
+	// Replay sends a captured request again, for real and billed, through the current pipeline, with the credential of
+	// the caller's own organization.
 	Replay(context.Context, *ReplayRequest) (*ReplayResponse, error)
 	mustEmbedUnimplementedTraceServiceServer()
 }

@@ -127,11 +127,11 @@ type TrustRecord struct {
 	AssignedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=assigned_at,json=assignedAt,proto3" json:"assigned_at,omitempty"`
 	// Why it was assigned; null without a reason.
 	AssignReason *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=assign_reason,json=assignReason,proto3" json:"assign_reason,omitempty"`
-	// Principal that reviewed it; null before.
+	// Principal that reviewed it; null before the review.
 	ReviewedBy *wrapperspb.StringValue `protobuf:"bytes,9,opt,name=reviewed_by,json=reviewedBy,proto3" json:"reviewed_by,omitempty"`
 	// When it was reviewed; null before.
 	ReviewedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=reviewed_at,json=reviewedAt,proto3" json:"reviewed_at,omitempty"`
-	// Why it was reviewed so; null before, or without a reason.
+	// Reason of the review; null before, or without a reason.
 	ReviewReason *wrapperspb.StringValue `protobuf:"bytes,11,opt,name=review_reason,json=reviewReason,proto3" json:"review_reason,omitempty"`
 	// Grows by one with each assignment, from 1.
 	Version       int32 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
@@ -256,13 +256,13 @@ func (x *TrustRecord) GetVersion() int32 {
 // ListTrustRequest names an organization.
 type ListTrustRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The organization; the same as X-Organization-Id where that is given.
+	// The organization; it must equal X-Organization-Id if that is set.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// Only records whose review has this status.
 	ReviewStatus string `protobuf:"bytes,2,opt,name=review_status,json=reviewStatus,proto3" json:"review_status,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -329,7 +329,7 @@ func (x *ListTrustRequest) GetCursor() string {
 // ListTrustResponse is a page of trust records.
 type ListTrustResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The present records, by server.
+	// The current records, by server.
 	Records []*TrustRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	// Cursor of the next page; empty on the last.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
@@ -384,7 +384,7 @@ func (x *ListTrustResponse) GetNextCursor() string {
 // ReviewTrustRequest decides on a record.
 type ReviewTrustRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The organization; the same as X-Organization-Id where that is given.
+	// The organization; it must equal X-Organization-Id if that is set.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// The server.
 	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
@@ -394,7 +394,7 @@ type ReviewTrustRequest struct {
 	Decision string `protobuf:"bytes,4,opt,name=decision,proto3" json:"decision,omitempty"`
 	// Why.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Version of the record that the reviewer saw; another is 409. Absent: the present one.
+	// Version of the record that the reviewer saw; 409 if it has changed. Absent: the current one.
 	ExpectedVersion *int32 `protobuf:"varint,6,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -475,13 +475,13 @@ func (x *ReviewTrustRequest) GetExpectedVersion() int32 {
 // ListTrustHistoryRequest names a server.
 type ListTrustHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The organization; the same as X-Organization-Id where that is given.
+	// The organization; it must equal X-Organization-Id if that is set.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// The server.
 	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

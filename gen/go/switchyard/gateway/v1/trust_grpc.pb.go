@@ -29,16 +29,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TrustService keeps how far an organization trusts each MCP server. VERIFIED
-// and FIRST_PARTY take effect only once another principal than the one that
-// assigned them has approved; until then the level that was effective stays.
+// TrustService stores the trust level of each MCP server in an organization. VERIFIED and FIRST_PARTY take effect
+// only after approval by another principal than the one that assigned them; until then the previous effective level
+// stays.
 type TrustServiceClient interface {
 	// AssignTrust records a server's trust level (201).
 	AssignTrust(ctx context.Context, in *AssignTrustRequest, opts ...grpc.CallOption) (*TrustRecord, error)
-	// ListTrust lists the organization's present trust records.
+	// ListTrust lists the organization's current trust records.
 	ListTrust(ctx context.Context, in *ListTrustRequest, opts ...grpc.CallOption) (*ListTrustResponse, error)
-	// ReviewTrust decides on the present record of a server: 403 for the
-	// principal that assigned it, 409 when no review is pending, 404 without a record.
+	// ReviewTrust decides on the current record of a server: 403 for the principal that assigned it, 409 when no review
+	// is pending, 404 without a record.
 	ReviewTrust(ctx context.Context, in *ReviewTrustRequest, opts ...grpc.CallOption) (*TrustRecord, error)
 	// ListTrustHistory lists every assignment and review of a server, newest first.
 	ListTrustHistory(ctx context.Context, in *ListTrustHistoryRequest, opts ...grpc.CallOption) (*ListTrustHistoryResponse, error)
@@ -96,16 +96,16 @@ func (c *trustServiceClient) ListTrustHistory(ctx context.Context, in *ListTrust
 // All implementations must embed UnimplementedTrustServiceServer
 // for forward compatibility.
 //
-// TrustService keeps how far an organization trusts each MCP server. VERIFIED
-// and FIRST_PARTY take effect only once another principal than the one that
-// assigned them has approved; until then the level that was effective stays.
+// TrustService stores the trust level of each MCP server in an organization. VERIFIED and FIRST_PARTY take effect
+// only after approval by another principal than the one that assigned them; until then the previous effective level
+// stays.
 type TrustServiceServer interface {
 	// AssignTrust records a server's trust level (201).
 	AssignTrust(context.Context, *AssignTrustRequest) (*TrustRecord, error)
-	// ListTrust lists the organization's present trust records.
+	// ListTrust lists the organization's current trust records.
 	ListTrust(context.Context, *ListTrustRequest) (*ListTrustResponse, error)
-	// ReviewTrust decides on the present record of a server: 403 for the
-	// principal that assigned it, 409 when no review is pending, 404 without a record.
+	// ReviewTrust decides on the current record of a server: 403 for the principal that assigned it, 409 when no review
+	// is pending, 404 without a record.
 	ReviewTrust(context.Context, *ReviewTrustRequest) (*TrustRecord, error)
 	// ListTrustHistory lists every assignment and review of a server, newest first.
 	ListTrustHistory(context.Context, *ListTrustHistoryRequest) (*ListTrustHistoryResponse, error)

@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Usage says what a completion used, who served it and what it costs.
+// Usage describes the usage of a completion, who served it, and its cost.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Input tokens.
@@ -39,12 +39,11 @@ type Usage struct {
 	CostCents float64 `protobuf:"fixed64,4,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
 	// False: the figures are the provider's own. True: counted here.
 	Estimated bool `protobuf:"varint,5,opt,name=estimated,proto3" json:"estimated,omitempty"`
-	// Provider that the caller asked for; absent when there is no risk of substitution.
+	// Provider that the caller requested; absent when there is no risk of substitution.
 	RequestedProvider *string `protobuf:"bytes,6,opt,name=requested_provider,json=requestedProvider,proto3,oneof" json:"requested_provider,omitempty"`
-	// optimization_goal that the caller asked for; null in JSON and absent over gRPC
-	// when it asked for none.
+	// optimization_goal that the caller requested; null in JSON and absent over gRPC without one.
 	RequestedGoal *string `protobuf:"bytes,7,opt,name=requested_goal,json=requestedGoal,proto3,oneof" json:"requested_goal,omitempty"`
-	// True when another provider served than was asked for.
+	// True when another provider than the requested one served it.
 	Substituted bool `protobuf:"varint,8,opt,name=substituted,proto3" json:"substituted,omitempty"`
 	// True when the answer came from the response cache.
 	CacheHit bool `protobuf:"varint,9,opt,name=cache_hit,json=cacheHit,proto3" json:"cache_hit,omitempty"`
@@ -157,8 +156,7 @@ func (x *Usage) GetModelUsed() string {
 // ListUsageRequest filters the ledger.
 type ListUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tenant. Absent: the one in X-Organization-Id. Every organization's records
-	// are for operators only, who then name none.
+	// Tenant. Absent: the one in X-Organization-Id. Only operators may read every organization's records; they omit it.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Only this run's.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -166,13 +164,13 @@ type ListUsageRequest struct {
 	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Only this model's.
 	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
-	// Only records committed at or after this moment.
+	// Only records committed at or after this time.
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	// Only records committed before this moment.
+	// Only records committed before this time.
 	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,8,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -269,8 +267,8 @@ type ListUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The records, oldest first.
 	Records []*UsageRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	// Cursor to go on from. Set on the last page too, so that a feed can be
-	// followed; a page without records means that there is nothing new.
+	// Cursor of the next records. It is set on the last page too, so that a feed can be followed; a page without
+	// records means that there is nothing new.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -323,11 +321,11 @@ func (x *ListUsageResponse) GetNextCursor() string {
 // UsageRecord is one row of the ledger. Its token buckets are disjoint.
 type UsageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Request that was billed, by the id that the caller was given; a caller may send the same id twice.
+	// Request that was billed, by the id that the caller received; a caller may send the same id twice.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Tenant that is billed.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Customer key that the request came with; null without one.
+	// Customer key of the request; null without one.
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
@@ -343,7 +341,7 @@ type UsageRecord struct {
 	Credential string `protobuf:"bytes,9,opt,name=credential,proto3" json:"credential,omitempty"`
 	// Keyed hash of that credential; empty for a provider without one.
 	CredentialFingerprint string `protobuf:"bytes,10,opt,name=credential_fingerprint,json=credentialFingerprint,proto3" json:"credential_fingerprint,omitempty"`
-	// Input tokens that no cache of the provider had.
+	// Input tokens that were not in the provider's cache.
 	InputTokens int32 `protobuf:"varint,11,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Input tokens read from the provider's prompt cache.
 	CacheReadTokens int32 `protobuf:"varint,12,opt,name=cache_read_tokens,json=cacheReadTokens,proto3" json:"cache_read_tokens,omitempty"`
@@ -353,7 +351,7 @@ type UsageRecord struct {
 	OutputTokens int32 `protobuf:"varint,14,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	// Output tokens of reasoning.
 	ReasoningTokens int32 `protobuf:"varint,15,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
-	// Images made.
+	// Generated images.
 	Images int32 `protobuf:"varint,16,opt,name=images,proto3" json:"images,omitempty"`
 	// Cost in cents.
 	CostCents float64 `protobuf:"fixed64,17,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
@@ -363,14 +361,13 @@ type UsageRecord struct {
 	PriceVersion string `protobuf:"bytes,19,opt,name=price_version,json=priceVersion,proto3" json:"price_version,omitempty"`
 	// As in Usage: true unless the tokens are the provider's final report and the model has a price.
 	Estimated bool `protobuf:"varint,20,opt,name=estimated,proto3" json:"estimated,omitempty"`
-	// True when another provider served than was asked for.
+	// True when another provider than the requested one served it.
 	Substituted bool `protobuf:"varint,21,opt,name=substituted,proto3" json:"substituted,omitempty"`
 	// True when it came from the response cache.
 	CacheHit bool `protobuf:"varint,22,opt,name=cache_hit,json=cacheHit,proto3" json:"cache_hit,omitempty"`
-	// `completed`, `cancelled` (the caller left), `aborted` (run or organization was
-	// stopped, or the answer went on beyond its bound) or `interrupted` (the provider
-	// failed after the first delta, or its time was up). A call that is given up before
-	// its answer began has a record too, `estimated`, once the provider had it.
+	// `completed`, `cancelled` (the caller disconnected), `aborted` (the run or organization was stopped, or the answer
+	// exceeded its bound) or `interrupted` (the provider failed after the first delta, or its time was up). A call that
+	// is given up before its answer began has a record too, `estimated`, once the provider had received it.
 	Outcome string `protobuf:"bytes,23,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// When the request began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -378,15 +375,14 @@ type UsageRecord struct {
 	RecordedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=recorded_at,json=recordedAt,proto3" json:"recorded_at,omitempty"`
 	// Id of the record: no two have the same, and a record never changes.
 	Id string `protobuf:"bytes,26,opt,name=id,proto3" json:"id,omitempty"`
-	// Where the token counts come from: `reported` (the provider's final report),
-	// `partial` (its report up to where the answer was cut off, without a surcharge, or
-	// less than it reported, which could not be) or `estimated`.
+	// Origin of the token counts: `reported` (the provider's final report), `partial` (its report up to where the
+	// answer was cut off, without a surcharge, or an impossible report that was reduced) or `estimated`.
 	UsageState string `protobuf:"bytes,27,opt,name=usage_state,json=usageState,proto3" json:"usage_state,omitempty"`
 	// Input tokens written to the provider's prompt cache for an hour.
 	CacheWriteLongTokens int32 `protobuf:"varint,28,opt,name=cache_write_long_tokens,json=cacheWriteLongTokens,proto3" json:"cache_write_long_tokens,omitempty"`
-	// Input tokens of images, where the provider tells them from text.
+	// Input tokens of images, if the provider distinguishes them from text.
 	ImageInputTokens int32 `protobuf:"varint,29,opt,name=image_input_tokens,json=imageInputTokens,proto3" json:"image_input_tokens,omitempty"`
-	// Input tokens of audio, where the provider tells them from text.
+	// Input tokens of audio, if the provider distinguishes them from text.
 	AudioInputTokens int32 `protobuf:"varint,30,opt,name=audio_input_tokens,json=audioInputTokens,proto3" json:"audio_input_tokens,omitempty"`
 	// Output tokens of images.
 	ImageOutputTokens int32 `protobuf:"varint,31,opt,name=image_output_tokens,json=imageOutputTokens,proto3" json:"image_output_tokens,omitempty"`

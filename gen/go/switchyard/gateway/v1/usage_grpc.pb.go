@@ -26,11 +26,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// UsageService is the billed feed: one record per billed completion, which
-// billing consumes and analytics are reconciled with.
+// UsageService is the billed feed: one record per billed completion, which billing consumes and analytics are
+// reconciled with.
 type UsageServiceClient interface {
-	// ListUsage reads the ledger in the order it was committed, so that a reader
-	// that keeps its cursor sees each record once.
+	// ListUsage reads the ledger in the order of commits, so that a reader that stores its cursor receives each record
+	// once.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 }
 
@@ -56,11 +56,11 @@ func (c *usageServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest
 // All implementations must embed UnimplementedUsageServiceServer
 // for forward compatibility.
 //
-// UsageService is the billed feed: one record per billed completion, which
-// billing consumes and analytics are reconciled with.
+// UsageService is the billed feed: one record per billed completion, which billing consumes and analytics are
+// reconciled with.
 type UsageServiceServer interface {
-	// ListUsage reads the ledger in the order it was committed, so that a reader
-	// that keeps its cursor sees each record once.
+	// ListUsage reads the ledger in the order of commits, so that a reader that stores its cursor receives each record
+	// once.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	mustEmbedUnimplementedUsageServiceServer()
 }

@@ -37,17 +37,17 @@ type VisionRequest struct {
 	OptimizationGoal string `protobuf:"bytes,5,opt,name=optimization_goal,json=optimizationGoal,proto3" json:"optimization_goal,omitempty"`
 	// Caller-supplied credential to use, by reference.
 	Byok *ByokReference `protobuf:"bytes,6,opt,name=byok,proto3" json:"byok,omitempty"`
-	// Provider asked for, canonical name or alias. Absent: chosen by goal and policy.
+	// Requested provider, canonical name or alias. Absent: chosen by goal and policy.
 	Provider string `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
-	// False: nobody else is tried. Absent: true.
+	// False: no other provider is tried. Absent: true.
 	AllowSubstitution *bool `protobuf:"varint,8,opt,name=allow_substitution,json=allowSubstitution,proto3,oneof" json:"allow_substitution,omitempty"`
-	// Classification that the tenant's routing policy goes by.
+	// Classification that the tenant's routing policy applies to.
 	DataClassification string `protobuf:"bytes,9,opt,name=data_classification,json=dataClassification,proto3" json:"data_classification,omitempty"`
 	// Most output tokens. Absent: the provider's default.
 	MaxTokens *int32 `protobuf:"varint,10,opt,name=max_tokens,json=maxTokens,proto3,oneof" json:"max_tokens,omitempty"`
-	// Labels of the request, kept with its trace and never sent to a provider.
+	// Labels of the request, stored with its trace and never sent to a provider.
 	Metadata map[string]string `protobuf:"bytes,11,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// `default`: as the policy says. `bypass`: without the response cache.
+	// `default`: as the policy defines. `bypass`: without the response cache.
 	Cache string `protobuf:"bytes,12,opt,name=cache,proto3" json:"cache,omitempty"`
 	// Run that the request belongs to. Also in X-Run-Id; both present and different is 400.
 	RunId         string `protobuf:"bytes,13,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -184,9 +184,8 @@ type ImageRef struct {
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// The image in base64 (RFC 4648, section 4, padded, no line breaks), at most 20 MiB decoded. Never logged.
 	Base64 string `protobuf:"bytes,2,opt,name=base64,proto3" json:"base64,omitempty"`
-	// Type of base64: `image/jpeg`, `image/png`, `image/gif` or `image/webp`. The
-	// bytes must be of that type. Absent: the one that the bytes show, and
-	// `image/jpeg` where they show none. With url it is not looked at.
+	// Type of base64: `image/jpeg`, `image/png`, `image/gif` or `image/webp`. The bytes must be of that type. Absent:
+	// the type is detected from the bytes, else it is `image/jpeg`. It is ignored with url.
 	MimeType      string `protobuf:"bytes,3,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,9 +245,9 @@ func (x *ImageRef) GetMimeType() string {
 // VisionResponse is the answer about an image.
 type VisionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The completion as it came; JSON text when the prompt asks for a classification.
+	// The completion as received; JSON text when the prompt asks for a classification.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
-	// What it used and what it costs.
+	// What was used and its cost.
 	Usage *Usage `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
 	// `stop`, `length` or `content_filter`.
 	FinishReason string `protobuf:"bytes,3,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`

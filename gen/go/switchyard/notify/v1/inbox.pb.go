@@ -34,13 +34,13 @@ type Notification struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// The user told; null for a notice to the whole organization.
+	// The recipient; null for a notice to the whole organization.
 	UserId *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Subject; empty when there is none.
 	Subject string `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Message text.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// What a click opens; empty when there is nothing.
+	// What a click opens; empty for nothing.
 	Url string `protobuf:"bytes,6,opt,name=url,proto3" json:"url,omitempty"`
 	// JSON object of target.data; null when there is none.
 	Data []byte `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
@@ -172,9 +172,9 @@ type ListNotificationsRequest struct {
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// True lists unread records only.
 	Unread bool `protobuf:"varint,3,opt,name=unread,proto3" json:"unread,omitempty"`
-	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -465,12 +465,12 @@ func (x *MarkAllReadRequest) GetUserId() string {
 	return ""
 }
 
-// MarkAllReadResponse says what was marked.
+// MarkAllReadResponse counts the marked records.
 type MarkAllReadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Records that were unread before.
 	Marked int32 `protobuf:"varint,1,opt,name=marked,proto3" json:"marked,omitempty"`
-	// Unread records now: those that came meanwhile.
+	// Unread records now: those that arrived meanwhile.
 	UnreadCount   int32 `protobuf:"varint,2,opt,name=unread_count,json=unreadCount,proto3" json:"unread_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -710,8 +710,8 @@ type StreamNotificationsRequest struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// The user. Also in X-User-Id. Absent: the organization's notices.
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// id of the last event seen. Absent: from now on. One that is too old, or
-	// unknown, begins with a `reset`.
+	// id of the last event received. Absent: from now on. If it is too old or unknown, the stream begins with a
+	// `reset`.
 	LastEventId   string `protobuf:"bytes,3,opt,name=last_event_id,json=lastEventId,proto3" json:"last_event_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -778,7 +778,7 @@ type InboxEvent struct {
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// The record after `created` and `read`; null otherwise.
 	Notification *Notification `protobuf:"bytes,3,opt,name=notification,proto3" json:"notification,omitempty"`
-	// Id of the record changed; empty when the event is about the whole inbox.
+	// Id of the changed record; empty when the event concerns the whole inbox.
 	NotificationId string `protobuf:"bytes,4,opt,name=notification_id,json=notificationId,proto3" json:"notification_id,omitempty"`
 	// Unread records of the inbox after the change.
 	UnreadCount int32 `protobuf:"varint,5,opt,name=unread_count,json=unreadCount,proto3" json:"unread_count,omitempty"`

@@ -32,9 +32,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// InboxService is the in-app store. An inbox is that of one user, or, without a
-// user, the notices to the whole organization. Its unread count changes in the
-// same transaction as its records, so it is exact.
+// InboxService is the in-app store. An inbox is that of one user or, without a user, the notices to the whole
+// organization. Its unread count changes in the same transaction as its records, so it is exact.
 type InboxServiceClient interface {
 	// ListNotifications lists an inbox, newest first.
 	ListNotifications(ctx context.Context, in *ListNotificationsRequest, opts ...grpc.CallOption) (*ListNotificationsResponse, error)
@@ -46,10 +45,8 @@ type InboxServiceClient interface {
 	MarkRead(ctx context.Context, in *MarkReadRequest, opts ...grpc.CallOption) (*MarkReadResponse, error)
 	// DeleteNotification deletes one record (204).
 	DeleteNotification(ctx context.Context, in *DeleteNotificationRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// StreamNotifications sends each change of an inbox with the unread count
-	// after it. Over HTTP it is the server-sent events of
-	// GET /v1/notifications/stream, where `id` and `event` are those of InboxEvent
-	// and Last-Event-ID resumes.
+	// StreamNotifications sends each change of an inbox with the unread count after it. Over HTTP it is the server-sent
+	// events of GET /v1/notifications/stream, where `id` and `event` are those of InboxEvent and Last-Event-ID resumes.
 	StreamNotifications(ctx context.Context, in *StreamNotificationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InboxEvent], error)
 }
 
@@ -134,9 +131,8 @@ type InboxService_StreamNotificationsClient = grpc.ServerStreamingClient[InboxEv
 // All implementations must embed UnimplementedInboxServiceServer
 // for forward compatibility.
 //
-// InboxService is the in-app store. An inbox is that of one user, or, without a
-// user, the notices to the whole organization. Its unread count changes in the
-// same transaction as its records, so it is exact.
+// InboxService is the in-app store. An inbox is that of one user or, without a user, the notices to the whole
+// organization. Its unread count changes in the same transaction as its records, so it is exact.
 type InboxServiceServer interface {
 	// ListNotifications lists an inbox, newest first.
 	ListNotifications(context.Context, *ListNotificationsRequest) (*ListNotificationsResponse, error)
@@ -148,10 +144,8 @@ type InboxServiceServer interface {
 	MarkRead(context.Context, *MarkReadRequest) (*MarkReadResponse, error)
 	// DeleteNotification deletes one record (204).
 	DeleteNotification(context.Context, *DeleteNotificationRequest) (*emptypb.Empty, error)
-	// StreamNotifications sends each change of an inbox with the unread count
-	// after it. Over HTTP it is the server-sent events of
-	// GET /v1/notifications/stream, where `id` and `event` are those of InboxEvent
-	// and Last-Event-ID resumes.
+	// StreamNotifications sends each change of an inbox with the unread count after it. Over HTTP it is the server-sent
+	// events of GET /v1/notifications/stream, where `id` and `event` are those of InboxEvent and Last-Event-ID resumes.
 	StreamNotifications(*StreamNotificationsRequest, grpc.ServerStreamingServer[InboxEvent]) error
 	mustEmbedUnimplementedInboxServiceServer()
 }

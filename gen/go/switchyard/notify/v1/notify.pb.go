@@ -29,18 +29,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// NotifyRequest is a message and where to send it.
+// NotifyRequest is a message and its targets.
 type NotifyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Channels to use: `slack`, `email`, `webhook`, `in_app`, `web_push`.
 	Channels []string `protobuf:"bytes,2,rep,name=channels,proto3" json:"channels,omitempty"`
-	// Message text. A channel that takes less shortens it and says so in its outcome.
+	// Message text. A channel with a lower limit shortens it and reports that in its outcome.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Subject of the email, title of the push and of the in-app record. One line.
 	Subject string `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Where to send it, with the fields of every channel named. May be absent when no channel needs one.
+	// Targets, with the fields of every named channel. May be absent when no channel needs one.
 	Target *NotifyTarget `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
 	// Key of deduplication within the organization. Also in Idempotency-Key.
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
@@ -120,34 +120,33 @@ func (x *NotifyRequest) GetIdempotencyKey() string {
 	return ""
 }
 
-// NotifyTarget holds the fields of all channels; each channel reads its own,
-// and only the fields of the channels named are checked beyond their length.
+// NotifyTarget holds the fields of all channels; each channel reads its own, and only the fields of the named
+// channels are checked beyond their length.
 type NotifyTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// slack: an incoming webhook URL on one of Slack's hosts. Absent: the organization's own, from its secret.
 	WebhookUrl string `protobuf:"bytes,1,opt,name=webhook_url,json=webhookUrl,proto3" json:"webhook_url,omitempty"`
-	// webhook: the URL to post to, required, guarded as any webhook target.
-	// web_push and in_app: what a click opens.
+	// webhook: the URL to post to, required, guarded like any webhook target. web_push and in_app: what a click opens.
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	// webhook: the JSON object to post. Absent: one with the notification's id, subject, message, url and data.
 	Payload []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
 	// email: the address, required.
 	Email string `protobuf:"bytes,4,opt,name=email,proto3" json:"email,omitempty"`
-	// in_app: the user to tell; absent: a notice to the whole organization.
-	// web_push: every device of this user. Also in X-User-Id; both present and different is 400.
+	// in_app: the recipient; absent: a notice to the whole organization. web_push: every device of this user. Also in
+	// X-User-Id; both present and different is 400.
 	UserId string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// web_push: every device of the organization.
 	Broadcast bool `protobuf:"varint,6,opt,name=broadcast,proto3" json:"broadcast,omitempty"`
-	// web_push: this device, once, without storing it. Exactly one of user_id,
-	// broadcast and subscription is given.
+	// web_push: this device, once, without storing it. Exactly one of user_id, broadcast and subscription must be
+	// given.
 	Subscription *PushSubscription `protobuf:"bytes,7,opt,name=subscription,proto3" json:"subscription,omitempty"`
-	// web_push: brand or part of the organization, handed to the page. Devices that were
-	// registered for another one are left out; those without one are told too.
+	// web_push: brand or part of the organization, passed on to the page. Devices that were registered for another one
+	// are excluded; those without one are included.
 	SiteId string `protobuf:"bytes,8,opt,name=site_id,json=siteId,proto3" json:"site_id,omitempty"`
-	// web_push and in_app: a JSON object handed on untouched.
+	// web_push and in_app: a JSON object that is passed on unchanged.
 	Data []byte `protobuf:"bytes,9,opt,name=data,proto3" json:"data,omitempty"`
-	// web_push: how long the push service keeps the message for a device that is
-	// off, in seconds, at most 28 days (RFC 8030, section 5.2). Absent: 24 hours.
+	// web_push: how long the push service keeps the message for a device that is offline, in seconds, at most 28 days
+	// (RFC 8030, section 5.2). Absent: 24 hours.
 	TtlSeconds *int32 `protobuf:"varint,10,opt,name=ttl_seconds,json=ttlSeconds,proto3,oneof" json:"ttl_seconds,omitempty"`
 	// web_push: `very-low`, `low`, `normal` (default) or `high` (RFC 8030, section 5.3).
 	Urgency string `protobuf:"bytes,11,opt,name=urgency,proto3" json:"urgency,omitempty"`
@@ -271,7 +270,7 @@ func (x *NotifyTarget) GetTopic() string {
 	return ""
 }
 
-// NotifyAccepted says under which id a notification was accepted.
+// NotifyAccepted is an accepted notification.
 type NotifyAccepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the notification.
@@ -335,7 +334,7 @@ type GetSendRequest struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Page size of the attempts, 1..200; 0 means 50.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -409,7 +408,7 @@ type Send struct {
 	// `pending` (a channel has not ended), and the ends: `delivered` (every
 	// channel), `partial` (some), `failed` (none).
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// What became of each channel.
+	// The outcome of each channel.
 	Channels []*ChannelOutcome `protobuf:"bytes,4,rep,name=channels,proto3" json:"channels,omitempty"`
 	// A page of the attempts of all channels and devices, oldest first.
 	Attempts []*SendAttempt `protobuf:"bytes,5,rep,name=attempts,proto3" json:"attempts,omitempty"`
@@ -509,7 +508,7 @@ func (x *Send) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ChannelOutcome is what became of one channel of a notification.
+// ChannelOutcome is the outcome of one channel of a notification.
 type ChannelOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The channel.
@@ -521,26 +520,25 @@ type ChannelOutcome struct {
 	Outcome *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Attempts made; for web_push, over all devices.
 	Attempts int32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// Short code of what last went wrong; null when nothing did.
+	// Short code of the last failure; null without one.
 	LastError *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// When the next attempt is due; null when none is planned.
 	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
 	// Recipients: devices for web_push, else 1.
 	TargetedCount int32 `protobuf:"varint,7,opt,name=targeted_count,json=targetedCount,proto3" json:"targeted_count,omitempty"`
-	// Recipients that took it.
+	// Recipients that accepted it.
 	DeliveredCount int32 `protobuf:"varint,8,opt,name=delivered_count,json=deliveredCount,proto3" json:"delivered_count,omitempty"`
-	// Recipients given up.
+	// Recipients that were given up.
 	FailedCount int32 `protobuf:"varint,9,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Devices whose subscription was removed because the push service said that it is gone.
+	// Devices whose subscription was removed because the push service reported that it no longer exists.
 	RemovedCount int32 `protobuf:"varint,10,opt,name=removed_count,json=removedCount,proto3" json:"removed_count,omitempty"`
-	// True when the text was shortened to what the channel takes.
+	// True when the text was shortened to the channel's limit.
 	Truncated bool `protobuf:"varint,11,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// webhook through webhook egress: the delivery's id there; null otherwise.
 	DeliveryId *wrapperspb.StringValue `protobuf:"bytes,12,opt,name=delivery_id,json=deliveryId,proto3" json:"delivery_id,omitempty"`
 	// When the channel ended; null while it has not.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	// True when an attempt was made after one whose answer was lost: a recipient
-	// may have got it twice.
+	// True when an attempt was made after one whose response was lost: a recipient may have received it twice.
 	PossiblyDuplicated bool `protobuf:"varint,14,opt,name=possibly_duplicated,json=possiblyDuplicated,proto3" json:"possibly_duplicated,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -683,21 +681,20 @@ type SendAttempt struct {
 	SubId *wrapperspb.StringValue `protobuf:"bytes,2,opt,name=sub_id,json=subId,proto3" json:"sub_id,omitempty"`
 	// Number of the attempt for this recipient, from 1.
 	Number int32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	// `ok`, `gone` (the recipient exists no more), `retry_after` (tried again
-	// later), `permanent` (refused for good), `auth` (our credential was refused),
-	// `unknown` (sent, but the answer was lost: it may have arrived).
+	// `ok`, `gone` (the recipient no longer exists), `retry_after` (tried again later), `permanent` (refused for good),
+	// `auth` (the service's credential was refused), `unknown` (sent, but the response was lost: it may have arrived).
 	Outcome string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// HTTP or SMTP status; null when there was no answer.
+	// HTTP or SMTP status; null without a response.
 	ResponseCode *wrapperspb.Int32Value `protobuf:"bytes,5,opt,name=response_code,json=responseCode,proto3" json:"response_code,omitempty"`
-	// Short code of the failure, secrets left out; null when ok.
+	// Short code of the failure, without secrets; null when ok.
 	Error *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// Wait that the receiver asked for, in seconds; null when it asked for none.
+	// Wait that the receiver asked for, in seconds; null without one.
 	RetryAfterSeconds *wrapperspb.DoubleValue `protobuf:"bytes,7,opt,name=retry_after_seconds,json=retryAfterSeconds,proto3" json:"retry_after_seconds,omitempty"`
 	// When it began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// How long it took, in milliseconds.
 	DurationMs float64 `protobuf:"fixed64,9,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// What the receiver said, shortened, secrets left out; null when it said nothing.
+	// The receiver's text, shortened and without secrets; null without one.
 	Detail        *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,14 +30,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// NotifyService sends notifications and tells what became of them. An accepted
-// notification is committed with the work of each of its channels before the
-// answer.
+// NotifyService sends notifications and reads their delivery logs. An accepted notification is committed with the
+// work of each of its channels before the response.
 type NotifyServiceClient interface {
-	// Notify accepts a notification (202). A channel that cannot be accepted
-	// refuses the whole of it with 400 naming the channel: nothing is half
-	// accepted. The same idempotency key with the same body answers as the first
-	// time, with 200; with another body it is 422.
+	// Notify accepts a notification (202). If one channel cannot be accepted, the whole notification is refused with
+	// 400 naming the channel. The same idempotency key with the same body repeats the first response, with 200; with
+	// another body it is 422.
 	Notify(ctx context.Context, in *NotifyRequest, opts ...grpc.CallOption) (*NotifyAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt.
 	GetSend(ctx context.Context, in *GetSendRequest, opts ...grpc.CallOption) (*Send, error)
@@ -75,14 +73,12 @@ func (c *notifyServiceClient) GetSend(ctx context.Context, in *GetSendRequest, o
 // All implementations must embed UnimplementedNotifyServiceServer
 // for forward compatibility.
 //
-// NotifyService sends notifications and tells what became of them. An accepted
-// notification is committed with the work of each of its channels before the
-// answer.
+// NotifyService sends notifications and reads their delivery logs. An accepted notification is committed with the
+// work of each of its channels before the response.
 type NotifyServiceServer interface {
-	// Notify accepts a notification (202). A channel that cannot be accepted
-	// refuses the whole of it with 400 naming the channel: nothing is half
-	// accepted. The same idempotency key with the same body answers as the first
-	// time, with 200; with another body it is 422.
+	// Notify accepts a notification (202). If one channel cannot be accepted, the whole notification is refused with
+	// 400 naming the channel. The same idempotency key with the same body repeats the first response, with 200; with
+	// another body it is 422.
 	Notify(context.Context, *NotifyRequest) (*NotifyAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt.
 	GetSend(context.Context, *GetSendRequest) (*Send, error)

@@ -27,10 +27,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PushSubscription is a subscription as the browser gives it (W3C Push API).
+// PushSubscription is a subscription in the browser's format (W3C Push API).
 type PushSubscription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// URL of the push service for this device; on a known push service's host.
+	// URL of the device at the push service, on the host of a known push service.
 	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// `p256dh` and `auth`, base64url (RFC 8291).
 	Keys map[string]string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -195,11 +195,12 @@ type PushRegistration struct {
 	SiteId *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=site_id,json=siteId,proto3" json:"site_id,omitempty"`
 	// `web`.
 	Platform string `protobuf:"bytes,5,opt,name=platform,proto3" json:"platform,omitempty"`
-	// Scheme and host of its push service. The rest of the endpoint lets anyone push, and stays inside.
+	// Scheme and host of its push service. The rest of the endpoint would let anyone push, and is not shown.
 	EndpointOrigin string `protobuf:"bytes,6,opt,name=endpoint_origin,json=endpointOrigin,proto3" json:"endpoint_origin,omitempty"`
 	// VAPID key that signs for it.
 	VapidKeyId string `protobuf:"bytes,7,opt,name=vapid_key_id,json=vapidKeyId,proto3" json:"vapid_key_id,omitempty"`
-	// `active`, or `quarantined` (the push service refused our key for it: nothing is sent until it is registered again).
+	// `active`, or `quarantined` (the push service refused the service's key for it: nothing is sent until it is
+	// registered again).
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
 	// When the browser lets it expire; null when unknown.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -437,9 +438,9 @@ type ListPushRegistrationsRequest struct {
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Only those of this brand or part of the organization.
 	SiteId string `protobuf:"bytes,3,opt,name=site_id,json=siteId,proto3" json:"site_id,omitempty"`
-	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -638,9 +639,9 @@ type ListPushHistoryRequest struct {
 	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// Only those of this brand or part of the organization.
 	SiteId string `protobuf:"bytes,3,opt,name=site_id,json=siteId,proto3" json:"site_id,omitempty"`
-	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -766,7 +767,7 @@ func (x *ListPushHistoryResponse) GetNextCursor() string {
 	return ""
 }
 
-// PushHistoryItem is what one user was shown by one send; display only, no key material.
+// PushHistoryItem is what one send showed to one user: display data only, no key material.
 type PushHistoryItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The send that the row belongs to.
@@ -777,15 +778,16 @@ type PushHistoryItem struct {
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
 	// The notification's message.
 	Body string `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
-	// What a click opens; empty when there is nothing.
+	// What a click opens; empty for nothing.
 	Url string `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
 	// JSON object of target.data; null when there is none.
 	Data []byte `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
 	// Brand or part of the organization; empty when there is none.
 	SiteId string `protobuf:"bytes,7,opt,name=site_id,json=siteId,proto3" json:"site_id,omitempty"`
-	// How the send ended: `delivered` (at least one device), `failed` (no device took it), `no_devices` (there was none).
+	// How the send ended: `delivered` (at least one device), `failed` (no device accepted it), `no_devices` (there was
+	// none).
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
-	// Devices that took it; 0 for a broadcast, whose sum is in the delivery log.
+	// Devices that accepted it; 0 for a broadcast, whose sum is in the delivery log.
 	DeliveredCount int32 `protobuf:"varint,9,opt,name=delivered_count,json=deliveredCount,proto3" json:"delivered_count,omitempty"`
 	// When it was sent, in epoch seconds.
 	CreatedAt     float64 `protobuf:"fixed64,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`

@@ -31,9 +31,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PushService is the registry of web-push subscriptions and the history of what
-// was pushed. It is off by default: every method is then 404
-// `web_push_disabled`, which names the setting.
+// PushService is the registry of web-push subscriptions and the history of pushes. It is off by default: then every
+// method responds 404 `web_push_disabled`, which names the setting.
 type PushServiceClient interface {
 	// GetVapidPublicKey reads the key that a client subscribes with (RFC 8292).
 	GetVapidPublicKey(ctx context.Context, in *GetVapidPublicKeyRequest, opts ...grpc.CallOption) (*VapidPublicKey, error)
@@ -44,8 +43,8 @@ type PushServiceClient interface {
 	ListPushRegistrations(ctx context.Context, in *ListPushRegistrationsRequest, opts ...grpc.CallOption) (*ListPushRegistrationsResponse, error)
 	// DeletePushRegistration deletes one subscription (204).
 	DeletePushRegistration(ctx context.Context, in *DeletePushRegistrationRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// ListPushHistory lists what was pushed, newest first: one row per targeted
-	// user of each send, or one without a user for a broadcast.
+	// ListPushHistory lists the history of pushes, newest first: one row per targeted user of each send, or one without
+	// a user for a broadcast.
 	ListPushHistory(ctx context.Context, in *ListPushHistoryRequest, opts ...grpc.CallOption) (*ListPushHistoryResponse, error)
 }
 
@@ -111,9 +110,8 @@ func (c *pushServiceClient) ListPushHistory(ctx context.Context, in *ListPushHis
 // All implementations must embed UnimplementedPushServiceServer
 // for forward compatibility.
 //
-// PushService is the registry of web-push subscriptions and the history of what
-// was pushed. It is off by default: every method is then 404
-// `web_push_disabled`, which names the setting.
+// PushService is the registry of web-push subscriptions and the history of pushes. It is off by default: then every
+// method responds 404 `web_push_disabled`, which names the setting.
 type PushServiceServer interface {
 	// GetVapidPublicKey reads the key that a client subscribes with (RFC 8292).
 	GetVapidPublicKey(context.Context, *GetVapidPublicKeyRequest) (*VapidPublicKey, error)
@@ -124,8 +122,8 @@ type PushServiceServer interface {
 	ListPushRegistrations(context.Context, *ListPushRegistrationsRequest) (*ListPushRegistrationsResponse, error)
 	// DeletePushRegistration deletes one subscription (204).
 	DeletePushRegistration(context.Context, *DeletePushRegistrationRequest) (*emptypb.Empty, error)
-	// ListPushHistory lists what was pushed, newest first: one row per targeted
-	// user of each send, or one without a user for a broadcast.
+	// ListPushHistory lists the history of pushes, newest first: one row per targeted user of each send, or one without
+	// a user for a broadcast.
 	ListPushHistory(context.Context, *ListPushHistoryRequest) (*ListPushHistoryResponse, error)
 	mustEmbedUnimplementedPushServiceServer()
 }

@@ -33,9 +33,9 @@ type ListAttemptsRequest struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// When given (here or in X-Owner-Id), another owner's delivery is 404.
 	OwnerId string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -170,26 +170,25 @@ type Attempt struct {
 	Generation int32 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Number within its generation, from 1, sent in X-Webhook-Attempt.
 	Number int32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	// `delivered` (2xx), `retry` (another attempt follows), `failed` (the last
-	// one), `gone` (410: delivery failed, endpoint disabled), `late` (the answer
-	// came after the attempt had been given up; it changed nothing).
+	// `delivered` (2xx), `retry` (another attempt follows), `failed` (the last one), `gone` (410: delivery failed,
+	// endpoint disabled), `late` (the response arrived after the lease was lost; it changed nothing).
 	Outcome string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// URL that was called.
 	Url string `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
 	// Address that was dialled; null when none was, or when the guard refused it.
 	RemoteIp *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=remote_ip,json=remoteIp,proto3" json:"remote_ip,omitempty"`
-	// HTTP status; null when there was no answer.
+	// HTTP status; null without a response.
 	ResponseCode *wrapperspb.Int32Value `protobuf:"bytes,7,opt,name=response_code,json=responseCode,proto3" json:"response_code,omitempty"`
-	// Start of the answer's body, at most 1 KiB of UTF-8, secrets redacted; empty when there was none,
-	// or when a credential that went with the request is too short (under 8 bytes) to be found in it.
+	// Beginning of the response body, at most 1 KiB of UTF-8, secrets redacted; empty when there was none, or when a
+	// credential of the request is too short (under 8 bytes) to be found in it.
 	ResponseBody string `protobuf:"bytes,8,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
-	// True when there was more of the body than is kept.
+	// True when the body was longer than what is stored.
 	ResponseTruncated bool `protobuf:"varint,9,opt,name=response_truncated,json=responseTruncated,proto3" json:"response_truncated,omitempty"`
 	// Short code of the failure (`dns_error`, `connect_failed`, `connection_reset`,
 	// `tls_failed`, `timeout`, `target_not_allowed`, `invalid_response`, `http_3xx`,
 	// `http_4xx`, `http_5xx`, `sealed_headers_unreadable`, `internal`); null when delivered.
 	Error *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
-	// Retry-After as the target sent it; null when it sent none.
+	// Retry-After as received; null without one.
 	RetryAfter *wrapperspb.StringValue `protobuf:"bytes,11,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// When it began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -199,7 +198,7 @@ type Attempt struct {
 	ConnectMs float64 `protobuf:"fixed64,14,opt,name=connect_ms,json=connectMs,proto3" json:"connect_ms,omitempty"`
 	// TLS handshake, in milliseconds; 0 when a connection was reused or the target has none.
 	TlsMs float64 `protobuf:"fixed64,15,opt,name=tls_ms,json=tlsMs,proto3" json:"tls_ms,omitempty"`
-	// From the start to the first byte of the answer, in milliseconds; 0 when there was none.
+	// From the start to the first byte of the response, in milliseconds; 0 without a response.
 	FirstByteMs float64 `protobuf:"fixed64,16,opt,name=first_byte_ms,json=firstByteMs,proto3" json:"first_byte_ms,omitempty"`
 	// From the start to the end, in milliseconds.
 	TotalMs float64 `protobuf:"fixed64,17,opt,name=total_ms,json=totalMs,proto3" json:"total_ms,omitempty"`

@@ -37,8 +37,7 @@ type RegisterEndpointRequest struct {
 	// Target. A private, loopback, link-local or metadata address is refused with
 	// 400 `target_not_allowed`, here and again when it is dialled.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	// Event types received: exact names, `prefix.*` for all that begin with
-	// `prefix.`, or a single `*` for all.
+	// Event types received: exact names, `prefix.*` for all that begin with `prefix.`, or a single `*` for all.
 	EventTypes []string `protobuf:"bytes,4,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	// `org_timestamp` (default): X-Webhook-Signature is the hex HMAC-SHA256 of
 	// `<timestamp>.<body>` with the organization's secret, X-Webhook-Timestamp the
@@ -47,7 +46,7 @@ type RegisterEndpointRequest struct {
 	SigningMode string `protobuf:"bytes,5,opt,name=signing_mode,json=signingMode,proto3" json:"signing_mode,omitempty"`
 	// The endpoint's own secret: required with endpoint_body, refused otherwise. Never returned.
 	SigningSecret string `protobuf:"bytes,6,opt,name=signing_secret,json=signingSecret,proto3" json:"signing_secret,omitempty"`
-	// Most deliveries per second, fractions allowed. 0 or absent: no limit.
+	// Largest number of deliveries per second, fractions allowed. 0 or absent: no limit.
 	RateLimitPerSecond float64 `protobuf:"fixed64,7,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"`
 	// A note for people.
 	Description   string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
@@ -162,15 +161,14 @@ type Endpoint struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it was last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// Most deliveries per second; 0 without a limit.
+	// Largest number of deliveries per second; 0 without a limit.
 	RateLimitPerSecond float64 `protobuf:"fixed64,10,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"`
 	// A note for people.
 	Description string `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
-	// Until when the secret before the last rotation also signs; null when it no longer does.
+	// Until when the previous secret also signs after a rotation; null when it no longer does.
 	PreviousSecretExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=previous_secret_expires_at,json=previousSecretExpiresAt,proto3" json:"previous_secret_expires_at,omitempty"`
-	// Why the service paused it: `gone` (the target answered 410) or `failing`
-	// (nothing but failures for too long); null when it did not. Setting active
-	// to true clears it.
+	// Why the service paused it: `gone` (the target responded 410) or `failing` (only failures for too long); null when
+	// it did not. Setting active to true clears it.
 	DisabledReason *wrapperspb.StringValue `protobuf:"bytes,13,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
 	// When the service paused it; null when it did not.
 	DisabledAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
@@ -326,9 +324,9 @@ type ListEndpointsRequest struct {
 	Active *bool `protobuf:"varint,3,opt,name=active,proto3,oneof" json:"active,omitempty"`
 	// Only those that would receive this event type.
 	EventType string `protobuf:"bytes,4,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -468,7 +466,7 @@ type GetEndpointRequest struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Owner who asks. Also in X-Owner-Id. An endpoint with an owner is 404 to anyone else.
+	// Owner of the request. Also in X-Owner-Id. An endpoint with another owner is 404.
 	OwnerId       string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -525,16 +523,16 @@ func (x *GetEndpointRequest) GetOwnerId() string {
 	return ""
 }
 
-// UpdateEndpointRequest holds the fields to change; what is absent stays.
-// signing_mode is immutable and no field here.
+// UpdateEndpointRequest holds the fields to change; absent fields are unchanged. signing_mode is immutable and not a
+// field here.
 type UpdateEndpointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the endpoint.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Owner who asks (an endpoint's owner cannot be changed). Also in X-Owner-Id.
-	// An endpoint with an owner is 404 to anyone else.
+	// Owner of the request (an endpoint's owner cannot be changed). Also in X-Owner-Id. An endpoint with another owner
+	// is 404.
 	OwnerId string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	// New target, checked as at registration.
 	Url *string `protobuf:"bytes,4,opt,name=url,proto3,oneof" json:"url,omitempty"`
@@ -544,10 +542,10 @@ type UpdateEndpointRequest struct {
 	Active *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
 	// New secret of an endpoint_body endpoint (a rotation); refused otherwise. Never returned.
 	SigningSecret *string `protobuf:"bytes,7,opt,name=signing_secret,json=signingSecret,proto3,oneof" json:"signing_secret,omitempty"`
-	// How long the old secret signs beside the new one after a rotation, in
-	// seconds, at most 7 days. Absent: 24 hours. 0: not at all.
+	// How long the old secret signs beside the new one after a rotation, in seconds, at most 7 days. Absent: 24 hours.
+	// 0: not at all.
 	SecretOverlapSeconds *int32 `protobuf:"varint,8,opt,name=secret_overlap_seconds,json=secretOverlapSeconds,proto3,oneof" json:"secret_overlap_seconds,omitempty"`
-	// New limit of deliveries per second; 0 takes it away.
+	// New limit of deliveries per second; 0 removes it.
 	RateLimitPerSecond *float64 `protobuf:"fixed64,9,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
 	// New note for people.
 	Description   *string `protobuf:"bytes,10,opt,name=description,proto3,oneof" json:"description,omitempty"`
@@ -662,7 +660,7 @@ type DeleteEndpointRequest struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Owner who asks. Also in X-Owner-Id. An endpoint with an owner is 404 to anyone else.
+	// Owner of the request. Also in X-Owner-Id. An endpoint with another owner is 404.
 	OwnerId       string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -726,11 +724,11 @@ type TestEndpointRequest struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Tenant. Absent: the one in X-Organization-Id.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Owner who asks. Also in X-Owner-Id. An endpoint with an owner is 404 to anyone else.
+	// Owner of the request. Also in X-Owner-Id. An endpoint with another owner is 404.
 	OwnerId string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	// Event type to send. Absent: `switchyard.ping`.
 	EventType string `protobuf:"bytes,4,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// JSON object to send. Absent: a small one that names the endpoint and the time.
+	// JSON object to send. Absent: a small one with the endpoint's id and the time.
 	Payload       []byte `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -804,7 +802,7 @@ func (x *TestEndpointRequest) GetPayload() []byte {
 // TestEndpointResponse is the outcome of a test delivery.
 type TestEndpointResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The delivery, ended.
+	// The ended delivery.
 	Delivery *DeliveryRecord `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
 	// Its one attempt.
 	Attempt       *Attempt `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`

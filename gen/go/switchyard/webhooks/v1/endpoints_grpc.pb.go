@@ -32,9 +32,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EndpointService is the registry of subscriptions: which URL receives which
-// event types. By id, an endpoint with an owner is there for that owner only;
-// anyone else's request for it is 404.
+// EndpointService is the registry of subscriptions: which URL receives which event types. By id, an endpoint with an
+// owner is found with that owner only; other requests for it are 404.
 type EndpointServiceClient interface {
 	// RegisterEndpoint creates a subscription (201).
 	RegisterEndpoint(ctx context.Context, in *RegisterEndpointRequest, opts ...grpc.CallOption) (*Endpoint, error)
@@ -42,16 +41,14 @@ type EndpointServiceClient interface {
 	ListEndpoints(ctx context.Context, in *ListEndpointsRequest, opts ...grpc.CallOption) (*ListEndpointsResponse, error)
 	// GetEndpoint reads one subscription.
 	GetEndpoint(ctx context.Context, in *GetEndpointRequest, opts ...grpc.CallOption) (*Endpoint, error)
-	// UpdateEndpoint changes the fields that are present. What is queued for the
-	// endpoint follows it: a new URL is used from the next attempt on, a pause
-	// holds it, the end of a pause sends it.
+	// UpdateEndpoint changes the fields that are present. Queued deliveries follow: a new URL is used from the next
+	// attempt on, a pause holds them, and the end of a pause sends them.
 	UpdateEndpoint(ctx context.Context, in *UpdateEndpointRequest, opts ...grpc.CallOption) (*Endpoint, error)
-	// DeleteEndpoint ends a subscription (204) and cancels what is queued for it.
-	// The endpoint is no longer listed or found; its deliveries stay readable.
+	// DeleteEndpoint ends a subscription (204) and cancels its queued deliveries. The endpoint is no longer listed or
+	// found; its deliveries stay readable.
 	DeleteEndpoint(ctx context.Context, in *DeleteEndpointRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// TestEndpoint sends one signed delivery to the endpoint now, paused or not,
-	// without retries, and answers with its outcome. It is recorded like any
-	// other, but does not count for or against the endpoint's health.
+	// TestEndpoint sends one signed delivery to the endpoint now, even if it is paused, without retries, and returns
+	// its outcome. It is recorded like any other delivery, but does not count for the endpoint's health.
 	TestEndpoint(ctx context.Context, in *TestEndpointRequest, opts ...grpc.CallOption) (*TestEndpointResponse, error)
 }
 
@@ -127,9 +124,8 @@ func (c *endpointServiceClient) TestEndpoint(ctx context.Context, in *TestEndpoi
 // All implementations must embed UnimplementedEndpointServiceServer
 // for forward compatibility.
 //
-// EndpointService is the registry of subscriptions: which URL receives which
-// event types. By id, an endpoint with an owner is there for that owner only;
-// anyone else's request for it is 404.
+// EndpointService is the registry of subscriptions: which URL receives which event types. By id, an endpoint with an
+// owner is found with that owner only; other requests for it are 404.
 type EndpointServiceServer interface {
 	// RegisterEndpoint creates a subscription (201).
 	RegisterEndpoint(context.Context, *RegisterEndpointRequest) (*Endpoint, error)
@@ -137,16 +133,14 @@ type EndpointServiceServer interface {
 	ListEndpoints(context.Context, *ListEndpointsRequest) (*ListEndpointsResponse, error)
 	// GetEndpoint reads one subscription.
 	GetEndpoint(context.Context, *GetEndpointRequest) (*Endpoint, error)
-	// UpdateEndpoint changes the fields that are present. What is queued for the
-	// endpoint follows it: a new URL is used from the next attempt on, a pause
-	// holds it, the end of a pause sends it.
+	// UpdateEndpoint changes the fields that are present. Queued deliveries follow: a new URL is used from the next
+	// attempt on, a pause holds them, and the end of a pause sends them.
 	UpdateEndpoint(context.Context, *UpdateEndpointRequest) (*Endpoint, error)
-	// DeleteEndpoint ends a subscription (204) and cancels what is queued for it.
-	// The endpoint is no longer listed or found; its deliveries stay readable.
+	// DeleteEndpoint ends a subscription (204) and cancels its queued deliveries. The endpoint is no longer listed or
+	// found; its deliveries stay readable.
 	DeleteEndpoint(context.Context, *DeleteEndpointRequest) (*emptypb.Empty, error)
-	// TestEndpoint sends one signed delivery to the endpoint now, paused or not,
-	// without retries, and answers with its outcome. It is recorded like any
-	// other, but does not count for or against the endpoint's health.
+	// TestEndpoint sends one signed delivery to the endpoint now, even if it is paused, without retries, and returns
+	// its outcome. It is recorded like any other delivery, but does not count for the endpoint's health.
 	TestEndpoint(context.Context, *TestEndpointRequest) (*TestEndpointResponse, error)
 	mustEmbedUnimplementedEndpointServiceServer()
 }

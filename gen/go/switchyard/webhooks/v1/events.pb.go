@@ -36,9 +36,9 @@ type EmitEventRequest struct {
 	EventType string `protobuf:"bytes,3,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
 	// A JSON object, at most 512 KiB compacted (413 beyond): the body of each delivery.
 	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
-	// Key of deduplication within the organization. Also in Idempotency-Key.
+	// Deduplication key within the organization. Also in Idempotency-Key.
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Further headers of each delivery, as in EnqueueRequest.
+	// Additional headers of each delivery, as in EnqueueRequest.
 	CustomHeaders map[string]string `protobuf:"bytes,6,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Attempts of each delivery, clamped to 1..20. Absent: the service's configured maximum.
 	MaxAttempts *int32 `protobuf:"varint,7,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
@@ -139,13 +139,13 @@ type EmitEventResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the event.
 	EventId string `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// Active endpoints that matched, which is the number of deliveries.
+	// Active endpoints that matched, which equals the number of deliveries.
 	Matched int32 `protobuf:"varint,2,opt,name=matched,proto3" json:"matched,omitempty"`
 	// The deliveries.
 	Deliveries []*FannedDelivery `protobuf:"bytes,3,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
 	// Endpoints that matched but are paused: they receive nothing.
 	SkippedPaused int32 `protobuf:"varint,4,opt,name=skipped_paused,json=skippedPaused,proto3" json:"skipped_paused,omitempty"`
-	// True when the key was seen before: the result is that of the first event.
+	// True when the key was used before: the result is that of the first event.
 	Deduplicated  bool `protobuf:"varint,5,opt,name=deduplicated,proto3" json:"deduplicated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

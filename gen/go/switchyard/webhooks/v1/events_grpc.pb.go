@@ -28,16 +28,13 @@ const (
 //
 // EventService fans events out to subscriptions.
 //
-// The service itself emits events to the organization concerned, with types
-// that begin with `switchyard.`: `switchyard.endpoint.failing`,
-// `switchyard.endpoint.recovered`, `switchyard.endpoint.disabled` and
-// `switchyard.delivery.failed`. Their payload has `type`, `occurred_at`,
-// `organization_id`, `endpoint_id`, and `delivery_id` where there is one. They
-// are never sent to the endpoint that they are about.
+// The service itself emits events to the organization concerned, with types that begin with `switchyard.`:
+// `switchyard.endpoint.failing`, `switchyard.endpoint.recovered`, `switchyard.endpoint.disabled` and
+// `switchyard.delivery.failed`. Their payload has `type`, `occurred_at`, `organization_id`, `endpoint_id`, and
+// `delivery_id` if there is one. They are never sent to the endpoint that they concern.
 type EventServiceClient interface {
-	// EmitEvent makes one delivery for each active endpoint of the organization
-	// whose event_types match, all in one transaction (202). A repeated
-	// idempotency_key answers 200 with the first result and `deduplicated: true`.
+	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types match, all in one
+	// transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
 	EmitEvent(ctx context.Context, in *EmitEventRequest, opts ...grpc.CallOption) (*EmitEventResponse, error)
 }
 
@@ -65,16 +62,13 @@ func (c *eventServiceClient) EmitEvent(ctx context.Context, in *EmitEventRequest
 //
 // EventService fans events out to subscriptions.
 //
-// The service itself emits events to the organization concerned, with types
-// that begin with `switchyard.`: `switchyard.endpoint.failing`,
-// `switchyard.endpoint.recovered`, `switchyard.endpoint.disabled` and
-// `switchyard.delivery.failed`. Their payload has `type`, `occurred_at`,
-// `organization_id`, `endpoint_id`, and `delivery_id` where there is one. They
-// are never sent to the endpoint that they are about.
+// The service itself emits events to the organization concerned, with types that begin with `switchyard.`:
+// `switchyard.endpoint.failing`, `switchyard.endpoint.recovered`, `switchyard.endpoint.disabled` and
+// `switchyard.delivery.failed`. Their payload has `type`, `occurred_at`, `organization_id`, `endpoint_id`, and
+// `delivery_id` if there is one. They are never sent to the endpoint that they concern.
 type EventServiceServer interface {
-	// EmitEvent makes one delivery for each active endpoint of the organization
-	// whose event_types match, all in one transaction (202). A repeated
-	// idempotency_key answers 200 with the first result and `deduplicated: true`.
+	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types match, all in one
+	// transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
 	EmitEvent(context.Context, *EmitEventRequest) (*EmitEventResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }

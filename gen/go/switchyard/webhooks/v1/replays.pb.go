@@ -26,13 +26,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ReplayFilter chooses ended deliveries, either by id or by created_after and
-// what else is given, joined by "and".
+// ReplayFilter selects ended deliveries, either by id or by created_after and the other fields, joined by "and".
 type ReplayFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exactly these. With it no other filter may be given but status.
+	// Exactly these. Only status may be combined with it.
 	DeliveryIds []string `protobuf:"bytes,1,rep,name=delivery_ids,json=deliveryIds,proto3" json:"delivery_ids,omitempty"`
-	// Ends to resend. Empty: `failed` and `expired`, which are the ones that never arrived.
+	// Final statuses to resend. Empty: `failed` and `expired`, the deliveries that never arrived.
 	Status []string `protobuf:"bytes,2,rep,name=status,proto3" json:"status,omitempty"`
 	// Only those of this subscription.
 	EndpointId string `protobuf:"bytes,3,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
@@ -40,9 +39,9 @@ type ReplayFilter struct {
 	EventType string `protobuf:"bytes,4,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
 	// Only this target host (`host` or `host:port`).
 	Host string `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`
-	// Only those accepted at or after this moment. Required without delivery_ids.
+	// Only those accepted at or after this time. Required without delivery_ids.
 	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
-	// Only those accepted before this moment. Absent: the moment the job is created.
+	// Only those accepted before this time. Absent: the time at which the job is created.
 	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -142,9 +141,9 @@ type CreateReplayRequest struct {
 	MaxAttempts *int32 `protobuf:"varint,5,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Deadline of each delivery. Absent: none.
 	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
-	// Most deliveries requeued per second. 0 or absent: as fast as their targets take them.
+	// Largest number of deliveries requeued per second. 0 or absent: as fast as the targets allow.
 	RatePerSecond float64 `protobuf:"fixed64,7,opt,name=rate_per_second,json=ratePerSecond,proto3" json:"rate_per_second,omitempty"`
-	// A repeat with the same key answers the first job. Also in Idempotency-Key.
+	// A repeat with the same key returns the first job. Also in Idempotency-Key.
 	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -255,7 +254,7 @@ type Replay struct {
 	Matched int32 `protobuf:"varint,7,opt,name=matched,proto3" json:"matched,omitempty"`
 	// Deliveries requeued so far.
 	Replayed int32 `protobuf:"varint,8,opt,name=replayed,proto3" json:"replayed,omitempty"`
-	// Deliveries passed over so far: in flight again, or their endpoint was deleted.
+	// Deliveries skipped so far: in flight again, or their endpoint was deleted.
 	Skipped int32 `protobuf:"varint,9,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// Why the job failed, as a short code; null when it did not.
 	Error *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
@@ -461,9 +460,9 @@ type ListReplaysRequest struct {
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Only this owner's. Absent: every owner's.
 	OwnerId string `protobuf:"bytes,2,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC can't tell from absent.
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_cursor of the page before.
+	// next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,18 +29,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ReplayService resends many ended deliveries as one durable job, which goes on
-// where it was after a restart and resends each delivery once.
+// ReplayService resends many ended deliveries as one durable job, which resumes after a restart and resends each
+// delivery once.
 type ReplayServiceClient interface {
-	// CreateReplay starts a job (202). With dry_run it only counts what the job
-	// would resend (200) and stores nothing.
+	// CreateReplay starts a job (202). With dry_run it only counts what the job would resend (200) and stores nothing.
 	CreateReplay(ctx context.Context, in *CreateReplayRequest, opts ...grpc.CallOption) (*Replay, error)
 	// ListReplays lists the organization's jobs, newest first.
 	ListReplays(ctx context.Context, in *ListReplaysRequest, opts ...grpc.CallOption) (*ListReplaysResponse, error)
 	// GetReplay reads a job and its progress.
 	GetReplay(ctx context.Context, in *GetReplayRequest, opts ...grpc.CallOption) (*Replay, error)
-	// CancelReplay stops a job; what it has resent stays. Cancelling a cancelled
-	// job changes nothing; 409 when it ended in another state.
+	// CancelReplay stops a job; deliveries already resent remain. Cancelling a cancelled job changes nothing; 409 when
+	// it ended in another state.
 	CancelReplay(ctx context.Context, in *CancelReplayRequest, opts ...grpc.CallOption) (*Replay, error)
 }
 
@@ -96,18 +95,17 @@ func (c *replayServiceClient) CancelReplay(ctx context.Context, in *CancelReplay
 // All implementations must embed UnimplementedReplayServiceServer
 // for forward compatibility.
 //
-// ReplayService resends many ended deliveries as one durable job, which goes on
-// where it was after a restart and resends each delivery once.
+// ReplayService resends many ended deliveries as one durable job, which resumes after a restart and resends each
+// delivery once.
 type ReplayServiceServer interface {
-	// CreateReplay starts a job (202). With dry_run it only counts what the job
-	// would resend (200) and stores nothing.
+	// CreateReplay starts a job (202). With dry_run it only counts what the job would resend (200) and stores nothing.
 	CreateReplay(context.Context, *CreateReplayRequest) (*Replay, error)
 	// ListReplays lists the organization's jobs, newest first.
 	ListReplays(context.Context, *ListReplaysRequest) (*ListReplaysResponse, error)
 	// GetReplay reads a job and its progress.
 	GetReplay(context.Context, *GetReplayRequest) (*Replay, error)
-	// CancelReplay stops a job; what it has resent stays. Cancelling a cancelled
-	// job changes nothing; 409 when it ended in another state.
+	// CancelReplay stops a job; deliveries already resent remain. Cancelling a cancelled job changes nothing; 409 when
+	// it ended in another state.
 	CancelReplay(context.Context, *CancelReplayRequest) (*Replay, error)
 	mustEmbedUnimplementedReplayServiceServer()
 }

@@ -400,7 +400,7 @@ WHERE k.id = n.id
 RETURNING k.position
 `
 
-// All keys of an organization take numbers of their own behind the feed's.
+// RenumberOrganization gives all keys of an organization new numbers after the feed's last one.
 func (q *Queries) RenumberOrganization(ctx context.Context, organizationID string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, renumberOrganization, organizationID)
 	if err != nil {
@@ -461,7 +461,7 @@ type TouchKeysParams struct {
 	Used []time.Time
 }
 
-// All replicas lock the rows in the order of their ids, whatever the plan.
+// TouchKeys locks the rows in the order of their ids, whatever the plan, so that replicas do not deadlock.
 func (q *Queries) TouchKeys(ctx context.Context, arg TouchKeysParams) error {
 	_, err := q.db.Exec(ctx, touchKeys, arg.Ids, arg.Used)
 	return err

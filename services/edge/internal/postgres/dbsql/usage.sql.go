@@ -38,7 +38,7 @@ type ApplyUsageParams struct {
 	Seq           int64
 }
 
-// Rows come sorted, so that two replicas lock them in the same order.
+// ApplyUsage inserts sorted rows, so that replicas lock them in the same order.
 func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) error {
 	_, err := q.db.Exec(ctx, applyUsage,
 		arg.Organizations,
@@ -156,8 +156,8 @@ type MergeIntoHoursRow struct {
 	Kept int64
 }
 
-// What is merged goes and comes back in one statement: every sum over whole
-// hours stays the same. Replicas at the same time take other rows.
+// MergeIntoHours removes and reinserts the merged counters in one statement, so that every sum over whole hours stays
+// the same. Concurrent replicas merge other rows.
 func (q *Queries) MergeIntoHours(ctx context.Context, arg MergeIntoHoursParams) (MergeIntoHoursRow, error) {
 	row := q.db.QueryRow(ctx, mergeIntoHours, arg.Before, arg.Page)
 	var i MergeIntoHoursRow

@@ -51,7 +51,7 @@ WHERE id = @id;
 SELECT digest, position FROM api_keys WHERE position > @position ORDER BY position LIMIT @page;
 
 -- name: RenumberOrganization :many
--- All keys of an organization take numbers of their own behind the feed's.
+-- RenumberOrganization gives all keys of an organization new numbers after the feed's last one.
 UPDATE api_keys AS k SET position = f.position + n.place
 FROM key_feed AS f, (
     SELECT a.id, row_number() OVER (ORDER BY a.id) AS place FROM api_keys AS a WHERE a.organization_id = @organization_id
@@ -72,7 +72,7 @@ SET requests = excluded.requests, window_seconds = excluded.window_seconds, burs
 DELETE FROM organization_limits WHERE organization_id = @organization_id;
 
 -- name: TouchKeys :exec
--- All replicas lock the rows in the order of their ids, whatever the plan.
+-- TouchKeys locks the rows in the order of their ids, whatever the plan, so that replicas do not deadlock.
 WITH locked AS MATERIALIZED (
     SELECT id FROM api_keys WHERE id = ANY (@ids::text[]) ORDER BY id FOR NO KEY UPDATE
 )

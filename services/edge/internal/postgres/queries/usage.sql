@@ -1,5 +1,5 @@
 -- name: ApplyUsage :exec
--- Rows come sorted, so that two replicas lock them in the same order.
+-- ApplyUsage inserts sorted rows, so that replicas lock them in the same order.
 WITH forward AS (
     INSERT INTO usage_writers AS w (writer, seq, updated_at) VALUES (@writer, @seq, now())
     ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < excluded.seq
@@ -42,8 +42,8 @@ ORDER BY organization_id, key_id, metric, starts_at
 LIMIT @page;
 
 -- name: MergeIntoHours :one
--- What is merged goes and comes back in one statement: every sum over whole
--- hours stays the same. Replicas at the same time take other rows.
+-- MergeIntoHours removes and reinserts the merged counters in one statement, so that every sum over whole hours stays
+-- the same. Concurrent replicas merge other rows.
 WITH old AS (
     SELECT u.organization_id, u.key_id, u.metric, u.minute FROM usage_counters AS u
     WHERE u.minute < @before AND u.minute AT TIME ZONE 'UTC' <> date_trunc('hour', u.minute AT TIME ZONE 'UTC')

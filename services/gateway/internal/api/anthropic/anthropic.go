@@ -1,5 +1,5 @@
-// Package anthropic is the Anthropic Messages API as the gateway's callers speak
-// it: the wire form alone. Package api serves it.
+// Package anthropic implements the wire format of the Anthropic Messages API for the gateway's callers. Package api
+// serves it.
 package anthropic
 
 import (
@@ -20,10 +20,10 @@ import (
 // Dialect implements dialect.Dialect.
 type Dialect struct{}
 
-// Name is that of providers with this dialect.
+// Name returns the dialect's name, which providers of the dialect have too.
 func (Dialect) Name() string { return "anthropic" }
 
-// message is a whole answer, and the head of a streamed one.
+// message is a whole answer, and the first event's message of a stream.
 type message struct {
 	ID           string  `json:"id"`
 	Type         string  `json:"type"`
@@ -35,7 +35,7 @@ type message struct {
 	Usage        usage   `json:"usage"`
 }
 
-// block is a text or, with an ID, the use of a tool.
+// block is a text or, with an ID, a tool use.
 type block struct {
 	Type  string          `json:"type"`
 	Text  *string         `json:"text,omitempty"`
@@ -46,7 +46,7 @@ type block struct {
 	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
 
-// usage counts disjointly: input_tokens leaves the cached ones out.
+// usage counts disjointly: input_tokens excludes cached tokens.
 type usage struct {
 	InputTokens              int64         `json:"input_tokens"`
 	CacheCreationInputTokens int64         `json:"cache_creation_input_tokens"`
@@ -69,13 +69,13 @@ func toUsage(r ledger.Report) usage {
 	}
 }
 
-// newID makes an id of the API's form.
+// newID returns an id of the API's form.
 func newID(prefix string) string {
 	id := uuid.New()
 	return fmt.Sprintf("%s_%x", prefix, id[:])
 }
 
-// Answer relays a provider's own answer, or writes one.
+// Answer returns the provider's own answer with the caller's model name, or a new one.
 func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, error) {
 	if c.Native != nil {
 		return dialect.NewRenamer("model", reply.Model).Append(nil, c.Native), nil
@@ -95,8 +95,8 @@ func head(reply dialect.Reply) message {
 	return message{ID: newID("msg"), Type: "message", Role: "assistant", Model: reply.Model, Content: []block{}}
 }
 
-// input is a call's arguments as the object that this API has. Arguments that
-// are none, because the answer was cut or the model erred, come as a text in one.
+// input returns a call's arguments as the object that this API requires. Arguments that are not an object, because the
+// answer was cut or the model made a mistake, are put into one as text.
 func input(arguments string) json.RawMessage {
 	raw := bytes.TrimSpace([]byte(arguments))
 	switch {
@@ -122,7 +122,7 @@ func stopReason(finish provider.FinishReason) string {
 	return "end_turn"
 }
 
-// modelList is GET /v1/models, all on one page.
+// modelList is the response of GET /v1/models, all on one page.
 type modelList struct {
 	Data    []model `json:"data"`
 	HasMore bool    `json:"has_more"`
@@ -134,10 +134,10 @@ type model struct {
 	Type        string    `json:"type"`
 	ID          string    `json:"id"`
 	DisplayName string    `json:"display_name"`
-	CreatedAt   time.Time `json:"created_at"` // Not known: the epoch, as the API has it.
+	CreatedAt   time.Time `json:"created_at"` // Not known: the epoch, as in the API.
 }
 
-// Models lists models by the names that a request may use.
+// Models returns the list of models by the names that a request may use.
 func (Dialect) Models(models []provider.Target) any {
 	list := modelList{Data: []model{}}
 	for _, m := range models {
@@ -149,14 +149,14 @@ func (Dialect) Models(models []provider.Target) any {
 	return list
 }
 
-// Model is one of them.
+// Model returns one entry of the list.
 func (Dialect) Model(m provider.Target) any { return toModel(m) }
 
 func toModel(m provider.Target) model {
 	return model{Type: "model", ID: m.Model, DisplayName: m.Model, CreatedAt: time.Unix(0, 0).UTC()}
 }
 
-// marshal writes JSON without HTML escapes.
+// marshal returns JSON without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// system reads the system prompt: a text, or text blocks.
+// system reads the system prompt: a text or text blocks.
 func (r *reader) system() error {
 	raw := r.Raw("system")
 	if raw == nil {
@@ -59,7 +59,7 @@ func (r *reader) messages() error {
 	return nil
 }
 
-// part is a content block; what has another type is this dialect's alone.
+// part is a content block; other types are this dialect's only.
 type part struct {
 	Type   string `json:"type"`
 	Text   string `json:"text"`
@@ -78,14 +78,14 @@ type part struct {
 	IsError      bool            `json:"is_error"`
 }
 
-// fields of each type of block that every dialect can carry.
+// fields are the fields of each type of block that every dialect can carry.
 var fields = map[string][]string{
 	"text": {"text"}, "image": {"source"}, "tool_use": {"id", "name", "input", "extra_content"},
 	"tool_result": {"tool_use_id", "content", "is_error"},
 }
 
-// content reads a turn. The results of tools are turns of their own everywhere
-// else, and come before what the user says beside them, as they must here.
+// content reads a turn. In all other dialects tool results are turns of their own; they come before what the user says
+// in the same turn, as they must here.
 func (r *reader) content(path string, role provider.Role, raw json.RawMessage) ([]provider.Message, error) {
 	if raw[0] == '"' {
 		var text string
@@ -176,8 +176,8 @@ func (r *reader) image(path string, p part) (provider.Part, error) {
 	return provider.Part{}, nil
 }
 
-// result is what a tool gave: text, or what only this dialect takes. That it
-// failed is said in words, for lack of anything else.
+// result reads a tool's result: text, or types that only this dialect supports. An error is stated in the text, since
+// other dialects have no field for it.
 func (r *reader) result(path string, p part) (provider.Message, error) {
 	out := provider.Message{Role: provider.RoleTool, ToolCallID: p.ToolUseID}
 	if p.ToolUseID == "" {

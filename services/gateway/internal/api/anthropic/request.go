@@ -15,16 +15,16 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// headers belong to the body: they switch on what it uses.
+// headers belong to the body: they enable features that it uses.
 var headers = []string{"anthropic-version", "anthropic-beta"}
 
-// reader collects what a request says.
+// reader parses a request.
 type reader struct {
 	*dialect.Object
 	chat *dialect.Chat
 }
 
-// Count reads a request to count the tokens of a chat, which has no limit.
+// Count parses a request to count the tokens of a chat; it needs no max_tokens.
 func (Dialect) Count(body []byte) (*dialect.Chat, error) {
 	r, err := read(body)
 	if err != nil {
@@ -48,8 +48,8 @@ func read(body []byte) (*reader, error) {
 	return r, nil
 }
 
-// Chat reads a request: what every dialect can carry goes into the chat, the
-// rest stays in the body for a provider of this dialect.
+// Chat parses a request. What every dialect can carry goes into the chat; the rest stays in the body for a provider of
+// this dialect.
 func (Dialect) Chat(body []byte, header http.Header) (*dialect.Chat, error) {
 	r, err := read(body)
 	if err != nil {
@@ -90,29 +90,28 @@ func (r *reader) settings() error {
 	return r.Tokens("max_tokens", &c.MaxTokens)
 }
 
-// silent are the values with which a field asks for nothing beyond the usual.
+// silent are the values with which a field has no effect.
 var silent = map[string][]string{
 	"thinking": {`{"type":"disabled"}`}, "mcp_servers": {"[]"}, "service_tier": {`"auto"`},
 	"top_k": nil, "cache_control": nil, "container": nil, "context_management": nil, "inference_geo": nil, "speed": nil,
 	"fallbacks": nil,
 }
 
-// surcharged are the fields that change what the vendor bills. So do its own
-// tools that it bills by the use or by the hour.
+// surcharged are the fields that change what the vendor bills, and the vendor's own tools that it bills by use or by
+// hour.
 var (
 	surcharged      = []string{"speed", "inference_geo"}
 	surchargedTools = []string{"web_search", "code_execution"}
-	// open are the fields by which the vendor reads more than the body holds.
+	// open are the fields through which the vendor reads more than the body holds.
 	open = []string{"mcp_servers", "container"}
 )
 
-// surcharges tells by a tool's type, as "web_search_20250305".
+// surcharges reports whether a tool of this type, such as "web_search_20250305", is billed separately.
 func surcharges(kind string) bool {
 	return slices.ContainsFunc(surchargedTools, func(name string) bool { return strings.HasPrefix(kind, name) })
 }
 
-// special looks at the fields that only this dialect has. metadata names the
-// end user, and no answer depends on it.
+// special checks the fields that only this dialect has. metadata names the end user; no answer depends on it.
 func (r *reader) special() {
 	r.Ignore("metadata")
 	for _, name := range specials {
@@ -128,10 +127,10 @@ func (r *reader) special() {
 	}
 }
 
-// specials are the names in silent, in their order.
+// specials are the names in silent, sorted.
 var specials = slices.Sorted(maps.Keys(silent))
 
-// compact is JSON without its spaces, as far as a short value is concerned.
+// compact returns a short JSON value without its spaces.
 func compact(raw json.RawMessage) string {
 	return strings.Map(func(c rune) rune {
 		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
@@ -141,7 +140,7 @@ func compact(raw json.RawMessage) string {
 	}, string(raw))
 }
 
-// tool is one that the caller runs; the vendor's own have another type.
+// tool is one that the caller runs; the vendor's own have other types.
 type tool struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name"`
@@ -212,7 +211,7 @@ func (r *reader) toolChoice(raw json.RawMessage) error {
 	return nil
 }
 
-// output reads the form of the answer, by its two names.
+// output reads the format of the answer from its two fields.
 func (r *reader) output() error {
 	if raw := r.Raw("output_config"); raw != nil {
 		object, err := element("output_config", raw)
@@ -252,7 +251,7 @@ func (r *reader) outputFormat(path string, raw json.RawMessage) error {
 	return err
 }
 
-// element reads an object inside of a request.
+// element parses an object inside a request.
 func element(path string, raw json.RawMessage) (*dialect.Object, error) {
 	object, err := dialect.Parse(raw)
 	if err != nil {
@@ -261,7 +260,7 @@ func element(path string, raw json.RawMessage) (*dialect.Object, error) {
 	return object, nil
 }
 
-// localize puts an instruction before the system prompt.
+// localize inserts an instruction before the system prompt.
 func localize(body []byte, instruction string) ([]byte, error) {
 	first, err := marshal(map[string]string{"type": "text", "text": instruction})
 	if err != nil {

@@ -73,7 +73,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// Fields that no other dialect can carry keep the request with this one.
+// Fields that no other dialect can carry restrict the request to this one.
 func TestOnlyThisDialect(t *testing.T) {
 	user := func(block string) string {
 		return `{"max_tokens":9,"messages":[{"role":"user","content":[` + block + `]}]}`
@@ -151,8 +151,7 @@ func TestChatRefuses(t *testing.T) {
 	}
 }
 
-// The instruction about the language goes before the system prompt, in whatever
-// form that is.
+// The language instruction goes before the system prompt in every form of it.
 func TestLocalize(t *testing.T) {
 	const first = `{"text":"i","type":"text"}`
 	for system, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// The events of a stream that is written anew.
+// The events of a newly written stream.
 type messageStart struct {
 	Type    string  `json:"type"`
 	Message message `json:"message"`
@@ -55,12 +55,9 @@ type bare struct {
 	Type string `json:"type"`
 }
 
-// stream writes an answer: a provider's own events as they come, or new ones.
-//
-// Of new ones, blocks come one after the other, as readers expect: they add a
-// delta to the block that began last. Other dialects may go on with a call, or
-// with text, after another call began, so that one block is written as it
-// comes and what belongs to later ones waits until the end.
+// stream writes an answer: a provider's own events, or new ones. New blocks follow one after the other, as readers
+// expect: they add a delta to the block that began last. Other dialects may continue a call or text after another call
+// began. One block is therefore written as it arrives, and what belongs to later ones waits until the end.
 type stream struct {
 	reply   dialect.Reply
 	model   *dialect.Renamer
@@ -68,8 +65,8 @@ type stream struct {
 	stop    []byte // the provider's last event, which waits for the record
 
 	begun bool
-	// index of the block that is open, calls the begun calls in order, and places
-	// where they are there by their number.
+	// index is that of the open block, calls are the begun calls in order, and places are their positions by call
+	// number.
 	index   int
 	open    bool
 	current *call // nil while the open block is text
@@ -80,7 +77,7 @@ type stream struct {
 	out     []byte
 }
 
-// call is a tool call that is being made.
+// call is a tool call in progress.
 type call struct {
 	block     block
 	arguments strings.Builder // that wait
@@ -108,11 +105,11 @@ func (s *stream) Event(e provider.Event) []byte {
 	return s.out
 }
 
-// relay hands a provider's event on; its last one waits for End.
+// relay forwards a provider's event; the last one waits for End.
 func (s *stream) relay(e provider.Event) {
 	s.relayed = true
 	name, frame := e.NativeType, e.Native
-	if name == "" { // Servers that only resemble the vendor leave it out; SDKs go by it.
+	if name == "" { // Servers that only resemble the vendor omit it; SDKs depend on it.
 		name = gjson.GetBytes(frame, "type").Str
 	}
 	switch name {
@@ -147,7 +144,7 @@ func (s *stream) addText(text string) {
 
 func (s *stream) addCall(d provider.ToolCall) {
 	c := s.call(d)
-	if s.current == nil { // The first call: it goes out as it comes.
+	if s.current == nil { // The first call: it is written as it arrives.
 		s.finish()
 		s.current = c
 		s.start(c.block)
@@ -203,7 +200,7 @@ func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte 
 	return s.out
 }
 
-// start opens the next block, finish closes the one that is open.
+// start opens the next block, finish closes the open one.
 func (s *stream) start(b block) {
 	s.open = true
 	s.event("content_block_start", blockStart{"content_block_start", s.index, b})
@@ -225,7 +222,7 @@ func (s *stream) delta(d delta) {
 func (s *stream) event(name string, v any) {
 	text, err := marshal(v)
 	if err != nil {
-		return // Nothing in an event fails to marshal but a provider's broken state, which is of no use.
+		return // Only a provider's invalid state fails to marshal; the event is dropped.
 	}
 	s.out = dialect.AppendData(s.out, name, text)
 }

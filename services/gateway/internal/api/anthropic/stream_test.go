@@ -31,8 +31,7 @@ var report = ledger.Report{Prompt: 10, Completion: 5, Usage: provider.Usage{Inpu
 
 const usageText = `"usage":{"input_tokens":3,"cache_creation_input_tokens":3,"cache_read_input_tokens":4,"cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":1},"output_tokens":5}`
 
-// Blocks have the numbers 0, 1, …, each is closed before the next one opens, and
-// what goes on in an earlier one is not lost.
+// Blocks are numbered 0, 1, …, each is closed before the next one opens, and deltas of an earlier one are not lost.
 func TestStreamAnew(t *testing.T) {
 	s := Dialect{}.Stream(dialect.Reply{Model: "m"})
 	got := write(s, []provider.Event{
@@ -75,7 +74,7 @@ func TestEmptyStream(t *testing.T) {
 	}
 }
 
-// reassemble reads a stream as SDKs do: a delta belongs to the block that began last.
+// reassemble parses a stream as SDKs do: a delta belongs to the block that began last.
 func reassemble(t *testing.T, stream string) (text string, calls []provider.ToolCall) {
 	t.Helper()
 	open, next := false, 0
@@ -121,7 +120,7 @@ func reassemble(t *testing.T, stream string) (text string, calls []provider.Tool
 	return text, calls
 }
 
-// Whatever the order in which pieces come, the reassembled stream is the answer.
+// In whatever order the pieces arrive, the reassembled stream equals the answer.
 func TestStreamIsTheAnswer(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 4))
@@ -154,8 +153,8 @@ func TestStreamIsTheAnswer(t *testing.T) {
 	}
 }
 
-// A provider's own events go out as they came but for the model's name; the last
-// one waits until the answer is recorded.
+// A provider's own events are forwarded unchanged except for the model's name; the last one waits until the answer is
+// recorded.
 func TestRelay(t *testing.T) {
 	s := Dialect{}.Stream(dialect.Reply{Model: "mine"})
 	var got string

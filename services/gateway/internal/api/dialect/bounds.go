@@ -11,15 +11,15 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Ranges of the numbers that bound what a call can cost. Tokens are as in the
-// gateway's own contract, choices as in OpenAI's reference.
+// Ranges of the numbers that bound what a call can cost. Tokens have the range of the gateway's own contract, choices
+// that of OpenAI's reference.
 const (
 	maxTokens  = 10_000_000
 	maxChoices = 128
 )
 
-// Names of the fields that bound a call's output, by what they mean. Vendors and
-// compatible servers differ in which of them they know, so that all are read.
+// Names of the fields that bound a call's output, by meaning. Vendors and compatible servers differ in which of them
+// they support, so all are read.
 var (
 	limitNames  = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"}
 	choiceNames = []string{"n", "best_of"}
@@ -30,19 +30,18 @@ const (
 	fieldPrediction     = "prediction"
 )
 
-// budgets are objects that hold a number of tokens for thinking.
+// budgets are objects that hold a number of thinking tokens.
 var budgets = []struct{ object, field string }{{"thinking", "budget_tokens"}, {"reasoning", "max_tokens"}}
 
-// guarded are the fields that decide what a call costs, or what is checked here
-// before a vendor sees it. Readers that fold case or take "maxTokens" for
-// "max_tokens" would find them in members that this gateway doesn't read.
+// guarded are the fields that decide what a call costs or what is checked before a vendor sees it. Parsers that fold
+// case or treat "maxTokens" as "max_tokens" would find them in members that this gateway does not read.
 var guarded = slices.Concat(limitNames, choiceNames, []string{
 	fieldThinkingBudget, "thinking", "reasoning", fieldPrediction, "modalities", "audio",
 	"service_tier", "web_search_options", "speed", "inference_geo", "mcp_servers", "container",
 	"messages", "system", "tools", "functions", "stop", "stop_sequences",
 })
 
-// readBounds reads what a body says of the size of its answer.
+// readBounds returns the bounds that a body sets for its answer.
 func readBounds(o *Object) (b inference.Bounds, err error) {
 	if err := o.exact("", guarded); err != nil {
 		return b, err
@@ -71,13 +70,13 @@ func readBounds(o *Object) (b inference.Bounds, err error) {
 		}
 		b.Thinking = max(b.Thinking, n)
 	}
-	if m := o.find(fieldPrediction); m != nil { // What of it is not in the answer is billed as output too.
+	if m := o.find(fieldPrediction); m != nil { // The part that is not in the answer is billed as output too.
 		b.Extra = int64(len(m.raw))
 	}
 	return b, nil
 }
 
-// budget reads a number of tokens inside of a member that is an object.
+// budget returns a number of tokens inside a member that is an object.
 func (o *Object) budget(object, field string) (int64, error) {
 	m := o.find(object)
 	if m == nil || len(m.raw) == 0 || m.raw[0] != '{' {
@@ -93,8 +92,8 @@ func (o *Object) budget(object, field string) (int64, error) {
 	return inner.whole(field, object+"."+field, maxTokens)
 }
 
-// whole reads a member that is a number from 1 to most, written in digits alone:
-// readers differ in what 1e2, 100.0 and "100" are. 0 is an absent one.
+// whole returns a member that is a number from 1 to most, written in digits only: parsers differ in how they read 1e2,
+// 100.0 and "100". 0 is an absent one.
 func (o *Object) whole(name, path string, most int64) (int64, error) {
 	m := o.find(name)
 	if m == nil || isNull(m.raw) {
@@ -103,8 +102,7 @@ func (o *Object) whole(name, path string, most int64) (int64, error) {
 	return whole(path, m.raw, most)
 }
 
-// Tokens reads a number of tokens into a value; one that is absent or null leaves
-// it as it is.
+// Tokens stores a number of tokens in *into; an absent or null one leaves it unchanged.
 func (o *Object) Tokens(name string, into *int) error {
 	raw := o.Raw(name)
 	if raw == nil {
@@ -117,7 +115,7 @@ func (o *Object) Tokens(name string, into *int) error {
 	return err
 }
 
-// whole reads a JSON number from 1 to most that is written in digits alone.
+// whole returns a JSON number from 1 to most that is written in digits only.
 func whole(path string, raw json.RawMessage, most int64) (int64, error) {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < 1 || n > most {
@@ -126,9 +124,8 @@ func whole(path string, raw json.RawMessage, most int64) (int64, error) {
 	return n, nil
 }
 
-// exact refuses members that a tolerant reader could take for one of names: names
-// in other letters, or without their underscores. No SDK writes them, and to drop
-// them in silence would change what the caller asked for.
+// exact refuses members that a tolerant parser could take for one of names: names in other letter case or without their
+// underscores. No SDK writes them, and ignoring them would change what the caller asked for.
 func (o *Object) exact(path string, names []string) error {
 	for i := range o.members {
 		m := &o.members[i]
@@ -145,9 +142,8 @@ func (o *Object) exact(path string, names []string) error {
 	return nil
 }
 
-// Unambiguous refuses an object at a path of a request that two readers could take
-// for different ones: with a name that is there twice, or that a tolerant reader
-// could take for one of names. Anything else is left to who decodes it.
+// Unambiguous refuses an object at a path of a request that two parsers could read differently: with a duplicate name,
+// or with a name that a tolerant parser could take for one of names. Other errors are left to the decoder.
 func Unambiguous(path string, raw json.RawMessage, names ...string) error {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -159,13 +155,13 @@ func Unambiguous(path string, raw json.RawMessage, names ...string) error {
 	return o.exact(path+".", names)
 }
 
-// shownName is a name for an error, of bounded length.
+// shownName returns a name for an error, of bounded length.
 func shownName(name string) string {
 	const most = 64
 	return strings.ToValidUTF8(name[:min(len(name), most)], "?")
 }
 
-// squeeze leaves out what separates the words of a name.
+// squeeze removes what separates the words of a name.
 func squeeze(name string) string {
 	if strings.IndexByte(name, '_') < 0 && strings.IndexByte(name, '-') < 0 {
 		return name

@@ -33,8 +33,8 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// Members are as they stand in the body, whatever is between them and however many
-// there are; a name twice is found among many too.
+// Members are returned as they are in the body, whatever is between them and however many there are; a duplicate name
+// is found among many too.
 func TestObjectOfMany(t *testing.T) {
 	for _, n := range []int{1, 23, 24, 25, 200} {
 		var body strings.Builder
@@ -63,7 +63,7 @@ func TestObjectOfMany(t *testing.T) {
 	}
 }
 
-// What is read without encoding/json is what that would read.
+// What is read without encoding/json equals what encoding/json reads.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{`"x"`, `"\u0041"`, `"ü"`, "\"\xff\"", `""`, `true`, `false`, `null`, `1`, `-0`, `1.0`, `1e3`, `1e400`, `9223372036854775808`, `"1"`, `[1]`, `{"a":1}`} {
 		f.Add([]byte(text))
@@ -88,7 +88,7 @@ func decodeAlike[T any](t *testing.T, text []byte) {
 	}
 }
 
-// The name's place may move from frame to frame; what looks like it elsewhere stays.
+// The name's position may move from frame to frame; what resembles it elsewhere stays.
 func TestRenamer(t *testing.T) {
 	r := dialect.NewRenamer("model", `my "m"`)
 	for frame, want := range map[string]string{

@@ -17,11 +17,10 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Object reads a JSON object's members by their exact names, and knows which of
-// them were never asked for.
+// Object reads a JSON object's members by their exact names and tracks which were never read.
 type Object struct {
 	members []member
-	// places are the members' by name, where there are too many to look through.
+	// places are the members' positions by name, if there are too many to search.
 	places map[string]int
 }
 
@@ -31,12 +30,11 @@ type member struct {
 	taken bool
 }
 
-// few members are looked through quicker than a map is made.
+// few is up to how many members a search is faster than building a map.
 const few = 24
 
-// Parse reads a request body. A name that is there twice is refused: readers
-// differ in which one counts, so that what was checked here need not be what a
-// provider goes by. The members share the body's bytes.
+// Parse parses a request body. A duplicate name is refused: parsers differ in which one counts, so a provider might use
+// another value than was checked here. The members share the body's bytes.
 func Parse(body []byte) (*Object, error) {
 	if jsoncheck.TooDeep(body) {
 		return nil, apierr.Invalid("body", jsoncheck.RuleDepth)
@@ -47,7 +45,7 @@ func Parse(body []byte) (*Object, error) {
 	return Members(body)
 }
 
-// Members is Parse of JSON that is known to be valid.
+// Members is Parse for JSON that is known to be valid.
 func Members(body []byte) (*Object, error) {
 	parsed := gjson.ParseBytes(body)
 	if !parsed.IsObject() {
@@ -61,7 +59,7 @@ func Members(body []byte) (*Object, error) {
 		case o.find(name) != nil:
 			err = apierr.Invalid("body", "holds "+nameOf(name)+" twice")
 			return false
-		case strings.Contains(key.Raw, `\`): // The same name to some readers, another one to others.
+		case strings.Contains(key.Raw, `\`): // The same name to some parsers, another one to others.
 			err = apierr.Invalid("body", "writes "+nameOf(name)+" with an escape")
 			return false
 		}
@@ -74,7 +72,7 @@ func Members(body []byte) (*Object, error) {
 	return o, nil
 }
 
-// nameOf is a member's name in quotes, where it may be repeated.
+// nameOf returns a member's name in quotes, if it may be repeated.
 func nameOf(name string) string {
 	if screen.IsName(name) {
 		return fmt.Sprintf("the name %q", name)
@@ -82,7 +80,7 @@ func nameOf(name string) string {
 	return "a name"
 }
 
-// part is a value as it stands in the text that it was read from.
+// part returns a value's bytes in the text that it was read from.
 func part(text []byte, value gjson.Result) json.RawMessage {
 	end := value.Index + len(value.Raw)
 	return text[value.Index:end:end]
@@ -116,7 +114,7 @@ func (o *Object) find(name string) *member {
 	return nil
 }
 
-// Take reads a member into a value; one that is absent or null leaves it as it is.
+// Take decodes a member into a value; an absent or null one leaves it unchanged.
 func (o *Object) Take(name string, into any) error {
 	raw := o.Raw(name)
 	if raw == nil {
@@ -125,7 +123,7 @@ func (o *Object) Take(name string, into any) error {
 	return Decode(name, raw, into)
 }
 
-// Raw is a member's JSON; nil when it is absent or null.
+// Raw returns a member's JSON; nil if it is absent or null.
 func (o *Object) Raw(name string) json.RawMessage {
 	m := o.find(name)
 	if m == nil {
@@ -138,7 +136,7 @@ func (o *Object) Raw(name string) json.RawMessage {
 	return m.raw
 }
 
-// Has reports whether a member is there and not null.
+// Has reports whether a member is present and not null.
 func (o *Object) Has(name string) bool {
 	m := o.find(name)
 	return m != nil && !isNull(m.raw)
@@ -146,7 +144,7 @@ func (o *Object) Has(name string) bool {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// Ignore marks members as known: they say nothing that an answer depends on.
+// Ignore marks members as known that no answer depends on.
 func (o *Object) Ignore(names ...string) {
 	for _, name := range names {
 		if m := o.find(name); m != nil {
@@ -155,7 +153,7 @@ func (o *Object) Ignore(names ...string) {
 	}
 }
 
-// Rest returns the names of the members that were not taken and are not null.
+// Rest returns the names of the members that were not read and are not null.
 func (o *Object) Rest() []string {
 	var rest []string
 	for _, m := range o.members {
@@ -166,8 +164,7 @@ func (o *Object) Rest() []string {
 	return rest
 }
 
-// Decode reads JSON that is at a path of a request. Errors name it, and repeat
-// no value.
+// Decode decodes JSON at a path of a request. Errors name the path and repeat no value.
 func Decode(path string, raw json.RawMessage, into any) error {
 	if decodePlain(raw, into) {
 		return nil
@@ -178,8 +175,7 @@ func Decode(path string, raw json.RawMessage, into any) error {
 	return nil
 }
 
-// decodePlain reads what most members are, as encoding/json would; false leaves it
-// to that.
+// decodePlain decodes what most members are, as encoding/json would; false leaves it to encoding/json.
 func decodePlain(raw json.RawMessage, into any) (ok bool) {
 	switch into := into.(type) {
 	case *string:
@@ -205,7 +201,7 @@ func decodePlain(raw json.RawMessage, into any) (ok bool) {
 	return ok
 }
 
-// Text is what a JSON string says that stands for itself; false for any other.
+// Text returns a JSON string that contains no escape; false for any other.
 func Text(raw json.RawMessage) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || bytes.IndexByte(raw, '\\') >= 0 || !utf8.Valid(raw) {
 		return "", false
@@ -227,7 +223,7 @@ func invalid(path string, err error) error {
 	return apierr.Invalid(path, "is not the JSON expected")
 }
 
-// Elements splits a JSON array, which is valid; null is an empty one.
+// Elements splits a valid JSON array; null is an empty one.
 func Elements(path string, raw json.RawMessage) ([]json.RawMessage, error) {
 	if raw == nil || isNull(raw) {
 		return nil, nil
@@ -244,5 +240,5 @@ func Elements(path string, raw json.RawMessage) ([]json.RawMessage, error) {
 	return elements, nil
 }
 
-// At is the path of an array's element.
+// At returns the path of an array's element.
 func At(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

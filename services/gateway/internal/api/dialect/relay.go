@@ -7,9 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Renamer puts the name that a caller knows in place of the one that a vendor
-// gives its model. It is for the frames of one stream: their heads are alike, so
-// that the place of the name is looked for once.
+// Renamer replaces the vendor's name of a model by the caller's. It is for the frames of one stream: they begin alike,
+// so it searches for the position of the name once.
 type Renamer struct {
 	path  string
 	quote []byte // the name as JSON
@@ -18,7 +17,7 @@ type Renamer struct {
 	vendor     []byte
 }
 
-// NewRenamer replaces the string at a gjson path by name.
+// NewRenamer returns a Renamer that replaces the string at a gjson path by name.
 func NewRenamer(path, name string) *Renamer {
 	quote, _ := json.Marshal(name) // A string always marshals.
 	return &Renamer{path: path, quote: quote}
@@ -36,7 +35,7 @@ func (r *Renamer) Append(dst, frame []byte) []byte {
 
 var modelKey, brace = []byte(`"model":`), []byte{'{'}
 
-// known reports whether the name is where it was in the frame before.
+// known reports whether the name is where it was in the previous frame.
 func (r *Renamer) known(frame []byte) bool {
 	return r.length > 0 && len(frame) > r.at+r.length &&
 		bytes.HasSuffix(frame[:r.at], modelKey) && bytes.HasPrefix(frame[r.at:], r.vendor) && bytes.Count(frame[:r.at], brace) == 1
@@ -54,12 +53,12 @@ func (r *Renamer) find(frame []byte) bool {
 
 var lineEnd = []byte{'\n'}
 
-// AppendData appends one server-sent event. A name of "" is left out.
+// AppendData appends one server-sent event. An empty name is omitted.
 func AppendData(dst []byte, name string, data []byte) []byte {
 	if name != "" {
 		dst = append(append(append(dst, "event: "...), name...), '\n')
 	}
-	for { // A frame of several lines goes out as several (WHATWG HTML, section 9.2.6).
+	for { // A frame of several lines becomes several data lines (WHATWG HTML, section 9.2.6).
 		line, rest, more := bytes.Cut(data, lineEnd)
 		dst = append(append(append(dst, "data: "...), line...), '\n')
 		if !more {

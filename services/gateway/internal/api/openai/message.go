@@ -50,8 +50,8 @@ func (r *reader) messages() error {
 	return nil
 }
 
-// readPlain reads a message of texts alone, as most are, in one pass; false leaves
-// it to encoding/json, which also takes names of other cases.
+// readPlain decodes a message that consists of texts, as most do, in one pass; false leaves it to encoding/json, which
+// also accepts names in other letter case.
 func (m *message) readPlain(raw json.RawMessage) bool {
 	o, err := dialect.Members(raw)
 	if err != nil {
@@ -76,7 +76,7 @@ func (m *message) readPlain(raw json.RawMessage) bool {
 func (r *reader) message(path string, m message) (provider.Message, error) {
 	out := provider.Message{Role: provider.Role(m.Role), Name: m.Name, ToolCallID: m.ToolCallID}
 	switch m.Role {
-	case "developer": // The newer name of the same slot.
+	case "developer": // The newer name of the same role.
 		out.Role = provider.RoleSystem
 	case "system", "user", "assistant":
 	case "tool":
@@ -113,7 +113,7 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// part is a content part; what has another type is this dialect's alone.
+// part is a content part; other types are this dialect's only.
 type part struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`

@@ -7,8 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A message that is read in one pass is what encoding/json would read; all others
-// are left to that.
+// A message that is decoded in one pass equals what encoding/json decodes; all others are left to it.
 func TestPlainMessages(t *testing.T) {
 	for text, plain := range map[string]bool{
 		`{"role":"user","content":"hi"}`: true, `{"content":"a \"b\" é","role":"system","name":"ann"}`: true,

@@ -1,5 +1,5 @@
-// Package openai is the OpenAI Chat Completions API as the gateway's callers
-// speak it: the wire form alone. Package api serves it.
+// Package openai implements the wire format of the OpenAI Chat Completions API for the gateway's callers. Package api
+// serves it.
 package openai
 
 import (
@@ -18,7 +18,7 @@ import (
 // Dialect implements dialect.Dialect.
 type Dialect struct{}
 
-// Name is that of providers with this dialect.
+// Name returns the dialect's name, which providers of the dialect have too.
 func (Dialect) Name() string { return "openai" }
 
 // completion is a whole answer.
@@ -59,8 +59,7 @@ type callee struct {
 	Arguments string `json:"arguments"`
 }
 
-// usage counts inclusively: prompt_tokens holds the cached ones,
-// completion_tokens the reasoning.
+// usage counts inclusively: prompt_tokens includes cached tokens, completion_tokens includes reasoning.
 type usage struct {
 	PromptTokens     int64             `json:"prompt_tokens"`
 	CompletionTokens int64             `json:"completion_tokens"`
@@ -89,13 +88,13 @@ func toUsage(r ledger.Report) *usage {
 	}
 }
 
-// newID makes an id of the API's form.
+// newID returns an id of the API's form.
 func newID(prefix string) string {
 	id := uuid.New()
 	return fmt.Sprintf("%s-%x", prefix, id[:])
 }
 
-// Answer relays a provider's own answer, or writes one.
+// Answer returns the provider's own answer with the caller's model name, or a new one.
 func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, error) {
 	if c.Native != nil {
 		return dialect.NewRenamer("model", reply.Model).Append(nil, c.Native), nil
@@ -115,7 +114,7 @@ func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, err
 	})
 }
 
-// modelList is GET /v1/models.
+// modelList is the response of GET /v1/models.
 type modelList struct {
 	Object string  `json:"object"`
 	Data   []model `json:"data"`
@@ -128,7 +127,7 @@ type model struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-// Models lists models by the names that a request may use.
+// Models returns the list of models by the names that a request may use.
 func (d Dialect) Models(models []provider.Target) any {
 	list := modelList{Object: "list", Data: []model{}}
 	for _, m := range models {
@@ -137,7 +136,7 @@ func (d Dialect) Models(models []provider.Target) any {
 	return list
 }
 
-// Model is one of them.
+// Model returns one entry of the list.
 func (Dialect) Model(m provider.Target) any { return toModel(m) }
 
 func toModel(m provider.Target) model {

@@ -15,14 +15,14 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// reader collects what a request says.
+// reader parses a request.
 type reader struct {
 	*dialect.Object
 	chat *dialect.Chat
 }
 
-// Chat reads a request: what every dialect can carry goes into the chat, the
-// rest stays in the body for a provider of this dialect.
+// Chat parses a request. What every dialect can carry goes into the chat; the rest stays in the body for a provider of
+// this dialect.
 func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 	object, err := dialect.Parse(body)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *reader) settings() error {
 		}
 	}
 	r.chat.IncludeUsage = options.IncludeUsage
-	for _, name := range []string{"max_tokens", "max_completion_tokens"} { // The newer name counts.
+	for _, name := range []string{"max_tokens", "max_completion_tokens"} { // The newer name has precedence.
 		if err := r.Tokens(name, &c.MaxTokens); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (r *reader) settings() error {
 	return r.stop(stop)
 }
 
-// stop is a text or a list of texts.
+// stop reads a text or a list of texts.
 func (r *reader) stop(raw json.RawMessage) error {
 	switch {
 	case raw == nil:
@@ -85,13 +85,12 @@ func (r *reader) stop(raw json.RawMessage) error {
 	return dialect.Decode("stop", raw, &r.chat.Chat.Stop)
 }
 
-// hints say nothing that an answer depends on; another dialect's provider does
-// without them.
+// hints are fields that no answer depends on; a provider of another dialect does not get them.
 var hints = []string{
 	"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
 }
 
-// silent are the values with which a field asks for nothing beyond the usual.
+// silent are the values with which a field has no effect.
 var silent = map[string][]string{
 	"n": {"1"}, "logprobs": {"false"}, "top_logprobs": {"0"}, "logit_bias": {"{}"}, "modalities": {`["text"]`},
 	"frequency_penalty": {"0", "0.0"}, "presence_penalty": {"0", "0.0"}, "store": {"false"},
@@ -99,7 +98,7 @@ var silent = map[string][]string{
 	"audio": nil, "prediction": nil, "reasoning_effort": nil, "verbosity": nil, "web_search_options": nil, "moderation": nil,
 }
 
-// restrict notes a field that only this dialect has, and what it does to the bill.
+// restrict records a field that only this dialect has, and its effect on the bill.
 func (r *reader) restrict(name string, raw json.RawMessage) {
 	r.chat.Restrict(name)
 	switch {
@@ -113,7 +112,7 @@ func (r *reader) restrict(name string, raw json.RawMessage) {
 	}
 }
 
-// special looks at the fields that only this dialect has.
+// special checks the fields that only this dialect has.
 func (r *reader) special() {
 	r.Ignore(hints...)
 	for _, name := range specials {
@@ -124,10 +123,10 @@ func (r *reader) special() {
 	}
 }
 
-// specials are the names in silent, in their order.
+// specials are the names in silent, sorted.
 var specials = slices.Sorted(maps.Keys(silent))
 
-// compact is JSON without its spaces, as far as a short value is concerned.
+// compact returns a short JSON value without its spaces.
 func compact(raw json.RawMessage) string {
 	return strings.Map(func(c rune) rune {
 		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
@@ -233,7 +232,7 @@ func (r *reader) format() error {
 	return nil
 }
 
-// localize puts an instruction before all messages.
+// localize inserts an instruction before all messages.
 func localize(body []byte, instruction string) ([]byte, error) {
 	message, err := json.Marshal(map[string]string{"role": "system", "content": instruction})
 	if err != nil {

@@ -61,7 +61,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// Fields that no other dialect can carry keep the request with this one.
+// Fields that no other dialect can carry restrict the request to this one.
 func TestOnlyThisDialect(t *testing.T) {
 	for body, want := range map[string]string{
 		`{` + hi + `,"n":2}`:                                                   "n",
@@ -141,7 +141,7 @@ func TestChatRefuses(t *testing.T) {
 	}
 }
 
-// The instruction about the language goes before the messages; nothing else changes.
+// The language instruction goes before the messages; nothing else changes.
 func TestLocalize(t *testing.T) {
 	got, err := localize([]byte(`{"a":1, "messages": [ {"role":"user","content":"hi"}] ,"x":{"y":1e3}}`), `Respond in "de".`)
 	want := `{"a":1, "messages": [{"content":"Respond in \"de\".","role":"system"},{"role":"user","content":"hi"}] ,"x":{"y":1e3}}`

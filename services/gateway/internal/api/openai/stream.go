@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// chunk is one piece of an answer that is written anew.
+// chunk is one piece of a newly written answer.
 type chunk struct {
 	ID      string        `json:"id"`
 	Object  string        `json:"object"`
@@ -36,14 +36,14 @@ type delta struct {
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
-// stream writes an answer: a provider's own chunks as they come, or new ones.
+// stream writes an answer: a provider's own chunks, or new ones.
 type stream struct {
 	reply   dialect.Reply
 	id      string
 	created int64
 	model   *dialect.Renamer
-	// relayed and counted tell that chunks of the provider's, and that its usage
-	// chunk, went out; begun that one of ours did.
+	// relayed and counted report whether provider chunks, and the provider's usage chunk, were sent; begun whether a
+	// new chunk was.
 	relayed, counted, begun bool
 	frame, out              []byte
 }
@@ -85,17 +85,17 @@ func (s *stream) anew(e provider.Event) {
 	s.write(chunkChoice{Delta: d})
 }
 
-// relay hands a provider's chunk on. The one that holds usage alone came because
-// the gateway asked for it; it goes to a caller who did too.
+// relay forwards a provider's chunk. The chunk with only the usage exists because the gateway requested it; it is
+// forwarded to callers that requested it too.
 func (s *stream) relay(e provider.Event) {
-	if !s.relayed { // Readers refuse a chunk of another id.
+	if !s.relayed { // Readers refuse a chunk with another id.
 		if id := gjson.GetBytes(e.Native, "id"); id.Str != "" {
 			s.id = id.Str
 		}
 	}
 	s.relayed = true
 	if bytes.Equal(e.Native, done) {
-		return // End writes it, once the answer is recorded.
+		return // End writes it once the answer is recorded.
 	}
 	if e.Usage != nil && gjson.GetBytes(e.Native, "choices.#").Int() == 0 {
 		if !s.reply.IncludeUsage {
@@ -115,7 +115,7 @@ func (s *stream) write(choices ...chunkChoice) {
 func (s *stream) data(v any) {
 	text, err := marshal(v)
 	if err != nil {
-		return // Nothing in a chunk fails to marshal but a provider's broken state, which is of no use.
+		return // Only a provider's invalid state fails to marshal; the chunk is dropped.
 	}
 	s.out = dialect.AppendData(s.out, "", text)
 }
@@ -149,7 +149,7 @@ func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
 // Ping implements dialect.Stream: a comment.
 func (s *stream) Ping() []byte { return []byte(": ping\n\n") }
 
-// marshal writes JSON without HTML escapes.
+// marshal returns JSON without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

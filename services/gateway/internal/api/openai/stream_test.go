@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// varying are an answer's id and time.
+// varying matches an answer's id and time.
 var varying = regexp.MustCompile(`"id":"chatcmpl-[0-9a-f]{32}"|"created":\d+`)
 
 func constant(text []byte) string {
@@ -74,8 +74,8 @@ func TestStreamAnew(t *testing.T) {
 	}
 }
 
-// A provider's own chunks go out as they came but for the model's name; the
-// usage chunk goes only to callers that asked for it.
+// A provider's own chunks are forwarded unchanged except for the model's name; the usage chunk goes only to callers
+// that requested it.
 func TestRelay(t *testing.T) {
 	frames := []string{
 		`{"id":"x","object":"chat.completion.chunk","created":1,"model":"up-1","service_tier":"t","choices":[{"index":0,"delta":{"role":"assistant"}}],"obfuscation":"z"}`,
@@ -102,7 +102,7 @@ func TestRelay(t *testing.T) {
 	if got := write(Dialect{}.Stream(dialect.Reply{Model: "mine", IncludeUsage: true}), events, "stop", report); got != constant([]byte(want))+"data: [DONE]\n\n" {
 		t.Errorf("with usage: %s\nwant %s", got, want)
 	}
-	// A server that reports none: the gateway's own count takes the place.
+	// A server that reports none: the gateway's own count is used.
 	got := write(Dialect{}.Stream(dialect.Reply{Model: "mine", IncludeUsage: true}), events[:1], "stop", report)
 	if !strings.Contains(got, usageText) || strings.Count(got, `"id":"x"`) != 2 || strings.Count(got, "[DONE]") != 1 {
 		t.Errorf("no report: %s", got)

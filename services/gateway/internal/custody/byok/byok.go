@@ -1,9 +1,7 @@
-// Package byok keeps the credentials that organizations bring for their
-// providers. A Config is what is stored: metadata, and how the secret is kept
-// (named by a reference, or sealed), never the secret. The Custodian changes
-// configurations; the Vault of each replica follows those changes and holds the
-// secrets that are in use in memory, for package keyring. Package api calls the
-// Custodian; internal/postgres implements the Store.
+// Package byok keeps the credentials that organizations bring for their providers (bring your own key). A Config is
+// what is stored: metadata and how the secret is kept (named by a reference, or sealed), never the plain secret. The
+// Custodian changes configurations. The Vault of each replica follows those changes and holds the secrets in use in
+// memory, for package keyring. Package api calls the Custodian; internal/postgres implements the Store.
 package byok
 
 import (
@@ -16,18 +14,18 @@ import (
 // Reasons of refusals.
 const (
 	ReasonRawKeyRefused           apierr.Reason = "raw_key_refused"
-	ReasonSealedCredentialInvalid apierr.Reason = "sealed_credential_invalid" //nolint:gosec // A reason.
+	ReasonSealedCredentialInvalid apierr.Reason = "sealed_credential_invalid" //nolint:gosec // A reason, not a credential.
 	ReasonSecretUnresolved        apierr.Reason = "secret_unresolved"
 	ReasonProviderUnknown         apierr.Reason = "provider_unknown"
 )
 
-// ErrNone says that an organization has no active configuration for a provider.
+// ErrNone is the error if an organization has no active configuration for a provider.
 var ErrNone = errors.New("no active configuration")
 
-// Status of a configuration. The empty one is of a configuration that never was.
+// Status is the status of a configuration; empty if it never existed.
 type Status string
 
-// The statuses. Erased ones hold no credential and count as absent everywhere.
+// The statuses. An erased configuration holds no credential and counts as absent everywhere.
 const (
 	StatusAbsent      Status = ""
 	StatusActive      Status = "active"
@@ -44,15 +42,15 @@ const (
 	CustodySealed    Custody = "sealed"
 )
 
-// Credential is a secret as it is stored, and what may be known of it.
+// Credential is a secret as it is stored, with what may be shown of it.
 type Credential struct {
 	Custody Custody
-	// Reference names the secret.
+	// Reference names the secret, for CustodyReference.
 	Reference string
-	// KeyID and Ciphertext are the secret, sealed.
+	// KeyID and Ciphertext are the sealed secret, for CustodySealed.
 	KeyID      string
 	Ciphertext []byte
-	// Hint is the secret's end after a mask, Fingerprint its keyed hash.
+	// Hint is the end of the secret behind a mask; Fingerprint is its keyed hash.
 	Hint, Fingerprint string
 }
 
@@ -62,22 +60,21 @@ type Config struct {
 	Organization, Provider string
 	Status                 Status
 	Credential
-	// Version of the credential, from 1.
+	// Version is the version of the credential, starting at 1.
 	Version int
-	// Owner is the principal that answers for it, PreviousOwner who did before the
-	// last transfer.
+	// Owner is the principal that is responsible for it, PreviousOwner the one before the last transfer.
 	Owner, PreviousOwner                                                  string
 	CreatedAt, UpdatedAt, LastUsedAt, RotatedAt, TransferredAt, ExpiresAt time.Time
-	// RotationDays after which the credential is to be rotated; 0 is no such rule.
+	// RotationDays is the number of days after which the credential is due for rotation; 0 means never.
 	RotationDays int
-	// Revision is the version of the topic that last changed it.
+	// Revision is the topic version of the last change.
 	Revision int64
 }
 
-// unusedAfter is how long a credential may rest before it counts as stale.
+// unusedAfter is how long a credential may be unused before it counts as stale.
 const unusedAfter = 90 * 24 * time.Hour
 
-// Unused is the time at or before which a last use makes a credential stale.
+// Unused returns the time at or before which a last use makes a credential stale.
 func Unused(now time.Time) time.Time { return now.Add(-unusedAfter) }
 
 // Cause is why a credential is stale.
@@ -90,8 +87,8 @@ const (
 	CauseUnused   Cause = "unused"
 )
 
-// Staleness returns why the credential is stale; nothing when it isn't. It changes
-// nothing: a stale credential stays in use until it is replaced or removed.
+// Staleness returns why the credential is stale, or nil if it is not. It changes nothing: a stale credential stays in
+// use until it is replaced or removed.
 func (c *Config) Staleness(now time.Time) []Cause {
 	var causes []Cause
 	if !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) {
@@ -110,7 +107,7 @@ func (c *Config) Staleness(now time.Time) []Cause {
 	return causes
 }
 
-// RotationDue is when the next rotation is due; zero without such a rule.
+// RotationDue returns when the next rotation is due, or the zero time without a rotation rule.
 func (c *Config) RotationDue() time.Time {
 	if c.RotationDays == 0 {
 		return time.Time{}
@@ -118,7 +115,7 @@ func (c *Config) RotationDue() time.Time {
 	return c.since().Add(time.Duration(c.RotationDays) * 24 * time.Hour)
 }
 
-// since is from when the present credential is.
+// since returns when the current credential was set.
 func (c *Config) since() time.Time {
 	if c.RotatedAt.IsZero() {
 		return c.CreatedAt

@@ -12,17 +12,17 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Store keeps configurations. A change and its audit entry are one transaction,
-// and changes of one topic take turns.
+// Store stores configurations. A change and its audit entry are one transaction, and changes of one topic are
+// serialized.
 type Store interface {
-	// Get gives a configuration in whatever status; ErrNone where there never was one.
+	// Get returns a configuration with any status, or ErrNone if it never existed.
 	Get(ctx context.Context, organization, provider string) (Config, error)
-	// List gives the organization's active ones behind a provider, in order.
+	// List returns the organization's active configurations behind the provider after, sorted by provider.
 	List(ctx context.Context, organization, after string, limit int) ([]Config, error)
-	// Stale gives active ones that are stale at a time, in order.
+	// Stale returns active configurations that are stale at f.Now, sorted.
 	Stale(ctx context.Context, f StaleFilter) ([]Config, error)
-	// Change stores what decide makes of the present configuration, or of an absent
-	// one. An error of decide is given back, and nothing is stored.
+	// Change stores what decide returns for the current configuration, or for an absent one. An error of decide is
+	// returned, and nothing is stored.
 	Change(ctx context.Context, organization, provider string, entry *audit.Entry, decide func(Config) (Config, error)) (Config, error)
 	// Purge erases all credentials of an organization.
 	Purge(ctx context.Context, organization string, now time.Time, entry *audit.Entry) (Purged, error)
@@ -31,21 +31,21 @@ type Store interface {
 // StaleFilter selects stale configurations; empty fields select all.
 type StaleFilter struct {
 	Organization, Provider string
-	// AfterOrganization and AfterProvider are the last of the page before.
+	// AfterOrganization and AfterProvider are the last of the previous page.
 	AfterOrganization, AfterProvider string
 	Now                              time.Time
 	Limit                            int
 }
 
-// Purged counts what a purge did.
+// Purged is the result of a purge.
 type Purged struct {
-	// Erased credentials; Remaining ones, of which there should be none.
+	// Erased is the number of erased credentials; Remaining is the number left, which should be 0.
 	Erased, Remaining int
 }
 
-// Providers knows the names of providers.
+// Providers resolves names of providers.
 type Providers interface {
-	// Canonical gives the name of a provider by its name or an alias of it.
+	// Canonical returns the name of a provider, given its name or one of its aliases.
 	Canonical(name string) (string, bool)
 }
 
@@ -56,13 +56,12 @@ type Custodian struct {
 	providers Providers
 }
 
-// NewCustodian returns a custodian.
+// NewCustodian returns a Custodian.
 func NewCustodian(store Store, reader *Reader, providers Providers) *Custodian {
 	return &Custodian{store, reader, providers}
 }
 
-// Offer is a credential as a caller brings it: exactly one of Reference and
-// Ciphertext.
+// Offer is a credential sent by a caller: exactly one of Reference and Ciphertext.
 type Offer struct {
 	Reference  string
 	KeyID      string
@@ -70,8 +69,7 @@ type Offer struct {
 	Terms
 }
 
-// Put creates or replaces the configuration for a provider. created tells that
-// there was none. Owner is needed.
+// Put creates or replaces the configuration for a provider; created reports which. Owner is required for a new one.
 func (c *Custodian) Put(ctx context.Context, organization, provider string, o Offer) (config Config, created bool, err error) {
 	if provider, err = c.known(provider); err != nil {
 		return Config{}, false, err
@@ -94,7 +92,7 @@ func (c *Custodian) Put(ctx context.Context, organization, provider string, o Of
 
 // Rotate replaces the credential of an active configuration.
 func (c *Custodian) Rotate(ctx context.Context, organization, provider string, o Offer) (Config, error) {
-	// Before the secret is read: who has no configuration learns nothing of it.
+	// Before the secret is read: a caller without a configuration learns nothing about a secret.
 	present, err := c.Get(ctx, organization, provider)
 	if err != nil {
 		return Config{}, err
@@ -109,7 +107,7 @@ func (c *Custodian) Rotate(ctx context.Context, organization, provider string, o
 	})
 }
 
-// Transfer gives an active configuration to another principal.
+// Transfer changes the owner of an active configuration.
 func (c *Custodian) Transfer(ctx context.Context, organization, provider, owner string) (Config, error) {
 	return c.change(ctx, "byok.transfer", organization, c.canonical(provider), func(present Config) (Config, error) {
 		return present.Transfer(owner, now())
@@ -124,14 +122,14 @@ func (c *Custodian) Deactivate(ctx context.Context, organization, provider strin
 	return err
 }
 
-// Purge erases every stored credential of an organization, for good.
+// Purge erases every stored credential of an organization, permanently.
 func (c *Custodian) Purge(ctx context.Context, organization string) (Purged, error) {
 	entry := newEntry(ctx, "byok.purge", organization, organization)
 	purged, err := c.store.Purge(ctx, organization, now(), entry)
 	return purged, refusal(err, "purge credentials")
 }
 
-// Get gives an active configuration.
+// Get returns an active configuration.
 func (c *Custodian) Get(ctx context.Context, organization, provider string) (Config, error) {
 	config, err := c.store.Get(ctx, organization, c.canonical(provider))
 	if err == nil && config.Status != StatusActive {
@@ -140,13 +138,13 @@ func (c *Custodian) Get(ctx context.Context, organization, provider string) (Con
 	return config, refusal(err, "read configuration")
 }
 
-// List gives an organization's active configurations behind a provider.
+// List returns an organization's active configurations behind the provider after.
 func (c *Custodian) List(ctx context.Context, organization, after string, limit int) ([]Config, error) {
 	configs, err := c.store.List(ctx, organization, after, limit)
 	return configs, refusal(err, "list configurations")
 }
 
-// Stale gives the stale active configurations.
+// Stale returns the stale active configurations.
 func (c *Custodian) Stale(ctx context.Context, f StaleFilter) ([]Config, error) {
 	if f.Provider != "" {
 		f.Provider = c.canonical(f.Provider)
@@ -167,7 +165,7 @@ func (c *Custodian) change(ctx context.Context, action, organization, provider s
 	return config, refusal(err, "change configuration")
 }
 
-// known is the canonical name of a provider that is configured.
+// known returns the canonical name of a configured provider. An unknown provider is an error.
 func (c *Custodian) known(provider string) (string, error) {
 	canonical, ok := c.providers.Canonical(provider)
 	if !ok {
@@ -176,8 +174,8 @@ func (c *Custodian) known(provider string) (string, error) {
 	return canonical, nil
 }
 
-// canonical is the name that a configuration has; of a provider that is
-// configured no more, the name itself.
+// canonical returns the name under which a configuration is stored. For a provider that is no longer configured, this
+// is the name itself.
 func (c *Custodian) canonical(provider string) string {
 	if canonical, ok := c.providers.Canonical(provider); ok {
 		return canonical
@@ -185,8 +183,7 @@ func (c *Custodian) canonical(provider string) string {
 	return strings.ToLower(provider)
 }
 
-// accept reads an offered secret, outside of any transaction, and gives what is
-// stored of it.
+// accept reads an offered secret, outside of any transaction, and returns the credential to store.
 func (c *Custodian) accept(ctx context.Context, organization, provider string, o Offer) (Credential, error) {
 	credential := Credential{Custody: CustodyReference, Reference: o.Reference}
 	switch {
@@ -213,7 +210,7 @@ func newEntry(ctx context.Context, action, organization, subject string) *audit.
 	return &entry
 }
 
-// details are what the audit keeps of a change.
+// details returns what the audit keeps of a change.
 func details(c *Config) json.RawMessage {
 	text, err := json.Marshal(map[string]any{
 		"provider": c.Provider, "custody": c.Custody, "fingerprint": c.Fingerprint, "version": c.Version, "owner_principal": c.Owner,
@@ -224,7 +221,7 @@ func details(c *Config) json.RawMessage {
 	return text
 }
 
-// refusal is what a caller is told of an error.
+// refusal converts an error of the store for the caller.
 func refusal(err error, doing string) error {
 	switch {
 	case err == nil:
@@ -235,5 +232,5 @@ func refusal(err error, doing string) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// now is in the precision that the store keeps.
+// now returns the current time in the precision that the store keeps.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -11,38 +11,35 @@ import (
 )
 
 const (
-	// lookupTime bounds a question for a configuration that is not known here, the
-	// wait for its turn included.
+	// lookupTime bounds a lookup of a configuration that is not known on this replica, including the wait for a slot.
 	lookupTime = 500 * time.Millisecond
-	// absentFor is how long the answer "there is none" holds: shorter than changes
-	// take to come by themselves.
+	// absentFor is how long the result "absent" is cached: shorter than changes take to arrive through the feed.
 	absentFor = 100 * time.Millisecond
-	// maxAbsent bounds how many such answers are kept.
+	// maxAbsent bounds the number of cached absences.
 	maxAbsent = 4096
-	// maxLookups bounds the questions under way.
+	// maxLookups bounds the number of concurrent lookups.
 	maxLookups = 4
 )
 
-// place is where a configuration is kept.
+// place identifies a configuration.
 type place struct{ organization, provider string }
 
-// lookups ask the store for configurations that changed so recently that this
-// replica does not know them yet. Callers who ask for the same one at a time share
-// one question, and its answer holds for absentFor: requests that name a
-// configuration which is not there cost the store little, however many they are.
+// lookups asks the store for configurations that changed so recently that this replica does not know them yet.
+// Concurrent callers for the same configuration share one query, and an absence is cached for absentFor: requests that
+// name an absent configuration cost the store little, however many they are.
 type lookups struct {
 	flights singleflight.Group
-	turns   chan struct{}
+	slots   chan struct{}
 
 	mu     sync.Mutex
 	absent map[place]time.Time // when it was found to be absent
 }
 
 func newLookups() *lookups {
-	return &lookups{turns: make(chan struct{}, maxLookups), absent: make(map[place]time.Time)}
+	return &lookups{slots: make(chan struct{}, maxLookups), absent: make(map[place]time.Time)}
 }
 
-// isAbsent reports whether a question was answered so a moment ago.
+// isAbsent reports whether a lookup found no configuration less than absentFor ago.
 func (l *lookups) isAbsent(at place, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,39 +60,39 @@ func (l *lookups) setAbsent(at place, now time.Time) {
 	l.absent[at] = now
 }
 
-// lookup finds a configuration that another replica has just stored; nil where
-// there is none, or none that could be found within lookupTime.
-func (v *Vault) lookup(ctx context.Context, at place) *held {
+// lookup returns a configuration that another replica has just stored, or nil if there is none or it was not found
+// within lookupTime.
+func (v *Vault) lookup(ctx context.Context, at place) *entry {
 	if v.lookups.isAbsent(at, time.Now()) {
 		return nil
 	}
 	found := v.lookups.flights.DoChan(at.organization+"\x00"+at.provider, func() (any, error) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTime)
 		defer cancel()
-		return v.ask(bounded, at), nil
+		return v.fetch(bounded, at), nil
 	})
 	select {
 	case result := <-found:
-		return result.Val.(*held) //nolint:errcheck,forcetypeassert // ask returns nothing else.
+		return result.Val.(*entry) //nolint:errcheck,forcetypeassert // fetch returns nothing else.
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// ask asks the store, and keeps what it finds until the feed brings it.
-func (v *Vault) ask(ctx context.Context, at place) *held {
+// fetch queries the store, and keeps the configuration until the feed delivers it.
+func (v *Vault) fetch(ctx context.Context, at place) *entry {
 	select {
-	case v.lookups.turns <- struct{}{}:
+	case v.lookups.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil
 	}
-	defer func() { <-v.lookups.turns }()
-	if v.lookups.isAbsent(at, time.Now()) { // The question before this one was answered meanwhile.
+	defer func() { <-v.lookups.slots }()
+	if v.lookups.isAbsent(at, time.Now()) { // The lookup before this one found it absent.
 		return nil
 	}
 	config, err := v.feed.Get(ctx, at.organization, at.provider)
 	if err == nil && config.Status == StatusActive {
-		return v.takeFound(config)
+		return v.insertFound(config)
 	}
 	if err != nil && !errors.Is(err, ErrNone) {
 		v.log.WarnContext(ctx, "an organization's configuration can't be looked up", slog.String("organization", at.organization),
@@ -105,14 +102,14 @@ func (v *Vault) ask(ctx context.Context, at place) *held {
 	return nil
 }
 
-// takeFound puts a configuration that was looked up in its place. One that the feed
-// has told of since is what the feed says: that is never older.
-func (v *Vault) takeFound(config Config) *held {
+// insertFound inserts a configuration that was looked up. If the feed has delivered the configuration since, the feed's
+// wins: it is never older.
+func (v *Vault) insertFound(config Config) *entry {
 	v.writing.Lock()
 	defer v.writing.Unlock()
 	h := v.find(config.Organization, config.Provider)
 	if h == nil && config.Revision > v.level {
-		h = newHeld(config)
+		h = newVaultEntry(config)
 		v.set(config.Organization, config.Provider, h)
 	}
 	return h

@@ -18,8 +18,8 @@ func ask(ctx context.Context, v *Vault, organization string) error {
 	return err
 }
 
-// A configuration that another replica has just stored is found before the feed
-// brings it, and only by requests that ask for one.
+// A configuration that another replica has just stored is found before the feed delivers it, but only by requests that
+// ask for one.
 func TestNewConfigurationIsLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
@@ -38,7 +38,7 @@ func TestNewConfigurationIsLookedUp(t *testing.T) {
 		if n := s.gets.Load(); n != 1 {
 			t.Errorf("the store was asked %d times, want once", n)
 		}
-		// What is deactivated since goes with the feed.
+		// A configuration that was deactivated since is removed by the feed.
 		gone := config(1, "file:one")
 		gone.Status = StatusDeactivated
 		s.set(gone)
@@ -49,7 +49,7 @@ func TestNewConfigurationIsLookedUp(t *testing.T) {
 	})
 }
 
-// An answer of the store that is older than the feed's brings nothing back.
+// A lookup's result that is older than the feed's is discarded.
 func TestLookupIsNeverOlderThanTheFeed(t *testing.T) {
 	s := newSource()
 	v := s.vault(slog.New(slog.DiscardHandler))
@@ -62,13 +62,13 @@ func TestLookupIsNeverOlderThanTheFeed(t *testing.T) {
 	gone.Status = StatusDeactivated
 	s.set(gone)
 	level(t, v, 0)
-	if v.takeFound(read) != nil || v.find("acme", "openai") != nil {
+	if v.insertFound(read) != nil || v.find("acme", "openai") != nil {
 		t.Error("a deactivated configuration is back")
 	}
 }
 
-// However many requests name what is not there: one question at a time for each
-// configuration, and one in absentFor.
+// Any number of requests for absent configurations causes one query at a time for each configuration, and one per
+// absentFor.
 func TestLookupsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()

@@ -5,8 +5,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// RefuseRawKey is the answer to a field with what seems to be a key. It repeats
-// nothing of it.
+// RefuseRawKey returns the refusal of a field that seems to hold a raw key. It repeats nothing of the field's value.
 func RefuseRawKey(field string) *apierr.Error {
 	return apierr.New(apierr.KindInvalid, ReasonRawKeyRefused,
 		field+": seems to hold a raw key; send a secret_ref, or the key sealed to the gateway (GET /v1/byok/sealing-key)")

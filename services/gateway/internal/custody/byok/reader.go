@@ -16,36 +16,36 @@ import (
 // readTime bounds reading one secret.
 const readTime = 3 * time.Second
 
-// minKey is the shortest secret in characters, shownKey the shortest of which
-// the end is shown.
+// minKey is the length of the shortest valid secret in characters; shownKey is the length from which the end is shown
+// in the hint.
 const (
 	minKey   = 8
 	shownKey = 16
 )
 
-// errNotAKey is a secret that no header could carry.
-var errNotAKey = errors.New("the secret is no key: want 8 or more printable characters without spaces")
+// errNotAKey is the error of a secret that an HTTP header can't carry.
+var errNotAKey = errors.New("the secret is not a key: want 8 or more printable characters without spaces")
 
-// References reads secrets that are named; see package secretref.
+// References reads secrets by reference; see package secretref.
 type References interface {
 	Read(ctx context.Context, organization, reference string) (secret.Value, error)
 }
 
-// Seals opens secrets that are sealed; see package sealing.
+// Seals opens sealed secrets; see package sealing.
 type Seals interface {
 	Current() (sealing.Public, error)
 	Open(id, organization, provider string, sealed []byte) (secret.Value, error)
 }
 
-// Reader turns stored credentials into secrets.
+// Reader reads the secrets of stored credentials.
 type Reader struct {
 	References References
 	Seals      Seals
-	// Fingerprint hashes a secret.
+	// Fingerprint returns a keyed hash of a secret.
 	Fingerprint func(secret.Value) string
 }
 
-// Read gives a credential's secret.
+// Read returns a credential's secret.
 func (r *Reader) Read(ctx context.Context, organization, provider string, c Credential) (secret.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -74,9 +74,8 @@ func usable(key string) bool {
 	return len(key) >= minKey
 }
 
-// gone tells that a secret is not there, or not to be used, rather than that it
-// can't be read at the moment.
-func gone(err error) bool {
+// permanent reports whether a secret does not exist or must not be used, as opposed to being unreadable at the moment.
+func permanent(err error) bool {
 	for _, cause := range []error{secretref.ErrAbsent, secretref.ErrRefused, sealing.ErrInvalid, sealing.ErrUnknownKey, errNotAKey} {
 		if errors.Is(err, cause) {
 			return true
@@ -85,7 +84,7 @@ func gone(err error) bool {
 	return false
 }
 
-// explain is what who offers a credential is told of one that can't be read.
+// explain converts a read error for the caller that offered the credential.
 func explain(err error) error {
 	unresolved := func(text string) error {
 		return apierr.New(apierr.KindInvalid, ReasonSecretUnresolved, "secret_ref: "+text).Wrap(err)
@@ -108,7 +107,7 @@ func explain(err error) error {
 	return e.Wrap(fmt.Errorf("read secret: %w", err))
 }
 
-// hint is the end of a secret behind a mask; of a short one, the mask alone.
+// hint returns the last four characters of a secret behind a mask; for a short secret, only the mask.
 func hint(value secret.Value) string {
 	const mask = "****"
 	text := value.Reveal()
@@ -118,12 +117,12 @@ func hint(value secret.Value) string {
 	return mask + text[len(text)-4:]
 }
 
-// SealingKey is the key to seal credentials to.
+// SealingKey returns the key to seal credentials to.
 func (c *Custodian) SealingKey() (sealing.Public, error) {
 	key, err := c.reader.Seals.Current()
 	if errors.Is(err, sealing.ErrNone) {
 		e := apierr.New(apierr.KindUnavailable, apierr.ReasonUnavailable, "no sealing key is configured; bring the credential as a secret_ref")
-		e.Class = apierr.ClassPolicy // Trying again doesn't help.
+		e.Class = apierr.ClassPolicy // A retry doesn't help.
 		return key, e
 	}
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// event is what happens to a configuration.
+// event is an event in the life of a configuration.
 type event string
 
 const (
@@ -17,7 +17,7 @@ const (
 	eventPurge      event = "purge"
 )
 
-// transitions are all that may happen: by status and event, the status after.
+// transitions holds all valid transitions: by status and event, the status after.
 var transitions = map[Status]map[event]Status{
 	StatusAbsent: {eventPut: StatusActive},
 	StatusActive: {
@@ -28,18 +28,17 @@ var transitions = map[Status]map[event]Status{
 	StatusErased:      {eventPut: StatusActive},
 }
 
-// Terms are what comes with a credential.
+// Terms are the conditions that come with a credential.
 type Terms struct {
-	// Owner is empty where it stays; a new configuration needs one.
+	// Owner is empty to keep the owner; a new configuration requires one.
 	Owner string
-	// ExpiresAt is zero where it isn't known.
+	// ExpiresAt is zero if it is unknown.
 	ExpiresAt time.Time
-	// RotationDays is nil where the rule stays as it is.
+	// RotationDays is nil to keep the rule.
 	RotationDays *int
 }
 
-// Put creates the configuration, replaces it, or makes it active again. created
-// tells that there was none.
+// Put creates the configuration, replaces it, or activates it again. created reports that there was none.
 func (c Config) Put(credential Credential, terms Terms, now time.Time) (next Config, created bool, err error) {
 	next, err = c.step(eventPut, now)
 	if err != nil {
@@ -54,7 +53,7 @@ func (c Config) Put(credential Credential, terms Terms, now time.Time) (next Con
 	} else {
 		next.RotatedAt = now
 	}
-	next.RotationDays = 0 // A whole configuration: what it doesn't say is not so.
+	next.RotationDays = 0 // Put sets the whole configuration: what is not given is unset.
 	next.replace(credential, terms)
 	return next, created, nil
 }
@@ -81,7 +80,7 @@ func (c *Config) replace(credential Credential, terms Terms) {
 	}
 }
 
-// Transfer gives an active configuration to another principal.
+// Transfer changes the owner of an active configuration.
 func (c Config) Transfer(owner string, now time.Time) (Config, error) {
 	next, err := c.step(eventTransfer, now)
 	switch {
@@ -97,7 +96,7 @@ func (c Config) Transfer(owner string, now time.Time) (Config, error) {
 // Deactivate takes an active configuration out of use. The credential stays.
 func (c Config) Deactivate(now time.Time) (Config, error) { return c.step(eventDeactivate, now) }
 
-// Purge erases the credential for good.
+// Purge erases the credential permanently.
 func (c Config) Purge(now time.Time) (Config, error) {
 	next, err := c.step(eventPurge, now)
 	if err == nil {
@@ -106,8 +105,7 @@ func (c Config) Purge(now time.Time) (Config, error) {
 	return next, err
 }
 
-// step is the transition of an event, or ErrNone where there is nothing that it
-// could happen to.
+// step makes the transition of an event. The error is ErrNone if the event is not valid in this status.
 func (c Config) step(e event, now time.Time) (Config, error) {
 	status, ok := transitions[c.Status][e]
 	if !ok {

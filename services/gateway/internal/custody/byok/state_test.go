@@ -10,7 +10,7 @@ import (
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Every status and every event, by hand.
+// Every status and every event.
 func TestTransitions(t *testing.T) {
 	want := map[Status]map[event]Status{
 		StatusAbsent:      {eventPut: StatusActive},
@@ -29,8 +29,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order: only an active configuration serves, the
-// version counts the credentials, and what is erased is gone.
+// In any order of events, only an active configuration serves, the version counts the credentials, and an erased
+// credential is gone.
 func TestConfigKeepsItsWord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, at := Config{Organization: "acme", Provider: "openai"}, begin

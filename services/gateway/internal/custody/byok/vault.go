@@ -17,33 +17,31 @@ import (
 )
 
 const (
-	// refreshAfter is how old a secret that is named may be before it is read
-	// again; keepFor how old it may get while it can't be.
+	// refreshAfter is the age at which a referenced secret is read again; keepFor is the age up to which it is used
+	// while it can't be read.
 	refreshAfter = time.Minute
 	keepFor      = time.Hour
 	// pauseAfter is how long a secret is not read again after a failure.
 	pauseAfter = 2 * time.Second
-	// idleAfter is how long an unused secret stays in memory, maxSecrets how many
-	// there are at most.
+	// idleAfter is how long an unused secret stays in memory; maxSecrets is the largest number of secrets in memory.
 	idleAfter  = 15 * time.Minute
 	maxSecrets = 10_000
-	// swapTime bounds reading the new secrets of credentials that are in use, before
-	// they take the place of the old ones.
+	// swapTime bounds reading the new secrets of credentials in use, before they replace the old ones.
 	swapTime = 500 * time.Millisecond
-	// readers are how many secrets are read at a time ahead of their use.
+	// readers is the number of secrets that are read concurrently ahead of their use.
 	readers = 8
-	// pageSize of configurations that are loaded at a time.
+	// pageSize is the number of configurations that are loaded at a time.
 	pageSize = 1000
 )
 
-// Feed gives what a Vault follows, and takes what it has seen.
+// Feed delivers the configurations that a Vault follows, and stores the uses that it reports.
 type Feed interface {
-	// Revision is the present version of the topic.
+	// Revision returns the current version of the topic.
 	Revision(ctx context.Context) (int64, error)
-	// ChangedSince lists the configurations of every status behind one (by revision,
-	// organization and provider), in that order.
+	// ChangedSince returns the configurations, of every status, that follow after in the order of revision,
+	// organization and provider.
 	ChangedSince(ctx context.Context, after Config, limit int) ([]Config, error)
-	// Get gives a configuration in whatever status; ErrNone where there never was one.
+	// Get returns a configuration with any status, or ErrNone if it never existed.
 	Get(ctx context.Context, organization, provider string) (Config, error)
 	// Use stores when credentials were last used.
 	Use(ctx context.Context, uses []Use) error
@@ -55,38 +53,36 @@ type Use struct {
 	At                     time.Time
 }
 
-// Vault holds a replica's active configurations and, of those that are in use,
-// the secrets. Safe for concurrent use.
+// Vault holds a replica's active configurations and the secrets in use. Safe for concurrent use.
 type Vault struct {
 	feed   Feed
 	reader *Reader
 	log    *slog.Logger
 
 	writing sync.Mutex
-	// level is the version that the last Load was level with. The caller has writing.
+	// level is the version that the last Load reached. The caller holds writing.
 	level         int64
 	lookups       *lookups
-	organizations sync.Map // string to map[string]*held, by provider; the inner map is never changed
+	organizations sync.Map // string to map[string]*entry, by provider; the inner map is never changed
 	secrets       atomic.Int64
-	refresh       chan *held
+	refresh       chan *entry
 }
 
-// held is one active configuration.
-type held struct {
+// entry is one active configuration.
+type entry struct {
 	config Config
-	// used and touched are Unix nanoseconds: of the last call with the secret, and
-	// of the last request for it.
+	// used and touched are Unix nanoseconds of the last call with the secret, and of the last request for it.
 	used, touched atomic.Int64
-	stored        int64 // the use that the store knows; only the keeper looks at it
+	stored        int64 // the use that the store has; only Run reads and writes it
 
-	reading chan struct{} // full while one reads
-	present atomic.Pointer[known]
-	failure atomic.Pointer[failure]
-	asked   atomic.Bool // to be read again
+	reading    chan struct{} // a semaphore: full while one caller reads
+	present    atomic.Pointer[cachedSecret]
+	failure    atomic.Pointer[failure]
+	refreshing atomic.Bool // a read is queued
 }
 
-// known is a secret as it was read.
-type known struct {
+// cachedSecret is a secret with the time at which it was read.
+type cachedSecret struct {
 	credential provider.Credential
 	at         time.Time
 }
@@ -99,11 +95,11 @@ type failure struct {
 
 // NewVault returns an empty vault.
 func NewVault(feed Feed, reader *Reader, log *slog.Logger) *Vault {
-	return &Vault{feed: feed, reader: reader, log: log, refresh: make(chan *held, 256), lookups: newLookups()}
+	return &Vault{feed: feed, reader: reader, log: log, refresh: make(chan *entry, 256), lookups: newLookups()}
 }
 
-// Load implements control.Load: it takes in what changed after a version. A
-// credential that is in use keeps serving until its successor's secret is read.
+// Load implements control.Load: it loads what changed after a version. A credential in use keeps serving until its
+// successor's secret is read.
 func (v *Vault) Load(ctx context.Context, since int64) (int64, error) {
 	v.writing.Lock()
 	defer v.writing.Unlock()
@@ -120,7 +116,7 @@ func (v *Vault) Load(ctx context.Context, since int64) (int64, error) {
 		if err != nil {
 			return since, err
 		}
-		v.take(ctx, page)
+		v.replace(ctx, page)
 		if len(page) < pageSize {
 			v.level = level
 			return level, nil
@@ -129,21 +125,21 @@ func (v *Vault) Load(ctx context.Context, since int64) (int64, error) {
 	}
 }
 
-// take puts changed configurations in the place of those before.
-func (v *Vault) take(ctx context.Context, page []Config) {
+// replace puts changed configurations in place of the previous ones.
+func (v *Vault) replace(ctx context.Context, page []Config) {
 	ctx, cancel := context.WithTimeout(ctx, swapTime)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(readers)
-	fresh := make([]*held, len(page))
-	var replaced []*held
+	fresh := make([]*entry, len(page))
+	var replaced []*entry
 	for i, config := range page {
 		before := v.find(config.Organization, config.Provider)
 		if config.Status != StatusActive {
 			v.drop(before)
 			continue
 		}
-		h := newHeld(config)
+		h := newVaultEntry(config)
 		fresh[i] = h
 		if before == nil {
 			continue
@@ -158,12 +154,12 @@ func (v *Vault) take(ctx context.Context, page []Config) {
 		default:
 			replaced = append(replaced, before)
 			group.Go(panics.Guard(func() error {
-				_, _ = v.read(ctx, h) // Who asks for it next is told.
+				_, _ = v.read(ctx, h) // The next request that needs it gets the error.
 				return nil
 			}))
 		}
 	}
-	_ = group.Wait() // None of them fails.
+	_ = group.Wait() // None of the functions returns an error.
 	for i, config := range page {
 		v.set(config.Organization, config.Provider, fresh[i])
 	}
@@ -172,24 +168,26 @@ func (v *Vault) take(ctx context.Context, page []Config) {
 	}
 }
 
-// sameSecret reports whether a change left the credential alone.
+// sameSecret reports whether a change left the credential unchanged.
 func sameSecret(a, b Config) bool { return a.Version == b.Version && a.CreatedAt.Equal(b.CreatedAt) }
 
-func newHeld(config Config) *held { return &held{config: config, reading: make(chan struct{}, 1)} }
+func newVaultEntry(config Config) *entry {
+	return &entry{config: config, reading: make(chan struct{}, 1)}
+}
 
-func (v *Vault) find(organization, name string) *held {
+func (v *Vault) find(organization, name string) *entry {
 	of, ok := v.organizations.Load(organization)
 	if !ok {
 		return nil
 	}
-	return of.(map[string]*held)[name] //nolint:errcheck // The map holds nothing else.
+	return of.(map[string]*entry)[name] //nolint:errcheck // The map holds nothing else.
 }
 
-// set puts a configuration in its place, or takes it away. The caller has writing.
-func (v *Vault) set(organization, name string, h *held) {
-	next := make(map[string]*held)
+// set stores a configuration, or removes it if h is nil. The caller holds writing.
+func (v *Vault) set(organization, name string, h *entry) {
+	next := make(map[string]*entry)
 	if of, ok := v.organizations.Load(organization); ok {
-		maps.Copy(next, of.(map[string]*held)) //nolint:errcheck // The map holds nothing else.
+		maps.Copy(next, of.(map[string]*entry)) //nolint:errcheck // The map holds nothing else.
 	}
 	if next[name] = h; h == nil {
 		delete(next, name)
@@ -201,13 +199,12 @@ func (v *Vault) set(organization, name string, h *held) {
 	v.organizations.Store(organization, next)
 }
 
-// Find implements keyring.Own. The error is keyring.ErrNoKey where there is no
-// active configuration, another one where the secret can't be read. It reads nothing
-// once a secret is known, and asks the store only where the request asks for a
-// configuration that is not known here.
-func (v *Vault) Find(ctx context.Context, organization, name string, asked bool) (provider.Credential, error) {
+// Find implements keyring.Own. The error is keyring.ErrNoKey if there is no active configuration, and another one if
+// the secret can't be read. It does no I/O once a secret is known, and queries the store only if the request asks for a
+// configuration that is not known on this replica.
+func (v *Vault) Find(ctx context.Context, organization, name string, requested bool) (provider.Credential, error) {
 	h := v.find(organization, name)
-	if h == nil && asked {
+	if h == nil && requested {
 		h = v.lookup(ctx, place{organization, name})
 	}
 	if h == nil {
@@ -223,50 +220,50 @@ func (v *Vault) Find(ctx context.Context, organization, name string, asked bool)
 		}
 	}
 	if h.age(present, now) > refreshAfter {
-		v.again(h)
+		v.requestRefresh(h)
 	}
 	return present.credential, nil
 }
 
-// reasonMissingKeys is that of a request for which there is no credential.
+// reasonMissingKeys is the reason of a refusal because there is no credential.
 const reasonMissingKeys apierr.Reason = "missing_keys"
 
-// unreadable is what a request is told whose credential can't be read.
+// unreadable returns the error of a request whose credential can't be read.
 func unreadable(name string, err error) error {
 	e := apierr.Error{
 		Kind: apierr.KindUnavailable, Reason: reasonMissingKeys, Class: apierr.ClassTransient, RetryAfter: pauseAfter,
 		Text: "no provider configured (missing keys): the organization's credential for " + name + " can't be read", Cause: err,
 	}
-	if gone(err) {
-		e.Class, e.RetryAfter = apierr.ClassAuth, 0 // It won't come back by itself.
+	if permanent(err) {
+		e.Class, e.RetryAfter = apierr.ClassAuth, 0 // A retry doesn't help.
 	}
 	return &e
 }
 
-// age is how long ago a secret was read that may be another now. What is sealed
-// never is.
-func (h *held) age(k *known, now time.Time) time.Duration {
+// age returns how long ago a secret was read that may have changed since. A sealed secret never changes, and its age is
+// 0.
+func (h *entry) age(k *cachedSecret, now time.Time) time.Duration {
 	if h.config.Custody == CustodySealed {
 		return 0
 	}
 	return now.Sub(k.at)
 }
 
-// again has a secret read once more, by the side.
-func (v *Vault) again(h *held) {
-	if !h.asked.CompareAndSwap(false, true) {
+// requestRefresh queues a secret to be read again in the background.
+func (v *Vault) requestRefresh(h *entry) {
+	if !h.refreshing.CompareAndSwap(false, true) {
 		return
 	}
 	select {
 	case v.refresh <- h:
 	default:
-		h.asked.Store(false)
+		h.refreshing.Store(false)
 	}
 }
 
-// read reads a secret, one caller at a time; the others get what that one found.
-// For pauseAfter after a failure, no caller tries again.
-func (v *Vault) read(ctx context.Context, h *held) (*known, error) {
+// read reads a secret. One caller reads at a time; the others get its result. For pauseAfter after a failure, no caller
+// tries again.
+func (v *Vault) read(ctx context.Context, h *entry) (*cachedSecret, error) {
 	select {
 	case h.reading <- struct{}{}:
 	case <-ctx.Done():
@@ -285,7 +282,7 @@ func (v *Vault) read(ctx context.Context, h *held) (*known, error) {
 	if err != nil {
 		return nil, v.failed(ctx, h, err)
 	}
-	fresh := &known{at: now, credential: provider.Credential{
+	fresh := &cachedSecret{at: now, credential: provider.Credential{
 		Key: value, Source: keyring.SourceByok, Fingerprint: v.reader.Fingerprint(value),
 	}}
 	h.failure.Store(nil)
@@ -297,30 +294,30 @@ func (v *Vault) read(ctx context.Context, h *held) (*known, error) {
 	return fresh, nil
 }
 
-// failed notes that a secret can't be read. One that is gone is used no more; one
-// that can't be read now may be, see keepFor.
-func (v *Vault) failed(ctx context.Context, h *held, err error) error {
+// failed records that a secret can't be read. A secret that is permanently unreadable is no longer used; one that is
+// unreadable at the moment may be, see keepFor.
+func (v *Vault) failed(ctx context.Context, h *entry, err error) error {
 	if ctx.Err() != nil {
-		return err // The caller's time was over.
+		return err // The caller's time was up.
 	}
 	if h.failure.Swap(&failure{err, time.Now()}) == nil {
 		v.log.WarnContext(ctx, "an organization's credential can't be read", slog.String("organization", h.config.Organization),
 			slog.String("provider", h.config.Provider), slog.String("custody", string(h.config.Custody)), slog.String("error", err.Error()))
 	}
-	if gone(err) {
+	if permanent(err) {
 		v.drop(h)
 	}
 	return err
 }
 
-// drop forgets a secret.
-func (v *Vault) drop(h *held) {
+// drop removes a secret from memory.
+func (v *Vault) drop(h *entry) {
 	if h != nil && h.present.Swap(nil) != nil {
 		v.secrets.Add(-1)
 	}
 }
 
-// Used notes that a call was made with an organization's credential.
+// Used records that a call was made with an organization's credential.
 func (v *Vault) Used(organization, name string, at time.Time) {
 	h := v.find(organization, name)
 	if h == nil {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// source is a Feed, and the References of what it names.
+// source is a Feed, and the References for its secrets.
 type source struct {
 	mu       sync.Mutex
 	revision int64
@@ -176,7 +176,7 @@ func TestVaultFollowsChanges(t *testing.T) {
 	if s.reads.Load() != 1 {
 		t.Errorf("%d reads, want one", s.reads.Load())
 	}
-	// A transfer changes no secret.
+	// A transfer doesn't change the secret.
 	transferred := config(1, "file:one")
 	transferred.Owner = "bob"
 	s.set(transferred)
@@ -185,7 +185,7 @@ func TestVaultFollowsChanges(t *testing.T) {
 	if s.reads.Load() != 1 {
 		t.Errorf("%d reads, a transfer needs none", s.reads.Load())
 	}
-	// A secret in use is read before it takes the place of the old one.
+	// A new secret is read before it replaces the old one.
 	s.set(config(2, "file:two"))
 	at = level(t, v, at)
 	if s.reads.Load() != 2 {
@@ -207,7 +207,7 @@ func TestVaultFollowsChanges(t *testing.T) {
 	}
 }
 
-// A rotation to a secret that can't be read in time keeps no request waiting for it.
+// A rotation to a secret that can't be read in time makes no request wait.
 func TestVaultSlowRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
@@ -244,12 +244,12 @@ func TestVaultRefreshesAndSurvivesOutages(t *testing.T) {
 		found(t, v)
 		s.name("file:one", "key-replaced")
 		time.Sleep(refreshAfter + time.Second)
-		found(t, v) // Asks for the refresh, and is answered at once.
+		found(t, v) // Queues the refresh, and returns at once.
 		synctest.Wait()
 		if key := found(t, v); key != "key-replaced" {
 			t.Errorf("key %q, want the refreshed one", key)
 		}
-		// A manager that is away: the known secret serves.
+		// The manager is unavailable: the known secret serves.
 		s.fail(errors.New("away"))
 		time.Sleep(refreshAfter + time.Second)
 		found(t, v)
@@ -257,7 +257,7 @@ func TestVaultRefreshesAndSurvivesOutages(t *testing.T) {
 		if key := found(t, v); key != "key-replaced" {
 			t.Errorf("key %q during the outage", key)
 		}
-		// A secret that was taken away: it serves no more.
+		// The secret was removed: it no longer serves.
 		s.fail(secretref.ErrAbsent)
 		time.Sleep(pauseAfter + time.Second)
 		found(t, v)
@@ -278,7 +278,7 @@ func TestVaultRefreshesAndSurvivesOutages(t *testing.T) {
 		if key := found(t, v); key != "key-replaced" {
 			t.Errorf("key %q after all is well", key)
 		}
-		time.Sleep(idleAfter + keepEvery + time.Second)
+		time.Sleep(idleAfter + maintainEvery + time.Second)
 		synctest.Wait()
 		if v.secrets.Load() != 0 || v.find("acme", "openai").present.Load() != nil {
 			t.Error("a secret that nobody uses is still in memory")
@@ -321,8 +321,8 @@ func TestVaultStoresUses(t *testing.T) {
 			v.Used("acme", "openai", at.Add(time.Duration(i)*time.Millisecond))
 		}
 		v.Used("nobody", "openai", at)
-		time.Sleep(keepEvery + time.Second)
-		time.Sleep(keepEvery)
+		time.Sleep(maintainEvery + time.Second)
+		time.Sleep(maintainEvery)
 		v.Used("acme", "openai", at.Add(time.Hour))
 		cancel()
 		<-done

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// foldEvery is how far the sums are behind the ledger; readers add the rest up.
-	foldEvery = time.Second
-	// foldRows are folded in one transaction, foldTime bounds it.
-	foldRows = 5000
-	foldTime = 30 * time.Second
+	// aggregateEvery is how far the sums lag behind the ledger; queries add the rest.
+	aggregateEvery = time.Second
+	// aggregateRows is the number of rows in one transaction, aggregateTime bounds the transaction.
+	aggregateRows = 5000
+	aggregateTime = 30 * time.Second
 )
 
-// Aggregator keeps the sums up to date, on one replica at a time.
+// Aggregator updates the sums, on one replica at a time.
 type Aggregator struct {
 	store Store
 	log   *slog.Logger
@@ -25,26 +25,26 @@ type Aggregator struct {
 // NewAggregator returns an Aggregator that does nothing until Run.
 func NewAggregator(store Store, log *slog.Logger) *Aggregator { return &Aggregator{store, log} }
 
-// Run folds until ctx ends. It is a part of the service's lifecycle.
+// Run aggregates until ctx ends. It is a part of the service's lifecycle.
 func (a *Aggregator) Run(ctx context.Context) error {
 	return lifecycle.Repeat{
-		Every: foldEvery, Do: a.catchUp, Log: a.log,
-		Name: "add up the use of credentials",
+		Every: aggregateEvery, Do: a.catchUp, Log: a.log,
+		Name: "aggregate credential usage",
 	}.Run(ctx)
 }
 
-// catchUp folds until nothing is left.
+// catchUp aggregates until no rows are left.
 func (a *Aggregator) catchUp(ctx context.Context) error {
 	for {
-		n, err := a.fold(ctx)
-		if err != nil || n < foldRows {
+		n, err := a.aggregate(ctx)
+		if err != nil || n < aggregateRows {
 			return err
 		}
 	}
 }
 
-func (a *Aggregator) fold(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, foldTime)
+func (a *Aggregator) aggregate(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, aggregateTime)
 	defer cancel()
-	return a.store.Fold(ctx, foldRows)
+	return a.store.Aggregate(ctx, aggregateRows)
 }

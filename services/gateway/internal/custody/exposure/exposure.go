@@ -1,8 +1,8 @@
-// Package exposure answers whom a leaked credential concerns: the organizations,
-// services and runs whose calls used it, from the ledger. Sums are kept of whole
-// hours, days and months, folded in behind the commits, so that the answer is
-// exact at every moment and quick however long the ledger is. Package api asks,
-// internal/app runs the folding; internal/postgres has the sums.
+// Package exposure finds who is affected by a leaked credential: the organizations, services and runs whose calls used
+// it, from the ledger. Sums are kept for whole hours, days and months, and are updated asynchronously after the ledger
+// commits; queries add the rows that the sums don't include yet, so that the answer is exact at every moment and fast
+// however long the ledger is. Package api queries it, internal/app runs the aggregation; internal/postgres stores the
+// sums.
 package exposure
 
 import (
@@ -10,49 +10,49 @@ import (
 	"time"
 )
 
-// Query names a credential and a window.
+// Query selects a credential and a time window.
 type Query struct {
 	Provider string
-	// Fingerprint of the credential; empty: every one of the provider.
+	// Fingerprint identifies the credential; empty selects all credentials of the provider.
 	Fingerprint string
-	// Since is inclusive and zero for the beginning of the ledger, Until exclusive and
-	// zero for its end. Both are of when a call began.
+	// Since is inclusive, zero for the beginning of the ledger. Until is exclusive, zero for its end. Both apply to
+	// when a call began.
 	Since, Until time.Time
-	// Limit of each list, at least 1.
+	// Limit is the maximum length of each list, at least 1.
 	Limit int
 }
 
-// Use is what some calls come to.
+// Use sums up calls.
 type Use struct {
 	Calls       int64
 	First, Last time.Time
 }
 
-// Organization whose calls used the credential.
+// Organization is an organization whose calls used the credential.
 type Organization struct {
 	Name string
 	Use
-	// Fleet and Byok tell whose credential it was.
+	// Fleet and Byok report whose credential it was.
 	Fleet, Byok bool
 }
 
-// Service whose calls used the credential.
+// Service is a service whose calls used the credential.
 type Service struct {
 	Name string
 	Use
 }
 
-// Run whose calls used the credential.
+// Run is a run whose calls used the credential.
 type Run struct {
 	ID, Organization string
 	Use
 }
 
-// Radius is who used a credential. The lists begin with the most calls and may
-// be cut, the counts are of all.
+// Radius is who used a credential. The lists are sorted by calls, most first, and may be truncated; the counts include
+// all.
 type Radius struct {
 	Use
-	// CostCents are cents.
+	// CostCents is the cost of the calls in cents.
 	CostCents                                 float64
 	Organizations                             []Organization
 	Services                                  []Service
@@ -60,16 +60,16 @@ type Radius struct {
 	OrganizationCount, ServiceCount, RunCount int
 }
 
-// Truncated reports whether a list was cut.
+// Truncated reports whether a list was truncated.
 func (r *Radius) Truncated() bool {
 	return len(r.Organizations) < r.OrganizationCount || len(r.Services) < r.ServiceCount || len(r.Runs) < r.RunCount
 }
 
-// Store has the sums and the ledger.
+// Store stores the sums and reads the ledger.
 type Store interface {
-	// Radius finds who used a credential, all of one moment.
+	// Radius returns who used a credential, from one snapshot.
 	Radius(ctx context.Context, q Query) (Radius, error)
-	// Fold brings the sums forward by at most limit rows of the ledger, and tells by
-	// how many. It is none while another replica does so.
-	Fold(ctx context.Context, limit int) (int, error)
+	// Aggregate adds at most limit rows of the ledger to the sums, and returns how many. It returns 0 while another
+	// replica aggregates.
+	Aggregate(ctx context.Context, limit int) (int, error)
 }

@@ -2,28 +2,27 @@ package exposure
 
 import "time"
 
-// Spans of the buckets that sums are kept of, counted from 1970: an hour, a day,
-// 5 days and 30 days. Each is a part of the next.
+// spans are the lengths of the buckets that sums are kept for, counted from 1970: an hour, a day, 5 days and 30 days.
+// Each divides the next.
 var spans = []time.Duration{time.Hour, 24 * time.Hour, 5 * 24 * time.Hour, 30 * 24 * time.Hour}
 
-// longest of the spans.
+// longest is the longest of the spans.
 var longest = spans[len(spans)-1]
 
-// Piece is a range of whole buckets of a span, or of single rows when Span is 0.
+// Piece is a range of whole buckets of a span, or of single rows if Span is 0.
 type Piece struct {
 	Span         time.Duration
 	Since, Until time.Time
 }
 
-// Begin and End bound what a ledger may hold: they are on the border of every span.
+// Begin and End bound the times in a ledger. They are on a boundary of every span.
 var (
 	Begin = floor(time.Unix(0, 0), longest)
 	End   = floor(time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC), longest)
 )
 
-// Window cuts a window into pieces that don't overlap and leave no gap: as much
-// as can be in the longest span, and single rows at the edges only. Zero times
-// stand for Begin and End.
+// Window divides a window into pieces without overlap or gap: as much as possible in the longest span, and single rows
+// only at the edges. Zero times stand for Begin and End.
 func Window(since, until time.Time) []Piece {
 	if since.IsZero() || since.Before(Begin) {
 		since = Begin
@@ -34,8 +33,8 @@ func Window(since, until time.Time) []Piece {
 	return cut(since, until, len(spans)-1)
 }
 
-// cut takes what fits whole buckets of a span, and cuts what is left on either
-// side into the shorter ones.
+// cut returns the part that consists of whole buckets of a span, and divides the rest on either side into the shorter
+// spans.
 func cut(since, until time.Time, at int) []Piece {
 	if !since.Before(until) {
 		return nil
@@ -51,7 +50,7 @@ func cut(since, until time.Time, at int) []Piece {
 	return append(pieces, cut(last, until, at-1)...)
 }
 
-// floor is the last border of a span at or before a moment not before 1970.
+// floor returns the last boundary of a span at or before a moment that is not before 1970.
 func floor(t time.Time, span time.Duration) time.Time {
 	seconds := int64(span / time.Second)
 	return time.Unix(t.Unix()-t.Unix()%seconds, 0).UTC()

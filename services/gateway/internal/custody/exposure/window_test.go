@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The pieces of a window are the window: in order, without gap or overlap, in
-// whole buckets, and single rows only within an hour of its edges.
+// The pieces cover the window in order, without gap or overlap, in whole buckets, and with single rows only within an
+// hour of its edges.
 func TestWindow(t *testing.T) {
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		seconds := rapid.Int64Range(0, 200*24*3600).Draw(t, "seconds")

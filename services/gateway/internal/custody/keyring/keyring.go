@@ -1,7 +1,6 @@
-// Package keyring finds the credential that a call to a provider uses: the
-// organization's own, which package byok holds, or the fleet's. Fleet keys are
-// read from files, which may be replaced while the service runs. Keys leave it
-// only as secret.Value. Package inference asks it; internal/app makes it.
+// Package keyring finds the credential for a call to a provider: the organization's own, which package byok holds, or
+// the fleet's. Fleet keys are read from files, which may be replaced while the service runs. Keys leave it only as
+// secret.Value. Package inference resolves credentials with it; internal/app constructs it.
 package keyring
 
 import (
@@ -21,7 +20,7 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// ErrNoKey says that there is no credential for a provider.
+// ErrNoKey is the error if there is no credential for a provider.
 var ErrNoKey = errors.New("no key for the provider")
 
 // SourceFleet is the source of credentials that belong to the fleet.
@@ -30,49 +29,47 @@ const SourceFleet = "fleet"
 // SourceByok is the source of credentials that organizations bring.
 const SourceByok = "byok"
 
-// Mode says what to do where an organization has no credential of its own.
+// Mode is whose credential is used: the organization's own, the fleet's, or both.
 type Mode string
 
 // The modes of a request's byok.
 const (
-	// ModeRequire never uses the fleet's key.
+	// ModeRequire uses only the organization's own credential.
 	ModeRequire Mode = "require"
-	// ModePrefer uses the organization's own first, then the fleet's.
+	// ModePrefer uses the organization's own credential first, then the fleet's.
 	ModePrefer Mode = "prefer"
-	// ModeFleet never uses the organization's own; no request can ask for it.
+	// ModeFleet uses only the fleet's key; a request can't ask for it.
 	ModeFleet Mode = "fleet"
 )
 
 // Scope is whose credential a request may use.
 type Scope struct {
 	Organization string
-	// Byok is the mode that the request asked for; empty when it did not: then the
-	// keyring's own mode holds.
+	// Byok is the mode that the request asked for; if empty, the keyring's own mode applies.
 	Byok Mode
-	// Provider is the only one whose own credential may be used; empty is any.
+	// Provider is the only provider whose own credential may be used; empty is any.
 	Provider string
 }
 
-// Own are the credentials that organizations bring.
+// Own finds credentials that organizations bring.
 type Own interface {
-	// Find gives an organization's credential for a provider; an error where there
-	// is none, or none that can be used now. asked: the request itself asks for it, so
-	// that one which was stored a moment ago must be found.
-	Find(ctx context.Context, organization, provider string, asked bool) (provider.Credential, error)
+	// Find returns an organization's credential for a provider, or an error if there is none, or none that can be used
+	// now. requested means that the request itself asks for it, so that one stored a moment ago must be found.
+	Find(ctx context.Context, organization, provider string, requested bool) (provider.Credential, error)
 }
 
-// Options of a Keyring.
+// Options are the options of a Keyring.
 type Options struct {
 	Log *slog.Logger
-	// Files are the key files of providers by name; "" for one that needs no key.
+	// Files are the key files of providers by name; "" means that the provider needs no key.
 	Files map[string]string
 	// Fingerprint hashes keys; see NewFingerprint.
 	Fingerprint func(secret.Value) string
-	// Own is nil where organizations bring none.
+	// Own is nil if organizations can't bring credentials.
 	Own Own
-	// Mode of requests that ask for none; ModeFleet when empty.
+	// Mode applies to requests that ask for none; ModeFleet if empty.
 	Mode Mode
-	// Canonical gives the name of a provider by an alias; nil where there are none.
+	// Canonical returns the name of a provider, given an alias; nil if there are no aliases.
 	Canonical func(string) (string, bool)
 }
 
@@ -83,19 +80,19 @@ type Keyring struct {
 	fleet map[string]*key
 }
 
-// key is one fleet key; a provider without a file needs none.
+// key is one fleet key. A provider without a file needs none.
 type key struct {
 	file secret.File
 
 	mu         sync.Mutex
-	looked     time.Time // when the file was looked at
+	checked    time.Time // when the file was last checked
 	stat       fs.FileInfo
 	credential provider.Credential
 	found      bool
-	warned     bool // of the failure that lasts
+	warned     bool // the current failure is logged
 }
 
-// New returns a keyring.
+// New returns a Keyring.
 func New(o Options) *Keyring {
 	o.Mode = cmp.Or(o.Mode, ModeFleet)
 	k := &Keyring{Options: o, fleet: make(map[string]*key)}
@@ -108,12 +105,12 @@ func New(o Options) *Keyring {
 	return k
 }
 
-// Resolve finds the credential for a provider. The error is ErrNoKey where there
-// is none, and another one where the organization has one that can't be used now.
+// Resolve returns the credential for a provider. The error is ErrNoKey if there is none, and another one if the
+// organization has one that can't be used now.
 func (k *Keyring) Resolve(ctx context.Context, scope Scope, name string) (provider.Credential, error) {
 	fleet, ok := k.fleet[name]
 	if !ok {
-		return provider.Credential{}, ErrNoKey // No key goes to an unknown address.
+		return provider.Credential{}, ErrNoKey // No key is sent to an unknown address.
 	}
 	mode := cmp.Or(scope.Byok, k.Mode)
 	if mode == ModeFleet {
@@ -125,7 +122,7 @@ func (k *Keyring) Resolve(ctx context.Context, scope Scope, name string) (provid
 	}
 	credential, fleetErr := k.ofFleet(name, fleet)
 	if fleetErr != nil {
-		return credential, err // The organization's own tells more.
+		return credential, err // The error of the organization's own credential says more.
 	}
 	return credential, nil
 }
@@ -148,20 +145,19 @@ func (k *Keyring) ofFleet(name string, fleet *key) (provider.Credential, error) 
 	return k.read(name, fleet)
 }
 
-// lookEvery is how long a key file is taken for what it was: a request looks for
-// the keys of all its candidates, and most fleets have several.
-const lookEvery = 100 * time.Millisecond
+// checkEvery is how long a key file is assumed unchanged: a request looks up the keys of all its candidates, and most
+// fleets have several.
+const checkEvery = 100 * time.Millisecond
 
-// read looks at the file when it is used, and into it when it is another than
-// last time: a key is replaced by replacing its file.
+// read returns the key, and rereads the file if it has changed: a key is replaced by replacing its file.
 func (k *Keyring) read(name string, of *key) (provider.Credential, error) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	now := time.Now()
-	if now.Sub(of.looked) < lookEvery {
+	if now.Sub(of.checked) < checkEvery {
 		return of.use()
 	}
-	of.looked = now
+	of.checked = now
 	stat, err := os.Stat(string(of.file))
 	if err == nil && of.stat != nil && same(of.stat, stat) {
 		return of.use()
@@ -191,9 +187,8 @@ func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// NewFingerprint returns what tells keys apart without giving them away: 64 bits
-// of a hash with a key of its own. Without one, fingerprints are the same in
-// every installation.
+// NewFingerprint returns a function that returns 64 bits of a keyed hash, which distinguishes keys without revealing
+// them. With an empty pin, fingerprints are the same in every installation.
 func NewFingerprint(pin secret.Value) func(secret.Value) string {
 	key := []byte("switchyard/fingerprint/v1:" + pin.Reveal())
 	return func(value secret.Value) string {

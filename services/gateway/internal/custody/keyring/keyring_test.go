@@ -16,11 +16,11 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// write replaces a key file, and waits until it is looked at again.
+// write replaces a key file, and waits until it is checked again.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	defer time.Sleep(lookEvery)
-	next := path + ".next" // As a secret manager does: a whole file takes the place of the old one.
+	defer time.Sleep(checkEvery)
+	next := path + ".next" // As a secret manager does: a whole file replaces the old one.
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func resolve(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(lookEvery)
+	time.Sleep(checkEvery)
 	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("removed file: %v, want ErrNoKey", err)
 	}
@@ -73,7 +73,7 @@ func resolve(t *testing.T) {
 	}
 }
 
-// own has credentials of organizations, or fails.
+// own holds credentials of organizations, or fails.
 type own map[string]error
 
 func (o own) Find(_ context.Context, organization, name string, _ bool) (provider.Credential, error) {
@@ -87,8 +87,7 @@ func (o own) Find(_ context.Context, organization, name string, _ bool) (provide
 	return provider.Credential{Key: secret.New("own of " + name), Source: SourceByok}, nil
 }
 
-// Who pays for a call, by what the request says, what the policy says, and what
-// keys there are.
+// Whose key is used depends on the request, the policy, and the existing keys.
 func TestByokOrder(t *testing.T) {
 	away := errors.New("away")
 	path := filepath.Join(t.TempDir(), "k")
@@ -122,7 +121,7 @@ func TestByokOrder(t *testing.T) {
 		{"", ModeRequire, "both", "mine", "", ErrNoKey},
 		{"", ModeRequire, "nobody", "both", "", ErrNoKey},
 		{"", ModePrefer, "mine", "both", SourceFleet, nil},
-		{"", ModeRequire, "", "unknown", "", ErrNoKey}, // A key never goes to an address that is not configured.
+		{"", ModeRequire, "", "unknown", "", ErrNoKey}, // A key is never sent to an address that is not configured.
 	} {
 		canonical := func(name string) (string, bool) {
 			if name == "alias" {

@@ -12,28 +12,27 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// ErrInvalid is a ciphertext that the key named doesn't open: it was made for
-// another key, organization or provider, or changed on the way.
+// ErrInvalid is the error of a ciphertext that the named key doesn't open: it was made for another key, organization or
+// provider, or was changed on the way.
 var ErrInvalid = errors.New("the sealed credential can't be opened")
 
-// ErrUnknownKey names a key that is not here.
+// ErrUnknownKey is the error of a key ID without a key file.
 var ErrUnknownKey = errors.New("no such sealing key")
 
-// ErrNone says that there is no key at all.
+// ErrNone is the error if there is no key at all.
 var ErrNone = errors.New("no sealing key is configured")
 
 const (
-	// suffix is that of key files.
+	// suffix is the suffix of key files.
 	suffix = ".key"
-	// rereadAfter is how soon the folder is read again for a key that is not known.
+	// rereadAfter is the least time between two reads of the folder for an unknown key.
 	rereadAfter = time.Second
-	// freshFor is how long the newest key is handed out before the folder is read again.
+	// freshFor is how long the newest key is returned before the folder is read again.
 	freshFor = 5 * time.Second
 )
 
-// Keys are the private keys in the *.key files of a folder, one in each. The
-// newest is the current one; the others open what was sealed to them. Files may
-// come and go while the service runs. Safe for concurrent use.
+// Keys holds the private keys in the *.key files of a folder, one in each file. The newest is the current one; the
+// others open what was sealed to them. Files may be added and removed while the service runs. Safe for concurrent use.
 type Keys struct {
 	dir string
 
@@ -43,13 +42,13 @@ type Keys struct {
 	newest Key
 }
 
-// NewKeys reads a folder; "" is one without keys. An unreadable key is an error.
+// NewKeys reads a folder; "" means no keys. An unreadable key is an error.
 func NewKeys(dir string) (*Keys, error) {
 	k := &Keys{dir: dir}
 	return k, k.read(time.Now())
 }
 
-// Current is the key to seal to.
+// Current returns the key to seal to. The error is ErrNone if there is no key.
 func (k *Keys) Current() (Public, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,7 +63,8 @@ func (k *Keys) Current() (Public, error) {
 	return k.newest.Public, nil
 }
 
-// Open decrypts what was sealed for an organization's use of a provider.
+// Open decrypts what was sealed for an organization and a provider. The error is ErrUnknownKey or ErrInvalid, or a
+// failure to read the folder.
 func (k *Keys) Open(id, organization, provider string, sealed []byte) (secret.Value, error) {
 	key, err := k.find(id)
 	if err != nil {
@@ -89,8 +89,7 @@ func (k *Keys) find(id string) (Key, error) {
 	return key, nil
 }
 
-// read takes the folder as it is now. Keys that were there before stay when one
-// of the files can't be read.
+// read reads the folder. If one of the files can't be read, the previous keys stay.
 func (k *Keys) read(now time.Time) error {
 	k.readAt = now
 	if k.dir == "" {

@@ -1,7 +1,6 @@
-// Package sealing encrypts credentials to the gateway: HPKE (RFC 9180, base
-// mode), bound to one organization and one provider, so that a sealed credential
-// means nothing anywhere else. Package byok opens with it; `gateway byok` makes
-// keys and seals with it.
+// Package sealing encrypts credentials to the gateway: HPKE (RFC 9180, base mode), bound to one organization and one
+// provider, so that a sealed credential can't be used anywhere else. Package byok opens sealed credentials; `gateway
+// byok` generates keys and seals.
 package sealing
 
 import (
@@ -18,11 +17,10 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// InfoTemplate is the HPKE info with placeholders. Providers hold no colon, so
-// that no two pairs make the same text.
+// InfoTemplate is the HPKE info with placeholders. Providers contain no colon, so that no two pairs have the same info.
 const InfoTemplate = "switchyard/byok/v1:{organization_id}:{provider}"
 
-// Info is what a sealed credential is bound to.
+// Info returns the HPKE info that binds a sealed credential to an organization and a provider.
 func Info(organization, provider string) []byte {
 	return []byte(strings.NewReplacer("{organization_id}", organization, "{provider}", provider).Replace(InfoTemplate))
 }
@@ -30,7 +28,7 @@ func Info(organization, provider string) []byte {
 // Names of the KEMs that keys may have.
 const (
 	X25519         = "x25519"
-	MLKEM768X25519 = "mlkem768-x25519" // also safe from quantum computers
+	MLKEM768X25519 = "mlkem768-x25519" // also resists attacks by quantum computers
 )
 
 func kems(name string) (hpke.KEM, error) {
@@ -47,18 +45,18 @@ func kdf() hpke.KDF { return hpke.HKDFSHA256() }
 
 func aead() hpke.AEAD { return hpke.AES256GCM() }
 
-// Public is a key to seal to.
+// Public is a public key to seal to.
 type Public struct {
 	// ID is a hash of the KEM and the key.
 	ID string
-	// Key as its KEM serializes it.
+	// Key is the key as its KEM serializes it.
 	Key []byte
 	// KEM, KDF and AEAD are the numbers of RFC 9180.
 	KEM, KDF, AEAD uint16
 }
 
-// Seal encrypts a credential for an organization's use of a provider, by its
-// canonical name: HPKE's enc, followed by the ciphertext.
+// Seal encrypts a credential for an organization and a provider, given its canonical name. It returns HPKE's enc,
+// followed by the ciphertext.
 func (p Public) Seal(organization, provider string, credential secret.Value) ([]byte, error) {
 	if p.KDF != kdf().ID() || p.AEAD != aead().ID() {
 		return nil, errors.New("seal: the key is for another cipher suite")
@@ -78,7 +76,7 @@ func (p Public) Seal(organization, provider string, credential secret.Value) ([]
 	return text, nil
 }
 
-// Key is a private key with the time it was made.
+// Key is a private key with the time of its generation.
 type Key struct {
 	Public
 
@@ -87,7 +85,7 @@ type Key struct {
 	private hpke.PrivateKey
 }
 
-// Generate makes a key.
+// Generate generates a key.
 func Generate(kem string, now time.Time) (Key, error) {
 	of, err := kems(kem)
 	if err != nil {
@@ -107,10 +105,10 @@ func newKey(kem string, private hpke.PrivateKey, created time.Time) Key {
 	return Key{Public: public, Created: created, kem: kem, private: private}
 }
 
-// format begins the line of a key file.
+// format is the first field of a key file.
 const format = "switchyard-sealing-key-v1"
 
-// Text is the key as a line of a key file: format, KEM, time and private key.
+// Text returns the key as the line of a key file: format, KEM, time and private key.
 func (k Key) Text() (secret.Value, error) {
 	private, err := k.private.Bytes()
 	if err != nil {
@@ -120,11 +118,11 @@ func (k Key) Text() (secret.Value, error) {
 	return secret.New(strings.Join(fields, " ")), nil
 }
 
-// Parse reads the line of a key file. Its errors don't repeat the key.
+// Parse parses the line of a key file. Its errors don't repeat the key.
 func Parse(line secret.Value) (Key, error) {
 	fields := strings.Fields(line.Reveal())
 	if len(fields) != 4 || fields[0] != format {
-		return Key{}, errors.New("sealing key: want one line that `gateway byok keygen` made")
+		return Key{}, errors.New("sealing key: want one line made by `gateway byok keygen`")
 	}
 	kem, err := kems(fields[1])
 	if err != nil {
@@ -140,7 +138,7 @@ func Parse(line secret.Value) (Key, error) {
 	}
 	private, err := kem.NewPrivateKey(text)
 	if err != nil {
-		return Key{}, errors.New("sealing key: the private key is none of its KEM")
+		return Key{}, errors.New("sealing key: the private key does not fit its KEM")
 	}
 	return newKey(fields[1], private, created.UTC()), nil
 }

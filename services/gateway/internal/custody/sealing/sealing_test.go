@@ -16,7 +16,7 @@ import (
 
 const canary = "sk-canary-sealed-0123456789"
 
-// store puts a new key of a time into a folder.
+// store writes a new key with a creation time into a folder.
 func store(t *testing.T, dir, name, kem string, at time.Time) Key {
 	t.Helper()
 	key, err := Generate(kem, at)
@@ -43,7 +43,7 @@ func seal(t *testing.T, p Public, organization, provider string) []byte {
 	return sealed
 }
 
-// A sealed credential opens for its organization and provider, and nowhere else.
+// A sealed credential opens for its organization and provider only.
 func TestSealedCredentialsCantBeMoved(t *testing.T) {
 	for _, kem := range []string{X25519, MLKEM768X25519} {
 		t.Run(kem, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestSealedCredentialsCantBeMoved(t *testing.T) {
 	}
 }
 
-// The newest key is handed out; what was sealed to the one before still opens,
-// until that one is taken away. No restart is needed.
+// The newest key is current. What was sealed to the previous one still opens, until that key is removed. No restart is
+// needed.
 func TestKeyRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -102,7 +102,7 @@ func TestKeyRotation(t *testing.T) {
 		}
 		sealed := seal(t, old.Public, "acme", "openai")
 		next := store(t, dir, "2027.key", MLKEM768X25519, time.Now().Add(time.Hour))
-		// Another replica has handed out the new key already.
+		// Another replica already returns the new key.
 		time.Sleep(rereadAfter)
 		if _, err := keys.Open(next.ID, "acme", "openai", seal(t, next.Public, "acme", "openai")); err != nil {
 			t.Errorf("a key that came later: %v", err)

@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// Of what lies behind a reference no more is read than a secret may have, however
-// much there is, and a reference costs in proportion to its length.
+// At most maxSecret bytes are read from behind a reference, however many there are, and the cost of a reference grows
+// linearly with its length.
 func TestReadGrowsLinearly(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "acme"), 0o700); err != nil {
@@ -24,7 +24,7 @@ func TestReadGrowsLinearly(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(reference []byte) { _, _ = r.Read(t.Context(), "acme", string(reference)) }
-	// References of a secret manager that are refused before it is asked.
+	// References to a secret manager that are refused before it is called.
 	inputs := append([]growth.Input{
 		growth.Repeat("a path", "file:", "a/", "b"),
 		growth.Repeat("a way back", "file:", "../", "b"),

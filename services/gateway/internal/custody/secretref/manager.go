@@ -17,14 +17,14 @@ import (
 	"gocloud.dev/runtimevar/gcpsecretmanager"
 )
 
-// schemes are the secret managers that there is a driver for.
+// schemes are the secret managers with a driver.
 var schemes = []string{awssecretsmanager.Scheme, awsparamstore.Scheme, gcpsecretmanager.Scheme}
 
-// manager is where an operator lets secrets be read.
+// manager is a location in a secret manager from which an operator allows secrets to be read.
 type manager struct {
 	scheme string
 	scope  scope
-	// query has the operator's parameters, with its question mark.
+	// query holds the operator's parameters, with the question mark.
 	query string
 }
 
@@ -46,7 +46,7 @@ func newManager(text string) (manager, error) {
 	return manager{scheme: scheme, scope: s, query: "?" + parameters.Encode()}, nil
 }
 
-// opener asks secret managers.
+// opener reads from secret managers.
 type opener struct{ mux *runtimevar.URLMux }
 
 func newOpener() opener {
@@ -57,8 +57,7 @@ func newOpener() opener {
 	return opener{mux}
 }
 
-// read asks once. A variable would watch for changes; what is held is read
-// again by those who hold it.
+// read reads a secret once. A runtimevar variable would watch for changes; callers reread what they keep instead.
 func (o opener) read(ctx context.Context, at string) (string, error) {
 	// Clients outlive the call that made them.
 	variable, err := o.mux.OpenVariable(context.WithoutCancel(ctx), at)
@@ -80,8 +79,8 @@ func (o opener) read(ctx context.Context, at string) (string, error) {
 	return text, nil
 }
 
-// google opens secrets of Google's Secret Manager. The library's own opener
-// keeps a failure to find credentials for good; this one tries again.
+// google opens secrets in Google's Secret Manager. The library's own opener keeps a failure to find credentials
+// permanently; this one tries again.
 type google struct {
 	mu     sync.Mutex
 	opener *gcpsecretmanager.URLOpener

@@ -25,8 +25,8 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// parameterStore is AWS's Parameter Store, as far as one call of it. A parameter
-// in a hierarchy has a name that begins with a slash, as AWS wants it.
+// parameterStore serves the one call of AWS's Parameter Store that is used. The name of a parameter in a hierarchy
+// begins with a slash, as AWS requires.
 func parameterStore(t *testing.T, secrets map[string]string) *httptest.Server {
 	t.Helper()
 	withoutAccount(t)
@@ -91,7 +91,7 @@ func TestParameterStore(t *testing.T) {
 	testkit.NoLeak(t, canary, err.Error())
 }
 
-// googleSecrets is Google's Secret Manager, as far as its driver asks.
+// googleSecrets serves the calls of Google's Secret Manager that its driver makes.
 type googleSecrets struct {
 	secretmanagerpb.UnimplementedSecretManagerServiceServer
 
@@ -113,7 +113,7 @@ func (g *googleSecrets) GetSecretVersion(_ context.Context, m *secretmanagerpb.G
 	return &secretmanagerpb.SecretVersion{Name: m.GetName()}, nil
 }
 
-// serve answers at a port of its own, and gives the opener of a client to it.
+// serve listens on its own port, and returns an opener that connects to it.
 func (g *googleSecrets) serve(t *testing.T) opener {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -180,7 +180,7 @@ func TestGoogleSecretManager(t *testing.T) {
 	}
 }
 
-// Without credentials the failure passes, and is not kept: they may be mounted later.
+// The failure to find credentials is not kept: they may be mounted later.
 func TestGoogleWithoutCredentials(t *testing.T) {
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", t.TempDir()+"/absent.json")
 	r, err := New(Options{Managers: []string{"gcpsecretmanager://projects/my-project/secrets/byok-{organization}__"}})

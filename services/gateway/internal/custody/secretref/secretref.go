@@ -1,8 +1,7 @@
-// Package secretref reads the secrets that organizations name instead of
-// sending them: files below a folder, variables of the environment, and secrets
-// of a cloud's secret manager. An operator says where each organization's
-// secrets lie; a reference that leads anywhere else is refused, so that no
-// organization can name another's secrets. Package byok calls it.
+// Package secretref reads the secrets that organizations name by reference instead of sending them: files in a folder,
+// environment variables, and secrets in a cloud's secret manager. An operator configures where each organization's
+// secrets are; a reference to any other place is refused, so that no organization can name another's secrets. Package
+// byok calls it.
 package secretref
 
 import (
@@ -21,26 +20,26 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// ErrRefused is a reference that the organization may not use, or that is none.
-// Its text says why, and may be shown: it repeats nothing of the reference.
+// ErrRefused is the error of a reference that the organization may not use, or that is malformed. The error's text says
+// why, and may be shown: it repeats nothing of the reference.
 var ErrRefused = errors.New("refused")
 
-// ErrAbsent is a reference to nothing: the secret is not there, or empty.
+// ErrAbsent is the error of a reference to a secret that does not exist, or is empty.
 var ErrAbsent = errors.New("there is no such secret")
 
 // Placeholder stands for the organization in settings.
 const Placeholder = "{organization}"
 
-// maxSecret bounds a secret in bytes.
+// maxSecret is the maximum length of a secret in bytes.
 const maxSecret = 8 << 10
 
-// Options say where secrets lie. What is empty is switched off.
+// Options are the places of secrets. An empty option switches its kind of reference off.
 type Options struct {
 	// FilesDir holds a folder for each organization.
 	FilesDir string
-	// EnvPrefix begins the names of variables, as "BYOK_{organization}__".
+	// EnvPrefix is the prefix of variable names, such as "BYOK_{organization}__".
 	EnvPrefix string
-	// Managers are URLs that secrets in secret managers begin with, as
+	// Managers are URL prefixes of secrets in secret managers, such as
 	// "awssecretsmanager://byok/{organization}/?region=eu-west-1".
 	Managers []string
 }
@@ -53,7 +52,7 @@ type Resolver struct {
 	open     opener
 }
 
-// New checks the options.
+// New returns a Resolver, or an error if an option is invalid.
 func New(o Options) (*Resolver, error) {
 	r := &Resolver{files: o.FilesDir, open: newOpener()}
 	if o.EnvPrefix != "" {
@@ -73,8 +72,8 @@ func New(o Options) (*Resolver, error) {
 	return r, nil
 }
 
-// Read gives the secret that an organization's reference names, without its
-// trailing newlines. Errors are ErrRefused, ErrAbsent, or one that may pass.
+// Read returns the secret that an organization's reference names, without trailing newlines. The error is ErrRefused,
+// ErrAbsent, or a temporary one.
 func (r *Resolver) Read(ctx context.Context, organization, reference string) (secret.Value, error) {
 	scheme, rest, _ := strings.Cut(reference, ":")
 	var text string
@@ -110,13 +109,13 @@ func (r *Resolver) readFile(organization, path string) (string, error) {
 		return "", fmt.Errorf("%w: file references are switched off", ErrRefused)
 	}
 	if !component(organization) {
-		return "", fmt.Errorf("%w: the organization's name can't be that of a folder", ErrRefused)
+		return "", fmt.Errorf("%w: the organization's name is not a valid folder name", ErrRefused)
 	}
 	name, err := r.within(organization, path)
 	if err != nil {
 		return "", err
 	}
-	// A Root keeps to its folder, whatever symbolic links lie in it.
+	// An os.Root stays within its folder, whatever symbolic links are in it.
 	root, err := os.OpenRoot(filepath.Join(r.files, organization))
 	if err != nil {
 		return "", absent(err)
@@ -141,8 +140,7 @@ func (r *Resolver) readFile(organization, path string) (string, error) {
 	return string(text), nil
 }
 
-// within is the path inside of the organization's folder: a relative one is
-// there, an absolute one must lead there.
+// within returns the path relative to the organization's folder. An absolute path must be below that folder.
 func (r *Resolver) within(organization, path string) (string, error) {
 	path = strings.TrimPrefix(path, "//") // file:///path
 	if filepath.IsAbs(path) {
@@ -158,7 +156,7 @@ func (r *Resolver) within(organization, path string) (string, error) {
 	return path, nil
 }
 
-// component reports whether an organization's name can be one part of a path.
+// component reports whether an organization's name can be a single element of a path.
 func component(organization string) bool {
 	return fs.ValidPath(organization) && organization != "." && !strings.ContainsAny(organization, `/\`)
 }
@@ -196,7 +194,7 @@ func (r *Resolver) readManager(ctx context.Context, organization, scheme, refere
 		return "", fmt.Errorf("%w: references of this scheme are switched off", ErrRefused)
 	}
 	if at.RawQuery != "" || at.Fragment != "" || at.User != nil {
-		// They would choose the server that is asked, and whose rights it is asked with.
+		// They would choose the server that is called and the credentials it is called with.
 		return "", fmt.Errorf("%w: a reference has no query, fragment or user", ErrRefused)
 	}
 	for _, m := range r.managers {
@@ -207,12 +205,11 @@ func (r *Resolver) readManager(ctx context.Context, organization, scheme, refere
 	return "", fmt.Errorf("%w: the secret is not one that the organization may name", ErrRefused)
 }
 
-// scope is what an organization's names look like: before, the organization,
-// the separator, and a last part that doesn't hold the separator. Thus no name
-// is of two organizations.
+// scope is the form of an organization's names: before, the organization, the separator, and a last part without the
+// separator. Thus no name belongs to two organizations.
 type scope struct{ before, separator string }
 
-// String is the scope as it was set.
+// String returns the scope as it was configured.
 func (s scope) String() string { return s.before + Placeholder + s.separator }
 
 var (

@@ -140,7 +140,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// No name is of two organizations.
+// No name belongs to two organizations.
 func TestScopesAreApart(t *testing.T) {
 	part := rapid.StringMatching(`[a_./-]{1,6}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -153,7 +153,7 @@ func TestScopesAreApart(t *testing.T) {
 	})
 }
 
-// withoutAccount keeps AWS's client from what this machine may know of one.
+// withoutAccount hides this machine's AWS account from the client.
 func withoutAccount(t *testing.T) {
 	t.Helper()
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -71,7 +71,7 @@ func recoverImage(t *testing.T, store *memory, root string) {
 }
 
 // After a kill in the middle of a write (the spool's own test cuts at each byte), an acknowledged row is recovered, a
-// half-written one is no row, and no row is there twice.
+// half-written one is no row, and no row is stored twice.
 func TestKilledInAWrite(t *testing.T) {
 	store := newMemory()
 	store.unavailable = true

@@ -39,16 +39,8 @@ func (e *Entry) appendRecord(dst []byte) []byte {
 
 func appendUsage(dst []byte, u *provider.Usage) []byte {
 	o := jsontext.Begin(dst)
-	o.IntNonZero("Input", u.Input)
-	o.IntNonZero("CacheRead", u.CacheRead)
-	o.IntNonZero("CacheWrite", u.CacheWrite)
-	o.IntNonZero("CacheWriteLong", u.CacheWriteLong)
-	o.IntNonZero("ImageInput", u.ImageInput)
-	o.IntNonZero("AudioInput", u.AudioInput)
-	o.IntNonZero("Output", u.Output)
-	o.IntNonZero("Reasoning", u.Reasoning)
-	o.IntNonZero("ImageOutput", u.ImageOutput)
-	o.IntNonZero("AudioOutput", u.AudioOutput)
-	o.IntNonZero("Images", u.Images)
+	for _, b := range provider.Buckets() {
+		o.IntNonZero(b.Member(), *b.Of(u))
+	}
 	return o.End()
 }

@@ -115,7 +115,7 @@ func TestParseRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewTable(rows); err == nil || !strings.Contains(err.Error(), "acme/m@2025-01-01 is there twice") {
+	if _, err := NewTable(rows); err == nil || !strings.Contains(err.Error(), "acme/m@2025-01-01 appears twice") {
 		t.Errorf("error %v, want one that names the version", err)
 	}
 }

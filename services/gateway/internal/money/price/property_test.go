@@ -147,3 +147,33 @@ func BenchmarkCost(b *testing.B) {
 		table.Cost("p", "m", now, provider.Usage{Input: 100, Output: 50})
 	}
 }
+
+// A bucket with a rate of its own costs that, and not what it falls back to.
+func TestEveryBucketHasItsTariff(t *testing.T) {
+	for _, b := range provider.Buckets() {
+		rows, err := Parse([]byte("providers: [{provider: p, models: [{model: m, effective_from: 2026-01-01, " + tariffs(b) + "}]}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var u provider.Usage
+		*b.Of(&u) = 1
+		unit := Pico(1e6) // A USD for a million tokens is so much for one.
+		if b.Side() == provider.SidePieces {
+			unit = 1e12
+		}
+		if got := rows[0].Rates.cost(&u); got != 7*unit {
+			t.Errorf("one of %s at 7 USD (%s) costs %d pico-USD, want %d", b.Name(), b.Tariff(), got, 7*unit)
+		}
+	}
+}
+
+// tariffs prices one bucket at 7 USD, and what is required besides at 1.
+func tariffs(dear provider.Bucket) string {
+	text := dear.Tariff() + ": 7"
+	for _, b := range []provider.Bucket{provider.BucketInput, provider.BucketOutput} {
+		if b != dear {
+			text += ", " + b.Tariff() + ": 1"
+		}
+	}
+	return text
+}

@@ -41,46 +41,39 @@ func (r Rates) check() error {
 	return errors.New("input_per_mtok_usd and output_per_mtok_usd: both are required, or per_image_usd alone")
 }
 
-// line is the count of a usage bucket and its rate. A nil rate costs nothing.
-type line struct {
-	count int64
-	rate  *Rate
-}
-
-// lines returns the token buckets with their rates.
-func (r *Rates) lines(u *provider.Usage) [10]line {
-	return [...]line{
-		{u.Input, r.Input},
-		{u.CacheRead, or(r.CacheRead, r.Input)},
-		{u.CacheWrite, or(r.CacheWrite, r.Input)},
-		{u.CacheWriteLong, or(r.CacheWriteLong, or(r.CacheWrite, r.Input))},
-		{u.ImageInput, or(r.ImageInput, r.Input)},
-		{u.AudioInput, or(r.AudioInput, r.Input)},
-		{u.Output, r.Output},
-		{u.Reasoning, or(r.Reasoning, r.Output)},
-		{u.ImageOutput, or(r.ImageOutput, r.Output)},
-		{u.AudioOutput, or(r.AudioOutput, r.Output)},
+// own returns the rates that are set, by bucket; nil for a bucket without a rate of its own.
+func (r *Rates) own() [provider.BucketCount]*Rate {
+	return [provider.BucketCount]*Rate{
+		provider.BucketInput:          r.Input,
+		provider.BucketCacheRead:      r.CacheRead,
+		provider.BucketCacheWrite:     r.CacheWrite,
+		provider.BucketCacheWriteLong: r.CacheWriteLong,
+		provider.BucketImageInput:     r.ImageInput,
+		provider.BucketAudioInput:     r.AudioInput,
+		provider.BucketOutput:         r.Output,
+		provider.BucketReasoning:      r.Reasoning,
+		provider.BucketAudioOutput:    r.AudioOutput,
+		provider.BucketImageOutput:    r.ImageOutput,
+		provider.BucketImages:         (*Rate)(r.Image), // Both are pico-USD for one of what the bucket counts.
 	}
 }
 
-func or(rate, wider *Rate) *Rate {
-	if rate != nil {
-		return rate
-	}
-	return wider
-}
-
-// cost returns the sum of all buckets. A sum that overflows is the largest amount instead: a vendor's report must not
-// become a small or negative bill.
+// cost returns the sum of all buckets. A bucket without a rate, its own or that of its fallback, costs nothing. A sum
+// that overflows is the largest amount instead: a vendor's report must not become a small or negative bill.
 func (r *Rates) cost(u *provider.Usage) Pico {
 	var sum uint64
-	for _, l := range r.lines(u) {
-		if l.rate != nil {
-			sum = add(sum, l.count, int64(*l.rate))
+	own := r.own()
+	for _, b := range provider.Buckets() {
+		count, rate := *b.Of(u), own[b]
+		for at := b; rate == nil; rate = own[at] {
+			var ok bool
+			if at, ok = at.Fallback(); !ok {
+				break
+			}
 		}
-	}
-	if r.Image != nil {
-		sum = add(sum, u.Images, int64(*r.Image))
+		if rate != nil {
+			sum = add(sum, count, int64(*rate))
+		}
 	}
 	return Pico(sum)
 }
@@ -112,22 +105,10 @@ func checkTiers(base Rates, tiers []Tier) error {
 		if err := tier.check(); err != nil {
 			return fmt.Errorf("tiers[%d]: %w", i, err)
 		}
-		for _, pair := range [...]struct {
-			name     string
-			row, own bool
-		}{
-			{"cache_read_per_mtok_usd", base.CacheRead != nil, tier.CacheRead != nil},
-			{"cache_write_per_mtok_usd", base.CacheWrite != nil, tier.CacheWrite != nil},
-			{"cache_write_1h_per_mtok_usd", base.CacheWriteLong != nil, tier.CacheWriteLong != nil},
-			{"image_input_per_mtok_usd", base.ImageInput != nil, tier.ImageInput != nil},
-			{"audio_input_per_mtok_usd", base.AudioInput != nil, tier.AudioInput != nil},
-			{"reasoning_per_mtok_usd", base.Reasoning != nil, tier.Reasoning != nil},
-			{"image_output_per_mtok_usd", base.ImageOutput != nil, tier.ImageOutput != nil},
-			{"audio_output_per_mtok_usd", base.AudioOutput != nil, tier.AudioOutput != nil},
-			{"per_image_usd", base.Image != nil, tier.Image != nil},
-		} {
-			if pair.row && !pair.own {
-				return fmt.Errorf("tiers[%d].%s: is required, since the row has it", i, pair.name)
+		row, own := base.own(), tier.own()
+		for _, b := range provider.Buckets() {
+			if row[b] != nil && own[b] == nil {
+				return fmt.Errorf("tiers[%d].%s: is required, since the row has it", i, b.Tariff())
 			}
 		}
 	}

@@ -162,7 +162,7 @@ func NewTable(rows []Row) (*Table, error) {
 	versions := make(map[string]bool, len(rows))
 	for _, row := range rows {
 		if versions[row.Version] {
-			return nil, fmt.Errorf("prices: %s is there twice", row.Version)
+			return nil, fmt.Errorf("prices: %s appears twice", row.Version)
 		}
 		versions[row.Version] = true
 		at := key{row.Provider, row.Model}

@@ -51,7 +51,7 @@ func (i *Invoice) Check() error {
 	for n, line := range i.Lines {
 		at := [2]string{line.Provider, line.Model}
 		if seen[at] {
-			return apierr.Invalid(fmt.Sprintf("lines[%d]", n), fmt.Sprintf("provider %s and model %s are there twice; add the amounts up", screen.Quote(line.Provider), screen.Quote(line.Model)))
+			return apierr.Invalid(fmt.Sprintf("lines[%d]", n), fmt.Sprintf("provider %s and model %s appear twice; sum the amounts", screen.Quote(line.Provider), screen.Quote(line.Model)))
 		}
 		seen[at] = true
 	}

@@ -1,8 +1,7 @@
-// Package catalog knows the models: what each can do and costs (its card), and
-// how long it lives (the registry): who makes it, until when it is served, what
-// comes after it. Cards are made of the policy, the price table and the shipped
-// catalog; operators deprecate models over that. Package routing asks how long
-// models live, package api shows them; internal/postgres keeps what operators set.
+// Package catalog describes the models. A card says what a model can do and what it costs; the registry says who makes
+// it, until when it is served and which model succeeds it. Cards are made from the policy, the price table and the
+// catalog file; operators' deprecations have precedence over the file. Package routing asks for the lifecycles, package
+// api shows the models; internal/postgres stores the deprecations.
 package catalog
 
 import (
@@ -27,23 +26,23 @@ type Entry struct {
 	DisplayName, Owner string
 	// Input and Output are modalities: text, image, audio, video, file; embedding.
 	Input, Output []string
-	// Capabilities that the policy doesn't know of: reasoning, prompt_cache.
+	// Capabilities that the policy has no setting for: reasoning, prompt_cache.
 	Capabilities []string
-	// Deprecated is when the vendor said so, Cutoff the first day on which it is not
-	// served; zero is not known.
+	// Deprecated is when the vendor announced the deprecation, Cutoff the first day on which the model is not served;
+	// zero is not known.
 	Deprecated, Cutoff time.Time
 	Successor, Reason  string
 	// Source is where this was read, Reviewed when.
 	Source   string
 	Reviewed time.Time
-	// copied is what another provider's model is: it says that there is none here.
+	// copied reports that the entry comes from another provider by "like"; the model need not exist at this one.
 	copied bool
 }
 
-// File is a catalog file.
+// File is a parsed catalog file.
 type File struct {
 	entries map[provider.Target]Entry
-	names   map[string]string // of providers, for people
+	names   map[string]string // display names by provider
 }
 
 // document is the form of the file.
@@ -52,8 +51,8 @@ type document struct {
 		Provider    string `yaml:"provider"`
 		DisplayName string `yaml:"display_name"`
 		Owner       string `yaml:"owner"`
-		// Like takes over what another provider's models are, by their names, and not
-		// how long they live: another host keeps its own days.
+		// Like copies the models of another provider further up in the file, without their lifecycles: another host has
+		// its own dates.
 		Like     string  `yaml:"like"`
 		Source   string  `yaml:"source"`
 		Reviewed string  `yaml:"reviewed"`
@@ -105,17 +104,17 @@ func Parse(text []byte) (*File, error) {
 	return f, nil
 }
 
-// like takes the models of a provider over that stands further up.
+// like copies the models of a provider that is further up in the file.
 func (f *File) like(provider, other string) error {
 	if other == "" {
 		return nil
 	}
 	if _, known := f.names[other]; !known || other == provider {
-		return fmt.Errorf("catalog: %s: like: %q is no provider above it", provider, other)
+		return fmt.Errorf("catalog: %s: like: %q is not a provider listed above it", provider, other)
 	}
 	for t, e := range f.entries {
 		if t.Provider != other || len(e.Input) == 0 {
-			continue // Of one that is gone, nothing more is known.
+			continue // Of a retired model nothing more is known.
 		}
 		e.Provider, e.copied = provider, true
 		e.Deprecated, e.Cutoff, e.Successor, e.Reason = time.Time{}, time.Time{}, "", ""
@@ -130,7 +129,7 @@ func (f *File) add(name string, m model, e Entry) error {
 	}
 	e.Target = provider.Target{Provider: name, Model: m.Model}
 	if before, twice := f.entries[e.Target]; twice && !before.copied {
-		return errors.New("is there twice")
+		return errors.New("is listed twice")
 	}
 	var deprecated, cutoff error
 	e.Deprecated, deprecated = day("deprecated", m.Deprecated)
@@ -148,7 +147,7 @@ func (f *File) add(name string, m model, e Entry) error {
 	return nil
 }
 
-// day reads a date; the empty one is none.
+// day parses a date; an empty one is the zero time.
 func day(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -160,8 +159,7 @@ func day(field, text string) (time.Time, error) {
 	return t, nil
 }
 
-// Catalog is the models of a policy, with what the file and the prices say of
-// them. It is never changed after it was made.
+// Catalog is the models of a policy, with what the file and the prices say of them. It is immutable.
 type Catalog struct {
 	policy *policy.Policy
 	prices *price.Table
@@ -179,25 +177,24 @@ type Provider struct {
 	Aliases                    []string
 }
 
-// Card is what a model can do and what it costs. The lists of its Entry are
-// complete, also where the file doesn't know the model.
+// Card is what a model can do and what it costs. The lists of its Entry are complete even if the file doesn't list the
+// model.
 type Card struct {
 	Entry
-	// Aliases are other names of it that requests may use.
+	// Aliases are other names of the model that requests may use.
 	Aliases    []string
 	Operations []provider.Operation
 	Limits     policy.Limits
-	// Dimensions of its vectors at the most; 0 is unknown.
+	// Dimensions is the largest dimension of its vectors; 0 is unknown.
 	Dimensions int
 	Price      *price.Row
-	// IsDefault: requests without a model get it from its provider, for one of its
-	// operations.
+	// IsDefault reports whether requests without a model get this one from its provider, for one of its operations.
 	IsDefault bool
 	Lifecycle Row
 }
 
-// targets are the models that can be called: those that providers list, and of
-// one without a list those of the file.
+// targets returns the models that can be called: those that providers list, and for a provider without a list those of
+// the file.
 func (c *Catalog) targets() []provider.Target {
 	var all []provider.Target
 	for _, p := range c.policy.Providers {
@@ -220,7 +217,7 @@ func compare(a, b provider.Target) int {
 	return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
 }
 
-// Provider finds a configured provider by its name or an alias.
+// Provider returns a configured provider by its name or an alias.
 func (c *Catalog) Provider(name string) (Provider, bool) {
 	name, ok := c.policy.Canonical(name)
 	if !ok {
@@ -231,7 +228,7 @@ func (c *Catalog) Provider(name string) (Provider, bool) {
 	return Provider{Name: p.Name, DisplayName: cmp.Or(c.file.names[p.Name], p.Name), Dialect: p.Dialect, Aliases: p.Aliases}, true
 }
 
-// card puts a model's card together.
+// card returns a model's card.
 func (c *Catalog) card(t provider.Target, now time.Time) Card {
 	e, known := c.file.entries[t]
 	if !known {
@@ -252,7 +249,7 @@ func (c *Catalog) card(t provider.Target, now time.Time) Card {
 	return card
 }
 
-// modalities are the file's, or what the operations come to.
+// modalities returns the file's modalities, or those that follow from the operations.
 func modalities(e Entry, operations []provider.Operation) (in, out []string) {
 	if len(e.Input) > 0 && len(e.Output) > 0 {
 		return e.Input, e.Output
@@ -279,16 +276,16 @@ func modalities(e Entry, operations []provider.Operation) (in, out []string) {
 	return in, out
 }
 
-// tokenInput is the ability of a model whose inputs may come as tokens.
+// tokenInput is the capability of a model whose inputs may be tokens.
 const tokenInput = "token_input"
 
-// abilities are what may be asked of a model.
+// abilities returns what may be asked of a model.
 func abilities(e Entry, d policy.Description) []string {
 	var all []string
 	if slices.Contains(d.Operations, provider.OperationChat) || slices.Contains(d.Operations, provider.OperationVision) {
 		all = append(all, "streaming")
 		for _, feature := range d.Features {
-			if feature != "image_urls" && feature != tokenInput { // How images come is the gateway's affair.
+			if feature != "image_urls" && feature != tokenInput { // How images are sent is up to the gateway.
 				all = append(all, feature)
 			}
 		}

@@ -92,10 +92,10 @@ func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"providers: [{models: []}]":                                                           "providers[0].provider: is required",
 		"providers: [{provider: a, models: [{}]}]":                                            "model: is required",
-		"providers: [{provider: a, models: [{model: m}, {model: m}]}]":                        "a/m: is there twice",
+		"providers: [{provider: a, models: [{model: m}, {model: m}]}]":                        "a/m: appears twice",
 		"providers: [{provider: a, models: [{model: m, cutoff: soon}]}]":                      "cutoff: want a day",
 		"providers: [{provider: a, models: [{model: m, successor: m}]}]":                      "successor: is the model itself",
-		"providers: [{provider: a, like: b}]":                                                 `like: "b" is no provider above it`,
+		"providers: [{provider: a, like: b}]":                                                 `like: "b" is not a provider listed above it`,
 		"providers: [{provider: a, colour: red}]":                                             "colour",
 		"providers: [{provider: a, reviewed: 2026-13-01}]":                                    "reviewed: want a day",
 		"providers: [{provider: a, models: [{model: m, deprecated: 01.02.2026}]}]":            "deprecated: want a day",
@@ -143,7 +143,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// The boundaries of a life are the second.
+// A lifecycle begins and ends to the second.
 func TestStatusAndNotices(t *testing.T) {
 	r := NewRegistry(sources(t), nil)
 	notices := func(at string) string {
@@ -214,7 +214,7 @@ func TestDeprecate(t *testing.T) {
 	}
 }
 
-// What an operator sets lies over the catalog; a cutoff that is left out stays.
+// What an operator sets has precedence over the catalog; an omitted cutoff stays.
 func TestDeprecationsLieOverTheCatalog(t *testing.T) {
 	at := now(t, "2026-11-21T12:00:00Z")
 	one := func(model string) provider.Target { return provider.Target{Provider: "one", Model: model} }
@@ -256,8 +256,8 @@ func TestWarningFitsAHeader(t *testing.T) {
 	}
 }
 
-// The shipped catalog fits the shipped policy: whatever it deprecates has a
-// successor that is served, and nothing that the policy chooses is retired.
+// The shipped catalog fits the shipped policy: every model that it deprecates has a successor that is served, and the
+// policy chooses no retired model.
 func TestShippedCatalog(t *testing.T) {
 	p, err := policy.Parse(policy.Source{Text: shipped.Policy}, policy.Source{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Status of a model.
 type Status string
 
-// The statuses. A deprecated model is served with a warning, a retired one refused.
+// The statuses. A deprecated model is served with a warning, a retired one is refused.
 const (
 	Active     Status = "active"
 	Deprecated Status = "deprecated"
@@ -26,32 +26,32 @@ const (
 // NoticeTime is how long before its cutoff a model appears in Notices.
 const NoticeTime = 90 * 24 * time.Hour
 
-// Deprecation is what an operator set of a model, over the catalog.
+// Deprecation is what an operator set for a model; it has precedence over the catalog file.
 type Deprecation struct {
 	provider.Target
 	Successor, Reason string
-	// Cutoff is zero where the catalog's holds.
+	// Cutoff is zero if the catalog file's applies.
 	Cutoff    time.Time
 	At        time.Time
 	By        string
 	UpdatedAt time.Time
 }
 
-// Row is the life of one model.
+// Row is the lifecycle of one model.
 type Row struct {
 	provider.Target
 	Owner             string
 	Successor, Reason string
-	// Cutoff is the first day on which it is not served, DeprecatedAt from when on
-	// callers are warned; zero is not known.
+	// Cutoff is the first day on which the model is not served, DeprecatedAt when callers begin to be warned; zero is
+	// not known.
 	Cutoff, DeprecatedAt time.Time
-	// By is the operator who deprecated it; empty where none did.
+	// By is the operator who deprecated it; empty if none did.
 	By string
-	// UpdatedAt is zero for models that only the policy knows.
+	// UpdatedAt is zero for models that only the policy lists.
 	UpdatedAt time.Time
 }
 
-// Status of the model at a moment.
+// Status returns the status of the model at a moment.
 func (r *Row) Status(now time.Time) Status {
 	life := r.lifecycle()
 	switch {
@@ -74,7 +74,7 @@ func (r *Row) lifecycle() *routing.Lifecycle {
 	return &routing.Lifecycle{Deprecated: r.DeprecatedAt, Cutoff: r.Cutoff, Successor: r.Successor, Warning: headerText(text)}
 }
 
-// headerText keeps a text within what a header may hold.
+// headerText replaces the characters of a text that a header may not hold.
 func headerText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
@@ -84,8 +84,7 @@ func headerText(text string) string {
 	}, text)
 }
 
-// Registry is a catalog with what operators set over it. It is never changed
-// after it was made.
+// Registry is a catalog with the operators' deprecations. It is immutable.
 type Registry struct {
 	*Catalog
 
@@ -93,7 +92,7 @@ type Registry struct {
 	lifecycles map[provider.Target]*routing.Lifecycle
 }
 
-// NewRegistry lays deprecations over a catalog.
+// NewRegistry returns a catalog with deprecations applied to it.
 func NewRegistry(c *Catalog, set []Deprecation) *Registry {
 	r := &Registry{Catalog: c, lifecycles: make(map[provider.Target]*routing.Lifecycle)}
 	rows := make(map[provider.Target]Row)
@@ -109,7 +108,7 @@ func NewRegistry(c *Catalog, set []Deprecation) *Registry {
 	for _, d := range set {
 		row, known := rows[d.Target]
 		if !known {
-			continue // Its provider is not configured any more.
+			continue // Its provider is no longer configured.
 		}
 		row.Successor, row.Reason, row.By, row.UpdatedAt = d.Successor, d.Reason, d.By, d.UpdatedAt
 		row.DeprecatedAt = d.At
@@ -147,7 +146,7 @@ func (r *Registry) FindRetired(of, model string, now time.Time) (provider.Target
 	return provider.Target{}, nil
 }
 
-// Rows are all models that are known, by provider and model.
+// Rows returns all known models, by provider and model.
 func (r *Registry) Rows() []Row { return r.rows }
 
 func (r *Registry) find(t provider.Target) (Row, bool) {
@@ -158,7 +157,7 @@ func (r *Registry) find(t provider.Target) (Row, bool) {
 	return r.rows[i], true
 }
 
-// Cards are those of the models that can be called, by provider and model.
+// Cards returns the cards of the models that can be called, by provider and model.
 func (r *Registry) Cards(now time.Time) []Card {
 	targets := r.targets()
 	cards := make([]Card, len(targets))
@@ -176,8 +175,8 @@ type Notice struct {
 	Expiring bool
 }
 
-// Notices are the deprecated models and those whose cutoff is within NoticeTime,
-// soonest cutoff first, those without one last.
+// Notices returns the deprecated models and those whose cutoff is within NoticeTime, soonest cutoff first, those
+// without one last.
 func (r *Registry) Notices(now time.Time) []Notice {
 	var all []Notice
 	for _, row := range r.rows {
@@ -193,7 +192,7 @@ func (r *Registry) Notices(now time.Time) []Notice {
 	return all
 }
 
-// Order is what notices are sorted by: the cutoff, none being last.
+// Order returns the sort key of notices: the cutoff; models without one are last.
 func (r *Row) Order() string {
 	if r.Cutoff.IsZero() {
 		return "9999"
@@ -201,18 +200,18 @@ func (r *Row) Order() string {
 	return r.Cutoff.Format(time.DateOnly)
 }
 
-// DeprecationRequest is a deprecation that a caller asks for.
+// DeprecationRequest is a deprecation that an operator asks for.
 type DeprecationRequest struct {
-	// Provider, by its name or an alias, may be empty where one alone has the model.
+	// Provider, by its name or an alias, may be empty if only one provider has the model.
 	Provider, Model   string
 	Successor, Reason string
-	// Cutoff is zero to leave it as it is.
+	// Cutoff is zero to leave the cutoff unchanged.
 	Cutoff time.Time
 	By     string
 	At     time.Time
 }
 
-// Deprecate checks a request. The error is an *apierr.Error that names the field.
+// Deprecate checks a request and returns the deprecation to store. The error is an *apierr.Error that names the field.
 func (r *Registry) Deprecate(w DeprecationRequest) (Deprecation, error) {
 	row, err := r.only(w.Provider, w.Model)
 	if err != nil {
@@ -231,7 +230,7 @@ func (r *Registry) Deprecate(w DeprecationRequest) (Deprecation, error) {
 	}, nil
 }
 
-// only finds the one model of a name.
+// only returns the one model of a name.
 func (r *Registry) only(provider, model string) (Row, error) {
 	if provider != "" {
 		canonical, ok := r.policy.Canonical(provider)
@@ -260,8 +259,8 @@ func (r *Registry) only(provider, model string) (Row, error) {
 	return Row{}, apierr.Invalid("provider", "is required, since several have this model: "+strings.Join(names, ", "))
 }
 
-// successor finds what is to come after a model: of the same provider, or of
-// another that is named or alone has it.
+// successor returns the model that is to succeed another: one of the same provider, one named in full, or one that only
+// one provider has.
 func (r *Registry) successor(of provider.Target, name string, now time.Time) (provider.Target, error) {
 	row, ok := r.find(provider.Target{Provider: of.Provider, Model: name})
 	if !ok {
@@ -284,7 +283,7 @@ func (r *Registry) successor(of provider.Target, name string, now time.Time) (pr
 	return row.Target, nil
 }
 
-// leadsTo follows successors.
+// leadsTo reports whether the chain of successors from a row reaches the model of.
 func (r *Registry) leadsTo(row Row, of provider.Target) bool {
 	for range len(r.rows) {
 		next, ok := r.find(provider.Target{Provider: row.Provider, Model: row.Successor})

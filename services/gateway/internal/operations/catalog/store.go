@@ -10,16 +10,16 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// DeprecationStore keeps what operators set.
+// DeprecationStore stores operators' deprecations.
 type DeprecationStore interface {
-	// Deprecations are all, and the version of the topic that they are level with.
+	// Deprecations returns all deprecations and the version of the topic that they include.
 	Deprecations(ctx context.Context) ([]Deprecation, int64, error)
-	// Deprecate stores one, with its audit. One that is there already keeps its time
-	// and, where the new one has none, its cutoff.
+	// Deprecate stores a deprecation with its audit entry. An existing one keeps its time and, if the new one has none,
+	// its cutoff.
 	Deprecate(ctx context.Context, d Deprecation) error
 }
 
-// Store is the registry in force on this replica. Safe for concurrent use.
+// Store holds the registry in force on this replica. It is safe for concurrent use.
 type Store struct {
 	store DeprecationStore
 
@@ -36,7 +36,7 @@ func NewStore(store DeprecationStore) *Store {
 	return s
 }
 
-// Put takes a policy's catalog into force.
+// Put puts a policy's catalog in force.
 func (s *Store) Put(c *Catalog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,14 +44,14 @@ func (s *Store) Put(c *Catalog) {
 	s.write()
 }
 
-// write makes the registry anew. The caller holds the lock.
+// write rebuilds the registry. The caller holds the lock.
 func (s *Store) write() {
 	if s.catalog != nil {
 		s.registry.Store(NewRegistry(s.catalog, s.set))
 	}
 }
 
-// Load takes what operators set into force; see control.Load.
+// Load puts the stored deprecations in force; see control.Load.
 func (s *Store) Load(ctx context.Context, since int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,10 +64,10 @@ func (s *Store) Load(ctx context.Context, since int64) (int64, error) {
 	return max(level, since), nil
 }
 
-// Registry is the one in force.
+// Registry returns the registry in force.
 func (s *Store) Registry() *Registry { return s.registry.Load() }
 
-// Deprecate stores a request and gives the model's row after it.
+// Deprecate checks and stores a deprecation and returns the model's row after it.
 func (s *Store) Deprecate(ctx context.Context, w DeprecationRequest) (Row, error) {
 	d, err := s.Registry().Deprecate(w)
 	if err != nil {

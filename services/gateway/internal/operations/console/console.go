@@ -1,8 +1,6 @@
-// Package console is the operators' page: what the gateway does right now, and
-// the routing in their hands. It is three files, embedded, without a build and
-// without anything from elsewhere; all that it shows and does goes through the
-// gateway's own JSON face, with the token that an operator types. internal/app
-// serves it.
+// Package console is the operators' page: it shows what the gateway does now and lets operators change the routing. The
+// page is three embedded files, without a build step and without external resources. Everything that it shows and does
+// goes through the gateway's own JSON face, with the token that an operator enters. internal/app serves it.
 package console
 
 import (
@@ -19,19 +17,18 @@ import (
 //go:embed page
 var files embed.FS
 
-// pages are the paths with their files and media types.
+// pages maps paths to files and media types.
 var pages = map[string][2]string{
 	"/console":     {"page/console.html", "text/html; charset=utf-8"},
 	"/console.css": {"page/console.css", "text/css; charset=utf-8"},
 	"/console.js":  {"page/console.js", "text/javascript; charset=utf-8"},
 }
 
-// policy lets the page load itself and call this gateway, and nothing else
-// (Content Security Policy level 3).
+// policy lets the page load its own files and call this gateway, and nothing else (Content Security Policy level 3).
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// Handlers are the page's, by path.
+// Handlers returns the page's handlers by path.
 func Handlers() (map[string]http.Handler, error) {
 	handlers := make(map[string]http.Handler, len(pages))
 	for path, of := range pages {

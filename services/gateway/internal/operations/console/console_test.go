@@ -26,7 +26,7 @@ func get(t *testing.T, path string, headers ...string) *http.Response {
 	return w.Result()
 }
 
-// The page works without the internet and runs nothing but its own file.
+// The page works without the internet and runs only its own script.
 func TestPageIsWhole(t *testing.T) {
 	elsewhere := regexp.MustCompile(`(?i)(https?:)?//[a-z0-9]|@import|url\(`)
 	inline := regexp.MustCompile(`(?i)<script(?: defer)?>|<style|\son[a-z]+=|\sstyle=|javascript:`)

@@ -17,25 +17,25 @@ import (
 	"switchyard.dev/services/platform/panics"
 )
 
-// maxShown is how much of an answer a report has, in bytes.
+// maxShown is how many bytes of an answer a report includes.
 const maxShown = 1024
 
-// ReasonGoldenInvalid is of a golden set that can't be read.
+// ReasonGoldenInvalid means that the golden set can't be read.
 const ReasonGoldenInvalid = apierr.ReasonUnprocessable
 
 // Verdict is the result of one case.
 type Verdict struct {
 	Name, Check string
 	Passed      bool
-	// Reason why it did not; Answer is the start of what was said.
+	// Reason why it did not pass; Answer is the beginning of the answer.
 	Reason, Answer, RequestID string
 	Latency                   time.Duration
 	Cost                      price.Pico
-	// Class of the error where the call failed.
+	// Class of the error if the call failed.
 	Class apierr.Class
 }
 
-// Report is the verdict on a golden set.
+// Report is the result of a golden set.
 type Report struct {
 	Provider, Model string
 	Verdicts        []Verdict
@@ -46,7 +46,7 @@ type Report struct {
 	Took            time.Duration
 }
 
-// Canary asks the golden set; empty names are those of the set.
+// Canary runs the golden set against a model; if both names are empty, against the set's own.
 func (p *Prober) Canary(ctx context.Context, vendor, model string) (*Report, error) {
 	golden, err := p.Golden()
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *Prober) Canary(ctx context.Context, vendor, model string) (*Report, err
 				return nil
 			}))
 		}
-		if err := group.Wait(); err != nil { // A panic: refusals are no error.
+		if err := group.Wait(); err != nil { // Only a panic: refusals are collected.
 			return err
 		}
 		return ended(ctx, refusals)
@@ -112,8 +112,8 @@ func (p *Prober) judge(ctx context.Context, c *Case, q question) (Verdict, ledge
 	return v, completion.Report, nil
 }
 
-// ended is the error of a probe as a whole: one that lost its place, whose caller
-// left, or that was refused before anything was asked.
+// ended returns the error of a probe as a whole: of a probe that lost its lease, whose caller left, or that was refused
+// before any call.
 func ended(ctx context.Context, refusals []error) error {
 	if ctx.Err() != nil {
 		if cause, ok := errors.AsType[*apierr.Error](context.Cause(ctx)); ok {

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/services/platform/panics"
 )
 
-// Question is one that is asked several times.
+// Question is a question that is asked several times.
 type Question struct {
 	Provider, Model, Prompt string
 	Count, MaxTokens        int
@@ -29,11 +29,11 @@ type Sample struct {
 	Finish    provider.FinishReason
 	RequestID string
 	Latency   time.Duration
-	// Class of the error where the call failed.
+	// Class of the error if the call failed.
 	Class apierr.Class
 }
 
-// Consistency is how much answers differ.
+// Consistency is the result of a consistency probe.
 type Consistency struct {
 	Samples         []Sample
 	Provider, Model string
@@ -41,12 +41,12 @@ type Consistency struct {
 	Variance
 }
 
-// Variance of answers. Those that failed don't count.
+// Variance is how much answers differ. Failed calls don't count.
 type Variance struct {
-	// Distinct answers there are, but for spaces around them.
+	// Distinct is the number of different answers, not counting surrounding spaces.
 	Distinct int
-	// Agreement is the share of the most frequent one, Overlap the mean likeness of
-	// the words of each two (Jaccard); both from 0 to 1.
+	// Agreement is the share of the most frequent answer, Overlap the mean Jaccard similarity of the words of each two
+	// answers; both from 0 to 1.
 	Agreement, Overlap float64
 }
 
@@ -64,7 +64,7 @@ func (p *Prober) Consistency(ctx context.Context, q Question) (*Consistency, err
 				return nil
 			}))
 		}
-		if err := group.Wait(); err != nil { // A panic: refusals are no error.
+		if err := group.Wait(); err != nil { // Only a panic: refusals are collected.
 			return err
 		}
 		return ended(ctx, refusals)
@@ -126,7 +126,7 @@ func vary(answers []string) (v Variance) {
 	return v
 }
 
-// words of a text, without their case.
+// words returns the set of words of a text in lower case.
 func words(text string) map[string]bool {
 	set := make(map[string]bool)
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
@@ -135,7 +135,7 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// likeness of two sets (Jaccard); two empty ones are alike.
+// jaccard returns the Jaccard similarity of two sets; two empty ones are equal.
 func jaccard(a, b map[string]bool) float64 {
 	both := 0
 	for word := range a {

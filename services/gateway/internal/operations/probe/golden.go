@@ -31,9 +31,9 @@ const (
 	CheckJSONSchema = "json_schema"
 )
 
-// Golden is a set of questions with what their answers must be.
+// Golden is a set of questions with checks of their answers.
 type Golden struct {
-	// Provider and Model to ask where the caller names no others; empty is the policy's default.
+	// Provider and Model to ask if the caller names none; empty is the policy's default.
 	Provider string `yaml:"provider"`
 	Model    string `yaml:"model"`
 	// MaxTokens of each answer.
@@ -43,14 +43,14 @@ type Golden struct {
 	Version string `yaml:"-"`
 }
 
-// Case is a question, and one check of the answer.
+// Case is a question with one check of its answer.
 type Case struct {
 	Name   string `yaml:"name"`
 	System string `yaml:"system"`
 	Prompt string `yaml:"prompt"`
 
-	// Exact is the answer but for spaces around it, Contains what must all be in it,
-	// Regex what must match, JSONSchema what it must be as JSON.
+	// Exact is the whole answer except for surrounding spaces, Contains the texts that must all be in it, Regex a
+	// pattern that must match, JSONSchema the schema of the answer as JSON.
 	Exact      *string        `yaml:"exact"`
 	Contains   []string       `yaml:"contains"`
 	Regex      *string        `yaml:"regex"`
@@ -62,10 +62,10 @@ type Case struct {
 	format json.RawMessage
 }
 
-// Kind of the check.
+// Kind returns the kind of the check.
 func (c *Case) Kind() string { return c.kind }
 
-// ParseGolden reads a golden set. An error names the case and the rule.
+// ParseGolden reads a golden set. The error names the case and the rule.
 func ParseGolden(text []byte) (*Golden, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -89,7 +89,7 @@ func ParseGolden(text []byte) (*Golden, error) {
 			return nil, fmt.Errorf("golden set: cases[%d] %q: %w", i, c.Name, err)
 		}
 		if names[c.Name] {
-			return nil, fmt.Errorf("golden set: cases[%d]: the name %q is there twice", i, c.Name)
+			return nil, fmt.Errorf("golden set: cases[%d]: the name %q appears twice", i, c.Name)
 		}
 		names[c.Name] = true
 	}
@@ -98,7 +98,7 @@ func ParseGolden(text []byte) (*Golden, error) {
 	return g, nil
 }
 
-// compile checks a case and prepares its check.
+// compile validates a case and prepares its check.
 func (c *Case) compile() error {
 	kinds := slices.DeleteFunc([]string{CheckExact, CheckContains, CheckRegex, CheckJSONSchema}, func(kind string) bool {
 		return !map[string]bool{
@@ -126,21 +126,21 @@ func (c *Case) compile() error {
 	return nil
 }
 
-// noLoader loads nothing: a schema is whole, or refused.
+// noLoader loads no schema: a schema that refers to another document is refused.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s is elsewhere; the schema must hold all that it refers to", url)
+	return nil, fmt.Errorf("%s is another document; the schema must contain everything that it refers to", url)
 }
 
-// compileSchema prepares the check, and the format that the model is asked for.
+// compileSchema prepares the check and the response format that the model is asked for.
 func (c *Case) compileSchema() error {
 	text, err := json.Marshal(c.JSONSchema)
 	if err != nil {
 		return fmt.Errorf("json_schema: %w", err)
 	}
 	if depth(text) > maxSchemaDepth {
-		return fmt.Errorf("json_schema: arrays and objects lie more than %d deep in each other", maxSchemaDepth)
+		return fmt.Errorf("json_schema: arrays and objects are nested more than %d deep", maxSchemaDepth)
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -159,11 +159,11 @@ func (c *Case) compileSchema() error {
 	return nil
 }
 
-// maxSchemaDepth bounds a schema: the cost of compiling one grows with a power of
-// its depth, to over a gigabyte at a depth of 900.
+// maxSchemaDepth bounds the nesting of a schema: the cost of compiling one grows with a power of its depth, to over a
+// gigabyte at a depth of 900.
 const maxSchemaDepth = 64
 
-// depth is how deep arrays and objects lie in each other in valid JSON.
+// depth returns how deep arrays and objects are nested in valid JSON.
 func depth(text []byte) (deepest int) {
 	inside := 0
 	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
@@ -181,22 +181,22 @@ func depth(text []byte) (deepest int) {
 	}
 }
 
-// Check tells why an answer does not pass; nil when it does.
+// Check returns why an answer does not pass; nil if it does.
 func (c *Case) Check(answer string) error {
 	switch c.kind {
 	case CheckExact:
 		if strings.TrimSpace(answer) != strings.TrimSpace(*c.Exact) {
-			return errors.New("the answer is another one")
+			return errors.New("the answer differs from the expected one")
 		}
 	case CheckContains:
 		for _, part := range c.Contains {
 			if !strings.Contains(answer, part) {
-				return fmt.Errorf("%q is not in it", part)
+				return fmt.Errorf("the answer does not contain %q", part)
 			}
 		}
 	case CheckRegex:
 		if !c.regex.MatchString(answer) {
-			return fmt.Errorf("%s does not match", *c.Regex)
+			return fmt.Errorf("the answer does not match %s", *c.Regex)
 		}
 	case CheckJSONSchema:
 		return c.checkSchema(answer)
@@ -207,19 +207,19 @@ func (c *Case) Check(answer string) error {
 func (c *Case) checkSchema(answer string) error {
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(unfenced(answer)))
 	if err != nil {
-		return errors.New("it is no JSON")
+		return errors.New("the answer is not valid JSON")
 	}
 	err = c.schema.Validate(value)
 	if failed, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		for len(failed.Causes) > 0 {
 			failed = failed.Causes[0]
 		}
-		return fmt.Errorf("at /%s: it breaks %s", strings.Join(failed.InstanceLocation, "/"), strings.Join(failed.ErrorKind.KeywordPath(), "/"))
+		return fmt.Errorf("at /%s: the answer violates %s", strings.Join(failed.InstanceLocation, "/"), strings.Join(failed.ErrorKind.KeywordPath(), "/"))
 	}
 	return err
 }
 
-// unfenced is JSON without the fence that models like to put round it.
+// unfenced returns JSON without the code fence that models like to put around it.
 func unfenced(text string) string {
 	text = strings.TrimSpace(text)
 	if inside, ok := strings.CutPrefix(text, "```"); ok && strings.HasSuffix(inside, "```") {

@@ -19,7 +19,7 @@ func TestParseGoldenRefuses(t *testing.T) {
 		"cases: [{name: a, prompt: b, json_schema: {type: 5}}]":                   "json_schema",
 		"cases: [{name: a, prompt: b, json_schema: {$ref: 'https://x.y/z'}}]":     "json_schema",
 		"cases: [{name: a, prompt: b, json_schema: {$ref: 'file:///etc/x'}}]":     "json_schema",
-		"cases: [{name: a, prompt: b, exact: c}, {name: a, prompt: b, exact: c}]": "there twice",
+		"cases: [{name: a, prompt: b, exact: c}, {name: a, prompt: b, exact: c}]": "appears twice",
 		"max_tokens: 5000\ncases: [{name: a, prompt: b, exact: c}]":               "max_tokens",
 		"cases: [{name: a, prompt: b, exact: c, check: d}]":                       "check",
 	} {

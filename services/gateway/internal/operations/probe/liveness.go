@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// livenessTimeout is how long a model may take for its sign of life.
+	// livenessTimeout is how long a model may take to answer.
 	livenessTimeout = 30 * time.Second
-	// livenessTokens is room for the answer; some models think before the first word.
+	// livenessTokens bounds the answer; some models think before the first word.
 	livenessTokens = 64
-	// parallelLiveness are waited for at a time.
+	// parallelLiveness is how many models are checked at a time.
 	parallelLiveness = 16
 	livenessPrompt   = "Answer with the one word: ok"
 )
 
-// LivenessResult is whether a model lives.
+// LivenessResult reports whether a model answers.
 type LivenessResult struct {
 	policy.Default
 	Alive   bool
 	Latency time.Duration
-	// Class and Code of the failure; empty when it answered.
+	// Class and Code of the failure; empty if it answered.
 	Class apierr.Class
 	Code  string
 	// Usage is nil when nothing was billed.
 	Usage *ledger.Report
 }
 
-// Liveness are the signs of all default models.
+// Liveness is the result for all default models.
 type Liveness struct {
 	Results  []LivenessResult
 	AllAlive bool
@@ -47,8 +47,7 @@ type Liveness struct {
 	Checked  time.Time
 }
 
-// Liveness asks the default models one cheap question each, in parallel; an empty
-// vendor is all of them.
+// Liveness asks each default model one cheap question, in parallel; an empty vendor is all of them.
 func (p *Prober) Liveness(ctx context.Context, vendor string) (*Liveness, error) {
 	l := &Liveness{Checked: time.Now(), AllAlive: true}
 	for _, d := range p.Defaults() {
@@ -69,7 +68,7 @@ func (p *Prober) Liveness(ctx context.Context, vendor string) (*Liveness, error)
 				return nil
 			}))
 		}
-		if err := group.Wait(); err != nil { // A panic: refusals are no error.
+		if err := group.Wait(); err != nil { // Only a panic: refusals are collected.
 			return err
 		}
 		return ended(ctx, refusals)
@@ -86,7 +85,7 @@ func (p *Prober) Liveness(ctx context.Context, vendor string) (*Liveness, error)
 	return l, nil
 }
 
-// sign asks one model.
+// checkLiveness asks one model and stores the result in s.
 func (p *Prober) checkLiveness(ctx context.Context, s *LivenessResult, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, livenessTimeout)
 	defer cancel()
@@ -117,8 +116,7 @@ func (p *Prober) checkLiveness(ctx context.Context, s *LivenessResult, number in
 	return err
 }
 
-// reasonOf is the class of a failure and its short code: the vendor's own where it
-// has one.
+// reasonOf returns the class of a failure and its short code: the vendor's own where it has one.
 func reasonOf(err error) (apierr.Class, string) {
 	e := apierr.From(err)
 	if of, ok := errors.AsType[*provider.Error](err); ok && trace.IsShortCode(of.Code) {

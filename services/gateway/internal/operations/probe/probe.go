@@ -1,9 +1,7 @@
-// Package probe asks models real questions for operators: a golden set with a
-// verdict, the same question many times, a sign of life of each default model.
-// That costs money, so that one probe runs at a time over all replicas, under the
-// budget of an organization of its own, and each says what it cost. Its calls go
-// through package inference, with a mark of their own in the ledger. Package api
-// calls it; internal/postgres has the lease.
+// Package probe sends real requests to models for operators: a golden set with a verdict, the same question many times,
+// a liveness check of each default model. Probes cost money. Therefore one probe runs at a time over all replicas,
+// under the budget of an organization of its own, and each reports its cost. The calls go through package inference and
+// are marked as probes in the ledger. Package api starts probes; internal/postgres stores the lease.
 package probe
 
 import (
@@ -47,20 +45,20 @@ const (
 	KindLiveness    Kind = "liveness"
 )
 
-// Engine serves the questions.
+// Engine serves the calls.
 type Engine interface {
 	Chat(ctx context.Context, r *inference.Request) (*inference.Completion, error)
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
 }
 
-// Lease lets one probe run at a time, over all replicas.
+// Lease is the exclusive right to run a probe, over all replicas.
 type Lease interface {
-	// Take is false while another holder has it.
+	// Take acquires the lease for the duration span; it returns false if another holder has it.
 	Take(ctx context.Context, holder uuid.UUID, kind Kind, span time.Duration) (bool, error)
-	// Prolong is false when the lease was lost.
+	// Prolong extends the lease; it returns false if the lease was lost.
 	Prolong(ctx context.Context, holder uuid.UUID, span time.Duration) (bool, error)
 	Release(ctx context.Context, holder uuid.UUID) error
-	// Running is the probe that has it; the zero kind is none.
+	// Running returns the kind and start of the probe that has the lease; the zero kind is none.
 	Running(ctx context.Context) (kind Kind, since time.Time, err error)
 }
 
@@ -71,38 +69,36 @@ type Budget interface {
 }
 
 const (
-	// leaseTime is how long a place stays taken by a replica that died; it is
-	// prolonged every third of that.
+	// leaseTime is how long the lease of a replica that died lasts. A running probe extends it every third of that.
 	leaseTime = 15 * time.Second
-	// storeTime bounds one exchange with the lease's store.
+	// storeTime bounds one call to the lease's store.
 	storeTime = 3 * time.Second
-	// parallelCalls of one probe.
+	// parallelCalls is how many calls of one probe are in flight at a time.
 	parallelCalls = 4
 )
 
-// Options of a Prober. All are required.
+// Options configure a Prober. All are required.
 type Options struct {
 	Engine Engine
 	Lease  Lease
 	Budget Budget
-	// Organization pays, up to CeilingCents a day, unless an operator has set
-	// another ceiling for it.
+	// Organization pays, up to CeilingCents a day unless an operator has set another ceiling for it.
 	Organization string
 	CeilingCents float64
-	// Golden reads the golden set.
+	// Golden returns the golden set.
 	Golden func() (*Golden, error)
-	// Defaults are the default models of the policy.
+	// Defaults returns the default models of the policy.
 	Defaults func() []policy.Default
 	Log      *slog.Logger
 }
 
-// Prober runs probes. Safe for concurrent use.
+// Prober runs probes. It is safe for concurrent use.
 type Prober struct{ Options }
 
-// New returns a prober.
+// New returns a Prober.
 func New(o Options) *Prober { return &Prober{o} }
 
-// Cap gives the organization that pays its ceiling, where it has none.
+// Cap sets the ceiling of the paying organization if it has none.
 func (p *Prober) Cap(ctx context.Context) error {
 	spend, err := p.Budget.Spend(ctx, p.Organization, time.Now())
 	if err != nil {
@@ -118,7 +114,7 @@ func (p *Prober) Cap(ctx context.Context) error {
 	return nil
 }
 
-// alone runs a probe while it has the lease, and something is left of its budget.
+// alone runs a probe while this replica holds the lease, provided that there is budget left.
 func (p *Prober) alone(ctx context.Context, kind Kind, run func(ctx context.Context) error) error {
 	if err := p.Cap(ctx); err != nil {
 		return err
@@ -156,10 +152,10 @@ func (p *Prober) alone(ctx context.Context, kind Kind, run func(ctx context.Cont
 	return err
 }
 
-// errLost ends a probe whose place another one may have taken.
-var errLost = apierr.Unavailable("the probe lost its place; it was ended", nil)
+// errLost ends a probe whose lease another replica may have acquired.
+var errLost = apierr.Unavailable("the probe lost its lease and was stopped", nil)
 
-// hold prolongs the lease until the probe is done, and ends the probe when it is lost.
+// hold extends the lease until the probe is done, and ends the probe when the lease is lost.
 func (p *Prober) hold(ctx context.Context, holder uuid.UUID, done <-chan struct{}, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(leaseTime / 3)
 	defer ticker.Stop()
@@ -188,7 +184,7 @@ func (p *Prober) release(ctx context.Context, holder uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	if err := p.Lease.Release(ctx, holder); err != nil {
-		p.Log.WarnContext(ctx, "the place of a probe is not given back; it frees itself", slog.String("error", err.Error()))
+		p.Log.WarnContext(ctx, "releasing the lease of a probe failed; it expires by itself", slog.String("error", err.Error()))
 	}
 }
 
@@ -200,7 +196,7 @@ func (p *Prober) running(ctx context.Context) error {
 	return apierr.New(apierr.KindConflict, ReasonRunning, text)
 }
 
-// Question is one call of a probe.
+// question is one call of a probe.
 type question struct {
 	provider, model string
 	operation       provider.Operation
@@ -209,8 +205,8 @@ type question struct {
 	number          int
 }
 
-// request is a question as the pipeline takes it: of the fleet's own key, at the
-// model that is named and no other, and never from the cache.
+// request returns a question as a request of the pipeline: with the fleet's key, at the named model and no other, and
+// never from the cache.
 func (p *Prober) request(ctx context.Context, q question) *inference.Request {
 	return &inference.Request{
 		ID: fmt.Sprintf("%s-%d", telemetry.RequestID(ctx), q.number), Organization: p.Organization, Service: caller.From(ctx).Name,
@@ -240,14 +236,14 @@ func (q question) raw() trace.RawRequest {
 	return trace.RawRequest{Form: string(q.operation), Encode: func() (json.RawMessage, error) { return json.Marshal(body) }}
 }
 
-// ask makes a chat's call.
+// ask makes one chat call and returns its request ID and how long it took.
 func (p *Prober) ask(ctx context.Context, q question) (completion *inference.Completion, id string, took time.Duration, err error) {
 	r, start := p.request(ctx, q), time.Now()
 	completion, err = p.Engine.Chat(ctx, r)
 	return completion, r.ID, time.Since(start), err
 }
 
-// turns are the messages of a prompt.
+// turns returns the messages of a prompt.
 func turns(system, prompt string) []provider.Message {
 	var messages []provider.Message
 	if system != "" {

@@ -26,13 +26,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a prober over fakes of all that it needs.
+// bench is a Prober over fakes of all its dependencies.
 type bench struct {
 	*probe.Prober
 
 	mu       sync.Mutex
 	requests []*inference.Request
-	// answer says what a request is answered.
+	// answer returns the answer to a request.
 	answer func(r *inference.Request) (string, error)
 	// wait is how long each call takes.
 	wait time.Duration
@@ -223,7 +223,7 @@ func TestBudget(t *testing.T) {
 	if e := apierr.From(err); e.Kind != apierr.KindForbidden || e.Reason != probe.ReasonBudgetExceeded || len(b.requests) != 0 || b.ceiling.CeilingCents != 7 {
 		t.Errorf("%v with %d calls", err, len(b.requests))
 	}
-	// Refused on the way, before anything was asked, is refused as a whole; later it is told case by case.
+	// A refusal before any call refuses the probe as a whole; a later one is reported for its case.
 	b.spent = 0
 	spentUp := apierr.New(apierr.KindForbidden, probe.ReasonBudgetExceeded, "spent")
 	b.answer = func(*inference.Request) (string, error) { return "", spentUp }
@@ -244,7 +244,7 @@ func TestBudget(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		b.wait = 40 * time.Second // Longer than the lease: it is prolonged.
+		b.wait = 40 * time.Second // Longer than the lease: it is extended.
 		var first sync.WaitGroup
 		first.Go(func() {
 			if _, err := b.Consistency(t.Context(), probe.Question{Prompt: "p", Count: 2}); err != nil {
@@ -264,7 +264,7 @@ func TestOneAtATime(t *testing.T) {
 	})
 }
 
-// A probe that has lost its place ends: another one may have begun.
+// A probe that has lost its lease ends: another one may have begun.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)

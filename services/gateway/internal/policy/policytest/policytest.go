@@ -1,4 +1,4 @@
-// Package policytest holds policies for tests of the packages that plan by one.
+// Package policytest holds policies for the tests of packages that plan requests.
 package policytest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/services/gateway/internal/policy"
 )
 
-// Small is a policy of three providers, and SmallExtra a file of one more.
+// Small is a policy of three providers, and SmallExtra a file with one more.
 const Small = `
 default_model: box/small
 default_goal: quality
@@ -23,7 +23,7 @@ ladder: [alpha/m1, beta/m3]
 
 const SmallExtra = `{"providers": [{"name": "local", "dialect": "openai", "base_url": "http://127.0.0.1:11434", "key_file": "local.key"}]}`
 
-// Wide is a policy that uses every setting that planning goes by.
+// Wide is a policy that uses every setting that affects planning.
 const Wide = `
 default_model: {chat: one/big, vision: one/big, embeddings: one/vectors, images: three/paint}
 default_goal: quality
@@ -73,7 +73,7 @@ ladder:
   images: [three/easel]
 `
 
-// Rules are data classifications of Wide's providers, to be appended to it.
+// Rules are data classifications for Wide's providers, to be appended to Wide.
 const Rules = `
 data_classification:
   - organizations: [acme, "acme-*-eu"]
@@ -90,7 +90,7 @@ data_classification:
       personal: {providers: [one]}
 `
 
-// Parse reads a policy, or fails the test.
+// Parse parses a policy, or fails the test.
 func Parse(tb testing.TB, text string) *policy.Policy {
 	tb.Helper()
 	p, err := policy.Parse(policy.Source{Text: []byte(text)}, policy.Source{})
@@ -100,7 +100,7 @@ func Parse(tb testing.TB, text string) *policy.Policy {
 	return p
 }
 
-// ParseSmall reads Small with SmallExtra; relative key files lie in /keys and nowhere.
+// ParseSmall parses Small with SmallExtra; only relative key files of Small have a folder, /keys.
 func ParseSmall(tb testing.TB) *policy.Policy {
 	tb.Helper()
 	p, err := policy.Parse(policy.Source{Text: []byte(Small), KeysDir: "/keys"}, policy.Source{Text: []byte(SmallExtra)})

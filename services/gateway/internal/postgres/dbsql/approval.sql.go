@@ -137,7 +137,7 @@ type ListApprovalsParams struct {
 	Count          int32
 }
 
-// Newest first. Expired are the pending ones whose time has run out.
+// ListApprovals returns approvals, newest first. A pending approval past its time counts as expired.
 func (q *Queries) ListApprovals(ctx context.Context, arg ListApprovalsParams) ([]Approval, error) {
 	rows, err := q.db.Query(ctx, listApprovals,
 		arg.OrganizationID,
@@ -196,7 +196,7 @@ type LockApprovalParams struct {
 	OrganizationID string
 }
 
-// Deciders of one approval take turns.
+// LockApproval serializes concurrent decisions on one approval.
 func (q *Queries) LockApproval(ctx context.Context, arg LockApprovalParams) (Approval, error) {
 	row := q.db.QueryRow(ctx, lockApproval, arg.Ref, arg.OrganizationID)
 	var i Approval

@@ -77,7 +77,7 @@ type ListAuditParams struct {
 	Count          int32
 }
 
-// Newest first. An action that ends in a full stop is a group.
+// ListAudit returns entries, newest first. An action that ends in a full stop selects a group.
 func (q *Queries) ListAudit(ctx context.Context, arg ListAuditParams) ([]AuditEntry, error) {
 	rows, err := q.db.Query(ctx, listAudit,
 		arg.Before,

@@ -55,7 +55,7 @@ const dropLapses = `-- name: DropLapses :exec
 DELETE FROM budget_lapse WHERE lapsed_at < now() - interval '30 days'
 `
 
-// Those of calls that left no ledger row.
+// DropLapses drops the lapses of calls that left no ledger row.
 func (q *Queries) DropLapses(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, dropLapses)
 	return err
@@ -123,7 +123,8 @@ const removeReplica = `-- name: RemoveReplica :exec
 DELETE FROM replica WHERE replica.id = $1 AND NOT EXISTS (SELECT FROM budget_reservation WHERE replica_id = $1)
 `
 
-// One that stops leaves; with a call whose row waits on disk, it stays until it is forgotten.
+// RemoveReplica removes a replica that stops. A replica with a call whose row waits on disk stays until
+// ForgetReplicas.
 func (q *Queries) RemoveReplica(ctx context.Context, id uuid.UUID) error {
 	_, err := q.db.Exec(ctx, removeReplica, id)
 	return err

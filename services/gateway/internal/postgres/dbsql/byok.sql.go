@@ -87,7 +87,7 @@ const countByok = `-- name: CountByok :one
 SELECT count(*) FROM byok_config WHERE organization_id = $1 AND custody <> ''
 `
 
-// Configurations that still hold a credential.
+// CountByok counts the configurations that still hold a credential.
 func (q *Queries) CountByok(ctx context.Context, organizationID string) (int64, error) {
 	row := q.db.QueryRow(ctx, countByok, organizationID)
 	var count int64
@@ -108,7 +108,8 @@ type EraseByokParams struct {
 	OrganizationID string
 }
 
-// What is left says only that something was here, and when it went.
+// EraseByok removes all credentials. The remaining row shows only that a configuration existed, and when it was
+// erased.
 func (q *Queries) EraseByok(ctx context.Context, arg EraseByokParams) (int64, error) {
 	result, err := q.db.Exec(ctx, eraseByok, arg.Now, arg.Revision, arg.OrganizationID)
 	if err != nil {
@@ -167,7 +168,7 @@ type ListByokParams struct {
 	Count          int32
 }
 
-// The active ones of an organization, by provider.
+// ListByok returns the active configurations of an organization, by provider.
 func (q *Queries) ListByok(ctx context.Context, arg ListByokParams) ([]ByokConfig, error) {
 	rows, err := q.db.Query(ctx, listByok, arg.OrganizationID, arg.After, arg.Count)
 	if err != nil {
@@ -233,7 +234,8 @@ type ListStaleByokParams struct {
 	Count             int32
 }
 
-// By organization and provider; the rules are those of byok.Config.Staleness.
+// ListStaleByok returns stale configurations by organization and provider; the rules are those of
+// byok.Config.Staleness.
 func (q *Queries) ListStaleByok(ctx context.Context, arg ListStaleByokParams) ([]ByokConfig, error) {
 	rows, err := q.db.Query(ctx, listStaleByok,
 		arg.OrganizationID,
@@ -370,7 +372,7 @@ type UseByokParams struct {
 	UsedAts         []time.Time
 }
 
-// Several uses at once; the times only go forward.
+// UseByok records several uses at once; the times only increase.
 func (q *Queries) UseByok(ctx context.Context, arg UseByokParams) error {
 	_, err := q.db.Exec(ctx, useByok, arg.OrganizationIds, arg.Providers, arg.UsedAts)
 	return err

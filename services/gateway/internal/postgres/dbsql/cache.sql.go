@@ -22,7 +22,7 @@ type BumpCacheEpochRow struct {
 	PurgedAt time.Time
 }
 
-// Ends the epoch of an organization: nothing that was cached before is of the new one.
+// BumpCacheEpoch ends the epoch of an organization: earlier cached answers do not belong to the new one.
 func (q *Queries) BumpCacheEpoch(ctx context.Context, organizationID string) (BumpCacheEpochRow, error) {
 	row := q.db.QueryRow(ctx, bumpCacheEpoch, organizationID)
 	var i BumpCacheEpochRow
@@ -34,7 +34,7 @@ const cacheEpoch = `-- name: CacheEpoch :one
 SELECT coalesce((SELECT epoch FROM cache_epoch WHERE organization_id = $1), 0)::bigint AS epoch
 `
 
-// How often an organization's cached answers were purged.
+// CacheEpoch returns how often an organization's cached answers were purged.
 func (q *Queries) CacheEpoch(ctx context.Context, organizationID string) (int64, error) {
 	row := q.db.QueryRow(ctx, cacheEpoch, organizationID)
 	var epoch int64

@@ -36,7 +36,7 @@ WITH used AS (
             OFFSET 0
         ) AS e
         UNION ALL
-        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
         SELECT tail.id, tail.seq, tail.txid, tail.request_id, tail.organization_id, tail.key_id, tail.service, tail.run_id, tail.operation, tail.requested_provider, tail.requested_model, tail.requested_goal, tail.provider, tail.model, tail.credential, tail.credential_fingerprint, tail.substituted, tail.cache_hit, tail.attempts, tail.input_tokens, tail.cache_read_tokens, tail.cache_write_tokens, tail.output_tokens, tail.reasoning_tokens, tail.images, tail.usage_state, tail.cost_pico_usd, tail.price_version, tail.outcome, tail.started_at, tail.ended_at, tail.recorded_at, tail.cache_write_long_tokens, tail.image_input_tokens, tail.audio_input_tokens, tail.image_output_tokens, tail.audio_output_tokens FROM (
             SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens FROM ledger_entry AS e
             WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
@@ -58,7 +58,7 @@ summed AS MATERIALIZED (
 ranked AS (
     SELECT kind, name, fleet, byok, calls, cost_pico_usd, first_used_at, last_used_at, row_number() OVER (PARTITION BY kind ORDER BY calls DESC, name) AS place, count(*) OVER (PARTITION BY kind) AS total
     FROM summed
-    WHERE kind <> 2 OR name <> '' -- Not every caller says which service it is.
+    WHERE kind <> 2 OR name <> '' -- service is empty for callers that send no name
 )
 SELECT
     kind::int AS kind, name::text AS name, calls::bigint AS calls, 0::float8 AS cost_cents,
@@ -99,9 +99,8 @@ type ExposedNamesRow struct {
 	Total       int64
 }
 
-// The sums of a window by organization (kind 1), by service (2) and of all (3),
-// the largest first in each kind: whole buckets, the ledger's rows at the edges,
-// and those behind the mark.
+// ExposedNames returns the sums of a window by organization (kind 1), by service (2) and of all (3), the largest
+// first in each kind. They consist of whole buckets, the ledger's rows at the edges, and the rows beyond the mark.
 func (q *Queries) ExposedNames(ctx context.Context, arg ExposedNamesParams) ([]ExposedNamesRow, error) {
 	rows, err := q.db.Query(ctx, exposedNames,
 		arg.Spans,
@@ -186,7 +185,7 @@ parts AS (
     UNION ALL
     SELECT l.organization_id, l.run_id, 1, l.started_at, l.started_at
     FROM (
-        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
         SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens FROM ledger_entry AS e
         WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
         ORDER BY e.txid, e.seq
@@ -273,14 +272,11 @@ type ExposedRunsRow struct {
 	Total          int64
 }
 
-// The runs of a window, the largest first. A run that lies within it counts by its
-// own sum; one that a border of the window cuts, by its buckets and the ledger's
-// rows at the edges; and each by its rows behind the mark.
-// Runs with parts, with their own sum where they lie within the window.
-// The largest of all that lie within it: no other of them is among the largest,
-// but one that has parts.
-// Those that begin in the window, without those that go on beyond it, and with
-// those that are in it by their parts.
+// ExposedRuns returns the runs of a window, the largest first. A run within the window counts with its own sum; a run
+// across an edge, with its buckets and the ledger's rows at the edge; each with its rows beyond the mark.
+// Runs with parts, plus their own sum if they lie within the window.
+// The largest runs within the window: another one can be among the largest only if it has parts.
+// Runs that begin in the window, without those that extend beyond it, and with those that have parts in it.
 func (q *Queries) ExposedRuns(ctx context.Context, arg ExposedRunsParams) ([]ExposedRunsRow, error) {
 	rows, err := q.db.Query(ctx, exposedRuns,
 		arg.Count,
@@ -433,14 +429,12 @@ type FoldUseParams struct {
 	Count     int32
 }
 
-// Adds the next rows of the feed up. Every transaction below the oldest one in
-// progress has ended, so that no row can appear before the mark. An answer from
-// the cache used no credential.
-// Calls of one hour that are alike are one row from here on: every span is a number
-// of hours.
-// Of its credential, and of its provider.
-// Runs that begin with these rows, or earlier than was known: those leave the
-// bucket that they were counted in.
+// FoldUse aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no
+// row can appear before the mark. An answer from the cache used no credential.
+// Equal calls of one hour are one row from here on: every span is a multiple of an hour.
+// One row for the credential, and one for its provider.
+// Runs that begin with these rows, or earlier than known before; the latter leave the bucket in which they were
+// counted.
 func (q *Queries) FoldUse(ctx context.Context, arg FoldUseParams) (int64, error) {
 	row := q.db.QueryRow(ctx, foldUse, arg.AfterTxid, arg.AfterSeq, arg.Count)
 	var count int64
@@ -457,7 +451,7 @@ type LockUseMarkRow struct {
 	Seq  int64
 }
 
-// One replica folds at a time; the others find no row.
+// LockUseMark lets one replica aggregate at a time; the others get no row.
 func (q *Queries) LockUseMark(ctx context.Context) (LockUseMarkRow, error) {
 	row := q.db.QueryRow(ctx, lockUseMark)
 	var i LockUseMarkRow
@@ -472,9 +466,9 @@ SELECT
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true)
 `
 
-// For the transaction: the window decides how it is best answered, and no answer is
-// worth compiling for. The server takes what lies beyond the mark for a third of
-// the ledger, though it is its last second. The sums of a year fit the memory.
+// PlanForValues applies to the transaction: the best plan depends on the window, and compiling it does not pay. The
+// server estimates the rows beyond the mark at a third of the ledger, although they are its last second. The sums of
+// a year fit into memory.
 func (q *Queries) PlanForValues(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planForValues)
 	return err

@@ -117,9 +117,8 @@ type ListEntriesRow struct {
 	RecordedAt            time.Time
 }
 
-// The feed in the order of commits. Every transaction below the oldest one in
-// progress has ended, so that no row can appear before what was read; an empty
-// filter takes all.
+// ListEntries returns the feed in the order of commits. Every transaction below the oldest one in progress has ended,
+// so no row can appear before those already read; an empty filter matches all.
 func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]ListEntriesRow, error) {
 	rows, err := q.db.Query(ctx, listEntries,
 		arg.AfterTxid,

@@ -66,8 +66,8 @@ type OrganizationSpendRow struct {
 	ActiveCents    float64
 }
 
-// Spent since a day, set aside, and what the sessions in flight or called since a
-// moment have spent so far. Amounts in cents.
+// OrganizationSpend returns the spend since a day, the reserved amount, and the spend so far of sessions that are in
+// flight or were called since a moment. Amounts are in cents.
 func (q *Queries) OrganizationSpend(ctx context.Context, arg OrganizationSpendParams) (OrganizationSpendRow, error) {
 	row := q.db.QueryRow(ctx, organizationSpend, arg.OrganizationID, arg.Since, arg.ActiveSince)
 	var i OrganizationSpendRow
@@ -86,7 +86,7 @@ SELECT organization_id, suspended, suspended_at, suspended_by, status_reason, st
 FROM organization WHERE version > $1 ORDER BY version
 `
 
-// What is set of organizations, of the versions above one.
+// OrganizationsSince returns the settings of organizations with versions above one.
 func (q *Queries) OrganizationsSince(ctx context.Context, since int64) ([]Organization, error) {
 	rows, err := q.db.Query(ctx, organizationsSince, since)
 	if err != nil {

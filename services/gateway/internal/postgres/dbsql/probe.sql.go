@@ -76,7 +76,7 @@ type TakeProbeLeaseParams struct {
 	Seconds float64
 }
 
-// Nobody has it, or whoever had it let it run out.
+// TakeProbeLease takes the lease if it is free or has expired.
 func (q *Queries) TakeProbeLease(ctx context.Context, arg TakeProbeLeaseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, takeProbeLease, arg.Holder, arg.Kind, arg.Seconds)
 	if err != nil {

@@ -108,7 +108,7 @@ type ForgetReconciliationsParams struct {
 	Count  int32
 }
 
-// In bounded batches.
+// ForgetReconciliations deletes in bounded batches.
 func (q *Queries) ForgetReconciliations(ctx context.Context, arg ForgetReconciliationsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, forgetReconciliations, arg.Before, arg.Count)
 	if err != nil {
@@ -212,8 +212,8 @@ type MeteredByModelRow struct {
 	EstimatedPicoUsd pgtype.Numeric
 }
 
-// What the fleet's credentials paid for in a period, by when the calls began.
-// Answers from the cache were paid for when they were made.
+// MeteredByModel returns what the fleet's credentials paid for in a period, by the start of the calls. Answers from
+// the cache were paid for when they were created.
 func (q *Queries) MeteredByModel(ctx context.Context, arg MeteredByModelParams) ([]MeteredByModelRow, error) {
 	rows, err := q.db.Query(ctx, meteredByModel, arg.PeriodStart, arg.PeriodEnd, arg.Providers)
 	if err != nil {

@@ -59,7 +59,7 @@ INSERT INTO audit_entry (actor, actor_role, action, organization_id, subject_typ
 SELECT 'system', 'system', 'run.exhaust', organization_id, 'run', run_id, '', '', '{}' FROM ended
 `
 
-// Of the runs that were called of late, those that have used up a limit.
+// EndExhaustedRuns ends the recently called runs that have used up a limit.
 func (q *Queries) EndExhaustedRuns(ctx context.Context, calledAfter time.Time) (int64, error) {
 	result, err := q.db.Exec(ctx, endExhaustedRuns, calledAfter)
 	if err != nil {
@@ -269,7 +269,7 @@ UNION SELECT organization_id FROM replica_session WHERE replica_session.run_id =
 ORDER BY organization_id LIMIT 2
 `
 
-// Whose runs of this id are known: minted, stopped, in flight, or in the ledger.
+// RunOrganizations returns the organizations with a run of this id: minted, stopped, in flight, or in the ledger.
 func (q *Queries) RunOrganizations(ctx context.Context, runID string) ([]string, error) {
 	rows, err := q.db.Query(ctx, runOrganizations, runID)
 	if err != nil {
@@ -330,8 +330,8 @@ type RunSpendRow struct {
 	Elsewhere       int64
 }
 
-// What a session has used; elsewhere are the calls in flight that other replicas said
-// of it. The epoch stands for never.
+// RunSpend returns the usage of a session; elsewhere counts the calls in flight that other replicas reported for it.
+// The epoch stands for never.
 func (q *Queries) RunSpend(ctx context.Context, arg RunSpendParams) (RunSpendRow, error) {
 	row := q.db.QueryRow(ctx, runSpend, arg.OrganizationID, arg.RunID, arg.Self)
 	var i RunSpendRow
@@ -367,7 +367,7 @@ type RunsSinceRow struct {
 	Run Run
 }
 
-// Runs of the versions above one that are live, or ended of late.
+// RunsSince returns runs with versions above one that are live or ended recently.
 func (q *Queries) RunsSince(ctx context.Context, arg RunsSinceParams) ([]RunsSinceRow, error) {
 	rows, err := q.db.Query(ctx, runsSince, arg.Since, arg.EndedAfter)
 	if err != nil {

@@ -27,7 +27,7 @@ type AddToCanaryArmParams struct {
 	LatencyUs  int64
 }
 
-// Of a canary that has been replaced meanwhile only for as long as its sums are kept.
+// AddToCanaryArm also accepts counts of a replaced canary, as long as its sums are kept.
 func (q *Queries) AddToCanaryArm(ctx context.Context, arg AddToCanaryArmParams) error {
 	_, err := q.db.Exec(ctx, addToCanaryArm,
 		arg.Revision,

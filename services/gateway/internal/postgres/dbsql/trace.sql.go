@@ -23,7 +23,7 @@ type DropTraceContentsParams struct {
 	Count int32
 }
 
-// A bounded number of those that have expired.
+// DropTraceContents drops a bounded number of expired contents.
 func (q *Queries) DropTraceContents(ctx context.Context, arg DropTraceContentsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, dropTraceContents, arg.Now, arg.Count)
 	if err != nil {
@@ -49,7 +49,7 @@ type DropTracesParams struct {
 	Count int32
 }
 
-// With what contents they still have.
+// DropTraces drops expired traces with their remaining contents.
 func (q *Queries) DropTraces(ctx context.Context, arg DropTracesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, dropTraces, arg.Now, arg.Count)
 	var count int64
@@ -74,7 +74,7 @@ type EraseTraceContentsParams struct {
 	Count          int32
 }
 
-// A bounded number of what an organization has.
+// EraseTraceContents erases a bounded number of an organization's contents.
 func (q *Queries) EraseTraceContents(ctx context.Context, arg EraseTraceContentsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, eraseTraceContents, arg.OrganizationID, arg.Before, arg.Count)
 	if err != nil {
@@ -105,7 +105,7 @@ type GetTraceRow struct {
 	Captured bool
 }
 
-// The latest of a request id of one organization.
+// GetTrace returns the latest trace with a request id of one organization.
 func (q *Queries) GetTrace(ctx context.Context, arg GetTraceParams) (GetTraceRow, error) {
 	row := q.db.QueryRow(ctx, getTrace, arg.Now, arg.RequestID, arg.OrganizationID)
 	var i GetTraceRow
@@ -188,7 +188,7 @@ type LatestTracesRow struct {
 	Captured bool
 }
 
-// The latest of a request id of each organization, or of one alone, newest first.
+// LatestTraces returns the latest trace with a request id of each organization, or of a single one, newest first.
 func (q *Queries) LatestTraces(ctx context.Context, arg LatestTracesParams) ([]LatestTracesRow, error) {
 	rows, err := q.db.Query(ctx, latestTraces,
 		arg.Now,
@@ -301,7 +301,7 @@ type ListTracesRow struct {
 	Captured bool
 }
 
-// Newest first. An empty filter takes all.
+// ListTraces returns traces, newest first. An empty filter matches all.
 func (q *Queries) ListTraces(ctx context.Context, arg ListTracesParams) ([]ListTracesRow, error) {
 	rows, err := q.db.Query(ctx, listTraces,
 		arg.Now,
@@ -437,7 +437,7 @@ type TraceReplaysParams struct {
 	PageSize       int32
 }
 
-// The requests that repeated one, newest first.
+// TraceReplays returns the requests that repeated a request, newest first.
 func (q *Queries) TraceReplays(ctx context.Context, arg TraceReplaysParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, traceReplays,
 		arg.RequestID,

@@ -249,7 +249,7 @@ type LockTrustParams struct {
 	ServerID       string
 }
 
-// Writers of one server's records take turns, those of its first one too.
+// LockTrust serializes writers of one server's records, including those of its first one.
 func (q *Queries) LockTrust(ctx context.Context, arg LockTrustParams) error {
 	_, err := q.db.Exec(ctx, lockTrust, arg.OrganizationID, arg.ServerID)
 	return err

@@ -13,7 +13,7 @@ FROM approval
 WHERE ref = @ref AND organization_id = @organization_id;
 
 -- name: LockApproval :one
--- Deciders of one approval take turns.
+-- LockApproval serializes concurrent decisions on one approval.
 SELECT
     id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description,
     decided_by, decided_at, reason, created_at, expires_at
@@ -27,7 +27,7 @@ SET status = @status, decided_by = @decided_by, decided_at = @decided_at::timest
 WHERE id = @id;
 
 -- name: ListApprovals :many
--- Newest first. Expired are the pending ones whose time has run out.
+-- ListApprovals returns approvals, newest first. A pending approval past its time counts as expired.
 SELECT
     id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description,
     decided_by, decided_at, reason, created_at, expires_at

@@ -4,7 +4,7 @@ VALUES (@actor, @actor_role, @action, @organization_id, @subject_type, @subject,
 RETURNING id, occurred_at;
 
 -- name: ListAudit :many
--- Newest first. An action that ends in a full stop is a group.
+-- ListAudit returns entries, newest first. An action that ends in a full stop selects a group.
 SELECT id, occurred_at, actor, actor_role, action, organization_id, subject_type, subject, request_id, reason, details
 FROM audit_entry
 WHERE (@before::bigint = 0 OR id < @before)

@@ -11,7 +11,7 @@ DELETE FROM budget_reservation AS b WHERE b.id = ANY(@ids::uuid[]) AND b.replica
 SELECT lost::uuid AS lost FROM budget_reclaim(@replica) AS lost;
 
 -- name: DropLapses :exec
--- Those of calls that left no ledger row.
+-- DropLapses drops the lapses of calls that left no ledger row.
 DELETE FROM budget_lapse WHERE lapsed_at < now() - interval '30 days';
 
 -- name: SeeReplica :execrows
@@ -24,7 +24,8 @@ INSERT INTO replica (id) VALUES (@id) ON CONFLICT (id) DO NOTHING;
 DELETE FROM replica WHERE seen_at < now() - make_interval(secs => @seconds::double precision) AND id <> @self;
 
 -- name: RemoveReplica :exec
--- One that stops leaves; with a call whose row waits on disk, it stays until it is forgotten.
+-- RemoveReplica removes a replica that stops. A replica with a call whose row waits on disk stays until
+-- ForgetReplicas.
 DELETE FROM replica WHERE replica.id = @id AND NOT EXISTS (SELECT FROM budget_reservation WHERE replica_id = @id);
 
 -- name: ClearSessions :exec

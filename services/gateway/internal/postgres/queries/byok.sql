@@ -2,14 +2,15 @@
 SELECT * FROM byok_config WHERE organization_id = @organization_id AND provider = @provider;
 
 -- name: ListByok :many
--- The active ones of an organization, by provider.
+-- ListByok returns the active configurations of an organization, by provider.
 SELECT * FROM byok_config
 WHERE organization_id = @organization_id AND status = 'active' AND provider > @after
 ORDER BY provider
 LIMIT @count;
 
 -- name: ListStaleByok :many
--- By organization and provider; the rules are those of byok.Config.Staleness.
+-- ListStaleByok returns stale configurations by organization and provider; the rules are those of
+-- byok.Config.Staleness.
 SELECT * FROM byok_config
 WHERE status = 'active'
   AND (@organization_id::text = '' OR organization_id = @organization_id)
@@ -42,14 +43,15 @@ ON CONFLICT (organization_id, provider) DO UPDATE SET
     rotation_interval_days = EXCLUDED.rotation_interval_days, revision = EXCLUDED.revision;
 
 -- name: EraseByok :execrows
--- What is left says only that something was here, and when it went.
+-- EraseByok removes all credentials. The remaining row shows only that a configuration existed, and when it was
+-- erased.
 UPDATE byok_config SET
     status = 'erased', custody = '', secret_ref = '', sealing_key_id = '', ciphertext = NULL, masked_hint = '', fingerprint = '',
     updated_at = @now, revision = @revision
 WHERE organization_id = @organization_id AND status <> 'erased';
 
 -- name: CountByok :one
--- Configurations that still hold a credential.
+-- CountByok counts the configurations that still hold a credential.
 SELECT count(*) FROM byok_config WHERE organization_id = @organization_id AND custody <> '';
 
 -- name: ByokRevision :one
@@ -62,7 +64,7 @@ ORDER BY revision, organization_id, provider
 LIMIT @count;
 
 -- name: UseByok :exec
--- Several uses at once; the times only go forward.
+-- UseByok records several uses at once; the times only increase.
 UPDATE byok_config SET last_used_at = used.at
 FROM (
     SELECT unnest(@organization_ids::text[]) AS organization_id, unnest(@providers::text[]) AS provider,

@@ -1,11 +1,10 @@
 -- name: LockUseMark :one
--- One replica folds at a time; the others find no row.
+-- LockUseMark lets one replica aggregate at a time; the others get no row.
 SELECT txid::text AS txid, seq FROM exposure_mark FOR UPDATE SKIP LOCKED;
 
 -- name: FoldUse :one
--- Adds the next rows of the feed up. Every transaction below the oldest one in
--- progress has ended, so that no row can appear before the mark. An answer from
--- the cache used no credential.
+-- FoldUse aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no
+-- row can appear before the mark. An answer from the cache used no credential.
 WITH fresh AS MATERIALIZED (
     SELECT
         txid, seq, provider, credential_fingerprint, organization_id, service, run_id, credential, cost_pico_usd, started_at, cache_hit
@@ -15,8 +14,7 @@ WITH fresh AS MATERIALIZED (
     ORDER BY ledger_entry.txid, ledger_entry.seq
     LIMIT @count::int
 ),
--- Calls of one hour that are alike are one row from here on: every span is a number
--- of hours.
+-- Equal calls of one hour are one row from here on: every span is a multiple of an hour.
 hourly AS MATERIALIZED (
     SELECT
         provider, credential_fingerprint, organization_id, service, run_id, credential,
@@ -26,7 +24,7 @@ hourly AS MATERIALIZED (
     WHERE NOT cache_hit
     GROUP BY provider, credential_fingerprint, organization_id, service, run_id, credential, hour
 ),
--- Of its credential, and of its provider.
+-- One row for the credential, and one for its provider.
 used AS MATERIALIZED (
     SELECT
         provider, CASE WHEN scope.whole THEN '' ELSE credential_fingerprint END AS credential_fingerprint,
@@ -64,8 +62,8 @@ of_runs AS MATERIALIZED (
     WHERE run_id <> ''
     GROUP BY provider, credential_fingerprint, organization_id, run_id
 ),
--- Runs that begin with these rows, or earlier than was known: those leave the
--- bucket that they were counted in.
+-- Runs that begin with these rows, or earlier than known before; the latter leave the bucket in which they were
+-- counted.
 begun AS MATERIALIZED (
     SELECT o.provider, o.credential_fingerprint, o.first_used_at, r.first_used_at AS formerly
     FROM of_runs AS o
@@ -118,18 +116,17 @@ moved AS (
 SELECT count(*) FROM fresh;
 
 -- name: PlanForValues :exec
--- For the transaction: the window decides how it is best answered, and no answer is
--- worth compiling for. The server takes what lies beyond the mark for a third of
--- the ledger, though it is its last second. The sums of a year fit the memory.
+-- PlanForValues applies to the transaction: the best plan depends on the window, and compiling it does not pay. The
+-- server estimates the rows beyond the mark at a third of the ledger, although they are its last second. The sums of
+-- a year fit into memory.
 SELECT
     set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
 
 -- name: ExposedNames :many
--- The sums of a window by organization (kind 1), by service (2) and of all (3),
--- the largest first in each kind: whole buckets, the ledger's rows at the edges,
--- and those behind the mark.
+-- ExposedNames returns the sums of a window by organization (kind 1), by service (2) and of all (3), the largest
+-- first in each kind. They consist of whole buckets, the ledger's rows at the edges, and the rows beyond the mark.
 WITH used AS (
     SELECT u.kind, u.name, u.fleet, u.byok, u.calls, u.cost_pico_usd, u.first_used_at, u.last_used_at
     FROM (
@@ -155,7 +152,7 @@ WITH used AS (
             OFFSET 0
         ) AS e
         UNION ALL
-        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
         SELECT tail.* FROM (
             SELECT * FROM ledger_entry AS e
             WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
@@ -177,7 +174,7 @@ summed AS MATERIALIZED (
 ranked AS (
     SELECT *, row_number() OVER (PARTITION BY kind ORDER BY calls DESC, name) AS place, count(*) OVER (PARTITION BY kind) AS total
     FROM summed
-    WHERE kind <> 2 OR name <> '' -- Not every caller says which service it is.
+    WHERE kind <> 2 OR name <> '' -- service is empty for callers that send no name
 )
 SELECT
     kind::int AS kind, name::text AS name, calls::bigint AS calls, 0::float8 AS cost_cents,
@@ -193,9 +190,8 @@ HAVING count(*) > 0
 ORDER BY kind, calls DESC, name;
 
 -- name: ExposedRuns :many
--- The runs of a window, the largest first. A run that lies within it counts by its
--- own sum; one that a border of the window cuts, by its buckets and the ledger's
--- rows at the edges; and each by its rows behind the mark.
+-- ExposedRuns returns the runs of a window, the largest first. A run within the window counts with its own sum; a run
+-- across an edge, with its buckets and the ledger's rows at the edge; each with its rows beyond the mark.
 WITH cut AS MATERIALIZED (
     SELECT DISTINCT r.organization_id, r.run_id, r.first_used_at, r.last_used_at
     FROM (
@@ -238,7 +234,7 @@ parts AS (
     UNION ALL
     SELECT l.organization_id, l.run_id, 1, l.started_at, l.started_at
     FROM (
-        -- Fenced off and in order, so that it goes by the feed: it is the end of it.
+        -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
         SELECT * FROM ledger_entry AS e
         WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM exposure_mark AS m)
         ORDER BY e.txid, e.seq
@@ -253,7 +249,7 @@ added AS MATERIALIZED (
     FROM parts
     GROUP BY organization_id, run_id
 ),
--- Runs with parts, with their own sum where they lie within the window.
+-- Runs with parts, plus their own sum if they lie within the window.
 composed AS MATERIALIZED (
     SELECT
         a.organization_id, a.run_id, a.calls + coalesce(r.calls, 0) AS calls, r.run_id IS NOT NULL AS within,
@@ -266,8 +262,7 @@ composed AS MATERIALIZED (
         OFFSET 0
     ) AS r ON r.first_used_at >= @since::timestamptz AND r.last_used_at < @until::timestamptz
 ),
--- The largest of all that lie within it: no other of them is among the largest,
--- but one that has parts.
+-- The largest runs within the window: another one can be among the largest only if it has parts.
 largest AS (
     SELECT r.organization_id, r.run_id, r.calls, r.first_used_at, r.last_used_at
     FROM exposure_run AS r
@@ -276,8 +271,7 @@ largest AS (
     ORDER BY r.calls DESC, r.organization_id, r.run_id
     LIMIT @count::int
 ),
--- Those that begin in the window, without those that go on beyond it, and with
--- those that are in it by their parts.
+-- Runs that begin in the window, without those that extend beyond it, and with those that have parts in it.
 counted AS (
     SELECT
         (SELECT coalesce(sum(c.runs), 0)

@@ -1,7 +1,6 @@
 -- name: ListEntries :many
--- The feed in the order of commits. Every transaction below the oldest one in
--- progress has ended, so that no row can appear before what was read; an empty
--- filter takes all.
+-- ListEntries returns the feed in the order of commits. Every transaction below the oldest one in progress has ended,
+-- so no row can appear before those already read; an empty filter matches all.
 SELECT
     id,
     seq,

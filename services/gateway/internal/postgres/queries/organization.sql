@@ -1,5 +1,5 @@
 -- name: OrganizationsSince :many
--- What is set of organizations, of the versions above one.
+-- OrganizationsSince returns the settings of organizations with versions above one.
 SELECT organization_id, suspended, suspended_at, suspended_by, status_reason, status_changed_at,
     budget_ceiling_cents, budget_period, version
 FROM organization WHERE version > @since ORDER BY version;
@@ -23,8 +23,8 @@ ON CONFLICT (organization_id) DO UPDATE SET budget_ceiling_cents = excluded.budg
     budget_period = excluded.budget_period, version = excluded.version;
 
 -- name: OrganizationSpend :one
--- Spent since a day, set aside, and what the sessions in flight or called since a
--- moment have spent so far. Amounts in cents.
+-- OrganizationSpend returns the spend since a day, the reserved amount, and the spend so far of sessions that are in
+-- flight or were called since a moment. Amounts are in cents.
 WITH active AS (
     SELECT DISTINCT s.run_id FROM (
         SELECT a.run_id FROM spend_run AS a WHERE a.organization_id = @organization_id AND a.last_at > @active_since::timestamptz

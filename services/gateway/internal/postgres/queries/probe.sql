@@ -1,5 +1,5 @@
 -- name: TakeProbeLease :execrows
--- Nobody has it, or whoever had it let it run out.
+-- TakeProbeLease takes the lease if it is free or has expired.
 INSERT INTO probe_lease AS l (holder, kind, taken_at, until)
 VALUES (@holder, @kind, clock_timestamp(), clock_timestamp() + make_interval(secs => @seconds::double precision))
 ON CONFLICT (one) DO UPDATE

@@ -1,6 +1,6 @@
 -- name: MeteredByModel :many
--- What the fleet's credentials paid for in a period, by when the calls began.
--- Answers from the cache were paid for when they were made.
+-- MeteredByModel returns what the fleet's credentials paid for in a period, by the start of the calls. Answers from
+-- the cache were paid for when they were created.
 SELECT provider, model, count(*) AS calls, sum(cost_pico_usd)::numeric AS cost_pico_usd,
     coalesce(sum(cost_pico_usd) FILTER (WHERE usage_state <> 'reported'), 0)::numeric AS estimated_pico_usd
 FROM ledger_entry
@@ -49,5 +49,5 @@ SELECT position, provider, model, amount_pico_usd, metered_pico_usd, estimated_p
 FROM reconciliation_line WHERE reconciliation_id = @reconciliation_id ORDER BY position;
 
 -- name: ForgetReconciliations :execrows
--- In bounded batches.
+-- ForgetReconciliations deletes in bounded batches.
 DELETE FROM reconciliation WHERE id IN (SELECT r.id FROM reconciliation AS r WHERE r.created_at < @before ORDER BY r.created_at LIMIT @count);

@@ -1,5 +1,5 @@
 -- name: RunsSince :many
--- Runs of the versions above one that are live, or ended of late.
+-- RunsSince returns runs with versions above one that are live or ended recently.
 SELECT sqlc.embed(run) FROM run
 WHERE version > @since
     AND (ended_at IS NULL OR ended_at > @ended_after::timestamptz)
@@ -32,15 +32,15 @@ ON CONFLICT (organization_id, run_id) DO UPDATE SET abort_requested_at = exclude
     abort_requested_by = excluded.abort_requested_by, abort_reason = excluded.abort_reason, version = excluded.version;
 
 -- name: RunOrganizations :many
--- Whose runs of this id are known: minted, stopped, in flight, or in the ledger.
+-- RunOrganizations returns the organizations with a run of this id: minted, stopped, in flight, or in the ledger.
 SELECT organization_id FROM run WHERE run.run_id = @run_id
 UNION SELECT organization_id FROM spend_run WHERE spend_run.run_id = @run_id
 UNION SELECT organization_id FROM replica_session WHERE replica_session.run_id = @run_id
 ORDER BY organization_id LIMIT 2;
 
 -- name: RunSpend :one
--- What a session has used; elsewhere are the calls in flight that other replicas said
--- of it. The epoch stands for never.
+-- RunSpend returns the usage of a session; elsewhere counts the calls in flight that other replicas reported for it.
+-- The epoch stands for never.
 SELECT
     (SELECT coalesce(sum(s.cost_pico_usd), 0) / 1e10 FROM spend_run AS s
         WHERE s.organization_id = @organization_id AND s.run_id = @run_id)::double precision AS spent_cents,
@@ -75,7 +75,7 @@ INSERT INTO audit_entry (actor, actor_role, action, organization_id, subject_typ
 SELECT 'system', 'system', 'run.expire', organization_id, 'run', run_id, '', '', '{}' FROM ended;
 
 -- name: EndExhaustedRuns :execrows
--- Of the runs that were called of late, those that have used up a limit.
+-- EndExhaustedRuns ends the recently called runs that have used up a limit.
 WITH used AS (
     SELECT s.organization_id, s.run_id, sum(s.calls) AS calls, sum(s.cost_pico_usd) AS cost FROM spend_run AS s
     WHERE EXISTS (

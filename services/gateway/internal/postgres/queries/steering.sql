@@ -12,7 +12,7 @@ UPDATE routing_override SET active = @active, provider = @provider, model = @mod
 WHERE kind = @kind;
 
 -- name: AddToCanaryArm :exec
--- Of a canary that has been replaced meanwhile only for as long as its sums are kept.
+-- AddToCanaryArm also accepts counts of a replaced canary, as long as its sums are kept.
 INSERT INTO canary_arm AS a (revision, arm, requests, failed, failed_over, latency_us)
 VALUES (@revision, @arm, @requests, @failed, @failed_over, @latency_us)
 ON CONFLICT (revision, arm) DO UPDATE SET requests = a.requests + excluded.requests, failed = a.failed + excluded.failed,

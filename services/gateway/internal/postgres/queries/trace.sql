@@ -1,5 +1,5 @@
 -- name: ListTraces :many
--- Newest first. An empty filter takes all.
+-- ListTraces returns traces, newest first. An empty filter matches all.
 SELECT sqlc.embed(trace), coalesce(c.replayable, false)::boolean AS captured
 FROM trace
 LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > @now
@@ -18,7 +18,7 @@ ORDER BY trace.started_at DESC, trace.id DESC
 LIMIT @page_size::int;
 
 -- name: GetTrace :one
--- The latest of a request id of one organization.
+-- GetTrace returns the latest trace with a request id of one organization.
 SELECT sqlc.embed(trace), coalesce(c.replayable, false)::boolean AS captured
 FROM trace
 LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > @now
@@ -29,7 +29,7 @@ ORDER BY trace.started_at DESC, trace.id DESC
 LIMIT 1;
 
 -- name: LatestTraces :many
--- The latest of a request id of each organization, or of one alone, newest first.
+-- LatestTraces returns the latest trace with a request id of each organization, or of a single one, newest first.
 SELECT sqlc.embed(trace), coalesce(c.replayable, false)::boolean AS captured
 FROM trace
 LEFT JOIN trace_content AS c ON c.id = trace.id AND c.expires_at > @now
@@ -55,7 +55,7 @@ FROM trace_content
 WHERE id = ANY(@ids::uuid[]) AND expires_at > @now;
 
 -- name: TraceReplays :many
--- The requests that repeated one, newest first.
+-- TraceReplays returns the requests that repeated a request, newest first.
 SELECT request_id
 FROM trace
 WHERE parent_request_id = @request_id AND parent_kind = 'replay' AND organization_id = @organization_id AND expires_at > @now
@@ -63,12 +63,12 @@ ORDER BY started_at DESC, id DESC
 LIMIT @page_size::int;
 
 -- name: DropTraceContents :execrows
--- A bounded number of those that have expired.
+-- DropTraceContents drops a bounded number of expired contents.
 DELETE FROM trace_content
 WHERE id IN (SELECT c.id FROM trace_content AS c WHERE c.expires_at <= @now ORDER BY c.expires_at LIMIT @count::int FOR UPDATE SKIP LOCKED);
 
 -- name: DropTraces :one
--- With what contents they still have.
+-- DropTraces drops expired traces with their remaining contents.
 WITH gone AS (
     DELETE FROM trace
     WHERE id IN (SELECT t.id FROM trace AS t WHERE t.expires_at <= @now ORDER BY t.expires_at LIMIT @count::int FOR UPDATE SKIP LOCKED)
@@ -80,7 +80,7 @@ contents AS (
 SELECT count(*) FROM gone;
 
 -- name: EraseTraceContents :execrows
--- A bounded number of what an organization has.
+-- EraseTraceContents erases a bounded number of an organization's contents.
 DELETE FROM trace_content
 WHERE id IN (
     SELECT c.id

@@ -1,5 +1,5 @@
 -- name: LockTrust :exec
--- Writers of one server's records take turns, those of its first one too.
+-- LockTrust serializes writers of one server's records, including those of its first one.
 SELECT pg_advisory_xact_lock(hashtextextended('trust ' || @organization_id::text || ' ' || @server_id::text, 0));
 
 -- name: GetTrust :one

@@ -161,14 +161,10 @@ func unpricedField(field string) error {
 // is written to a cache, or output is thinking or an image, is the vendor's to say.
 func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, known bool) {
 	now := time.Now()
-	tokens, made := most.Input, most.Output
-	for _, input := range []provider.Usage{
-		{Input: tokens}, {CacheRead: tokens}, {CacheWrite: tokens}, {CacheWriteLong: tokens}, {ImageInput: tokens}, {AudioInput: tokens},
-	} {
-		for _, output := range []provider.Usage{{Output: made}, {Reasoning: made}, {ImageOutput: made}, {AudioOutput: made}} {
+	for _, input := range provider.SidePrompt.Buckets() {
+		for _, output := range provider.SideCompletion.Buckets() {
 			usage := provider.Usage{Images: most.Images}
-			usage.Add(input)
-			usage.Add(output)
+			*input.Of(&usage), *output.Of(&usage) = most.Input, most.Output
 			of := prices.Cost(c.Provider, c.Model, now, usage)
 			cost, known = max(cost, of.Amount), known || of.Known
 		}

@@ -192,38 +192,46 @@ const (
 // counts are none. visible is how many bytes of the answer came: where the vendor
 // counts thinking apart, the rest is at most a token for each of them.
 func (b *bound) clamp(u *provider.Usage, visible int) (beyond []excess) {
-	for _, bucket := range []*int64{
-		&u.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWriteLong, &u.ImageInput, &u.AudioInput,
-		&u.Output, &u.Reasoning, &u.ImageOutput, &u.AudioOutput, &u.Images,
-	} {
-		*bucket = max(*bucket, 0)
+	for _, bucket := range provider.Buckets() {
+		*bucket.Of(u) = max(*bucket.Of(u), 0)
 	}
-	if take(b.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWriteLong, &u.ImageInput, &u.AudioInput, &u.Input) {
+	if take(b.Input, u, provider.SidePrompt) {
 		beyond = append(beyond, excessInput)
 	}
-	output := take(b.Output, &u.Reasoning, &u.AudioOutput, &u.ImageOutput, &u.Output)
+	output := take(b.Output, u, provider.SideCompletion)
 	if u.Reasoning > 0 && visible > 0 {
-		output = take(int64(visible)+toolsInput, &u.Output) || output
+		output = cut(int64(visible)+toolsInput, &u.Output) || output
 	}
 	if output {
 		beyond = append(beyond, excessOutput)
 	}
-	if take(b.Images, &u.Images) {
+	if take(b.Images, u, provider.SidePieces) {
 		beyond = append(beyond, excessImages)
 	}
 	return beyond
 }
 
-// take hands a total out to buckets in their order, each at most what it has, and
-// reports whether that cut one of them. Sums can't overflow.
-func take(left int64, buckets ...*int64) (cut bool) {
-	for _, bucket := range buckets {
-		if *bucket > left {
-			*bucket, cut = left, true
+// take hands a total out to the buckets of a side, each at most what it has: first to the specific ones in their order,
+// then to those that they fall back to. It reports whether a bucket was cut. Sums can't overflow.
+func take(left int64, u *provider.Usage, side provider.Side) (wasCut bool) {
+	for _, isSpecific := range []bool{true, false} {
+		for _, b := range side.Buckets() {
+			if _, specific := b.Fallback(); specific == isSpecific {
+				wasCut = cut(left, b.Of(u)) || wasCut
+				left -= *b.Of(u)
+			}
 		}
-		left -= *bucket
 	}
-	return cut
+	return wasCut
+}
+
+// cut lowers a count to a limit, and reports whether it was above.
+func cut(limit int64, count *int64) bool {
+	if *count <= limit {
+		return false
+	}
+	*count = limit
+	return true
 }
 
 // Bytes that a token of text can have. The longest words of the vocabularies in

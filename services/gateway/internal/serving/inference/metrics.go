@@ -169,25 +169,10 @@ func (m *metrics) implausible(name string, part excess) {
 
 // spent counts what was billed.
 func (m *metrics) spent(r *ledger.Report) {
-	u := r.Usage
 	m.cost.add(by(r.Provider, "", ""), int64(r.Cost))
-	for _, bucket := range [...]struct {
-		name   string
-		tokens int64
-	}{
-		{"input", u.Input},
-		{"cache_read", u.CacheRead},
-		{"cache_write", u.CacheWrite},
-		{"cache_write_long", u.CacheWriteLong},
-		{"image_input", u.ImageInput},
-		{"audio_input", u.AudioInput},
-		{"output", u.Output},
-		{"reasoning", u.Reasoning},
-		{"image_output", u.ImageOutput},
-		{"audio_output", u.AudioOutput},
-	} {
-		if bucket.tokens > 0 {
-			m.tokens.add(by(r.Provider, "bucket", bucket.name), bucket.tokens)
+	for _, b := range provider.Buckets() {
+		if tokens := *b.Of(&r.Usage); tokens > 0 && b.Side() != provider.SidePieces {
+			m.tokens.add(by(r.Provider, "bucket", b.Name()), tokens)
 		}
 	}
 }

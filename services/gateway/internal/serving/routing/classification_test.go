@@ -21,7 +21,7 @@ func TestClassification(t *testing.T) {
 		{"by region: a provider that has none is left out", "acme", "personal", "small", "~two/wise"},
 		{"all lines hold", "acme-7-eu", "mixed", "small", "~two/wise"},
 		{"nobody", "acme", "secret", "small", "403 one/small (data_classification)"},
-		{"a label that the tenant has not", "acme", "privat", "small", `403 no rule of the organization is for a label "privat"`},
+		{"a label that the tenant has not", "acme", "privat", "small", `403 the organization has no rule for the label "privat"`},
 		{"another tenant", "other", "personal", "small", "one/small ~one/big"},
 		{"a default that is none", "other", "", "small", "one/small ~two/wise ~one/big ~three/flash"},
 		{"a pattern is matched whole", "acme-7-eu2", "internal", "small", "403 no rule"},

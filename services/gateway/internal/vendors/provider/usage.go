@@ -22,13 +22,18 @@ type Usage struct {
 	Images int64
 }
 
-// Prompt is all input, as the contract's prompt_tokens.
-func (u Usage) Prompt() int64 {
-	return u.Input + u.CacheRead + u.CacheWrite + u.CacheWriteLong + u.ImageInput + u.AudioInput
-}
+// Prompt returns all tokens of input, the contract's prompt_tokens.
+func (u Usage) Prompt() int64 { return u.on(SidePrompt) }
 
-// Completion is all output, as the contract's completion_tokens.
-func (u Usage) Completion() int64 { return u.Output + u.Reasoning + u.ImageOutput + u.AudioOutput }
+// Completion returns all tokens of output, the contract's completion_tokens.
+func (u Usage) Completion() int64 { return u.on(SideCompletion) }
+
+func (u *Usage) on(side Side) (sum int64) {
+	for _, b := range side.Buckets() {
+		sum += *b.Of(u)
+	}
+	return sum
+}
 
 // Estimate guesses the usage of text when a vendor reported none: a token for
 // every four bytes, at least one where there is text. Callers mark it estimated.
@@ -37,17 +42,9 @@ func Estimate(promptBytes, completionBytes int) Usage {
 	return Usage{Input: tokens(promptBytes), Output: tokens(completionBytes)}
 }
 
-// Add adds what another call used.
+// Add adds the usage of another call.
 func (u *Usage) Add(other Usage) {
-	u.Input += other.Input
-	u.CacheRead += other.CacheRead
-	u.CacheWrite += other.CacheWrite
-	u.CacheWriteLong += other.CacheWriteLong
-	u.ImageInput += other.ImageInput
-	u.AudioInput += other.AudioInput
-	u.Output += other.Output
-	u.Reasoning += other.Reasoning
-	u.ImageOutput += other.ImageOutput
-	u.AudioOutput += other.AudioOutput
-	u.Images += other.Images
+	for _, b := range Buckets() {
+		*b.Of(u) += *b.Of(&other)
+	}
 }

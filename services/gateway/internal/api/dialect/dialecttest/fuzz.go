@@ -1,5 +1,4 @@
-// Package dialecttest holds every dialect of the compatible faces to what all of
-// them promise. Their tests call it.
+// Package dialecttest checks the properties that every dialect of the compatible faces must have. Their tests call it.
 package dialecttest
 
 import (
@@ -10,9 +9,8 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// FuzzChat reads any body: it is refused as the caller's fault, or gives a chat
-// whose body for a provider is JSON, with an instruction too. The caller's own
-// bytes are never changed.
+// FuzzChat parses any body. It is refused as the caller's error, or returns a chat whose body for a provider is JSON,
+// also with an instruction. The caller's own bytes are never changed.
 func FuzzChat(f *testing.F, d dialect.Dialect, seeds ...string) {
 	f.Helper()
 	for _, seed := range seeds {

@@ -13,9 +13,8 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// ChatGrows reads bodies of all sizes, which is to cost in proportion to them:
-// more are what the dialect's own members may hold, least are the members that a
-// body must have. It writes streams of all sizes, too.
+// ChatGrows parses bodies and writes streams of growing sizes and checks that the cost is proportional to the size.
+// more are inputs that the dialect's own members may hold, least are the members that a body must have.
 func ChatGrows(t *testing.T, d dialect.Dialect, least string, more ...growth.Input) {
 	t.Helper()
 	inputs := slices.Concat(more, growth.JSON)

@@ -1,21 +1,21 @@
-// The operators' page. All that it shows comes from the gateway's own JSON face and
-// goes into the page as text; the token lives in this closure and nowhere else.
+// The operators' page. It shows only what the gateway's own JSON face returns, and inserts all of it as text. The token
+// is kept in this closure and nowhere else.
 (() => {
   "use strict";
 
-  const EVERY = 5000; // milliseconds between looks
+  const INTERVAL = 5000; // milliseconds between refreshes
   let token = "";
   let rights = "none"; // none, service or operator
   let organization = "";
   let opened = ""; // the request whose details are open
-  const FEW = 12; // providers that are shown before somebody asks for all
-  let all = false; // somebody has
+  const FEW = 12; // providers shown until the button for all is pressed
+  let all = false; // whether it was pressed
   let busy = false;
   const versions = { pin: 0, canary: 0 };
 
   const $ = (id) => document.getElementById(id);
 
-  // el makes an element; text children are text, whatever they hold.
+  // el returns an element; text children are inserted as text, whatever they contain.
   const el = (tag, props, ...children) => {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(props || {})) {
@@ -27,7 +27,7 @@
     return node;
   };
 
-  // call gives {ok, status, body}; a network that is away is a status of 0.
+  // call returns {ok, status, body}; a failed connection has status 0.
   const call = async (path, { method = "GET", body, org } = {}) => {
     const headers = { Accept: "application/json" };
     if (token) headers.Authorization = "Bearer " + token;
@@ -56,13 +56,13 @@
   };
   const chip = (text, tone, kind = "chip") => el("span", { class: kind, "data-tone": tone || null }, text);
   const words = (code) => String(code || "").replaceAll("_", " ");
-  // Why requests that ask for nobody don't get a provider.
+  // Why requests that name no provider don't get this one.
   const unselected = {
     missing_key: "has no key",
-    pinned_elsewhere: "routing is pinned elsewhere",
+    pinned_elsewhere: "routing is pinned to another provider",
     breaker_open: "its circuits are open",
-    bulkhead_full: "all its places are taken",
-    not_in_the_policys_choice: "only where it is asked for",
+    bulkhead_full: "at its limit of calls in flight",
+    not_in_the_policys_choice: "only when a request names it",
   };
 
   const ms = (n) => (!n ? "–" : n < 1000 ? Math.round(n) + " ms" : (n / 1000).toFixed(n < 10000 ? 2 : 1) + " s");
@@ -86,7 +86,7 @@
   };
   const empty = (columns, text) => el("tr", null, el("td", { class: "empty", colspan: columns }, text));
 
-  // ----- what is shown -----
+  // ----- views -----
 
   const showVerdict = (reply) => {
     const node = $("verdict");
@@ -97,7 +97,7 @@
       return;
     }
     node.dataset.tone = reply.status === 0 ? "bad" : "";
-    node.replaceChildren(reply.status === 0 ? "The gateway does not answer." : "The gateway answers. Give a token to see more.");
+    node.replaceChildren(reply.status === 0 ? "The gateway does not answer." : "The gateway answers. Enter a token to see more.");
   };
 
   const showReady = async () => {
@@ -105,7 +105,7 @@
     const node = $("verdict");
     if (ready.ok) {
       node.dataset.tone = "good";
-      node.replaceChildren(el("b", null, "ready"), ". Give a token to see more.");
+      node.replaceChildren(el("b", null, "ready"), ". Enter a token to see more.");
     } else {
       node.dataset.tone = "bad";
       node.replaceChildren(ready.status === 0 ? "The gateway does not answer." : "Not ready: " + why(ready));
@@ -122,10 +122,10 @@
   const showProviders = (reply) => {
     const body = $("providers");
     if (!reply.ok) {
-      body.replaceChildren(empty(9, rights === "none" ? "Providers are shown to whoever has a token." : "Providers can’t be read: " + why(reply)));
+      body.replaceChildren(empty(9, rights === "none" ? "Enter a token to see the providers." : "Providers can’t be read: " + why(reply)));
       return;
     }
-    // Troubles first, then those that are called.
+    // Providers in trouble first, then those with most calls.
     const weigh = { down: 0, degraded: 1, healthy: 2, unconfigured: 3 };
     const called = (p) => (p.models || []).reduce((n, m) => n + m.attempts, 0);
     const sorted = [...reply.body.providers].sort((a, b) => (weigh[a.status] ?? 2) - (weigh[b.status] ?? 2) || called(b) - called(a));
@@ -157,7 +157,7 @@
     offer(reply.body.providers.map((p) => p.provider));
   };
 
-  // offer fills the lists of providers, and leaves what is chosen.
+  // offer fills the lists of providers and keeps the selection.
   const offer = (names) => {
     for (const list of document.querySelectorAll("select[name=provider]")) {
       if (list.dataset.names === names.join()) continue;
@@ -172,10 +172,10 @@
 
   const showRouting = (reply) => {
     const may = rights === "operator";
-    $("routing-note").textContent = may ? "" : "Read only: routing is an operator’s.";
+    $("routing-note").textContent = may ? "" : "Read only: changing the routing needs an operator’s token.";
     for (const field of document.querySelectorAll("#routing input, #routing select, #routing button")) field.disabled = !may;
     if (!reply || !reply.ok) {
-      $("policy-detail").textContent = !may ? "Shown to operators." : "It can’t be read: " + why(reply);
+      $("policy-detail").textContent = !may ? "Shown to operators." : "The routing can’t be read: " + why(reply);
       return;
     }
     const { pin, canary } = reply.body;
@@ -185,12 +185,12 @@
     $("pin-state").dataset.tone = pin.pinned ? "warn" : "";
     $("pin-detail").textContent = pin.pinned
       ? `For ${ago(pin.since)}, by ${pin.set_by || "?"}${pin.reason ? ": " + pin.reason : ""}. There is no failover.`
-      : "Every request goes where the policy says.";
+      : "Every request is routed by the policy.";
     $("canary-state").textContent = canary.active ? `${target(canary)} ${canary.percentage} %` : "none";
     $("canary-state").dataset.tone = canary.active ? "calm" : "";
     $("canary-detail").textContent = canary.active
       ? `For ${ago(canary.since)}, sticky by ${canary.sticky_by}, by ${canary.set_by || "?"}.`
-      : "No share of the traffic is on trial.";
+      : "No share of the traffic goes to a canary.";
     $("policy-detail").textContent = `Version ${reply.body.policy_version}, read ${ago(reply.body.policy_loaded_at)} ago. Goal: ${reply.body.default_goal}.`;
     const ladders = (reply.body.fallback_ladder || []).slice(0, 4);
     $("ladder").replaceChildren(...ladders.map((l) => el("li", null, el("b", null, l.operation), el("span", null, (l.steps || []).map(target).join(" → ") || "no fallback"))));
@@ -201,7 +201,7 @@
   const details = (t) => el("tr", { class: "detail-row" }, el("td", { colspan: 7 },
     el("div", { class: "attempts" }, ...(t.attempts || []).map((a) => chip(`${a.number}. ${a.provider}/${a.model} ${a.outcome}${a.error ? " " + a.error : ""} ${ms(a.duration_ms)}`, tones[a.outcome]))),
     t.error ? el("p", { class: "note" }, `${t.error.error} (${t.error.error_class}), answered ${t.error.http_status}`) : null,
-    t.redactions && t.redactions.length ? el("p", { class: "note" }, "Taken out: " + t.redactions.map(words).join(", ") + (t.truncated ? ". Shortened." : ".")) : null,
+    t.redactions && t.redactions.length ? el("p", { class: "note" }, "Redacted: " + t.redactions.map(words).join(", ") + (t.truncated ? ". Truncated." : ".")) : null,
     el("div", { class: "texts" },
       el("div", null, el("h4", null, "Request"), el("pre", null, pretty(t.request))),
       el("div", null, el("h4", null, "Answer"), el("pre", null, pretty(t.response))))));
@@ -209,7 +209,7 @@
   const showTraces = (reply) => {
     const body = $("traces");
     if (!organization || rights === "none") {
-      body.replaceChildren(empty(7, rights === "none" ? "Requests are shown to whoever has a token." : "Name an organization to see its requests, personal data redacted."));
+      body.replaceChildren(empty(7, rights === "none" ? "Enter a token to see the requests." : "Enter an organization to see its requests, with personal data redacted."));
       return;
     }
     if (!reply.ok) {
@@ -229,24 +229,24 @@
         el("td", { class: "dim" }, time(t.started_at)),
         el("td", null, el("span", { class: "mono" }, t.request_id.slice(0, 22)), el("span", { class: "sub" }, t.operation + (t.stream ? ", stream" : ""))),
         el("td", null, chip(t.status, tones[t.status])),
-        el("td", null, u ? `${u.provider_used}/${u.model_used}` : last ? `${last.provider}/${last.model}` : "–", t.attempts.length > 1 ? el("span", { class: "sub" }, t.attempts.length + " tries") : null, u && u.cache_hit ? el("span", { class: "sub" }, "cached") : null),
+        el("td", null, u ? `${u.provider_used}/${u.model_used}` : last ? `${last.provider}/${last.model}` : "–", t.attempts.length > 1 ? el("span", { class: "sub" }, t.attempts.length + " attempts") : null, u && u.cache_hit ? el("span", { class: "sub" }, "cached") : null),
         el("td", { class: "n" }, u ? `${u.prompt_tokens} → ${u.completion_tokens}` : "–"),
         el("td", { class: "n" }, u ? money(u.cost_cents) : "–"),
         el("td", { class: "n" }, ms(t.duration_ms))));
       if (opened === key) rows.push(details(t));
     }
-    body.replaceChildren(...(rows.length ? rows : [empty(7, "Nothing was recorded of it lately.")]));
+    body.replaceChildren(...(rows.length ? rows : [empty(7, "No recent request of this organization was recorded.")]));
   };
 
   const showSpend = (reply) => {
     const box = $("spend");
     $("spend-who").textContent = organization;
     if (!reply) {
-      box.replaceChildren(el("p", { class: "note" }, rights === "operator" ? "Name an organization." : "Shown to operators."));
+      box.replaceChildren(el("p", { class: "note" }, rights === "operator" ? "Enter an organization." : "Shown to operators."));
       return;
     }
     if (!reply.ok) {
-      box.replaceChildren(el("p", { class: "note" }, "It can’t be read: " + why(reply)));
+      box.replaceChildren(el("p", { class: "note" }, "The spend can’t be read: " + why(reply)));
       return;
     }
     const s = reply.body;
@@ -255,15 +255,15 @@
       el("p", { class: "figure" }, money(s.spent_cents), el("small", null, limited ? ` of ${money(s.budget_ceiling_cents)} a ${s.period}` : ` this ${s.period}`)),
       limited ? el("progress", { max: s.budget_ceiling_cents, value: Math.min(s.spent_cents + s.reserved_cents, s.budget_ceiling_cents) }) : el("span"),
       el("dl", null,
-        el("dt", null, "Set aside for calls in flight"), el("dd", null, money(s.reserved_cents)),
+        el("dt", null, "Reserved for calls in flight"), el("dd", null, money(s.reserved_cents)),
         el("dt", null, "Active sessions"), el("dd", null, `${s.active_sessions}, ${money(s.active_sessions_spent_cents)}`),
-        el("dt", null, "State"), el("dd", null, s.suspended ? "suspended" : "may call")));
+        el("dt", null, "State"), el("dd", null, s.suspended ? "suspended" : "active")));
   };
 
   const showLeaving = (reply) => {
     const list = $("leaving");
     if (!reply.ok) {
-      list.replaceChildren(el("li", { class: "dim" }, "It can’t be read: " + why(reply)));
+      list.replaceChildren(el("li", { class: "dim" }, "The models can’t be read: " + why(reply)));
       return;
     }
     const left = (m) => (m.days_until_cutoff === null ? 1e6 : m.days_until_cutoff);
@@ -275,19 +275,19 @@
       return el("li", null,
         el("span", null, m.model_id, el("span", { class: "sub dim" }, " " + (m.provider || ""))),
         chip(days === null ? words(m.status) : days + " d", tone),
-        el("span", { class: "to" }, (m.cutoff_date ? m.cutoff_date.slice(0, 10) + ". " : "") + (m.successor ? "Next: " + m.successor : "No successor is named.")));
+        el("span", { class: "to" }, (m.cutoff_date ? m.cutoff_date.slice(0, 10) + ". " : "") + (m.successor ? "Successor: " + m.successor : "No successor is known.")));
     });
     if (!rows.length) rows.push(el("li", { class: "dim" }, "None in the next 90 days."));
-    if (gone.length) rows.push(el("li", { class: "dim", title: gone.map((m) => m.model_id).join(", ") }, `${gone.length} have left; requests for them are refused.`));
+    if (gone.length) rows.push(el("li", { class: "dim", title: gone.map((m) => m.model_id).join(", ") }, `${gone.length} are retired; requests for them are refused.`));
     list.replaceChildren(...rows);
   };
 
-  // ----- looking and acting -----
+  // ----- refresh and actions -----
 
   const showRole = (text, tone) => { $("role").textContent = text; $("role").dataset.tone = tone || ""; };
 
-  // look asks for all that the page shows.
-  const look = async () => {
+  // refresh reads everything that the page shows.
+  const refresh = async () => {
     if (busy) return;
     busy = true;
     try {
@@ -315,8 +315,8 @@
     }
   };
 
-  // take asks what a token may do, and keeps it if it may anything.
-  const take = async (text) => {
+  // useToken finds out what a token may do, and keeps it if it may do anything.
+  const useToken = async (text) => {
     token = text;
     rights = "none";
     if (!token) return showRole("read only");
@@ -330,7 +330,7 @@
       return showRole("read only");
     }
     token = "";
-    showRole(read.status === 401 ? "not accepted" : read.status === 403 ? "may not read" : "no answer", "bad");
+    showRole(read.status === 401 ? "not accepted" : read.status === 403 ? "not permitted" : "no answer", "bad");
   };
 
   const say = (text, tone) => { $("outcome").textContent = text; $("outcome").dataset.tone = tone || ""; };
@@ -340,7 +340,7 @@
     unpin: () => ["/v1/admin/unpin", { expected_version: versions.pin }, "The pin is cleared."],
     canary: (f) => ["/v1/admin/canary", { provider: f.provider.value, model: f.model.value.trim(), percentage: Number(f.percentage.value), sticky_by: f.sticky_by.value, expected_version: versions.canary }, "The canary is set."],
     "canary-stop": () => ["/v1/admin/canary-stop", { expected_version: versions.canary }, "The canary is stopped."],
-    "reload-policy": () => ["/v1/admin/reload-policy", {}, "The files were read again."],
+    "reload-policy": () => ["/v1/admin/reload-policy", {}, "The files were reloaded."],
   };
 
   const act = async (name, form) => {
@@ -348,21 +348,21 @@
     const [path, body, done] = acts[name](form && form.elements);
     const reply = await call(path, { method: "POST", body });
     if (reply.ok) say(done); else say(why(reply), "bad");
-    await look();
+    await refresh();
   };
 
   $("access").addEventListener("submit", async (e) => {
     e.preventDefault();
     const text = $("token").value.trim();
     $("token").value = "";
-    await take(text);
-    await look();
+    await useToken(text);
+    await refresh();
   });
   $("who").addEventListener("submit", async (e) => {
     e.preventDefault();
     organization = $("org").value.trim();
     opened = "";
-    await look();
+    await refresh();
   });
   for (const name of ["pin", "canary"]) {
     $(name).addEventListener("submit", (e) => { e.preventDefault(); act(name, e.target); });
@@ -370,7 +370,7 @@
   for (const button of document.querySelectorAll("button[type=button][data-act]")) {
     button.addEventListener("click", () => act(button.dataset.act, button.form));
   }
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
-  setInterval(() => { if (!document.hidden) look(); }, EVERY);
-  look();
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+  setInterval(() => { if (!document.hidden) refresh(); }, INTERVAL);
+  refresh();
 })();

@@ -10,39 +10,39 @@ import (
 	"sync"
 )
 
-// witness is a vendor that never finishes an answer and sees when its caller
-// hangs up, which the fakes don't tell.
-type witness struct {
+// hangingVendor is a vendor that never finishes an answer and records when its caller hangs up, which the fakes
+// don't report.
+type hangingVendor struct {
 	url string
 
 	mu    sync.Mutex
-	calls map[string]*witnessed // by what the last message of the call holds
+	calls map[string]*hangingCall // by what the last message of the call holds
 }
 
-type witnessed struct{ begun, gone chan struct{} }
+type hangingCall struct{ begun, gone chan struct{} }
 
-// leaving is the vendor that the witness plays; eyewitness is the witness.
+// leaving is the vendor that the server of hanging answers for.
 var (
-	leaving    = addVendor(vendor{name: "leaving", dialect: "openai", model: "leaving"})
-	eyewitness = newWitness()
+	leaving = addVendor(vendor{name: "leaving", dialect: "openai", model: "leaving"})
+	hanging = newHangingVendor()
 )
 
-func newWitness() *witness {
-	w := &witness{calls: map[string]*witnessed{}}
+func newHangingVendor() *hangingVendor {
+	w := &hangingVendor{calls: map[string]*hangingCall{}}
 	w.url = httptest.NewServer(w).URL // for as long as the tests run
 	return w
 }
 
-// expect tells of the call whose body holds a text.
-func (w *witness) expect(text string) *witnessed {
+// expect returns the call whose body holds a text.
+func (w *hangingVendor) expect(text string) *hangingCall {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	call := &witnessed{make(chan struct{}), make(chan struct{})}
+	call := &hangingCall{make(chan struct{}), make(chan struct{})}
 	w.calls[text] = call
 	return call
 }
 
-func (w *witness) find(body string) *witnessed {
+func (w *hangingVendor) find(body string) *hangingCall {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for text, call := range w.calls {
@@ -55,11 +55,11 @@ func (w *witness) find(body string) *witnessed {
 }
 
 // ServeHTTP streams one word and then waits for the caller to go.
-func (w *witness) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+func (w *hangingVendor) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	call := w.find(string(body))
 	if err != nil || call == nil {
-		http.Error(to, "nobody expects this call", http.StatusBadRequest)
+		http.Error(to, "no test expects this call", http.StatusBadRequest)
 		return
 	}
 	to.Header().Set("Content-Type", "text/event-stream")

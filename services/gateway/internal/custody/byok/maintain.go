@@ -11,17 +11,16 @@ import (
 )
 
 const (
-	// keepEvery is how often uses are stored, and idle secrets forgotten.
-	keepEvery = 10 * time.Second
-	// batch is how many uses are stored in one statement.
+	// maintainEvery is how often uses are stored and idle secrets removed from memory.
+	maintainEvery = 10 * time.Second
+	// batch is the number of uses that one statement stores.
 	batch = 1000
 	// lastTime bounds storing the last uses before the process ends.
 	lastTime = 2 * time.Second
 )
 
-// Run maintains the vault until ctx ends: it reads secrets again that have grown old,
-// stores when credentials were last used, and forgets secrets that are not in use. It
-// is a part of the service's lifecycle.
+// Run maintains the vault until ctx ends: it rereads old secrets, stores when credentials were last used, and removes
+// unused secrets from memory. It is a part of the service's lifecycle.
 func (v *Vault) Run(ctx context.Context) error {
 	var group errgroup.Group
 	for range readers {
@@ -30,17 +29,17 @@ func (v *Vault) Run(ctx context.Context) error {
 			return nil
 		}))
 	}
-	ticker := time.NewTicker(keepEvery)
+	ticker := time.NewTicker(maintainEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-			v.forgetIdle(time.Now())
+			v.removeIdle(time.Now())
 			v.storeUses(ctx)
 		}
 	}
-	_ = group.Wait() // None of them fails.
+	_ = group.Wait() // refreshAll returns no error.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 	defer cancel()
 	v.storeUses(ctx)
@@ -53,27 +52,27 @@ func (v *Vault) refreshAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case h := <-v.refresh:
-			_, _ = v.read(ctx, h) // It has said in the log what came of it.
-			h.asked.Store(false)
+			_, _ = v.read(ctx, h) // The result is in the log.
+			h.refreshing.Store(false)
 		}
 	}
 }
 
 // each calls f with every configuration.
-func (v *Vault) each(f func(*held)) {
+func (v *Vault) each(f func(*entry)) {
 	v.organizations.Range(func(_, of any) bool {
-		for _, h := range of.(map[string]*held) { //nolint:errcheck // The map holds nothing else.
+		for _, h := range of.(map[string]*entry) { //nolint:errcheck // The map holds nothing else.
 			f(h)
 		}
 		return true
 	})
 }
 
-// forgetIdle keeps plain secrets in memory only as long as they are used.
-func (v *Vault) forgetIdle(now time.Time) {
+// removeIdle removes plain secrets from memory that have not been used for idleAfter.
+func (v *Vault) removeIdle(now time.Time) {
 	var secrets int64
 	before := now.Add(-idleAfter).UnixNano()
-	v.each(func(h *held) {
+	v.each(func(h *entry) {
 		if h.touched.Load() < before {
 			v.drop(h)
 		}
@@ -81,14 +80,13 @@ func (v *Vault) forgetIdle(now time.Time) {
 			secrets++
 		}
 	})
-	v.secrets.Store(secrets) // Puts right what a race miscounted.
+	v.secrets.Store(secrets) // Corrects a count that concurrent reads got wrong.
 }
 
-// storeUses writes the uses that the store doesn't know. Those that it can't take
-// are tried again the next time.
+// storeUses stores the uses that the store doesn't have. Uses that it can't store are tried again the next time.
 func (v *Vault) storeUses(ctx context.Context) {
 	var uses []Use
-	var of []*held
+	var of []*entry
 	flush := func() {
 		if len(uses) == 0 {
 			return
@@ -102,7 +100,7 @@ func (v *Vault) storeUses(ctx context.Context) {
 		}
 		uses, of = uses[:0], of[:0]
 	}
-	v.each(func(h *held) {
+	v.each(func(h *entry) {
 		at := h.used.Load()
 		if at <= h.stored {
 			return

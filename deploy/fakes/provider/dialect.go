@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// tongue is how a vendor says things: texts with places to fill in. They are no
-// structs, since hostile answers hold what no type has. {text} is the inside of a JSON
-// string, {n} a JSON value, {index} the number of a tool call.
-type tongue struct {
-	// Of a stream: whole events, with their empty lines.
+// dialect holds the texts of a vendor's answers, with placeholders. They are no structs, since hostile answers hold
+// what no type can. {text} is the inside of a JSON string, {n} a JSON value, {index} the number of a tool call.
+type dialect struct {
+	// Texts of a stream: whole events, with their empty lines.
 	begin, text, reasoning, call, piece, end string
-	// done ends a stream for good.
+	// done is the last event of a stream.
 	done string
-	// whole is an answer in one; wholeCall one of its tool calls.
+	// whole is a whole answer; wholeCall is one of its tool calls.
 	whole, wholeCall string
 	usage            string
 }
@@ -22,7 +21,7 @@ const openAIChunk = `data: {"id":"chatcmpl-hostile","object":"chat.completion.ch
 
 func openAIDelta(delta string) string { return strings.Replace(openAIChunk, "{delta}", delta, 1) }
 
-var openAITongue = tongue{
+var openAIDialect = dialect{
 	begin:     openAIDelta(`{"role":"assistant","content":""}`),
 	text:      openAIDelta(`{"content":"{text}"}`),
 	reasoning: openAIDelta(`{"reasoning_content":"{text}"}`),
@@ -38,7 +37,7 @@ var openAITongue = tongue{
 
 func anthropicEvent(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
 
-var anthropicTongue = tongue{
+var anthropicDialect = dialect{
 	begin: anthropicEvent("message_start", `{"type":"message_start","message":{"id":"msg_hostile","type":"message","role":"assistant","model":"hostile","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}`),
 	text: anthropicEvent("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`) +
 		anthropicEvent("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"{text}"}}`) +
@@ -62,7 +61,7 @@ func geminiChunk(part string) string {
 
 const geminiFunctionCall = `{"functionCall":{"id":"call-{index}","name":"look","args":{"a":"{text}"}}}`
 
-var geminiTongue = tongue{
+var geminiDialect = dialect{
 	text:      geminiChunk(`{"text":"{text}"}`),
 	reasoning: geminiChunk(`{"text":"{text}","thought":true}`),
 	piece:     geminiChunk(geminiFunctionCall),
@@ -72,21 +71,21 @@ var geminiTongue = tongue{
 	usage:     `{"promptTokenCount":{n},"candidatesTokenCount":{n},"thoughtsTokenCount":{n},"totalTokenCount":{n}}`,
 }
 
-func tongueOf(r *http.Request) tongue {
+func dialectOf(r *http.Request) dialect {
 	switch {
 	case speaksGemini(r):
-		return geminiTongue
+		return geminiDialect
 	case speaksAnthropic(r):
-		return anthropicTongue
+		return anthropicDialect
 	}
-	return openAITongue
+	return openAIDialect
 }
 
-// count is a usage in which every number is n.
-func (t tongue) count(n string) string { return strings.ReplaceAll(t.usage, "{n}", n) }
+// count returns a usage in which every number is n.
+func (t dialect) count(n string) string { return strings.ReplaceAll(t.usage, "{n}", n) }
 
-// answer is a whole answer.
-func (t tongue) answer(text string, calls []string, usage string) string {
+// answer returns a whole answer.
+func (t dialect) answer(text string, calls []string, usage string) string {
 	list := strings.Join(calls, ",")
 	behind := ""
 	if list != "" {
@@ -95,22 +94,22 @@ func (t tongue) answer(text string, calls []string, usage string) string {
 	return strings.NewReplacer("{text}", text, "{,calls}", behind, "{calls}", list, "{usage}", usage).Replace(t.whole)
 }
 
-func (t tongue) oneCall(index, text string) string {
+func (t dialect) oneCall(index, text string) string {
 	return strings.NewReplacer("{index}", index, "{text}", text).Replace(t.wholeCall)
 }
 
-// said is a piece of text of a stream.
-func (t tongue) said(text string) string { return strings.ReplaceAll(t.text, "{text}", text) }
+// textEvent returns a piece of text of a stream.
+func (t dialect) textEvent(text string) string { return strings.ReplaceAll(t.text, "{text}", text) }
 
-// calling opens a tool call of a stream.
-func (t tongue) calling(index string) string { return strings.ReplaceAll(t.call, "{index}", index) }
+// callEvent returns the event that opens a tool call of a stream.
+func (t dialect) callEvent(index string) string { return strings.ReplaceAll(t.call, "{index}", index) }
 
-// argued is a piece of a tool call's arguments.
-func (t tongue) argued(index, text string) string {
+// argumentsEvent returns a piece of a tool call's arguments.
+func (t dialect) argumentsEvent(index, text string) string {
 	return strings.NewReplacer("{index}", index, "{text}", text).Replace(t.piece)
 }
 
-// ended says why a stream ends, and what it used.
-func (t tongue) ended(usage string) string {
+// endEvents returns the end of a stream, with its reason and usage.
+func (t dialect) endEvents(usage string) string {
 	return strings.ReplaceAll(t.end, "{usage}", usage) + t.done
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/deploy/fakes/fakestest"
 	"switchyard.dev/deploy/fakes/fault"
 )
 
@@ -32,13 +33,7 @@ var (
 
 func do(t *testing.T, srv *Server, req request) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), req.method, req.path, strings.NewReader(req.body))
-	for name, v := range req.header {
-		r.Header.Set(name, v)
-	}
-	rec := httptest.NewRecorder()
-	srv.ServeHTTP(rec, r)
-	return rec
+	return fakestest.Send(t, srv, req.method, req.path, req.body, req.header)
 }
 
 // TestWireShapes compares whole answers with files that were checked against

@@ -23,19 +23,18 @@ const (
 	maxBlocks   = 50
 )
 
-// hookPath is the form of a hook's address. Its last part is the credential.
+// hookPath is the form of a hook's path. Its last part is the credential.
 var hookPath = regexp.MustCompile(`^(/(?:services|triggers|workflows)/(?:[A-Za-z0-9]+/)+)([A-Za-z0-9]+)$`)
 
-// Message is one accepted post. Hook is its path with the credential hashed, as
-// RedactHook does.
+// Message is one accepted post. Hook is its path with the credential hashed by RedactHook.
 type Message struct {
 	Time    time.Time       `json:"time"`
 	Hook    string          `json:"hook"`
 	Payload json.RawMessage `json:"payload"`
 }
 
-// Server is the fake service. Its embedded Injector scripts it; a scripted
-// status without a body gets Slack's text for it.
+// Server is the fake service. Its embedded Injector scripts it; a scripted status without a body gets Slack's text
+// for it.
 type Server struct {
 	*fault.Injector
 	messages *journal.Journal[Message]
@@ -103,7 +102,7 @@ const (
 	errNoText         slackError = "no_text"
 )
 
-// readPayload takes a JSON body, or a form whose field payload holds one.
+// readPayload reads a JSON body, or a form whose field payload holds one.
 func readPayload(r *http.Request) (json.RawMessage, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -150,7 +149,7 @@ func check(payload json.RawMessage) error {
 	return nil
 }
 
-// errorBody gives the text that the service has for a status.
+// errorBody returns the service's text for a status.
 func errorBody(_ *http.Request, status int, retryAfter string) (contentType, body string) {
 	if status == http.StatusTooManyRequests {
 		seconds, err := strconv.Atoi(retryAfter)

@@ -1,6 +1,5 @@
-// Package webhook fakes a customer's webhook receiver: it takes any POST on any
-// path, keeps what arrived with its exact bytes, and says whether the signature
-// holds. Arrivals are kept whether the script lets them succeed or not.
+// Package webhook fakes a customer's webhook receiver: it accepts any POST on any path, stores each arrival with its
+// exact bytes, and verifies its signature. It stores arrivals whether the script lets them succeed or not.
 package webhook
 
 import (
@@ -21,7 +20,7 @@ const (
 	maxBody     = 1 << 20
 )
 
-// Options fit a receiver. All are optional.
+// Options configures a receiver. All are optional.
 type Options struct {
 	// Secrets are those of the sender; none = no check.
 	Secrets Secrets
@@ -41,10 +40,10 @@ type Arrival struct {
 	Body       string `json:"body"`
 	BodyBase64 []byte `json:"body_base64,omitempty"`
 	BodyBytes  int    `json:"body_bytes"`
-	// Truncated tells that the body was larger than 1 MiB; the rest is lost.
+	// Truncated reports whether the body was larger than 1 MiB; the rest is lost.
 	Truncated bool    `json:"truncated"`
 	Signature Verdict `json:"signature"`
-	// Fault is what the script did to the call, empty when it let the call pass.
+	// Fault is the script's action for the call, empty when there was none.
 	Fault string `json:"fault"`
 }
 

@@ -8,12 +8,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/deploy/fakes/fakestest"
 	"switchyard.dev/deploy/fakes/fault"
 )
 
@@ -68,17 +68,6 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-func send(t *testing.T, srv *Server, method, path, body string, header map[string]string) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-	for name, v := range header {
-		r.Header.Set(name, v)
-	}
-	rec := httptest.NewRecorder()
-	srv.ServeHTTP(rec, r)
-	return rec
-}
-
 func TestArrivals(t *testing.T) {
 	var log bytes.Buffer
 	srv := New(fault.Script{}, Options{Secrets: of("s"), Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -90,13 +79,13 @@ func TestArrivals(t *testing.T) {
 		"X-Webhook-Id": "d1", "X-Webhook-Event": "order.paid", "X-Webhook-Attempt": "2", "X-Webhook-Timestamp": "17",
 		"X-Webhook-Signature": sign("s", "17."+body), "Authorization": "Basic s3cret",
 	}
-	if got := send(t, srv, "POST", "/a//b/../c?x=1", body, signed); got.Code != 200 {
+	if got := fakestest.Send(t, srv, "POST", "/a//b/../c?x=1", body, signed); got.Code != 200 {
 		t.Errorf("status %d, want 200 on any path", got.Code)
 	}
-	if got := send(t, srv, "POST", "/b", "\xff\xfe", nil); got.Code != 503 {
+	if got := fakestest.Send(t, srv, "POST", "/b", "\xff\xfe", nil); got.Code != 503 {
 		t.Errorf("scripted status %d, want 503", got.Code)
 	}
-	if got := send(t, srv, "GET", "/b", "", nil); got.Code != 405 {
+	if got := fakestest.Send(t, srv, "GET", "/b", "", nil); got.Code != 405 {
 		t.Errorf("GET: status %d, want 405", got.Code)
 	}
 
@@ -104,7 +93,7 @@ func TestArrivals(t *testing.T) {
 		Arrivals []Arrival `json:"arrivals"`
 		Total    int       `json:"total"`
 	}
-	raw := send(t, srv, "GET", "/_arrivals", "", nil).Body.Bytes()
+	raw := fakestest.Send(t, srv, "GET", "/_arrivals", "", nil).Body.Bytes()
 	if err := json.Unmarshal(raw, &page); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +128,7 @@ func TestArrivals(t *testing.T) {
 func TestArrivalsAreSelected(t *testing.T) {
 	srv := New(fault.Script{}, Options{})
 	for _, call := range [][2]string{{"/a", "1"}, {"/a", "2"}, {"/b", "1"}, {"/a", "1"}} {
-		send(t, srv, "POST", call[0], "", map[string]string{"X-Webhook-Id": call[1]})
+		fakestest.Send(t, srv, "POST", call[0], "", map[string]string{"X-Webhook-Id": call[1]})
 	}
 	tests := map[string]string{
 		"/_count":                 `{"count":4,"total":4}`,
@@ -152,14 +141,14 @@ func TestArrivalsAreSelected(t *testing.T) {
 		"/_arrivals?limit=100001": `{"error":"limit: want 1 to 100000"}`,
 	}
 	for path, want := range tests {
-		if got := strings.TrimSpace(send(t, srv, "GET", path, "", nil).Body.String()); got != want {
+		if got := strings.TrimSpace(fakestest.Send(t, srv, "GET", path, "", nil).Body.String()); got != want {
 			t.Errorf("%s = %s, want %s", path, got, want)
 		}
 	}
 	if got := srv.Arrivals("/a", "", 2); len(got) != 2 || got[0].ID != "2" || got[1].ID != "1" {
 		t.Errorf("the last two on /a: %+v", got)
 	}
-	send(t, srv, "DELETE", "/_arrivals", "", nil)
+	fakestest.Send(t, srv, "DELETE", "/_arrivals", "", nil)
 	if got := srv.Arrivals("", "", 10); len(got) != 0 {
 		t.Errorf("after DELETE: %d", len(got))
 	}
@@ -167,7 +156,7 @@ func TestArrivalsAreSelected(t *testing.T) {
 
 func TestLargeBodiesAreKeptCut(t *testing.T) {
 	srv := New(fault.Script{}, Options{})
-	if got := send(t, srv, "POST", "/", strings.Repeat("x", maxBody+5), nil); got.Code != http.StatusRequestEntityTooLarge {
+	if got := fakestest.Send(t, srv, "POST", "/", strings.Repeat("x", maxBody+5), nil); got.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("status %d, want 413", got.Code)
 	}
 	if a := srv.Arrivals("", "", 1)[0]; !a.Truncated || a.BodyBytes != maxBody || a.Fault != "413" {

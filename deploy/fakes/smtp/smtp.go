@@ -1,5 +1,5 @@
-// Package smtp fakes a mail server: it takes every message over STARTTLS or in the
-// clear, keeps it, and fails where the script says so.
+// Package smtp fakes a mail server: it accepts every message over STARTTLS or in plain text, stores it, and fails
+// where the script demands it.
 //
 // A call is an SMTP command: Method is CONNECT, AUTH, MAIL, RCPT or DATA, and Path
 // the user or address it names (of DATA: the sender). An action's status and body
@@ -38,14 +38,14 @@ type Message struct {
 	To   []string  `json:"to"`
 	// TLS reports whether it came over an encrypted connection.
 	TLS bool `json:"tls"`
-	// User is who logged in, if anyone.
+	// User is the user who logged in, if any.
 	User string `json:"user,omitempty"`
 	// Data is the message with its headers, as sent.
 	Data string `json:"data"`
 }
 
-// Server is the fake mail server. Its embedded Injector scripts it; as an
-// http.Handler it is that script's control and shows the messages.
+// Server is the fake mail server. Its embedded Injector scripts it; as an http.Handler it serves that script's
+// control face and the messages.
 type Server struct {
 	*fault.Injector
 	smtp     *gosmtp.Server
@@ -73,7 +73,7 @@ func New(script fault.Script, certificate tls.Certificate) *Server {
 	s.smtp.ReadTimeout = idleTimeout
 	s.smtp.WriteTimeout = idleTimeout
 	s.smtp.EnableSMTPUTF8 = true
-	// What it would report is the end of connections that the script cuts.
+	// The library would report the end of connections that the script cuts.
 	s.smtp.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug)
 	return s
 }
@@ -83,12 +83,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// Serve takes mail until ctx ends, then closes the listener and all connections
-// and returns nil. A server serves once.
+// Serve accepts mail until ctx ends, then closes the listener and all connections and returns nil. A server serves
+// once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
-		// In this order: the library takes a closed listener for a failure
-		// unless it was told first.
+		// The library is closed first, because otherwise it takes a closed listener for a failure.
 		_ = s.smtp.Close()
 		_ = ln.Close()
 	})

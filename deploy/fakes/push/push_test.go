@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/deploy/fakes/fakestest"
 	"switchyard.dev/deploy/fakes/fault"
 )
 
@@ -152,13 +153,7 @@ func TestParseVAPID(t *testing.T) {
 
 func send(t *testing.T, srv *Server, method, path string, body []byte, header map[string]string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "http://push.example"+path, strings.NewReader(string(body)))
-	for name, v := range header {
-		r.Header.Set(name, v)
-	}
-	rec := httptest.NewRecorder()
-	srv.ServeHTTP(rec, r)
-	return rec
+	return fakestest.Send(t, srv, method, "http://push.example"+path, string(body), header)
 }
 
 func TestPush(t *testing.T) {

@@ -1,11 +1,9 @@
-// Package provider fakes an AI vendor: the OpenAI faces (chat, embeddings,
-// images, models), the Anthropic Messages face and Gemini's (generateContent,
-// embeddings, images) and Cohere's embeddings, on one address. Answers follow
-// from the request alone, so that the same request gets the same bytes.
+// Package provider fakes an AI vendor on one address: the OpenAI faces (chat, embeddings, images, models), the
+// Anthropic Messages face, Gemini's (generateContent, embeddings, images) and Cohere's embeddings. Answers are
+// derived from the request alone, so that the same request gets the same bytes.
 //
-// The assistant repeats the last user text ("You said: ..."). It calls the first
-// tool offered when that text contains "use tool", and reads a tool's result back
-// ("Tool said: ..."). Texts are counted by Tokens.
+// The assistant repeats the last user text ("You said: ..."). It calls the first tool offered when that text contains
+// "use tool", and repeats a tool's result ("Tool said: ..."). Tokens counts the tokens of texts.
 package provider
 
 import (
@@ -17,14 +15,13 @@ import (
 	"switchyard.dev/deploy/fakes/journal"
 )
 
-// maxBody is what Anthropic's edge accepts.
+// maxBody is the maximum size of a request at Anthropic.
 const maxBody = 32 << 20
 
-// created is the fixed moment (Unix seconds) at which all answers were made.
+// created is the fixed creation time (Unix seconds) of all answers.
 const created = 1767225600
 
-// Server is the fake vendor. Its embedded Injector scripts it; the answer field
-// of an action is an Answer.
+// Server is the fake vendor. Its embedded Injector scripts it; the answer field of an action is an Answer.
 type Server struct {
 	*fault.Injector
 	answered *journal.Journal[Answered]
@@ -62,7 +59,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// openAI lets a handler see only calls that carry a credential and a JSON object.
+// openAI passes only calls with a credential and a JSON object to next.
 func openAI(next func(w http.ResponseWriter, r *http.Request, body []byte)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" && r.Header.Get("Api-Key") == "" {
@@ -91,6 +88,6 @@ func openAI(next func(w http.ResponseWriter, r *http.Request, body []byte)) http
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// The only error left is a client that is gone.
+	// The only error left is a client that has left.
 	_, _ = w.Write(encode(v))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/deploy/fakes/fakestest"
 	"switchyard.dev/deploy/fakes/fault"
 )
 
@@ -13,11 +14,7 @@ const hook = "/services/T00000000/B00000000/s3cretXXXXXXXXXX"
 
 func post(t *testing.T, srv *Server, method, path, contentType, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-	r.Header.Set("Content-Type", contentType)
-	rec := httptest.NewRecorder()
-	srv.ServeHTTP(rec, r)
-	return rec
+	return fakestest.Send(t, srv, method, path, body, map[string]string{"Content-Type": contentType})
 }
 
 func TestPost(t *testing.T) {

@@ -1,6 +1,5 @@
-// Package push fakes a web push service (RFC 8030) together with the browsers behind
-// it: it makes subscriptions, checks what a sender must send, and decrypts what
-// is for its own subscriptions.
+// Package push fakes a web push service (RFC 8030) together with the browsers behind it: it creates subscriptions,
+// checks what a sender must send, and decrypts messages to its own subscriptions.
 package push
 
 import (
@@ -21,7 +20,7 @@ import (
 )
 
 const (
-	maxBody          = 4096 // what a service must take at least (RFC 8030, section 7.2)
+	maxBody          = 4096 // the size that a service must accept at least (RFC 8030, section 7.2)
 	maxMessages      = 100_000
 	maxBytes         = 64 << 20
 	maxSubscriptions = 100_000
@@ -42,21 +41,21 @@ type Message struct {
 	Encoding string    `json:"content_encoding,omitempty"`
 	VAPID    VAPID     `json:"vapid"`
 	Body     []byte    `json:"body"`
-	// Plaintext is what the browser sees, for subscriptions made here.
+	// Plaintext is what the browser receives, for subscriptions made here.
 	Plaintext string `json:"plaintext,omitempty"`
-	// DecryptError says why such a browser would see nothing.
+	// DecryptError is the reason why such a browser would receive nothing.
 	DecryptError string `json:"decrypt_error,omitempty"`
 }
 
-// Server is the fake service. Its embedded Injector scripts it. Any path is an
-// endpoint, also one that was not made here; a deleted one is gone.
+// Server is the fake service. Its embedded Injector scripts it. Any path is an endpoint, even if it was not created
+// here; a deleted one answers 410.
 type Server struct {
 	*fault.Injector
 	messages *journal.Journal[Message]
 	handler  http.Handler
 
 	mu            sync.Mutex
-	subscriptions map[string]*Subscription // by path; nil = gone
+	subscriptions map[string]*Subscription // by path; nil = deleted
 }
 
 // New returns a service that follows script. It panics on an invalid one.
@@ -83,9 +82,8 @@ func (s *Server) Messages(limit int) []Message {
 	return s.messages.Last(limit, nil)
 }
 
-// subscribe answers POST /_subscriptions with what a browser's
-// PushSubscription.toJSON() gives. The body may name the only sender allowed:
-// {"application_server_key": "<base64url>"}.
+// subscribe answers POST /_subscriptions with the result of a browser's PushSubscription.toJSON(). The body may
+// restrict the sender: {"application_server_key": "<base64url>"}.
 func (s *Server) subscribe(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		ApplicationServerKey string `json:"application_server_key"`
@@ -113,7 +111,7 @@ func (s *Server) subscribe(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// endpoint takes a push (POST) or ends a subscription (DELETE).
+// endpoint accepts a push (POST) or deletes a subscription (DELETE).
 func (s *Server) endpoint(w http.ResponseWriter, r *http.Request) {
 	sub, gone := s.find(r.URL.Path)
 	switch {
@@ -151,7 +149,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, sub *Subscriptio
 	if sub != nil && len(m.Body) > 0 {
 		text, err := sub.Decrypt(m.Body)
 		if err != nil {
-			// A real service cannot see this, so the sender is not told.
+			// A real service cannot detect this, so the sender isn't informed.
 			m.DecryptError = err.Error()
 		}
 		m.Plaintext = string(text)
@@ -162,13 +160,13 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, sub *Subscriptio
 	w.WriteHeader(http.StatusCreated)
 }
 
-// invalid is a refusal, with the number that Mozilla's service gives it.
+// invalid is a refusal, with its number in Mozilla's service.
 type invalid struct {
 	errno   int
 	message string
 }
 
-// readMessage reads what a sender must send, but for the authorization.
+// readMessage reads and checks a message, except its authorization.
 func readMessage(r *http.Request) (Message, *invalid) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -196,7 +194,7 @@ func readMessage(r *http.Request) (Message, *invalid) {
 	return m, nil
 }
 
-// keep stores a subscription, or with nil its end. It reports false when there is no room.
+// keep stores a subscription, or with nil its deletion. It reports false when there is no room.
 func (s *Server) keep(path string, sub *Subscription) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +226,7 @@ func refuse(w http.ResponseWriter, status, errno int, message string) {
 	})
 }
 
-// errorBody gives the body for a scripted status.
+// errorBody returns the body for a scripted status.
 func errorBody(_ *http.Request, status int, _ string) (contentType, body string) {
 	numbers := map[int]int{
 		http.StatusUnauthorized: 109, http.StatusNotFound: 102, http.StatusGone: 106,

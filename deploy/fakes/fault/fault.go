@@ -1,7 +1,6 @@
-// Package fault lets a test tell a fake what to do wrong. A script is a list
-// of rules: what a call must look like, how many calls the rule is for, and
-// what happens to them. Every fake owns one Injector, offers it over HTTP under
-// /_script and /_calls, and passes each call through it.
+// Package fault injects faults into the fakes. A script is a list of rules: which calls a rule matches, how many
+// calls it is for, and what happens to them. Every fake owns one Injector, offers it over HTTP under /_script and
+// /_calls, and passes each call through it.
 package fault
 
 import (
@@ -18,12 +17,12 @@ const (
 	maxMiB   = 1024
 )
 
-// Script is what POST /_script takes.
+// Script is the body of POST /_script.
 type Script struct {
 	Rules []Rule `json:"rules"`
 }
 
-// Rule says what happens to the calls that match.
+// Rule defines what happens to the calls that match.
 type Rule struct {
 	Match Match `json:"match"`
 	// Times is how many calls the rule is for; 0 means for ever.
@@ -41,12 +40,11 @@ type Match struct {
 	Body string `json:"body,omitempty"`
 }
 
-// Action is what happens to a call. Fields combine where that makes sense: a
-// delay comes first, then the head, then the body. Milliseconds are at most ten
-// minutes. An action that neither answers nor cuts leaves the answer to the
-// fake and only shapes how it travels.
+// Action is what happens to a call. Fields combine where that makes sense: a delay comes first, then the head, then
+// the body. Milliseconds are at most ten minutes. An action that neither answers nor cuts leaves the answer to the
+// fake and only changes how it is sent.
 type Action struct {
-	// Status answers with this status. Without Body the fake gives the text
+	// Status answers with this status. Without Body the fake sends the text
 	// that its vendor uses for that status.
 	Status int `json:"status,omitempty"`
 	// Body is the answer's body, or with ErrorAfterChunks the in-band error.
@@ -66,7 +64,7 @@ type Action struct {
 	// ErrorAfterChunks sends the vendor's in-band error after that many stream
 	// events, then ends the stream. Status chooses the kind of error.
 	ErrorAfterChunks *int `json:"error_after_chunks,omitempty"`
-	// SlowHeadMS writes the scripted status, headers and body by hand, with this
+	// SlowHeadMS writes the scripted status, headers and body directly, with this
 	// pause after each byte of the head.
 	SlowHeadMS int `json:"slow_head_ms,omitempty"`
 	// SlowBodyMS pauses before each stream event, or each byte of other bodies.
@@ -87,12 +85,11 @@ type Action struct {
 	Gzip bool `json:"gzip,omitempty"`
 	// Hostile names a Behaviour, which takes the place of everything but the delay.
 	Hostile string `json:"hostile,omitempty"`
-	// Answer is for the fake itself: the provider takes text, tool calls and usage.
+	// Answer is for the fake itself: the provider accepts text, tool calls and usage.
 	Answer json.RawMessage `json:"answer,omitempty"`
 }
 
-// ParseScript reads a script and refuses unknown fields, so that a misspelt
-// fault is not silently no fault.
+// ParseScript reads a script and refuses unknown fields, so that a misspelt fault is an error.
 func ParseScript(r io.Reader) (Script, error) {
 	var s Script
 	dec := json.NewDecoder(r)
@@ -106,7 +103,7 @@ func ParseScript(r io.Reader) (Script, error) {
 	return s, nil
 }
 
-// Validate reports the first rule that cannot be obeyed.
+// Validate returns an error for the first rule that cannot be obeyed.
 func (s Script) Validate() error {
 	if len(s.Rules) > maxRules {
 		return fmt.Errorf("script has %d rules, at most %d are kept", len(s.Rules), maxRules)
@@ -161,7 +158,7 @@ func (a Action) cuts() bool {
 	return (a.Drop || a.Reset) && a.AfterBytes == nil
 }
 
-// StatusCode is the status that a scripted answer has.
+// StatusCode returns the status of a scripted answer.
 func (a Action) StatusCode() int {
 	switch {
 	case a.Status != 0:

@@ -1,0 +1,27 @@
+package testkit
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Buffer collects what concurrent calls write, such as the lines of a log. The zero
+// value is empty and ready. It is safe for concurrent use.
+type Buffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+// Write appends p. It never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+// String returns all that was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}

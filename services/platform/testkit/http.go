@@ -1,0 +1,22 @@
+package testkit
+
+import (
+	"io"
+	"net/http"
+	"testing"
+)
+
+// Do sends the request and returns the whole answer.
+func Do(tb testing.TB, client *http.Client, request *http.Request) (status int, body string, header http.Header) {
+	tb.Helper()
+	answer, err := client.Do(request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return answer.StatusCode, string(text), answer.Header
+}
