@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// ErrStopped is the answer of a Group whose flushers have all ended.
+// ErrStopped is returned to callers of a Group whose flushers have all ended.
 var ErrStopped = errors.New("batch: stopped")
 
 // Group flushes the items of many callers together and gives each caller the result of its own. It is safe for
@@ -30,8 +30,8 @@ type answer[R any] struct {
 	err    error
 }
 
-// NewGroup returns a Group that flushes nothing until Run. flush returns one result per item in their order, or one error
-// for all of them; its panic is an error that is panics.Err (package platform/panics).
+// NewGroup returns a Group that flushes nothing until Run. flush returns one result per item, in their order, or one
+// error for all. A panic in flush becomes an error that wraps panics.Err (package platform/panics).
 func NewGroup[T, R any](o Options, flush func(context.Context, []T) ([]R, error)) *Group[T, R] {
 	g := &Group[T, R]{flush: flush, stopped: make(chan struct{})}
 	g.queue = NewQueue(o, g.flushCalls)
@@ -48,13 +48,13 @@ func (g *Group[T, R]) Do(ctx context.Context, item T) (R, error) {
 	return p.Wait(ctx)
 }
 
-// Pending is an item that was handed in.
+// Pending is an item that was submitted.
 type Pending[R any] struct {
 	answer  <-chan answer[R]
 	stopped <-chan struct{}
 }
 
-// Submit hands an item in as soon as there is room for it, and doesn't wait for its result.
+// Submit submits an item as soon as there is room for it. It does not wait for the result.
 func (g *Group[T, R]) Submit(ctx context.Context, item T) (Pending[R], error) {
 	c := call[T, R]{item, make(chan answer[R], 1)}
 	select {
@@ -68,7 +68,7 @@ func (g *Group[T, R]) Submit(ctx context.Context, item T) (Pending[R], error) {
 	}
 }
 
-// Wait returns the result of the item, once. When ctx ends first, the item may be flushed all the same.
+// Wait returns the result of the item. It must be called once only. When ctx ends first, the item may still be flushed.
 func (p Pending[R]) Wait(ctx context.Context) (R, error) {
 	var zero R
 	select {
@@ -78,7 +78,7 @@ func (p Pending[R]) Wait(ctx context.Context) (R, error) {
 		return zero, context.Cause(ctx)
 	case <-p.stopped:
 	}
-	select { // A flush that ended with the group still counts.
+	select { // The result of a flush that finished just before the stop still counts.
 	case a := <-p.answer:
 		return a.result, a.err
 	default:
@@ -86,8 +86,8 @@ func (p Pending[R]) Wait(ctx context.Context) (R, error) {
 	}
 }
 
-// Run flushes until ctx ends, with n flushers side by side. A flush under way
-// is finished, and callers whose items still wait get ErrStopped. Call it once.
+// Run flushes until ctx ends, with n concurrent flushers. A flush in progress is finished, and callers whose items still
+// wait get ErrStopped. Run must be called once only.
 func (g *Group[T, R]) Run(ctx context.Context, n int) error {
 	var flushers sync.WaitGroup
 	for range n {

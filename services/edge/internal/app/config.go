@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	service = "edge"
-	prefix  = "EDGE"
+	serviceName = "edge"
+	prefix      = "EDGE"
 )
 
 // Config holds the settings of the edge.

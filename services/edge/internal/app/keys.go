@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/service"
 )
 
 var errKeysUsage = errors.New(`use
@@ -71,11 +72,11 @@ func openManager(ctx context.Context, cfg Config) (manager *apikey.Manager, done
 	if err != nil {
 		return nil, nil, err
 	}
-	pool, err := open(ctx, cfg)
+	pool, err := service.OpenPool(ctx, cfg.database())
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := redis(ctx, cfg)
+	client, err := service.OpenRedis(ctx, cfg.redis())
 	if err != nil {
 		pool.Close()
 		return nil, nil, err

@@ -7,14 +7,15 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/notify/internal/postgres"
 )
 
 // backlogTimeout bounds how long a scrape waits for the query.
 const backlogTimeout = 2 * time.Second
 
 // backlogMeter registers gauges, read at each scrape, for the recipients that have not ended and how late they are.
-func (b *builder) backlogMeter() error {
-	meter := b.telemetry.MeterProvider.Meter(service)
+func backlogMeter(meter metric.Meter, queue *postgres.Queue) error {
 	waiting, err := meter.Int64ObservableGauge("notify.backlog", metric.WithDescription("recipients that have not ended"))
 	if err != nil {
 		return fmt.Errorf("backlog meter: %w", err)
@@ -26,7 +27,7 @@ func (b *builder) backlogMeter() error {
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, backlogTimeout)
 		defer cancel()
-		backlogs, err := b.queue.Backlogs(ctx)
+		backlogs, err := queue.Backlogs(ctx)
 		for _, one := range backlogs {
 			name := metric.WithAttributes(attribute.String("channel", string(one.Channel)))
 			o.ObserveInt64(waiting, one.Waiting, name)

@@ -19,39 +19,35 @@ import (
 	"switchyard.dev/services/notify/internal/rate"
 	"switchyard.dev/services/notify/internal/shared"
 	"switchyard.dev/services/notify/internal/smtp"
-	"switchyard.dev/services/notify/internal/upkeep"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/seal"
+	"switchyard.dev/services/platform/service"
 )
 
 // idlePerHost is how many idle connections are kept per receiver.
 const idlePerHost = 8
 
-// openGuards reads the sealing key and the certificates, and creates the guards.
-func (b *builder) openGuards(context.Context) (err error) {
-	d := b.cfg.Delivery
-	if b.guard, err = netguard.New(netguard.Options{AllowTargets: d.AllowTargets, DenyPrefixes: d.DenyPrefixes}); err != nil {
-		return err
+// outbound is what requests to other systems go through.
+type outbound struct {
+	guard, webhookGuard *netguard.Guard
+	roots               *x509.CertPool // nil for the system's roots
+}
+
+// newOutbound creates the guards and reads the certificates.
+func newOutbound(cfg Config) (out outbound, err error) {
+	d := cfg.Delivery
+	if out.guard, err = netguard.New(netguard.Options{AllowTargets: d.AllowTargets, DenyPrefixes: d.DenyPrefixes}); err != nil {
+		return out, err
 	}
-	b.webhookGuard, err = netguard.New(netguard.Options{
-		AllowTargets: d.AllowTargets, DenyPrefixes: d.DenyPrefixes, RequireHTTPS: b.cfg.Webhook.RequireHTTPS,
+	out.webhookGuard, err = netguard.New(netguard.Options{
+		AllowTargets: d.AllowTargets, DenyPrefixes: d.DenyPrefixes, RequireHTTPS: cfg.Webhook.RequireHTTPS,
 	})
 	if err != nil {
-		return err
+		return out, err
 	}
-	if b.roots, err = rootsOf(d.CAFile); err != nil {
-		return err
-	}
-	if d.EncryptionKeyFile == "" {
-		return nil
-	}
-	key, err := d.EncryptionKeyFile.Read()
-	if err != nil {
-		return fmt.Errorf("encryption key: %w", err)
-	}
-	b.box, err = seal.New(key, "notify")
-	return err
+	out.roots, err = rootsOf(d.CAFile)
+	return out, err
 }
 
 // rootsOf returns the system's certificates together with those of a PEM file; nil for the system's alone.
@@ -73,67 +69,132 @@ func rootsOf(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// startChannels creates the configured channels, and an engine for each that calls out. Those need the sealing key.
-func (b *builder) startChannels(ctx context.Context) error {
-	b.senders = []channel.Sender{channel.InAppSender{}}
-	b.startUpkeep()
-	if b.box == nil {
-		b.telemetry.Log.WarnContext(ctx, "no encryption key: every channel but in_app is refused", "setting", prefix+"_ENCRYPTION_KEY_FILE")
-		return nil
+// newBox reads the key that seals addresses and secrets; nil for no key.
+func newBox(cfg Config) (*seal.Box, error) {
+	file := cfg.Delivery.EncryptionKeyFile
+	if file == "" {
+		return nil, nil //nolint:nilnil // No key is not an error.
 	}
-	b.queue = postgres.NewQueue(b.pool)
-	b.newBreaker()
-	for _, start := range []func() error{b.startSlack, b.startEmail, b.startWebhook, b.startWebPush} {
-		if err := start(); err != nil {
-			return err
+	key, err := file.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s_ENCRYPTION_KEY_FILE: %w", prefix, err)
+	}
+	return seal.New(key, "notify")
+}
+
+// channels are the configured channels.
+type channels struct {
+	senders []channel.Sender
+	engines map[channel.Name]*dispatch.Engine // of the channels that call out
+	push    *pushParts                        // nil while web push is off
+}
+
+// startChannels creates the configured channels, and an engine for each that calls out. Those need the sealing key.
+func startChannels(
+	ctx context.Context, s *service.Service, cfg Config, stores stores, out outbound, box *seal.Box,
+) (*channels, error) {
+	c := &channels{senders: []channel.Sender{channel.InAppSender{}}, engines: make(map[channel.Name]*dispatch.Engine)}
+	if box == nil {
+		s.Log.WarnContext(ctx, "no encryption key: every channel but in_app is refused", "setting", prefix+"_ENCRYPTION_KEY_FILE")
+		return c, nil
+	}
+	if cfg.WebPushEnabled {
+		var err error
+		if c.push, err = newWebPush(cfg, stores.pool, out.guard, box, out.roots); err != nil {
+			return nil, err
 		}
 	}
-	return b.backlogMeter()
-}
-
-// startUpkeep starts the deletion of data past its retention.
-func (b *builder) startUpkeep() {
-	store := postgres.NewUpkeep(b.pool)
-	b.runner.Go("upkeep", upkeep.New(b.telemetry.Log,
-		upkeep.Kept{What: "idempotency keys", Age: b.cfg.Delivery.IdempotencyWindow, Delete: store.DeleteKeys},
-		upkeep.Kept{What: "logs", Age: b.cfg.Delivery.Retention, Delete: store.DeleteLogs},
-		upkeep.Kept{What: "inbox events", Age: b.cfg.EventsAge, Delete: store.DeleteEvents},
-		upkeep.Kept{What: "push history", Age: b.cfg.WebPush.HistoryAge, Delete: store.DeletePushHistory},
-	).Run)
-}
-
-// delivering is a channel that calls out.
-type delivering interface {
-	channel.Sender
-	channel.Transport
-}
-
-func (b *builder) startSlack() error {
-	poster := b.newPoster(b.guard)
-	slack := channel.NewSlack(channel.SlackOptions{
-		URLs: channel.Directory(b.cfg.Slack.WebhooksDir), Origins: b.cfg.Slack.Origins, Poster: poster,
-	})
-	states := b.states("rate", rate.Merge, rate.Life)
-	return b.startEngine(slack, slack, dispatch.Options{
-		InFlight: b.cfg.Delivery.MaxInFlight, OwnBreakers: true, Limiter: rate.New(states, b.cfg.Slack.Interval, time.Now),
-	})
-}
-
-func (b *builder) startEmail() error {
-	own := b.cfg.SMTP
-	if own.Address == "" {
-		return nil
+	outlets, err := newOutlets(s, cfg, stores.redis, out, c.push)
+	if err != nil {
+		return nil, err
 	}
+	queue, breaker := postgres.NewQueue(stores.pool), newBreaker(s, cfg, stores.redis)
+	for _, o := range outlets {
+		o.options.Store, o.options.Opener, o.options.Breaker = queue, box, breaker
+		engine, err := newEngine(s, cfg, o)
+		if err != nil {
+			return nil, err
+		}
+		c.senders, c.engines[o.Channel()] = append(c.senders, o), engine
+		s.Runner.Go("dispatch "+string(o.Channel()), engine.Run)
+	}
+	if c.push != nil {
+		c.push.run(s.Runner, func() { c.wake(channel.WebPush) }, s.Log)
+	}
+	return c, backlogMeter(s.Meter, queue)
+}
+
+// wake notifies a channel's engine that there is work.
+func (c *channels) wake(name channel.Name) {
+	if engine, ok := c.engines[name]; ok {
+		engine.Wake()
+	}
+}
+
+// drain stops all engines concurrently.
+func (c *channels) drain(ctx context.Context) error {
+	ended := make(chan error, len(c.engines))
+	for _, engine := range c.engines {
+		go func() { ended <- engine.Drain(ctx) }()
+	}
+	var errs []error
+	for range c.engines {
+		errs = append(errs, <-ended)
+	}
+	return errors.Join(errs...)
+}
+
+// outlet is a channel that calls out, with the options of its engine that differ by channel.
+type outlet struct {
+	channel.Sender
+
+	transport channel.Transport
+	options   dispatch.Options
+}
+
+// newOutlets creates the configured channels that call out. push is nil while web push is off.
+func newOutlets(s *service.Service, cfg Config, client *redisdb.Client, out outbound, push *pushParts) ([]outlet, error) {
+	outlets := []outlet{newSlack(s, cfg, client, out)}
+	if cfg.SMTP.Address != "" {
+		email, err := newEmail(s, cfg, out)
+		if err != nil {
+			return nil, err
+		}
+		outlets = append(outlets, email)
+	}
+	webhook, err := newWebhook(s, cfg, out)
+	if err != nil {
+		return nil, err
+	}
+	outlets = append(outlets, webhook)
+	if push != nil {
+		const times = 4 // that of other channels: a broadcast has many devices
+		options := dispatch.Options{InFlight: times * cfg.Delivery.MaxInFlight, OwnBreakers: true}
+		outlets = append(outlets, outlet{push.sender, push.transport, options})
+	}
+	return outlets, nil
+}
+
+func newSlack(s *service.Service, cfg Config, client *redisdb.Client, out outbound) outlet {
+	slack := channel.NewSlack(channel.SlackOptions{
+		URLs: channel.Directory(cfg.Slack.WebhooksDir), Origins: cfg.Slack.Origins, Poster: newPoster(s, cfg, out.guard, out.roots),
+	})
+	limiter := rate.New(newStates(s, client, "rate", rate.Merge, rate.Life), cfg.Slack.Interval, time.Now)
+	return outlet{slack, slack, dispatch.Options{InFlight: cfg.Delivery.MaxInFlight, OwnBreakers: true, Limiter: limiter}}
+}
+
+func newEmail(s *service.Service, cfg Config, out outbound) (outlet, error) {
+	own := cfg.SMTP
 	pool, err := smtp.New(smtp.Options{
-		Address: own.Address, Security: own.Security, Roots: b.roots, Hello: own.Hello,
+		Address: own.Address, Security: own.Security, Roots: out.roots, Hello: own.Hello,
 		Username: own.Username, Password: own.PasswordFile.Read, Connections: own.Connections,
 	})
 	if err != nil {
-		return err
+		return outlet{}, err
 	}
-	b.runner.OnClose("mail connections", func(context.Context) error { pool.Close(); return nil })
+	s.Runner.OnClose("mail connections", func(context.Context) error { pool.Close(); return nil })
 	email, err := channel.NewEmail(channel.EmailOptions{
-		Mailer: pool, Server: own.Address, From: b.cfg.Email.From, UnsubscribeURL: b.cfg.Email.UnsubscribeURL,
+		Mailer: pool, Server: own.Address, From: cfg.Email.From, UnsubscribeURL: cfg.Email.UnsubscribeURL,
 		Secrets: func() []string {
 			password, err := own.PasswordFile.Read()
 			if err != nil {
@@ -142,118 +203,63 @@ func (b *builder) startEmail() error {
 			return []string{password.Reveal()}
 		},
 	})
-	if err != nil {
-		return err
-	}
-	return b.startEngine(email, email, dispatch.Options{InFlight: own.Connections})
-}
-
-func (b *builder) startWebhook() error {
-	webhook, viaEgress, err := b.newWebhook()
-	if err != nil {
-		return err
-	}
-	return b.startEngine(webhook, webhook, dispatch.Options{
-		InFlight: b.cfg.Delivery.MaxInFlight, Share: max(1, b.cfg.Delivery.MaxInFlight/2), Idempotent: viaEgress, OwnBreakers: !viaEgress,
-	})
+	return outlet{email, email, dispatch.Options{InFlight: own.Connections}}, err
 }
 
 // newWebhook returns the webhook channel. With webhook egress it uses that, where a repeated call is no second
 // delivery.
-func (b *builder) newWebhook() (webhook delivering, viaEgress bool, err error) {
-	own := b.cfg.Webhook
+func newWebhook(s *service.Service, cfg Config, out outbound) (outlet, error) {
+	own, limit := cfg.Webhook, cfg.Delivery.MaxInFlight
+	options := dispatch.Options{InFlight: limit, Share: max(1, limit/2)}
 	if own.EgressAddress == "" {
-		return channel.NewDirectWebhook(channel.DirectOptions{
-			Checker: b.webhookGuard, Poster: b.newPoster(b.webhookGuard), Secrets: channel.Directory(own.SecretsDir), Now: time.Now,
-		}), false, nil
+		options.OwnBreakers = true
+		webhook := channel.NewDirectWebhook(channel.DirectOptions{
+			Checker: out.webhookGuard, Poster: newPoster(s, cfg, out.webhookGuard, out.roots), Secrets: channel.Directory(own.SecretsDir), Now: time.Now,
+		})
+		return outlet{webhook, webhook, options}, nil
 	}
 	transport := insecure.NewCredentials()
 	if own.EgressTLS {
+		var err error
 		if transport, err = own.EgressTLSFiles.Credentials(); err != nil {
-			return nil, false, fmt.Errorf("%s_WEBHOOK_EGRESS_TLS_: %w", prefix, err)
+			return outlet{}, fmt.Errorf("%s_WEBHOOK_EGRESS_TLS_: %w", prefix, err)
 		}
 	}
 	client, err := egress.Dial(own.EgressAddress, transport, own.EgressTokenFile)
 	if err != nil {
-		return nil, false, err
+		return outlet{}, err
 	}
-	b.runner.OnClose("webhook egress", func(context.Context) error { return client.Close() })
-	return channel.NewEgressWebhook(b.webhookGuard, client, own.EgressAddress, time.Now), true, nil
+	s.Runner.OnClose("webhook egress", func(context.Context) error { return client.Close() })
+	options.Idempotent = true
+	webhook := channel.NewEgressWebhook(out.webhookGuard, client, own.EgressAddress, time.Now)
+	return outlet{webhook, webhook, options}, nil
 }
 
-// startWebPush starts web push, if it is enabled.
-func (b *builder) startWebPush() error {
-	if !b.cfg.WebPushEnabled {
-		return nil
-	}
-	var err error
-	if b.push, err = newWebPush(b.cfg, b.pool, b.guard, b.box, b.roots); err != nil {
-		return err
-	}
-	const times = 4 // that of other channels: a broadcast has many devices
-	err = b.startEngine(b.push.sender, b.push.transport, dispatch.Options{
-		InFlight: times * b.cfg.Delivery.MaxInFlight, OwnBreakers: true,
-	})
-	if err != nil {
-		return err
-	}
-	b.push.run(b.runner, func() { b.wake(channel.WebPush) }, b.telemetry.Log)
-	return nil
-}
-
-// startEngine registers a channel and starts its engine; o holds the options that differ by channel.
-func (b *builder) startEngine(sender channel.Sender, transport channel.Transport, o dispatch.Options) error {
-	d := b.cfg.Delivery
-	o.Channel, o.Transport, o.Store, o.Opener, o.Breaker = sender.Channel(), transport, b.queue, b.box, b.breaker
+// newEngine creates the engine of a channel.
+func newEngine(s *service.Service, cfg Config, to outlet) (*dispatch.Engine, error) {
+	d, o := cfg.Delivery, to.options
+	o.Channel, o.Transport = to.Channel(), to.transport
 	o.Policy = channel.Policy{Schedule: d.RetrySchedule, MaxAttempts: d.MaxAttempts}
 	o.Timeout, o.Lease = d.RequestTimeout, d.Lease
-	o.Log, o.Meter, o.Now, o.Random = b.telemetry.Log, b.telemetry.MeterProvider.Meter(service), time.Now, rand.Float64
-	engine, err := dispatch.New(o)
-	if err != nil {
-		return err
-	}
-	b.senders = append(b.senders, sender)
-	b.engines[o.Channel] = engine
-	b.runner.Go("dispatch "+string(o.Channel), engine.Run)
-	return nil
+	o.Log, o.Meter, o.Now, o.Random = s.Log, s.Meter, time.Now, rand.Float64
+	return dispatch.New(o)
 }
 
-// wake notifies a channel's engine that there is work.
-func (b *builder) wake(name channel.Name) {
-	if engine, ok := b.engines[name]; ok {
-		engine.Wake()
-	}
-}
-
-// drainEngines stops all engines concurrently. It runs after the faces have stopped, so that nothing is accepted
-// meanwhile.
-func (b *builder) drainEngines(ctx context.Context) error {
-	ended := make(chan error, len(b.engines))
-	for _, engine := range b.engines {
-		go func() { ended <- engine.Drain(ctx) }()
-	}
-	var errs []error
-	for range b.engines {
-		errs = append(errs, <-ended)
-	}
-	return errors.Join(errs...)
-}
-
-func (b *builder) newPoster(guard *netguard.Guard) *channel.Poster {
-	poster := channel.NewPoster(guard, b.cfg.Delivery.RequestTimeout, b.roots, idlePerHost)
-	b.runner.OnClose("idle connections", func(context.Context) error { poster.Close(); return nil })
+func newPoster(s *service.Service, cfg Config, guard *netguard.Guard, roots *x509.CertPool) *channel.Poster {
+	poster := channel.NewPoster(guard, cfg.Delivery.RequestTimeout, roots, idlePerHost)
+	s.Runner.OnClose("idle connections", func(context.Context) error { poster.Close(); return nil })
 	return poster
 }
 
-func (b *builder) newBreaker() {
-	d := b.cfg.Delivery
+func newBreaker(s *service.Service, cfg Config, client *redisdb.Client) *breaker.Breaker {
+	d := cfg.Delivery
 	policy := breaker.Policy{Failures: d.BreakerFailures, Pause: d.BreakerPause, MaxPause: d.BreakerMaxPause}
-	b.breaker = breaker.New(b.states("breaker", breaker.Merge, breaker.Life), policy, time.Now, rand.Float64)
+	return breaker.New(newStates(s, client, "breaker", breaker.Merge, breaker.Life), policy, time.Now, rand.Float64)
 }
 
-// states returns a store that replicas share through Redis; without Redis it is local.
-func (b *builder) states(kind string, merge func(one, other string) string, life time.Duration) *shared.States {
-	return shared.New(shared.Options{
-		Store: redisdb.NewKV(b.redis, kind), Merge: merge, Life: life, Log: b.telemetry.Log, Now: time.Now,
-	})
+// newStates returns states of a kind that replicas share through Redis; without Redis they are local.
+func newStates(
+	s *service.Service, client *redisdb.Client, kind string, merge func(one, other string) string, life time.Duration,
+) *shared.States {
+	return shared.New(shared.Options{Store: redisdb.NewKV(client, kind), Merge: merge, Life: life, Log: s.Log, Now: time.Now})
 }

@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/services/notify/internal/demo"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/service"
 )
 
 // Demo holds the settings of the demo page.
@@ -28,10 +29,10 @@ func (d Demo) validate() error {
 }
 
 // serveDemo serves the demo page over the JSON face, if it is enabled.
-func (b *builder) serveDemo(ctx context.Context, api http.Handler) error {
-	if b.cfg.Demo.Listen == "" {
+func serveDemo(ctx context.Context, s *service.Service, d Demo, api http.Handler) error {
+	if d.Listen == "" {
 		return nil
 	}
-	b.telemetry.Log.WarnContext(ctx, "the demo page acts with its token for every user of this machine", "listen", b.cfg.Demo.Listen)
-	return rpc.ServeHTTP(ctx, b.runner, "demo", b.cfg.Demo.Listen, demo.Handler(api, b.cfg.Demo.TokenFile), nil)
+	s.Log.WarnContext(ctx, "the demo page acts with its token for every user of this machine", "listen", d.Listen)
+	return rpc.ServeHTTP(ctx, s.Runner, "demo", d.Listen, demo.Handler(api, d.TokenFile), nil)
 }

@@ -12,11 +12,11 @@ import (
 // What NOTIFY_DENY_PREFIXES holds is refused by every guard of the service.
 func TestDenyPrefixes(t *testing.T) {
 	denied := config.Prefixes{netip.MustParsePrefix("203.0.114.0/24")}
-	p := &builder{cfg: Config{Delivery: Delivery{DenyPrefixes: denied}}}
-	if err := p.openGuards(t.Context()); err != nil {
+	out, err := newOutbound(Config{Delivery: Delivery{DenyPrefixes: denied}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, guard := range []*netguard.Guard{p.guard, p.webhookGuard} {
+	for _, guard := range []*netguard.Guard{out.guard, out.webhookGuard} {
 		if _, err := guard.CheckURL("https://203.0.114.7/"); err == nil {
 			t.Error("a denied address passes")
 		}
@@ -27,7 +27,7 @@ func TestDenyPrefixes(t *testing.T) {
 			t.Errorf("an address beside it: %v", err)
 		}
 	}
-	_, err := Load([]string{"NOTIFY_DENY_PREFIXES=203.0.114.7/24"})
+	_, err = Load([]string{"NOTIFY_DENY_PREFIXES=203.0.114.7/24"})
 	if err == nil || !strings.Contains(err.Error(), "NOTIFY_DENY_PREFIXES") || !strings.Contains(err.Error(), "203.0.114.0/24") {
 		t.Errorf("a wrong network: %v, want the setting and the rule", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/platform/redisdb"
+	"switchyard.dev/services/platform/service"
 )
 
 const (
@@ -42,13 +43,15 @@ func newNotifier(feed *inbox.Feed, client *redisdb.Client, log *slog.Logger) *no
 	return n
 }
 
-// startFeed starts the feed of inbox streams. It drains before the faces, because streams do not end by themselves.
-func (b *builder) startFeed(client *redisdb.Client) {
-	b.feed = inbox.NewFeed(postgres.NewInboxes(b.pool), b.cfg.MaxStreams, b.telemetry.Log)
-	b.notifier = newNotifier(b.feed, client, b.telemetry.Log)
-	b.runner.Go("inbox feed", b.feed.Run)
-	b.runner.Go("inbox notices", b.notifier.run)
-	b.runner.OnDrain("inbox streams", b.feed.Drain)
+// startFeed starts the feed of inbox streams and its notifier. The feed drains before the faces, because streams do not
+// end by themselves.
+func startFeed(s *service.Service, cfg Config, inboxes *postgres.Inboxes, client *redisdb.Client) (*inbox.Feed, *notifier) {
+	feed := inbox.NewFeed(inboxes, cfg.MaxStreams, s.Log)
+	notifier := newNotifier(feed, client, s.Log)
+	s.Runner.Go("inbox feed", feed.Run)
+	s.Runner.Go("inbox notices", notifier.run)
+	s.Runner.OnDrain("inbox streams", feed.Drain)
+	return feed, notifier
 }
 
 // notify notifies all replicas that an inbox has changed. It never blocks.

@@ -31,8 +31,8 @@ func health(ping func(context.Context) error) http.Handler {
 }
 
 // expiredMeter returns a counter of deliveries whose deadline passed while they were queued.
-func (b *builder) expiredMeter() func(context.Context, int) {
-	counter, err := b.meter.Int64Counter("switchyard.webhook.expired",
+func expiredMeter(meter metric.Meter) func(context.Context, int) {
+	counter, err := meter.Int64Counter("switchyard.webhook.expired",
 		metric.WithDescription("Deliveries whose deadline passed while they waited."))
 	if err != nil {
 		return func(context.Context, int) {}

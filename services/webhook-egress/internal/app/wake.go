@@ -24,10 +24,14 @@ type wakes struct {
 	log     *slog.Logger
 }
 
-func newWakes(log *slog.Logger) *wakes { return &wakes{pending: make(chan struct{}, 1), log: log} }
-
-// over sends and receives the messages through client.
-func (w *wakes) over(client *redisdb.Client) { w.redis, w.channel = client, client.Key("wake") }
+// newWakes returns wakes that send and receive the messages through client, which may be nil.
+func newWakes(client *redisdb.Client, log *slog.Logger) *wakes {
+	w := &wakes{redis: client, pending: make(chan struct{}, 1), log: log}
+	if client != nil {
+		w.channel = client.Key("wake")
+	}
+	return w
+}
 
 // notify requests a message; concurrent requests become one.
 func (w *wakes) notify() {

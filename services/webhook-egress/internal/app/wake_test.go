@@ -20,10 +20,7 @@ type waker struct {
 
 func newWaker(t *testing.T, client *redisdb.Client) *waker {
 	t.Helper()
-	w := &waker{wakes: newWakes(testkit.Logger(t)), heard: make(chan struct{}, 1000)}
-	if client != nil {
-		w.over(client)
-	}
+	w := &waker{wakes: newWakes(client, testkit.Logger(t)), heard: make(chan struct{}, 1000)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.run(ctx, func() { w.heard <- struct{}{} }) })

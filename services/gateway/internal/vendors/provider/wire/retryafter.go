@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"switchyard.dev/services/platform/retryafter"
 )
 
 // MaxRetryAfter caps a vendor's hint: an unbounded one would take a key out for
@@ -47,21 +49,19 @@ func Wait(value string, now time.Time) time.Duration {
 			return capped((n - float64(now.UnixMilli())) / 1000)
 		case n > unixSeconds:
 			return capped(n - float64(now.UnixMilli())/1000)
+		case n <= 0:
+			return 0
 		}
-		return capped(n)
+		return retryafter.Parse(value, now, MaxRetryAfter)
 	}
 	if strings.HasSuffix(value, "s") {
 		d, _ := time.ParseDuration(value)
 		return bounded(d)
 	}
-	at, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		at, err = http.ParseTime(value)
+	if at, err := time.Parse(time.RFC3339, value); err == nil {
+		return bounded(at.Sub(now))
 	}
-	if err != nil || !at.After(now) {
-		return 0
-	}
-	return bounded(at.Sub(now))
+	return retryafter.Parse(value, now, MaxRetryAfter)
 }
 
 // number looks before it parses: what is no number costs an error value.

@@ -1,0 +1,59 @@
+// Package service starts what all services have in common: telemetry, the runner, the stores, and the open paths of the
+// HTTP face. A service's app package calls Run and wires the rest in the function that it passes. Each step returns what
+// it made, and takes as parameters what it needs of the steps before it.
+package service
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// Options of a service.
+type Options struct {
+	// Name of the service, such as "notify", in its logs, metrics and traces.
+	Name string
+	// LogLevel is the lowest level that is logged.
+	LogLevel slog.Level
+	// DrainDelay and DrainGrace are the times of the shutdown; see lifecycle.Options.
+	DrainDelay, DrainGrace time.Duration
+}
+
+// Service is what the steps of the wiring share. What a step opens, it registers on Runner to be closed.
+type Service struct {
+	// Name of the service, Version of the build.
+	Name, Version string
+	Log           *slog.Logger
+	Tracer        trace.Tracer
+	Meter         metric.Meter
+	Runner        *lifecycle.Runner
+	// Metrics is the handler of GET /metrics.
+	Metrics http.Handler
+}
+
+// Run opens telemetry, builds the service, and runs it until ctx ends or a part of it fails; then it drains the service.
+// When build fails, what it has registered on the Runner is closed, and its error is returned.
+func Run(ctx context.Context, o Options, build func(context.Context, *Service) error) error {
+	t, err := telemetry.Setup(ctx, telemetry.Options{Service: o.Name, LogLevel: o.LogLevel})
+	if err != nil {
+		return err
+	}
+	t.Install()
+	s := &Service{
+		Name: o.Name, Version: t.Version, Log: t.Log, Metrics: t.MetricsHandler(),
+		Tracer: t.TracerProvider.Tracer(o.Name), Meter: t.MeterProvider.Meter(o.Name),
+		Runner: lifecycle.New(t.Log, lifecycle.Options{DrainDelay: o.DrainDelay, Grace: o.DrainGrace}),
+	}
+	s.Runner.OnClose("telemetry", t.Shutdown)
+	if err := s.Runner.Start(ctx, func(ctx context.Context) error { return build(ctx, s) }); err != nil {
+		return err
+	}
+	return s.Runner.Run(ctx)
+}

@@ -1,0 +1,84 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/platform/pgdb"
+	"switchyard.dev/services/platform/redisdb"
+	"switchyard.dev/services/platform/secret"
+)
+
+// Database says which Postgres pool to open.
+type Database struct {
+	// Setting is the name of the environment variable that names URLFile. Errors show it.
+	Setting string
+	URLFile secret.File
+	// Name of the pool in pg_stat_activity.
+	Name string
+	// MaxConns is the size of the pool; 0 leaves it to the URL or the driver.
+	MaxConns int32
+	// Settings are further parameters of each session.
+	Settings map[string]string
+}
+
+// OpenPool opens a Postgres pool and makes one round trip with it. The caller closes it.
+func OpenPool(ctx context.Context, d Database) (*pgxpool.Pool, error) {
+	url, err := d.URLFile.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Setting, err)
+	}
+	return pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), MaxConns: d.MaxConns, ApplicationName: d.Name, Settings: d.Settings})
+}
+
+// Pool opens a Postgres pool that closes with the service. Unless migrations is nil, it refuses a schema that is older
+// than the migrations of this build.
+func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxpool.Pool, error) {
+	pool, err := OpenPool(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	s.Runner.OnClose("postgres pool "+d.Name, func(context.Context) error {
+		pool.Close()
+		return nil
+	})
+	if migrations == nil {
+		return pool, nil
+	}
+	return pool, pgdb.CheckSchema(ctx, pool, migrations, s.Name)
+}
+
+// Redis says which Redis to connect to.
+type Redis struct {
+	// Setting is the name of the environment variable that names URLFile. Errors show it.
+	Setting string
+	// URLFile is empty for a service that has no Redis.
+	URLFile secret.File
+	// Prefix of all keys.
+	Prefix string
+}
+
+// OpenRedis connects to Redis, which holds the state that replicas share and may lose. The client is nil where no URL
+// file is named, which is no error. The caller closes it.
+func OpenRedis(ctx context.Context, r Redis) (*redisdb.Client, error) {
+	if r.URLFile == "" {
+		return nil, nil //nolint:nilnil // Redis is optional.
+	}
+	url, err := r.URLFile.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Setting, err)
+	}
+	return redisdb.Open(ctx, url.Reveal(), r.Prefix)
+}
+
+// Redis connects as OpenRedis does, with a client that closes with the service.
+func (s *Service) Redis(ctx context.Context, r Redis) (*redisdb.Client, error) {
+	client, err := OpenRedis(ctx, r)
+	if client != nil {
+		s.Runner.OnClose("redis", func(context.Context) error { return client.Close() })
+	}
+	return client, err
+}
