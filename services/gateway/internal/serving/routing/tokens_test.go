@@ -37,13 +37,13 @@ func TestTokensStayWithTheirModel(t *testing.T) {
 		}
 	}
 	// A canary of another model does not affect such requests.
-	trial := State{Override: steering.Override{Canary: &steering.Canary{Target: provider.Target{Provider: "d", Model: "others"}, Percentage: 100}}}
+	canary := State{Override: steering.Override{Canary: &steering.Canary{Target: provider.Target{Provider: "d", Model: "others"}, Percentage: 100}}}
 	request := Request{Operation: provider.OperationEmbeddings, Model: "vectors", Substitution: true}
-	if plan, err := NewPlan(p, request, trial); err != nil || !plan.Canary {
+	if plan, err := NewPlan(p, request, canary); err != nil || !plan.Canary {
 		t.Errorf("texts: %s, %v", names(plan), err)
 	}
 	request.Needs.Tokens = 1
-	if plan, err := NewPlan(p, request, trial); err != nil || plan.Canary || names(plan) != "a/vectors b/vectors" {
+	if plan, err := NewPlan(p, request, canary); err != nil || plan.Canary || names(plan) != "a/vectors b/vectors" {
 		t.Errorf("tokens: %s, %v", names(plan), err)
 	}
 }

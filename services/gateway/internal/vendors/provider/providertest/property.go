@@ -102,18 +102,18 @@ func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: header.Clone(), Request: r, ContentLength: -1,
-		Body: io.NopCloser(&parts{strings.NewReader(text), s.sizes, 0}),
+		Body: io.NopCloser(&partReader{strings.NewReader(text), s.sizes, 0}),
 	}, nil
 }
 
-// parts reads at most one of the sizes at a time, in turn.
-type parts struct {
+// partReader reads at most one of the sizes at a time, in turn.
+type partReader struct {
 	text  *strings.Reader
 	sizes []int
 	reads int
 }
 
-func (p *parts) Read(into []byte) (int, error) {
+func (p *partReader) Read(into []byte) (int, error) {
 	size := p.sizes[p.reads%len(p.sizes)]
 	p.reads++
 	return p.text.Read(into[:min(size, len(into))])

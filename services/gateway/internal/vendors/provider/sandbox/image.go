@@ -20,8 +20,8 @@ const (
 	// defaultSide of an image in pixels, and the most that may be asked for.
 	defaultSide = 256
 	maxSide     = 1536
-	// cells is how many fields an image has in each direction.
-	cells = 8
+	// fields is how many fields an image has in each direction.
+	fields = 8
 )
 
 // MakeImages draws a mirrored pattern of two colors that the prompt, the model
@@ -79,16 +79,16 @@ func draw(model, prompt string, number, width, height int) image.Image {
 		return color.RGBA{R: byte(c), G: byte(c >> 8), B: byte(c >> 16), A: 255}
 	}
 	picture := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{shade(), shade()})
-	var pattern [cells][cells]uint8
-	for y := range cells {
-		for x := range cells / 2 {
+	var pattern [fields][fields]uint8
+	for y := range fields {
+		for x := range fields / 2 {
 			pattern[y][x] = uint8(random.IntN(2))
-			pattern[y][cells-1-x] = pattern[y][x]
+			pattern[y][fields-1-x] = pattern[y][x]
 		}
 	}
 	for y := range height {
 		for x := range width {
-			picture.SetColorIndex(x, y, pattern[y*cells/height][x*cells/width])
+			picture.SetColorIndex(x, y, pattern[y*fields/height][x*fields/width])
 		}
 	}
 	return picture
