@@ -19,10 +19,10 @@ import (
 // stack with two gateways: none is parallel.
 
 var (
-	pinnable = addPair("pinnable")
-	canaryPair    = addPair("trial")
-	fading   = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
-	ailing   = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
+	pinnable   = addPair("pinnable")
+	canaryPair = addPair("trial")
+	fading     = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
+	ailing     = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
 )
 
 // servedBy is the provider that answered.
