@@ -3,6 +3,6 @@
 //
 // Package provider defines the neutral request, answer, stream and error; each package below it translates one dialect.
 // The serving pipeline and the probes call adapters through provider's interfaces only. From the bottom up: provider,
-// then sse and wire (framing and HTTP calls that dialects share), then one package for each dialect; imagefetch is
-// independent of them.
+// then sse and wire (framing and HTTP calls that dialects share), then one package a dialect; imagefetch stands by
+// itself.
 package vendors

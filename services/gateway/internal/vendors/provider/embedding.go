@@ -21,7 +21,7 @@ func (e *Embedding) TextsOnly() error {
 	if len(e.Tokens) == 0 {
 		return nil
 	}
-	return Unsupported("input", "must be texts for this provider: it takes no tokens")
+	return Unsupported("input", "must be texts for this provider: it accepts no tokens")
 }
 
 // Vectors are the answer to an Embedding.

@@ -20,12 +20,12 @@ type Usage struct {
 	Images int64
 }
 
-// Prompt returns all input, as in the contract's prompt_tokens.
+// Prompt is all input, as the contract's prompt_tokens.
 func (u Usage) Prompt() int64 {
 	return u.Input + u.CacheRead + u.CacheWrite + u.CacheWriteLong + u.ImageInput + u.AudioInput
 }
 
-// Completion returns all output, as in the contract's completion_tokens.
+// Completion is all output, as the contract's completion_tokens.
 func (u Usage) Completion() int64 { return u.Output + u.Reasoning + u.ImageOutput + u.AudioOutput }
 
 // Estimate estimates the usage for a text if a vendor reported none: a token for every four bytes, rounded up. Callers

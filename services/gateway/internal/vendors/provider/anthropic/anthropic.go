@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// Dialect is the name of the dialect, of whose native requests a Provider relays the body.
+// Dialect is the name of bodies that the provider relays as they are.
 const Dialect = "anthropic"
 
 const apiVersion = "2023-06-01"
@@ -110,7 +110,7 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return nil, wire.Malformed("the answer is not an event stream", nil)
 }
 
-// native reports whether the caller wrote the body in this dialect.
+// native tells that the caller wrote the body in this dialect.
 func native(chat *provider.Chat) bool { return chat.Native != nil && chat.Native.Dialect == Dialect }
 
 // body returns the body to send: the caller's own, or one encoded from the parsed fields.

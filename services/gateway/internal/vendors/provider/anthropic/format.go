@@ -47,7 +47,7 @@ func encodeFormat(r *request, format json.RawMessage) error {
 	case f.Type == "json_object":
 		ask(askForObject)
 	case f.Type != "json_schema":
-		return provider.Unsupported("response_format.type", "this provider has json_object and json_schema")
+		return provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
 	case len(schema.Schema) == 0:
 		return &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
 	case schema.Strict:

@@ -99,9 +99,9 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 func check(chat *provider.Chat) error {
 	switch {
 	case chat.Temperature != nil && *chat.Temperature > 1:
-		return provider.Unsupported("temperature", "this provider takes 0 to 1")
+		return provider.Unsupported("temperature", "this provider accepts 0 to 1")
 	case chat.Seed != nil:
-		return provider.Unsupported("seed", "this provider has none")
+		return provider.Unsupported("seed", "this provider has no such setting")
 	}
 	for _, m := range chat.Messages {
 		if m.Name != "" && m.Role != provider.RoleTool {

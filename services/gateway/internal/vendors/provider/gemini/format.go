@@ -36,7 +36,7 @@ func (r *request) encodeFormat(g *generationConfig, format json.RawMessage) erro
 		return nil
 	case "json_schema":
 	default:
-		return provider.Unsupported("response_format.type", "this provider has json_object and json_schema")
+		return provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
 	}
 	schema := f.JSONSchema
 	if len(schema.Schema) == 0 {

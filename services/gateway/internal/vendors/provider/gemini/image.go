@@ -73,7 +73,7 @@ var shapes = []struct {
 func shapeOf(request *provider.ImageRequest) (imageConfig, error) {
 	switch {
 	case request.Delivery == "url":
-		return imageConfig{}, provider.Unsupported("response_format", "this provider gives b64_json only")
+		return imageConfig{}, provider.Unsupported("response_format", "this provider supports b64_json only")
 	case request.Quality != "" && request.Quality != "auto":
 		return imageConfig{}, provider.Unsupported("quality", "this provider has no such setting")
 	case request.Format == "" || request.Format == "png":

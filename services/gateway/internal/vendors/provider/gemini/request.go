@@ -81,9 +81,9 @@ func encode(chat *provider.Chat) (*request, error) {
 func check(chat *provider.Chat) error {
 	switch {
 	case chat.Seed != nil && (*chat.Seed < math.MinInt32 || *chat.Seed > math.MaxInt32):
-		return provider.Unsupported("seed", "this provider takes 32 bits")
+		return provider.Unsupported("seed", "this provider accepts 32 bits only")
 	case chat.ParallelTools != nil && !*chat.ParallelTools && len(chat.Tools) > 0:
-		return provider.Unsupported("parallel_tool_calls", "this provider can't be kept from several calls at a time")
+		return provider.Unsupported("parallel_tool_calls", "this provider can't be limited to one call at a time")
 	}
 	for _, m := range chat.Messages {
 		if m.Name != "" && m.Role != provider.RoleTool {
@@ -155,7 +155,7 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 		case p.ImageURL != "":
 			kind, data, ok := dataURI(p.ImageURL)
 			if !ok {
-				return nil, provider.Unsupported("messages[].content", "this provider takes images as data: URIs in base64 only")
+				return nil, provider.Unsupported("messages[].content", "this provider accepts images as data: URIs in base64 only")
 			}
 			encoded = append(encoded, part{InlineData: &blob{kind, data}})
 		case p.Text != "":

@@ -150,7 +150,7 @@ func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 	}
 	for _, p := range m.Content {
 		if p.ImageURL != "" {
-			return part{}, provider.Unsupported("messages[].content", "this provider takes no images in the results of tools")
+			return part{}, provider.Unsupported("messages[].content", "this provider accepts no images in the results of tools")
 		}
 	}
 	response := bytes.TrimSpace([]byte(m.Text()))

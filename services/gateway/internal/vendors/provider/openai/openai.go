@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Dialect is the name of the dialect, of whose native requests a Provider relays the body.
+// Dialect is the name of native requests that a Provider relays.
 const Dialect = "openai"
 
 // Config configures one provider with this dialect.

@@ -59,7 +59,7 @@ var models = map[string]provider.Error{
 	},
 }
 
-var errMidstream = errors.New("the model sandbox-fail-midstream fails so")
+var errMidstream = errors.New("the model sandbox-fail-midstream fails on purpose")
 
 // Config configures the provider.
 type Config struct {
