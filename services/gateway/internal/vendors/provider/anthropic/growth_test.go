@@ -62,8 +62,8 @@ func hostile() providertest.Hostile {
 		},
 		Dialect: anthropic.DialectName,
 		Requests: []growth.Input{
-			growth.Number("blocks to be mended", `{"messages":[{"role":"assistant","content":[{}`, ","+use, "]}]}"),
-			growth.Number("turns to be mended", `{"messages":[{"role":"user","content":"a"}`, `,{"role":"assistant","content":[`+use+`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call!#"}]}`, "]}"),
+			growth.Number("blocks to be repaired", `{"messages":[{"role":"assistant","content":[{}`, ","+use, "]}]}"),
+			growth.Number("turns to be repaired", `{"messages":[{"role":"user","content":"a"}`, `,{"role":"assistant","content":[`+use+`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call!#"}]}`, "]}"),
 			growth.Repeat("members", `{"messages":[]`, `,"temperature":1`, "}"),
 			growth.Number("unknown members", `{"messages":[]`, `,"x#":1`, "}"),
 		},

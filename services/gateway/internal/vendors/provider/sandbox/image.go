@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// defaultSide of an image in pixels, and the most that may be asked for.
+	// defaultSide is the side of an image in pixels, maxSide the largest that may be requested.
 	defaultSide = 256
 	maxSide     = 1536
 	// fields is how many fields an image has in each direction.
 	fields = 8
 )
 
-// MakeImages draws a mirrored pattern of two colors that the prompt, the model
-// and the place of the image in the list decide. Nothing is kept: as a URL it is
-// a data: URI.
+// MakeImages draws mirrored patterns of two colors that depend on the prompt, the model and the index of the image.
+// Nothing is stored: a URL is a data: URI.
 func (p *Provider) MakeImages(ctx context.Context, _ provider.Credential, d *provider.ImageRequest) (*provider.Images, error) {
 	if err := begin(ctx, d.Model); err != nil {
 		return nil, err
