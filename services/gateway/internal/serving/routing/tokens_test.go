@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/policy/policytest"
@@ -74,8 +75,14 @@ func TestNoOtherModelReadsTokens(t *testing.T) {
 			return
 		}
 		for _, c := range plan.Candidates {
-			if c.Model != asked.Model || c.Provider == "c" || c.Provider == "e" || c.Provider == "d" && c.Model == "vectors" {
-				t.Fatalf("%s reads tokens of %s", c, asked)
+			if c.Model != asked.Model {
+				t.Fatalf("%s reads tokens of %s, another model", c, asked)
+			}
+			if c.Provider == "c" || c.Provider == "e" {
+				t.Fatalf("%s reads tokens of %s, and its provider reads none", c, asked)
+			}
+			if c.Provider == "d" && c.Model == "vectors" {
+				t.Fatalf("%s reads tokens of %s, another vocabulary", c, asked)
 			}
 		}
 	})
