@@ -78,7 +78,7 @@ func chatRefusals() []chatRefusal {
 		}), 400, "tool_choice.function.name"},
 		{`{"response_format":{"type":"xml"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":"xml"}`) }), 400, "response_format"},
 		{`{"response_format":{"type":"json_schema"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":"json_schema"}`) }), 400, "response_format.json_schema"},
-		{`{"response_format":{"type":5},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":5}`) }), 400, "response_format.type: must not be this number"},
+		{`{"response_format":{"type":5},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":5}`) }), 400, "response_format.type: has the wrong JSON type: number"},
 		{`{"organization_id":"a b",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.OrganizationId = "a b" }), 400, "organization_id: must be printable"},
 		{`{"model":"a b","messages":[{"role":"user","content":"x"}]}`, with(func(m *gatewayv1.LlmRequest) { m.Model = "a b" }), 400, "model: must be printable"},
 		{`{"provider":"a b",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Provider = "a b" }), 400, "provider"},
