@@ -18,8 +18,7 @@ type chatRefusal struct {
 	text   string
 }
 
-// chatRefusals are requests with one fault each, in the form of both faces. {M}
-// stands for messages that are fine.
+// chatRefusals are requests with one error each, in the form of both faces. {M} stands for valid messages.
 func chatRefusals() []chatRefusal {
 	fine := user("hi")
 	with := func(change func(*gatewayv1.LlmRequest)) *gatewayv1.LlmRequest {
@@ -122,7 +121,7 @@ func chatRefusals() []chatRefusal {
 	}
 }
 
-// Both faces refuse the same, with the same words.
+// Both faces refuse the same requests with the same texts.
 func TestFacesRefuseTheSame(t *testing.T) {
 	b := setup(t)
 	client, md := b.client()
@@ -155,7 +154,7 @@ func TestFacesRefuseTheSame(t *testing.T) {
 	}
 }
 
-// What only JSON can get wrong.
+// Errors that only JSON can have.
 var badJSON = map[string]string{
 	``:                                      "messages: is required",
 	`{`:                                     "body: invalid JSON",
