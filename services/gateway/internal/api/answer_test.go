@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// An answer that is written out holds what encoding/json would write of its fields.
+// A hand-written answer equals what encoding/json writes of its fields.
 func TestAnswerJSON(t *testing.T) {
 	type answer struct {
 		Content      string     `json:"content"`

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// The gateway beside a relay that does nothing but relay, over the same vendor
-// in one run: the difference is what the gateway's work costs.
+// The gateway next to a plain relay, with the same vendor in one run: the difference is the cost of the gateway's work.
 func BenchmarkChat(b *testing.B) {
 	bench := setup(b)
 	body := `{"model":"first/ok","messages":[{"role":"system","content":"` + strings.Repeat("You are brief. ", 30) + `"},{"role":"user","content":"` + strings.Repeat("Why is the sky blue? ", 20) + `"}]}`
@@ -66,7 +65,7 @@ func post(b *testing.B, client *http.Client, url, body string) {
 	}
 }
 
-// thinRelay reads a body, sends it on, and sends the answer back.
+// thinRelay forwards a body and returns the answer.
 func thinRelay(url string) http.Handler {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -83,7 +83,7 @@ func TestDecisionsThatAreRefusedLeaveNothing(t *testing.T) {
 	}
 }
 
-// Of fifty who decide at once, one settles it.
+// Of fifty concurrent decisions, one takes effect.
 func TestOneDecisionSettlesIt(t *testing.T) {
 	control, _, _ := newControl(t)
 	store := postgres.NewApprovals(control)

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 )
 
-// cutOff has another replica reserve one call under "r", and then be taken for dead.
+// cutOff makes another replica reserve one call under "r" and then appear dead.
 func (b *books) cutOff(t *testing.T, worst price.Pico) (replica, call uuid.UUID) {
 	t.Helper()
 	replica, call = uuid.New(), uuid.New()
@@ -55,7 +55,7 @@ func (b *books) overruns(t *testing.T) []audit.Entry {
 	return entries
 }
 
-// A replica that was only cut off takes back, once, what no other call has taken since.
+// A replica that was only cut off reclaims, once, what no other call has reserved since.
 func TestCutOffReplicaReclaims(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10, MaxCalls: 1})
@@ -81,8 +81,8 @@ func TestCutOffReplicaReclaims(t *testing.T) {
 	}
 }
 
-// What others have taken is lost. The call is to end; what it has cost by then is
-// billed, and that a limit is overrun by it is in the audit.
+// What others have reserved is lost. The call is ended; its cost until then is billed, and if it exceeds a limit, the
+// audit log records it.
 func TestOverrunIsMarked(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10})
@@ -120,8 +120,7 @@ func TestOverrunIsMarked(t *testing.T) {
 	}
 }
 
-// A late row that fits is nothing to speak of; nor does a call that ended without
-// a row come back.
+// A late row that fits is not recorded; a call that ended without a row does not come back either.
 func TestLapseWithoutHarm(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10})

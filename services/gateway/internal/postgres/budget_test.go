@@ -24,7 +24,7 @@ import (
 // cent is 0.01 USD.
 const cent = price.Pico(1e10)
 
-// books is what money is counted with, on a database of its own.
+// books is the stores that count money, on a database of their own.
 type books struct {
 	pool          *pgxpool.Pool
 	control       *postgres.Control
@@ -64,7 +64,7 @@ func (b *books) mint(t *testing.T, id string, limits run.Limits) {
 	}
 }
 
-// expire brings a run to its time, without waiting for it.
+// expire sets a run's expiry to now, without waiting for it.
 func (b *books) expire(t *testing.T, id string) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), `UPDATE run SET expires_at = now() - interval '1 second' WHERE run_id = $1`, id); err != nil {
@@ -85,7 +85,7 @@ func (b *books) reserve(t *testing.T, id string, worst price.Pico) (uuid.UUID, e
 	return call, b.reservations.Reserve(t.Context(), b.replica, budget.Call{ID: call, Organization: "acme", Run: id, Worst: worst})
 }
 
-// settle records what a call has cost.
+// settle records the cost of a call.
 func (b *books) settle(t *testing.T, call uuid.UUID, id string, cost price.Pico) {
 	t.Helper()
 	if err := b.ledger.Append(t.Context(), []ledger.Entry{row(call, id, cost)}); err != nil {
@@ -110,7 +110,7 @@ func (b *books) usage(t *testing.T, id string) run.Usage {
 	return u
 }
 
-// A reservation holds its place until its ledger row takes it, in one step.
+// A reservation is held until its ledger row replaces it, in one step.
 func TestReserveAndSettle(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10})
@@ -128,7 +128,7 @@ func TestReserveAndSettle(t *testing.T) {
 		t.Errorf("a call that doesn't fit beside it: %v", err)
 	}
 	b.settle(t, call, "r", 2*cent)
-	b.settle(t, call, "r", 2*cent) // A writer that is unsure repeats itself.
+	b.settle(t, call, "r", 2*cent) // A writer that is unsure repeats it.
 	if u := b.usage(t, "r"); u.ReservedCents != 0 || u.SpentCents != 2 || u.InFlight != 0 || u.Calls != 1 {
 		t.Errorf("settled: %+v", u)
 	}
@@ -164,7 +164,7 @@ func TestReserveRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("cost", 1, run.ErrCostLeft)
-	b.settle(t, call, "cost", 2*cent) // More than was thought.
+	b.settle(t, call, "cost", 2*cent) // More than was reserved.
 	want("cost", 0, run.ErrExhausted)
 
 	if _, err := b.runs.Revoke(operator(t), "acme", "revoked", "ada", ""); err != nil {
@@ -183,8 +183,7 @@ func TestReserveRefuses(t *testing.T) {
 	want("nobody minted it", 0, organization.ErrSuspended)
 }
 
-// An organization's ceiling holds over its runs and the calls without one, in
-// its period.
+// An organization's ceiling applies to all its runs and its calls without one, in its period.
 func TestOrganizationCeiling(t *testing.T) {
 	b := openBooks(t)
 	if _, err := b.pool.Exec(t.Context(), `INSERT INTO spend_day VALUES ('acme', (now() AT TIME ZONE 'UTC')::date - 40, 0, 1, 50e10)`); err != nil {
@@ -220,8 +219,7 @@ func TestOrganizationCeiling(t *testing.T) {
 	}
 }
 
-// Calls side by side, on two replicas, never go beyond a ceiling, and what is
-// left is used.
+// Concurrent calls on two replicas never exceed a ceiling, and use all of it.
 func TestParallelCallsKeepToTheCeilings(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 20, MaxCalls: 1000})
@@ -322,7 +320,7 @@ func TestReleaseAndLeave(t *testing.T) {
 	}
 }
 
-// Ends that no caller asks for are recorded once, with their audit.
+// Ends without a request are recorded once, with their audit entry.
 func TestEndRuns(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "expires", run.Limits{})
@@ -354,7 +352,7 @@ func TestEndRuns(t *testing.T) {
 	}
 }
 
-// Spend is the sum of ledger rows, whichever writer wrote them and in whichever groups.
+// Spend is the sum of the ledger rows, whichever writer wrote them and in whichever groups.
 func TestSpendIsTheLedgersSum(t *testing.T) {
 	b := openBooks(t)
 	var group sync.WaitGroup

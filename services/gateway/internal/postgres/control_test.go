@@ -61,7 +61,7 @@ func TestChangeMovesTheTopicWithItsAudit(t *testing.T) {
 		t.Errorf("entry %+v", got)
 	}
 	if changes.Load() != 1 {
-		t.Errorf("the replicas were told %d times", changes.Load())
+		t.Errorf("the replicas were notified %d times", changes.Load())
 	}
 }
 
@@ -77,11 +77,11 @@ func TestAChangeThatFailsLeavesNothing(t *testing.T) {
 	versions, _ := c.Versions(t.Context())
 	entries, _ := c.List(t.Context(), audit.Filter{Limit: 10})
 	if versions[control.Runs] != 0 || len(entries) != 0 || changes.Load() != 0 {
-		t.Errorf("version %d, %d entries, told %d times", versions[control.Runs], len(entries), changes.Load())
+		t.Errorf("version %d, %d entries, notified %d times", versions[control.Runs], len(entries), changes.Load())
 	}
 }
 
-// Writers of one topic take turns: versions are seen in the order of commits.
+// Writers of one topic are serialized: versions appear in the order of commits.
 func TestVersionsHaveNoGaps(t *testing.T) {
 	c, _, _ := newControl(t)
 	const writers = 20

@@ -52,7 +52,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 	}
 }
 
-// A transaction that commits late is not skipped, though later ones were there first.
+// A transaction that commits late is not skipped, even though later entries were stored first.
 func TestFeedWaitsForTheOldestTransaction(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)
@@ -79,7 +79,7 @@ func TestFeedWaitsForTheOldestTransaction(t *testing.T) {
 	}
 }
 
-// Under writers that commit in any order a reader sees each row once.
+// With writers that commit in any order, a reader sees each row once.
 func TestFeedUnderWriters(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)
@@ -161,7 +161,7 @@ func TestFeedFilters(t *testing.T) {
 	}
 }
 
-// Transactions go by their number, also where that gets a digit more.
+// Transactions are ordered by number, also across a change of the number of digits.
 func TestFeedOrder(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)

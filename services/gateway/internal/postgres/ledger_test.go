@@ -37,7 +37,7 @@ func everyBucket() (u provider.Usage) {
 	return u
 }
 
-// entries are n of them, each another.
+// entries returns n different entries.
 func entries(n int) []ledger.Entry {
 	all := make([]ledger.Entry, n)
 	for i := range all {
@@ -63,7 +63,7 @@ func TestAppend(t *testing.T) {
 	if err := store.Append(t.Context(), []ledger.Entry{first, second}); err != nil {
 		t.Fatal(err)
 	}
-	// A writer that didn't hear of its commit sends the same again, beside new ones.
+	// A writer that did not learn of its commit sends the same entries again, together with new ones.
 	if err := store.Append(t.Context(), []ledger.Entry{first, entry(), second}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Only an entry with the same id is a repetition; another conflict must not cost a row.
+// Only an entry with the same id is a repetition; another conflict must not lose a row.
 func TestOnlyTheSameIDRepeats(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	if _, err := pool.Exec(t.Context(), "CREATE UNIQUE INDEX ON ledger_entry (request_id)"); err != nil {
@@ -151,7 +151,7 @@ func TestAppendFailures(t *testing.T) {
 	}
 }
 
-// readOnly is the ledger as a standby has it.
+// readOnly returns the ledger of a standby.
 func readOnly(t *testing.T, pool *pgxpool.Pool) *Ledger {
 	t.Helper()
 	config := pool.Config()
@@ -164,7 +164,7 @@ func readOnly(t *testing.T, pool *pgxpool.Pool) *Ledger {
 	return NewLedger(standby)
 }
 
-// The release before this schema's newest columns still writes rows.
+// The previous release, without this schema's newest columns, can still write rows.
 func TestReleaseBefore(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	_, err := pool.Exec(t.Context(), `INSERT INTO ledger_entry (

@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres"
 )
 
-// A release moves its topic on, also when the files are the same as before: another
-// replica's may not be.
+// A release increments its topic's version even if the files are unchanged: another replica's may differ.
 func TestReleases(t *testing.T) {
 	c, _, changes := newControl(t)
 	r := postgres.NewReleases(c)
@@ -30,6 +29,6 @@ func TestReleases(t *testing.T) {
 	}
 	entries, err := c.List(t.Context(), audit.Filter{Action: "policy.reload", Limit: 10})
 	if err != nil || len(entries) != 2 || entries[0].Subject != "new" || string(entries[0].Details) != `{"after": "new", "before": "old"}` || changes.Load() != 2 {
-		t.Errorf("%+v, %v; the replicas were told %d times", entries, err, changes.Load())
+		t.Errorf("%+v, %v; the replicas were notified %d times", entries, err, changes.Load())
 	}
 }

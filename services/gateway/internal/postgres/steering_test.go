@@ -21,10 +21,10 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// Of many operators who saw the same state, one changes it, and the others are told.
+// Of many operators who saw the same state, one changes it, and the others are refused.
 func TestSteeringByManyAtATime(t *testing.T) {
 	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func(context.Context, control.Topic, int64) {}))
-	var won, told atomic.Int32
+	var won, conflicts atomic.Int32
 	var operators sync.WaitGroup
 	for i := range 10 {
 		operators.Go(func() {
@@ -35,7 +35,7 @@ func TestSteeringByManyAtATime(t *testing.T) {
 			case err == nil:
 				won.Add(1)
 			case refused && e.Reason == steering.ReasonVersionConflict:
-				told.Add(1)
+				conflicts.Add(1)
 			default:
 				t.Error(err)
 			}
@@ -43,8 +43,8 @@ func TestSteeringByManyAtATime(t *testing.T) {
 	}
 	operators.Wait()
 	state, level, err := store.State(t.Context())
-	if won.Load() != 1 || told.Load() != 9 || err != nil || state.Pin.Revision != 1 || level == 0 || state.Canary.IsSet() {
-		t.Errorf("%d won, %d were told; %+v at %d, %v", won.Load(), told.Load(), state, level, err)
+	if won.Load() != 1 || conflicts.Load() != 9 || err != nil || state.Pin.Revision != 1 || level == 0 || state.Canary.IsSet() {
+		t.Errorf("%d won, %d were refused; %+v at %d, %v", won.Load(), conflicts.Load(), state, level, err)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestCanaryArms(t *testing.T) {
 	if arms, err := store.Arms(t.Context(), 1); err != nil || arms.Canary != (steering.Arm{Requests: 6, Failed: 2, Latency: 40 * time.Millisecond}) || arms.Stable.FailedOver != 4 {
 		t.Errorf("%+v, %v", arms, err)
 	}
-	for i := range 30 { // Old ones are forgotten.
+	for i := range 30 { // Old ones are deleted.
 		to := steering.Setting{Target: provider.Target{Provider: "p"}, Percentage: float64(i), Sticky: steering.ByRun, Since: time.Now(), By: "ops"}
 		if _, err := store.Change(t.Context(), steering.KindCanary, steering.Change{To: to}); err != nil {
 			t.Fatal(err)
