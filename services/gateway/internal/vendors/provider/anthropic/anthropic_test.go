@@ -215,7 +215,7 @@ func TestNativeHeaders(t *testing.T) {
 			"anthropic-beta": "files-api-2025-04-14,a", "Anthropic-Version": "2024-01-01", "x-api-key": "stolen", "Authorization": "Bearer stolen", "cookie": "a=b",
 		}}})
 	}
-	ask(anthropic.Dialect)
+	ask(anthropic.DialectName)
 	for name, want := range map[string]string{
 		"Anthropic-Beta": "files-api-2025-04-14,a", "Anthropic-Version": "2024-01-01",
 		"X-Api-Key": providertest.Key, "Authorization": "", "Cookie": "",
