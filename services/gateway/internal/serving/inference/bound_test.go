@@ -20,7 +20,7 @@ import (
 // absurd, and what was set aside covers what is.
 func TestAbsurdReportsAreClamped(t *testing.T) {
 	const absurd = 999_999_999_999
-	for name, told := range map[string]provider.Usage{
+	for name, reported := range map[string]provider.Usage{
 		"input":        {Input: absurd, Output: 1},
 		"output":       {Input: 1, Output: absurd},
 		"reasoning":    {Input: 1, Reasoning: absurd},
@@ -33,7 +33,7 @@ func TestAbsurdReportsAreClamped(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			b := setup(t, nil, &script{
-				name: "a", answer: provider.Answer{Text: "ok", FinishReason: provider.FinishStop, Usage: &told}, steps: []step{text("ok"), end(&told)},
+				name: "a", answer: provider.Answer{Text: "ok", FinishReason: provider.FinishStop, Usage: &reported}, steps: []step{text("ok"), end(&reported)},
 			})
 			d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
 			b.Admission = d
@@ -72,7 +72,7 @@ func TestClamp(t *testing.T) {
 			Input: number.Draw(t, "input"), CacheRead: number.Draw(t, "cached"), CacheWriteLong: number.Draw(t, "written"),
 			Output: number.Draw(t, "output"), Reasoning: number.Draw(t, "reasoning"), Images: number.Draw(t, "images"),
 		}
-		told := u
+		reported := u
 		beyond := most.clamp(&u, 0)
 		if u.Prompt() > most.Input || u.Completion() > most.Output || u.Images > most.Images {
 			t.Fatalf("%+v is beyond %+v", u, most.Usage)
@@ -86,7 +86,7 @@ func TestClamp(t *testing.T) {
 			return
 		}
 		type counts struct{ Input, Output, Images int64 }
-		want := counts{max(told.Input, 0), max(told.Output, 0), max(told.Images, 0)}
+		want := counts{max(reported.Input, 0), max(reported.Output, 0), max(reported.Images, 0)}
 		if diff := cmp.Diff(want, counts{u.Input, u.Output, u.Images}); diff != "" {
 			t.Fatalf("nothing is said to be beyond, but the usage changed (-want +got):\n%s", diff)
 		}
