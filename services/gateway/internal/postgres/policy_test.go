@@ -24,12 +24,21 @@ func TestReleases(t *testing.T) {
 		}
 		hash, level, err := r.Released(t.Context())
 		versions, errVersions := c.Versions(t.Context())
-		if err != nil || errVersions != nil || hash != "new" || level != first+n+1 || versions[control.Policy] != level {
-			t.Errorf("release %d: %q, %d of %v; %v, %v", n, hash, level, versions, err, errVersions)
+		if err != nil || hash != "new" || level != first+n+1 {
+			t.Errorf("release %d: %q at %d, %v, want new at %d", n, hash, level, err, first+n+1)
+		}
+		if errVersions != nil || versions[control.Policy] != level {
+			t.Errorf("release %d: versions %v, %v, want the policy at %d", n, versions, errVersions, level)
 		}
 	}
 	entries, err := c.List(t.Context(), audit.Filter{Action: "policy.reload", Limit: 10})
-	if err != nil || len(entries) != 2 || entries[0].Subject != "new" || string(entries[0].Details) != `{"after": "new", "before": "old"}` || changes.Load() != 2 {
-		t.Errorf("%+v, %v; the replicas were told %d times", entries, err, changes.Load())
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d audit entries, %v, want 2", len(entries), err)
+	}
+	if got := entries[0]; got.Subject != "new" || string(got.Details) != `{"after": "new", "before": "old"}` {
+		t.Errorf("the audit has %s with %s, want new after old", got.Subject, got.Details)
+	}
+	if changes.Load() != 2 {
+		t.Errorf("the replicas were notified %d times, want 2", changes.Load())
 	}
 }

@@ -48,9 +48,7 @@ func TestProbeLease(t *testing.T) {
 		t.Errorf("a stranger prolonged: %v %v", kept, err)
 	}
 	// One that died gives its place back with time, and may not come back.
-	if _, err := pool.Exec(t.Context(), "UPDATE probe_lease SET taken_at = now() - interval '1 h', until = now() - interval '1 s'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "UPDATE probe_lease SET taken_at = now() - interval '1 h', until = now() - interval '1 s'")
 	next := uuid.New()
 	if ok, err := lease.Take(t.Context(), next, probe.KindLiveness, time.Minute); err != nil || !ok {
 		t.Errorf("%v %v", ok, err)
