@@ -77,9 +77,7 @@ func BenchmarkRadius(b *testing.B) {
 	start = time.Now()
 	fold(b, store)
 	b.Logf("folded in %s, %.0f rows a second", time.Since(start), float64(*ledgerRows)/time.Since(start).Seconds())
-	if _, err := pool.Exec(b.Context(), "VACUUM ANALYZE exposure_use, exposure_run, exposure_run_count, exposure_run_use"); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Exec(b, pool, "VACUUM ANALYZE exposure_use, exposure_run, exposure_run_count, exposure_run_use")
 	begin := time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)
 	var fingerprint string
 	if err := pool.QueryRow(b.Context(), "SELECT substr(md5('provider-1' || -2), 1, 16)").Scan(&fingerprint); err != nil {
@@ -151,9 +149,7 @@ func TestRadiusGoesByIndexes(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	makeLedger(t, pool, 50_000)
 	fold(t, NewExposure(pool))
-	if _, err := pool.Exec(t.Context(), "ANALYZE exposure_use, exposure_run, exposure_run_use, exposure_run_count"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "ANALYZE exposure_use, exposure_run, exposure_run_use, exposure_run_count")
 	since := time.Date(2026, 9, 1, 0, 17, 0, 0, time.UTC)
 	ofNames, ofRuns := windowOf(exposure.Query{Provider: "provider-1", Since: since, Until: since.Add(24 * time.Hour), Limit: 10})
 	var services, runs caught

@@ -42,6 +42,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // The pool waits for its connection.
 	if err := entryRows([]ledger.Entry{e}).Send(t.Context(), tx.Conn(), copyEntries); err != nil {
 		t.Fatal(err)
 	}
@@ -172,9 +173,7 @@ func TestFeedOrder(t *testing.T) {
 		if err := store.Append(t.Context(), []ledger.Entry{e}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pool.Exec(t.Context(), "UPDATE ledger_entry SET txid = $1::text::xid8 WHERE id = $2", transaction, e.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, pool, "UPDATE ledger_entry SET txid = $1::text::xid8 WHERE id = $2", transaction, e.ID)
 	}
 	var at ledger.Position
 	if got := follow(t, store, ledger.Filter{}, &at, 2); !slices.Equal(got, want) {

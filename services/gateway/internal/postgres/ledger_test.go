@@ -48,11 +48,7 @@ func entries(n int) []ledger.Entry {
 
 func count(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
-	var n int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM ledger_entry").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Value[int](t, pool, "SELECT count(*) FROM ledger_entry")
 }
 
 func TestAppend(t *testing.T) {
@@ -96,9 +92,7 @@ func TestAppend(t *testing.T) {
 // Only an entry with the same id is a repetition; another conflict must not lose a row.
 func TestOnlyTheSameIDRepeats(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	if _, err := pool.Exec(t.Context(), "CREATE UNIQUE INDEX ON ledger_entry (request_id)"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "CREATE UNIQUE INDEX ON ledger_entry (request_id)")
 	if err := NewLedger(pool).Append(t.Context(), entries(2)); err == nil || errors.Is(err, ledger.ErrUnavailable) {
 		t.Errorf("%v, want a refusal", err)
 	}

@@ -23,8 +23,11 @@ func TestReleases(t *testing.T) {
 		}
 		hash, level, err := r.Released(t.Context())
 		versions, errVersions := c.Versions(t.Context())
-		if err != nil || errVersions != nil || hash != "new" || level != first+n+1 || versions[control.Policy] != level {
-			t.Errorf("release %d: %q, %d of %v; %v, %v", n, hash, level, versions, err, errVersions)
+		if err != nil || hash != "new" || level != first+n+1 {
+			t.Errorf("release %d: %q at %d, %v, want new at %d", n, hash, level, err, first+n+1)
+		}
+		if errVersions != nil || versions[control.Policy] != level {
+			t.Errorf("release %d: versions %v, %v, want the policy at %d", n, versions, errVersions, level)
 		}
 	}
 	entries, err := c.List(t.Context(), audit.Filter{Action: "policy.reload", Limit: 10})

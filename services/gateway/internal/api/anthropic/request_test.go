@@ -59,8 +59,11 @@ func TestChat(t *testing.T) {
 	if diff := cmp.Diff(want, got.Chat); diff != "" {
 		t.Errorf("chat (-want +got):\n%s", diff)
 	}
-	if got.Model != "m" || !got.Stream || got.Only != "" || string(got.Extension) != `{"provider":"first"}` {
-		t.Errorf("%+v", got)
+	if got.Model != "m" || !got.Stream || got.Only != "" {
+		t.Errorf("model %q, stream %t, only %q, want m, true and none", got.Model, got.Stream, got.Only)
+	}
+	if extension := string(got.Extension); extension != `{"provider":"first"}` {
+		t.Errorf("extension %s", extension)
 	}
 	if diff := cmp.Diff([]string{"unheard_of"}, got.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)

@@ -50,8 +50,14 @@ func TestChat(t *testing.T) {
 	if diff := cmp.Diff(want, got.Chat); diff != "" {
 		t.Errorf("chat (-want +got):\n%s", diff)
 	}
-	if got.Model != "m" || !got.Stream || !got.IncludeUsage || got.Only != "" || got.Metadata["team"] != "a" || string(got.Extension) != `{"provider":"first"}` {
-		t.Errorf("%+v", got)
+	if got.Model != "m" || !got.Stream || !got.IncludeUsage {
+		t.Errorf("model %q, stream %t, usage %t, want m, true, true", got.Model, got.Stream, got.IncludeUsage)
+	}
+	if got.Only != "" || got.Metadata["team"] != "a" {
+		t.Errorf("only %q, metadata %v, want none and the team a", got.Only, got.Metadata)
+	}
+	if extension := string(got.Extension); extension != `{"provider":"first"}` {
+		t.Errorf("extension %s", extension)
 	}
 	if diff := cmp.Diff([]string{"top_k"}, got.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)
@@ -135,8 +141,13 @@ func TestChatRefuses(t *testing.T) {
 		`{"messages":[{"role":"user","content":"sk-secret"},"sk"]}`:                                        "messages[1]: has the wrong JSON type: string",
 	} {
 		_, err := Dialect{}.Chat([]byte(body), nil)
-		if e := apierr.From(err); err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) || strings.Contains(e.Text, "sk-") {
+		e := apierr.From(err)
+		if err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) {
 			t.Errorf("%s: %v, want %s", body, err, want)
+			continue
+		}
+		if strings.Contains(e.Text, "sk-") {
+			t.Errorf("%s: the text repeats the value: %s", body, e.Text)
 		}
 	}
 }
