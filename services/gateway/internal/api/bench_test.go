@@ -7,10 +7,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// The gateway beside a relay that does nothing but relay, over the same vendor
-// in one run: the difference is what the gateway's work costs.
+// BenchmarkChat runs the gateway beside a relay that only relays, over the same vendor
+// in one run: the difference is what the gateway's work costs. The body of "gateway
+// by protojson" writes a name with an escape, which leaves it to protojson: beside
+// "gateway" it shows what package rpc's hand-written reader saves in a whole request.
 func BenchmarkChat(b *testing.B) {
 	bench := setup(b)
 	body := `{"model":"first/ok","messages":[{"role":"system","content":"` + strings.Repeat("You are brief. ", 30) + `"},{"role":"user","content":"` + strings.Repeat("Why is the sky blue? ", 20) + `"}]}`
@@ -21,6 +25,7 @@ func BenchmarkChat(b *testing.B) {
 		{"direct", bench.vendor.URL + "/v1/chat/completions", relayed},
 		{"relay", relay.URL, relayed},
 		{"gateway", bench.http.URL + "/v1/llm/chat", body},
+		{"gateway by protojson", bench.http.URL + "/v1/llm/chat", strings.Replace(body, "model", `\u006dodel`, 1)},
 	} {
 		b.Run(target.name, func(b *testing.B) { load(b, target.url, target.body, 1) })
 		b.Run(target.name+"/16", func(b *testing.B) { load(b, target.url, target.body, 8) })
@@ -32,6 +37,10 @@ func load(b *testing.B, url, body string, parallel int) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer client.CloseIdleConnections()
 	b.ReportAllocs()
+	begun := growth.ProcessorTime()
+	defer func() {
+		b.ReportMetric(float64((growth.ProcessorTime()-begun).Nanoseconds())/float64(b.N), "cpu-ns/op")
+	}()
 	if parallel == 1 {
 		for b.Loop() {
 			post(b, client, url, body)
