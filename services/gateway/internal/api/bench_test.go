@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // The gateway next to a plain relay, with the same vendor in one run: the difference is the cost of the gateway's work.
@@ -20,6 +22,7 @@ func BenchmarkChat(b *testing.B) {
 		{"direct", bench.vendor.URL + "/v1/chat/completions", relayed},
 		{"relay", relay.URL, relayed},
 		{"gateway", bench.http.URL + "/v1/llm/chat", body},
+		{"gateway by protojson", bench.http.URL + "/v1/llm/chat", strings.Replace(body, "model", `\u006dodel`, 1)},
 	} {
 		b.Run(target.name, func(b *testing.B) { load(b, target.url, target.body, 1) })
 		b.Run(target.name+"/16", func(b *testing.B) { load(b, target.url, target.body, 8) })
@@ -31,6 +34,10 @@ func load(b *testing.B, url, body string, parallel int) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer client.CloseIdleConnections()
 	b.ReportAllocs()
+	begun := growth.ProcessorTime()
+	defer func() {
+		b.ReportMetric(float64((growth.ProcessorTime()-begun).Nanoseconds())/float64(b.N), "cpu-ns/op")
+	}()
 	if parallel == 1 {
 		for b.Loop() {
 			post(b, client, url, body)
